@@ -1,0 +1,235 @@
+//! Why a request was refused, in words that clients, logs and metrics share.
+
+use std::{borrow::Cow, fmt, time::Duration};
+
+/// The closed list of reasons. Each has one wire name and one HTTP status, everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The request breaks the protocol.
+    Malformed,
+    /// No credential, or one that does not verify.
+    Unauth,
+    /// A good credential that does not allow this.
+    Forbidden,
+    /// Nothing is served there.
+    NotFound,
+    /// The request did not arrive in time.
+    RequestTimeout,
+    /// The body is larger than allowed.
+    BodyCap,
+    /// The decoded body is larger than allowed.
+    DecodedCap,
+    /// The body expands more than allowed.
+    DecodedRatio,
+    /// A coding, version or method that is not spoken here.
+    Unsupported,
+    /// A rate limit of the caller is used up.
+    Quota,
+    /// The waiting room is full, and the caller is at or above its share.
+    Busy,
+    /// Dropped from the waiting room for somebody who is below their share.
+    Shed,
+    /// The node is shedding writes; reads still work.
+    Degraded,
+    /// The service behind did not answer sensibly.
+    BadGateway,
+    /// The service behind did not answer in time.
+    DownstreamTimeout,
+    /// The node is going away.
+    Draining,
+    /// A fault of ours.
+    Internal,
+}
+
+impl Reason {
+    /// Every reason, in declaration order.
+    pub const ALL: [Self; 17] = [
+        Self::Malformed,
+        Self::Unauth,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::RequestTimeout,
+        Self::BodyCap,
+        Self::DecodedCap,
+        Self::DecodedRatio,
+        Self::Unsupported,
+        Self::Quota,
+        Self::Busy,
+        Self::Shed,
+        Self::Degraded,
+        Self::BadGateway,
+        Self::DownstreamTimeout,
+        Self::Draining,
+        Self::Internal,
+    ];
+
+    /// The name used on the wire, in logs and as a metric label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Unauth => "unauth",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::RequestTimeout => "request_timeout",
+            Self::BodyCap => "body_cap",
+            Self::DecodedCap => "decoded-cap",
+            Self::DecodedRatio => "decoded-ratio",
+            Self::Unsupported => "unsupported",
+            Self::Quota => "quota",
+            Self::Busy => "busy",
+            Self::Shed => "shed",
+            Self::Degraded => "degraded",
+            Self::BadGateway => "bad_gateway",
+            Self::DownstreamTimeout => "downstream_timeout",
+            Self::Draining => "draining",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// The HTTP status that carries it.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Malformed => 400,
+            Self::Unauth => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::RequestTimeout => 408,
+            Self::BodyCap | Self::DecodedCap | Self::DecodedRatio => 413,
+            Self::Unsupported => 415,
+            Self::Quota | Self::Busy | Self::Shed => 429,
+            Self::Internal => 500,
+            Self::BadGateway => 502,
+            Self::Degraded | Self::Draining => 503,
+            Self::DownstreamTimeout => 504,
+        }
+    }
+
+    /// Whether the same request may succeed later, unchanged.
+    #[must_use]
+    pub const fn retryable(self) -> bool {
+        matches!(
+            self,
+            Self::RequestTimeout
+                | Self::Quota
+                | Self::Busy
+                | Self::Shed
+                | Self::Degraded
+                | Self::BadGateway
+                | Self::DownstreamTimeout
+                | Self::Draining
+        )
+    }
+
+    /// A sentence for people.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Malformed => "The request is malformed",
+            Self::Unauth => "A valid credential is needed",
+            Self::Forbidden => "The credential does not allow this",
+            Self::NotFound => "Nothing is served here",
+            Self::RequestTimeout => "The request did not arrive in time",
+            Self::BodyCap => "The body is too large",
+            Self::DecodedCap => "The decoded body is too large",
+            Self::DecodedRatio => "The body expands too much",
+            Self::Unsupported => "This is not supported here",
+            Self::Quota => "A rate limit is used up",
+            Self::Busy => "Too many requests are waiting",
+            Self::Shed => "Dropped to make room for others",
+            Self::Degraded => "Writes are refused for now",
+            Self::BadGateway => "The service behind failed",
+            Self::DownstreamTimeout => "The service behind did not answer in time",
+            Self::Draining => "The node is going away",
+            Self::Internal => "Something went wrong here",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A refusal: the reason, what exactly is wrong, and when trying again makes sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {detail}")]
+pub struct Refusal {
+    /// Why.
+    pub reason: Reason,
+    /// What exactly, for the person reading; never a secret.
+    pub detail: Cow<'static, str>,
+    /// How long to wait before trying again, where that is known.
+    pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// A refusal for `reason`, with the particulars in `detail`.
+    pub fn new(reason: Reason, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            reason,
+            detail: detail.into(),
+            retry_after: None,
+        }
+    }
+
+    /// The same refusal, telling the caller when to come back.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+}
+
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Self {
+        Self::new(reason, reason.title())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own_and_an_error_status() {
+        let names: BTreeSet<_> = Reason::ALL.iter().map(|r| r.as_str()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            assert!((400..600).contains(&reason.status()), "{reason}");
+        }
+    }
+
+    #[test]
+    fn only_what_time_can_mend_is_retryable() {
+        let retryable: Vec<_> = Reason::ALL
+            .into_iter()
+            .filter(|r| r.retryable())
+            .map(Reason::as_str)
+            .collect();
+        assert_eq!(
+            retryable,
+            [
+                "request_timeout",
+                "quota",
+                "busy",
+                "shed",
+                "degraded",
+                "bad_gateway",
+                "downstream_timeout",
+                "draining"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_refusal_reads_as_reason_and_detail() {
+        let refusal =
+            Refusal::new(Reason::NotFound, "no route matches /x").retry_after(Duration::from_secs(1));
+        assert_eq!(refusal.to_string(), "not_found: no route matches /x");
+        assert_eq!(refusal.retry_after, Some(Duration::from_secs(1)));
+    }
+}
