@@ -1,1 +1,3 @@
 //! ron-transport
+
+pub mod tls;

@@ -1,0 +1,95 @@
+//! The TLS side of a dialer.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use rustls::{
+    ClientConfig,
+    client::{Resumption, WebPkiServerVerifier},
+    sign::SingleCertAndKey,
+};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{
+    ClientTlsConfig, HandshakeError, TlsError, TlsStream, identity,
+    provider::{checked_alpn, provider, versions},
+    stream,
+};
+
+/// Tickets remembered over all servers, eight for each: at some 2 KiB apiece, at worst half a megabyte.
+const REMEMBERED_TICKETS: usize = 256;
+
+/// Begins TLS handshakes. Clones are cheap and share remembered sessions.
+#[derive(Clone)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl ClientTls {
+    /// Reads and checks every file that `source` names. Blocking.
+    pub fn load(source: &ClientTlsConfig) -> Result<Self, TlsError> {
+        let provider = provider(source.pq);
+        let verifier = WebPkiServerVerifier::builder_with_provider(
+            identity::roots(&source.roots)?,
+            Arc::clone(&provider),
+        )
+        .build()
+        .expect("there is at least one authority, and no revocation list that could be damaged");
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions(source.min_version, source.pq))
+            .expect("the provider has suites and groups for each version it is asked for")
+            .with_webpki_verifier(verifier);
+        let mut config = match &source.identity {
+            None => builder.with_no_client_auth(),
+            Some(files) => {
+                let key = identity::load(files, &provider)?.key;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
+            }
+        };
+        config.alpn_protocols = checked_alpn(&source.alpn)?;
+        config.resumption = Resumption::in_memory_sessions(REMEMBERED_TICKETS);
+        let server_name = source.server_name.as_deref().map(override_name).transpose()?;
+        Ok(Self {
+            config: Arc::new(config),
+            server_name,
+        })
+    }
+
+    /// Shakes hands within `limit` with a server that must prove to be `server_name`, a DNS name or an IP address
+    /// (or to be the name that the configuration puts in its place).
+    ///
+    /// With TLS 1.3 a server judges our certificate after this returns: a refusal arrives with the first read.
+    ///
+    /// Cancel safe: dropping the future closes the connection and leaves nothing behind.
+    pub async fn connect<S>(
+        &self,
+        stream: S,
+        server_name: &str,
+        limit: Duration,
+    ) -> Result<TlsStream<S>, HandshakeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let name = match &self.server_name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(server_name.to_owned())
+                .map_err(|_| HandshakeError::BadServerName(server_name.to_owned()))?,
+        };
+        stream::connect(Arc::clone(&self.config), stream, name, limit).await
+    }
+}
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientTls")
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn override_name(name: &str) -> Result<ServerName<'static>, TlsError> {
+    ServerName::try_from(name.to_owned()).map_err(|_| TlsError::BadName {
+        name: name.to_owned(),
+    })
+}

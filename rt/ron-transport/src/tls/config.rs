@@ -1,0 +1,150 @@
+//! What a TLS endpoint is made from: plain values, no file is touched here.
+
+use std::path::PathBuf;
+
+/// The files of one identity. Both may name the same file, which then keeps the mode of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityFiles {
+    /// PEM certificate chain, leaf first.
+    pub cert_path: PathBuf,
+    /// PEM private key (PKCS#8, SEC1 or PKCS#1, unencrypted), readable by its owner alone.
+    pub key_path: PathBuf,
+}
+
+/// An identity shown to clients that ask for `name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SniIdentity {
+    /// A DNS name, or `*.` and a DNS name to cover exactly one label. Case does not matter.
+    pub name: String,
+    /// What those clients are shown.
+    pub identity: IdentityFiles,
+}
+
+/// Whether clients show a certificate, and who must have signed it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// Clients are not asked.
+    #[default]
+    None,
+    /// Clients are asked; one that shows a certificate must show a good one.
+    Optional {
+        /// PEM bundle of the authorities that may sign clients.
+        ca: PathBuf,
+    },
+    /// Clients without a good certificate are refused.
+    Required {
+        /// PEM bundle of the authorities that may sign clients.
+        ca: PathBuf,
+    },
+}
+
+/// The oldest protocol version spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MinVersion {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    Tls12,
+    /// TLS 1.3 alone.
+    Tls13,
+}
+
+/// Post-quantum key exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pq {
+    /// Whether hybrid groups are offered.
+    pub mode: PqMode,
+    /// What happens with a peer that has none. Without meaning when the mode is off.
+    pub fallback: PqFallback,
+}
+
+/// Whether hybrid key exchange is offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PqMode {
+    /// Classical groups alone.
+    Off,
+    /// X25519MLKEM768 before everything else. As in all of TLS, the order of the client decides
+    /// where both sides have several groups in common.
+    #[default]
+    Hybrid,
+}
+
+/// What happens with a peer that speaks no hybrid group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PqFallback {
+    /// A classical group is agreed.
+    #[default]
+    Allow,
+    /// The handshake fails. TLS 1.2 has no hybrid groups, so this implies TLS 1.3.
+    Deny,
+}
+
+/// Everything a TLS listener is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTlsConfig {
+    /// Shown to clients that name no host, or an unknown one.
+    pub default: IdentityFiles,
+    /// Shown to clients that name the host.
+    pub sni: Vec<SniIdentity>,
+    /// Client certificates.
+    pub client_auth: ClientAuth,
+    /// Application protocols, most wanted first; empty to leave the extension out.
+    pub alpn: Vec<Vec<u8>>,
+    /// The oldest version spoken.
+    pub min_version: MinVersion,
+    /// Post-quantum key exchange.
+    pub pq: Pq,
+}
+
+impl ServerTlsConfig {
+    /// One identity for every name, no client certificates, no ALPN, TLS 1.2 and up, hybrid preferred.
+    pub fn new(default: IdentityFiles) -> Self {
+        Self {
+            default,
+            sni: Vec::new(),
+            client_auth: ClientAuth::default(),
+            alpn: Vec::new(),
+            min_version: MinVersion::default(),
+            pq: Pq::default(),
+        }
+    }
+}
+
+/// The authorities a dialer trusts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Roots {
+    /// A PEM bundle on disk.
+    File(PathBuf),
+    /// A PEM bundle in memory.
+    Pem(Vec<u8>),
+}
+
+/// Everything a TLS dialer is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientTlsConfig {
+    /// Who may sign servers.
+    pub roots: Roots,
+    /// Shown to servers that ask for a certificate.
+    pub identity: Option<IdentityFiles>,
+    /// Application protocols, most wanted first; empty to leave the extension out.
+    pub alpn: Vec<Vec<u8>>,
+    /// The oldest version spoken.
+    pub min_version: MinVersion,
+    /// Post-quantum key exchange.
+    pub pq: Pq,
+    /// Asked for and verified in place of the name given to `connect`.
+    pub server_name: Option<String>,
+}
+
+impl ClientTlsConfig {
+    /// No client certificate, no ALPN, TLS 1.2 and up, hybrid preferred, names as dialed.
+    pub fn new(roots: Roots) -> Self {
+        Self {
+            roots,
+            identity: None,
+            alpn: Vec::new(),
+            min_version: MinVersion::default(),
+            pq: Pq::default(),
+            server_name: None,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! From PEM files to what rustls signs and verifies with. Blocking.
+
+use std::{path::Path, sync::Arc};
+
+use rustls::{
+    CertificateError, Error, InconsistentKeys, RootCertStore,
+    client::verify_server_cert_signed_by_trust_anchor, crypto::CryptoProvider, server::ParsedCertificate,
+    sign::CertifiedKey,
+};
+use rustls_pki_types::{
+    CertificateDer, PrivateKeyDer, UnixTime,
+    pem::{self, PemObject},
+};
+
+use super::{IdentityFiles, Roots, TlsError, TlsWarning, files};
+
+/// A certificate chain with its key, proven to belong together.
+pub(super) struct Identity {
+    pub(super) key: Arc<CertifiedKey>,
+    pub(super) warning: Option<TlsWarning>,
+}
+
+/// Reads and checks one identity.
+pub(super) fn load(source: &IdentityFiles, provider: &CryptoProvider) -> Result<Identity, TlsError> {
+    let cert_path = &source.cert_path;
+    let chain = certificates(&files::read_public(cert_path)?, cert_path)?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate {
+            path: cert_path.clone(),
+        });
+    }
+    let key = provider
+        .key_provider
+        .load_private_key(private_key(&source.key_path)?)
+        .map_err(|_| TlsError::UnsupportedKey {
+            path: source.key_path.clone(),
+            wanted: "an ECDSA, Ed25519 or RSA key",
+        })?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+        Err(Error::InconsistentKeys(_)) => {
+            return Err(TlsError::KeyMismatch {
+                cert_path: cert_path.clone(),
+                key_path: source.key_path.clone(),
+            });
+        }
+        Err(_) => {
+            return Err(TlsError::BadCertificate {
+                path: cert_path.clone(),
+            });
+        }
+    }
+    let warning = validity_warning(&certified, cert_path, provider);
+    if let Some(warning) = &warning {
+        tracing::warn!("{warning}");
+    }
+    Ok(Identity {
+        key: Arc::new(certified),
+        warning,
+    })
+}
+
+/// The private key of a file that its owner alone may read.
+pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    // PEM errors quote what they met; none of that may leave here.
+    PrivateKeyDer::from_pem_slice(&files::read_private(path)?).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::NoKey {
+            path: path.to_owned(),
+        },
+        _ => TlsError::BadPem {
+            path: path.to_owned(),
+        },
+    })
+}
+
+/// The authorities of a bundle, at least one.
+pub(super) fn roots(source: &Roots) -> Result<Arc<RootCertStore>, TlsError> {
+    match source {
+        Roots::File(path) => roots_from_pem(&files::read_public(path)?, path),
+        Roots::Pem(bytes) => roots_from_pem(bytes, Path::new("the inline CA bundle")),
+    }
+}
+
+fn roots_from_pem(bytes: &[u8], origin: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(bytes, origin)? {
+        store.add(certificate).map_err(|_| TlsError::BadCertificate {
+            path: origin.to_owned(),
+        })?;
+    }
+    if store.is_empty() {
+        return Err(TlsError::EmptyCa {
+            path: origin.to_owned(),
+        });
+    }
+    Ok(Arc::new(store))
+}
+
+fn certificates(bytes: &[u8], origin: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    CertificateDer::pem_slice_iter(bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|_| TlsError::BadPem {
+            path: origin.to_owned(),
+        })
+}
+
+/// Looks at the dates of the leaf without a certificate parser of our own: path building checks them before it
+/// looks for an issuer, so that against no authority at all a certificate in its time has an unknown issuer,
+/// and any other one says what is wrong with its time.
+fn validity_warning(key: &CertifiedKey, path: &Path, provider: &CryptoProvider) -> Option<TlsWarning> {
+    let leaf = ParsedCertificate::try_from(key.end_entity_cert().ok()?).ok()?;
+    let verdict = verify_server_cert_signed_by_trust_anchor(
+        &leaf,
+        &RootCertStore::empty(),
+        &[],
+        UnixTime::now(),
+        provider.signature_verification_algorithms.all,
+    );
+    match verdict {
+        Err(Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => Some(TlsWarning::Expired {
+            path: path.to_owned(),
+        }),
+        Err(Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => Some(TlsWarning::NotYetValid {
+            path: path.to_owned(),
+        }),
+        _ => None,
+    }
+}

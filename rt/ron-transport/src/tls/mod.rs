@@ -1,0 +1,34 @@
+//! TLS for listeners and dialers: certificates, client authentication, live reload, hybrid
+//! post-quantum key exchange, and raw public keys between nodes.
+//!
+//! | you want | use |
+//! |---|---|
+//! | serve with certificates | [`ServerTls::load`], then [`ServerTls::accept`] per connection |
+//! | dial with certificates | [`ClientTls::load`], then [`ClientTls::connect`] |
+//! | node to node, no certificates | [`raw_key::NodeKey`] with [`raw_key::RawServerTls`] and [`raw_key::RawClientTls`] |
+//!
+//! Everything that touches files is synchronous and named so: `load`, `reload`, `save`. Callers on a runtime
+//! run those on its blocking pool. Handshakes are asynchronous and always carry a time limit.
+
+mod client;
+mod config;
+mod error;
+mod files;
+mod identity;
+mod provider;
+mod raw_endpoint;
+pub mod raw_key;
+mod resolver;
+mod server;
+mod stream;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+
+pub use client::ClientTls;
+pub use config::{
+    ClientAuth, ClientTlsConfig, IdentityFiles, MinVersion, Pq, PqFallback, PqMode, Roots, ServerTlsConfig,
+    SniIdentity,
+};
+pub use error::{HandshakeError, TlsError, TlsWarning};
+pub use server::ServerTls;
+pub use stream::TlsStream;

@@ -1,0 +1,132 @@
+//! The TLS side of a listener, whose certificates can be exchanged while connections are open.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use rustls::{
+    ServerConfig,
+    crypto::{CryptoProvider, aws_lc_rs::Ticketer},
+    server::{NoClientAuth, ServerSessionMemoryCache, WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{
+    ClientAuth, HandshakeError, Roots, ServerTlsConfig, TlsError, TlsStream, TlsWarning, identity,
+    provider::{checked_alpn, provider, versions},
+    resolver::Identities,
+    stream,
+};
+
+/// TLS 1.2 sessions remembered for clients that take no tickets. With client certificates an entry
+/// may have some 4 KiB, so at worst this is 4 MiB.
+const REMEMBERED_SESSIONS: usize = 1024;
+
+/// Answers TLS handshakes. Clones are cheap and share one set of certificates.
+#[derive(Clone)]
+pub struct ServerTls {
+    current: Arc<ArcSwap<Loaded>>,
+}
+
+struct Loaded {
+    config: Arc<ServerConfig>,
+    warnings: Vec<TlsWarning>,
+}
+
+impl ServerTls {
+    /// Reads and checks every file that `config` names. Blocking.
+    pub fn load(config: &ServerTlsConfig) -> Result<Self, TlsError> {
+        Ok(Self {
+            current: Arc::new(ArcSwap::from_pointee(Loaded::read(config)?)),
+        })
+    }
+
+    /// Reads and checks every file again and serves new connections with them; on an error, everything stays as it
+    /// was. Blocking.
+    ///
+    /// Open connections and handshakes under way keep what they began with. Sessions from before are not resumed:
+    /// their clients were judged, and judged us, by what has now been replaced.
+    pub fn reload(&self, config: &ServerTlsConfig) -> Result<(), TlsError> {
+        self.current.store(Arc::new(Loaded::read(config)?));
+        Ok(())
+    }
+
+    /// What an operator should know about the certificates in use, as found when they were loaded.
+    pub fn warnings(&self) -> Vec<TlsWarning> {
+        self.current.load().warnings.clone()
+    }
+
+    /// Shakes hands with a client within `limit`. Early data is never accepted.
+    ///
+    /// Cancel safe: dropping the future closes the connection and leaves nothing behind.
+    pub async fn accept<S>(&self, stream: S, limit: Duration) -> Result<TlsStream<S>, HandshakeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = Arc::clone(&self.current.load().config);
+        stream::accept(config, stream, limit).await
+    }
+}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerTls")
+            .field("warnings", &self.warnings())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Loaded {
+    fn read(source: &ServerTlsConfig) -> Result<Self, TlsError> {
+        let provider = provider(source.pq);
+        let (identities, warnings) = identities(source, &provider)?;
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions(source.min_version, source.pq))
+            .expect("the provider has suites and groups for each version it is asked for")
+            .with_client_cert_verifier(client_verifier(&source.client_auth, provider)?)
+            .with_cert_resolver(Arc::new(identities));
+        config.alpn_protocols = checked_alpn(&source.alpn)?;
+        // Fresh with every load, so that no ticket or session outlives the identities and authorities it came from.
+        config.ticketer = Ticketer::new().map_err(|_| TlsError::NoRandomness)?;
+        config.session_storage = ServerSessionMemoryCache::new(REMEMBERED_SESSIONS);
+        Ok(Self {
+            config: Arc::new(config),
+            warnings,
+        })
+    }
+}
+
+fn identities(
+    source: &ServerTlsConfig,
+    provider: &CryptoProvider,
+) -> Result<(Identities, Vec<TlsWarning>), TlsError> {
+    let default = identity::load(&source.default, provider)?;
+    let mut identities = Identities::new(default.key);
+    let mut warnings = Vec::from_iter(default.warning);
+    for entry in &source.sni {
+        let loaded = identity::load(&entry.identity, provider)?;
+        identities.add(&entry.name, loaded.key, &entry.identity.cert_path)?;
+        warnings.extend(loaded.warning);
+    }
+    Ok((identities, warnings))
+}
+
+fn client_verifier(
+    policy: &ClientAuth,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let (ca, required) = match policy {
+        ClientAuth::None => return Ok(Arc::new(NoClientAuth)),
+        ClientAuth::Optional { ca } => (ca, false),
+        ClientAuth::Required { ca } => (ca, true),
+    };
+    let roots = identity::roots(&Roots::File(ca.clone()))?;
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+    let builder = if required {
+        builder
+    } else {
+        builder.allow_unauthenticated()
+    };
+    Ok(builder
+        .build()
+        .expect("there is at least one authority, and no revocation list that could be damaged"))
+}
