@@ -1,1 +1,42 @@
-//! ron-sync
+//! Runtime-free primitives, model-checked with loom: a drop-oldest queue, an admission gate and shutdown
+//! phases.
+//!
+//! Nothing here knows tokio, sockets or clocks: futures talk to their executor through [`std::task::Waker`]
+//! only. Each primitive is a mutex held for a handful of steps, plus one atomic where a caller needs an
+//! answer without it. No lock is held while a waker is woken or dropped, or while an item is dropped, because
+//! all of these run code that may come straight back.
+//!
+//! # [`drop_oldest`]: a bounded queue that never makes its senders wait
+//!
+//! * It never holds more than its capacity.
+//! * Every accepted item comes out exactly once: received, drained, handed back to the sender that displaced
+//!   it, or dropped with the last receiver.
+//! * A receiver sleeps only while the queue is empty and open. One that was woken and then dropped passes the
+//!   wake on.
+//! * After a close every send fails and returns its item; receivers empty the queue and then see the end.
+//!
+//! # [`gate`]: at most `limit` permits, and an ordered waiting room for the rest
+//!
+//! * One word packs inflight, waiters, limit and closed, so a decision is one compare-and-swap.
+//! * Inflight never rises above the limit. Lowering the limit takes nothing back; it waits for releases.
+//! * Nobody overtakes the room: while a ticket waits, [`gate::Gate::try_enter`] fails.
+//! * A freed slot is handed to the next ticket under the lock: no slot is lost, none is given twice, and a
+//!   granted ticket that is dropped passes its slot on.
+//! * Who waits and who goes next is the [`gate::Room`]'s choice; the gate only counts.
+//!
+//! # [`phase`]: the shutdown sequence as one value that only moves forward
+//!
+//! * [`phase::PhaseCell::get`] is one atomic load.
+//! * [`phase::PhaseCell::reached`] resolves for every waiter whose phase has come, whatever the order of
+//!   registering and advancing.
+//! * Only the waiters whose phase has come are woken.
+//!
+//! The models are in `tests/loom.rs`; the std tests compare the queue and the gate with naive references.
+
+pub mod drop_oldest;
+pub mod gate;
+pub mod phase;
+
+mod order;
+mod slab;
+mod sync;

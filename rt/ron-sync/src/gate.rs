@@ -1,0 +1,280 @@
+//! The admission gate: at most `limit` permits at once, and a waiting room that decides who is next.
+//!
+//! The fast path is one compare-and-swap of a packed word. Only arrivals that must wait, cancellations and
+//! releases that somebody waits for take the lock around the [`Room`]. The releasing thread picks the next
+//! ticket and marks it granted under that lock, then wakes it: the slot changes hands without ever being free,
+//! so nobody can slip in between.
+//!
+//! While the lock is free, the word's waiters are the room's tickets, and if there are any, inflight is not
+//! below the limit (unless the room holds them back, see [`Room::pop`]).
+
+mod enter;
+mod room;
+mod tickets;
+mod word;
+
+pub use enter::Enter;
+pub use room::{Fifo, Room, TicketId, Verdict};
+
+use crate::sync::{Mutex, Wakes, lock};
+use std::{
+    error::Error,
+    fmt,
+    sync::Arc,
+    task::{Poll, Waker},
+};
+use tickets::{TicketState, Tickets};
+use word::{AtomicWord, Enlisted};
+
+/// Admits at most `limit` holders at once; the others wait in a [`Room`].
+pub struct Gate<R: Room> {
+    word: AtomicWord,
+    waiting: Mutex<Waiting<R>>,
+}
+
+/// The right to be inside; dropping it hands the slot to the next ticket or frees it.
+#[must_use = "dropping a permit gives it back at once"]
+pub struct Permit<R: Room> {
+    gate: Arc<Gate<R>>,
+}
+
+/// Why an entry was denied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Denied {
+    /// The room refused the newcomer.
+    Full,
+    /// The ticket waited, then the room gave its place to a newcomer.
+    Shed,
+    /// The gate is closed.
+    Closed,
+}
+
+impl<R: Room> Gate<R> {
+    /// The highest limit; a higher one is lowered to it. Also the most tickets that can wait.
+    pub const MAX_LIMIT: u32 = word::FIELD_MAX;
+
+    /// Makes an open gate. A limit of 0 lets nobody in until it is raised.
+    pub fn new(limit: u32, room: R) -> Arc<Self> {
+        let waiting = Mutex::new(Waiting {
+            room,
+            tickets: Tickets::new(),
+        });
+        Arc::new(Self {
+            word: AtomicWord::new(limit),
+            waiting,
+        })
+    }
+
+    /// Enters at once, or not at all: fails when the gate is at its limit or closed, or when a ticket waits.
+    pub fn try_enter(self: &Arc<Self>) -> Option<Permit<R>> {
+        self.word.try_enter().then(|| Permit {
+            gate: Arc::clone(self),
+        })
+    }
+
+    /// Enters, waiting in the room if need be. Nothing happens before the first poll.
+    ///
+    /// Cancel safe: dropping the future takes the ticket out of the room, or passes on the slot that it was
+    /// granted but had not picked up.
+    pub fn enter(self: &Arc<Self>, key: R::Key) -> Enter<R> {
+        Enter::new(Arc::clone(self), key)
+    }
+
+    /// Changes the limit. Raising it admits waiting tickets at once; lowering it takes no permit back, it waits
+    /// until enough of them are returned.
+    pub fn set_limit(&self, limit: u32) {
+        let mut wakes = Wakes::default();
+        {
+            let mut waiting = lock(&self.waiting);
+            self.word.set_limit(limit);
+            self.admit(&mut waiting, Slot::None, &mut wakes);
+        }
+        wakes.wake_all();
+    }
+
+    /// Denies every waiting ticket and all later entries. Permits that are out, and slots granted but not yet
+    /// picked up, stay valid and are returned as usual.
+    pub fn close(&self) {
+        let mut wakes = Wakes::default();
+        {
+            let mut waiting = lock(&self.waiting);
+            self.word.close();
+            let Waiting { room, tickets } = &mut *waiting;
+            tickets.deny_all(Denied::Closed, |id, waker| {
+                room.cancel(id);
+                self.word.delist();
+                wakes.push(waker);
+            });
+        }
+        wakes.wake_all();
+    }
+
+    /// How many permits are out, slots granted but not yet picked up included.
+    pub fn inflight(&self) -> u32 {
+        self.word.load().inflight()
+    }
+
+    /// How many tickets wait.
+    pub fn waiters(&self) -> u32 {
+        self.word.load().waiters()
+    }
+
+    /// The most permits that may be out at once.
+    pub fn limit(&self) -> u32 {
+        self.word.load().limit()
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.word.load().is_closed()
+    }
+
+    fn arrive(&self, key: R::Key, waker: &Waker) -> Result<Arrival, Denied> {
+        if self.word.try_enter() {
+            return Ok(Arrival::Entered);
+        }
+        let mut wakes = Wakes::default();
+        let mut waiting = lock(&self.waiting);
+        let arrival = match self.word.enlist() {
+            Enlisted::Entered => Ok(Arrival::Entered),
+            Enlisted::Waiting => self
+                .queue(&mut waiting, key, waker, &mut wakes)
+                .map(Arrival::Queued),
+            Enlisted::Denied(denied) => Err(denied),
+        };
+        drop(waiting);
+        wakes.wake_all();
+        arrival
+    }
+
+    /// Shows a newcomer, already counted as a waiter, to the room.
+    fn queue(
+        &self,
+        waiting: &mut Waiting<R>,
+        key: R::Key,
+        waker: &Waker,
+        wakes: &mut Wakes,
+    ) -> Result<TicketId, Denied> {
+        let id = waiting.tickets.insert(waker.clone());
+        match waiting.room.push(key, id) {
+            Verdict::Queued => {}
+            Verdict::Refused => {
+                waiting.tickets.leave(id);
+                self.word.delist();
+                return Err(Denied::Full);
+            }
+            Verdict::Evicted(loser) => match waiting.tickets.settle(loser, Err(Denied::Shed)) {
+                Some(waker) => {
+                    self.word.delist();
+                    wakes.push(waker);
+                }
+                None => debug_assert!(false, "the room evicted {loser:?}, which does not wait"),
+            },
+        }
+        self.admit(waiting, Slot::None, wakes);
+        Ok(id)
+    }
+
+    fn poll_ticket(&self, id: TicketId, waker: &Waker) -> Poll<Result<(), Denied>> {
+        let (verdict, stale_waker) = lock(&self.waiting).tickets.poll(id, waker);
+        drop(stale_waker);
+        verdict
+    }
+
+    fn abandon(&self, id: TicketId) {
+        let mut waiting = lock(&self.waiting);
+        let left = waiting.tickets.leave(id);
+        if matches!(left, Some(TicketState::Waiting(_))) {
+            waiting.room.cancel(id);
+            self.word.delist();
+        }
+        drop(waiting);
+        if matches!(left, Some(TicketState::Settled(Ok(())))) {
+            self.release();
+        }
+    }
+
+    fn release(&self) {
+        if self.word.try_leave() {
+            return;
+        }
+        let mut wakes = Wakes::default();
+        self.admit(&mut lock(&self.waiting), Slot::Returned, &mut wakes);
+        wakes.wake_all();
+    }
+
+    /// Grants what is free to the tickets that are next, beginning with a returned slot.
+    fn admit(&self, waiting: &mut Waiting<R>, mut slot: Slot, wakes: &mut Wakes) {
+        while self.word.load().can_admit(slot) {
+            let Some(id) = waiting.room.pop() else { break };
+            let Some(waker) = waiting.tickets.settle(id, Ok(())) else {
+                debug_assert!(false, "the room returned {id:?}, which does not wait");
+                break;
+            };
+            match slot {
+                Slot::Returned => self.word.delist(),
+                Slot::None => self.word.promote(),
+            }
+            slot = Slot::None;
+            wakes.push(waker);
+        }
+        if slot == Slot::Returned {
+            self.word.leave();
+        }
+    }
+}
+
+/// Whether a slot that still counts as inflight is there to be handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    None,
+    Returned,
+}
+
+/// Who waits, and in which order.
+struct Waiting<R> {
+    room: R,
+    tickets: Tickets,
+}
+
+enum Arrival {
+    Entered,
+    Queued(TicketId),
+}
+
+impl<R: Room> Permit<R> {
+    /// Takes over a slot that the word already counts.
+    fn counted(gate: Arc<Gate<R>>) -> Self {
+        Self { gate }
+    }
+}
+
+impl<R: Room> Drop for Permit<R> {
+    fn drop(&mut self) {
+        self.gate.release();
+    }
+}
+
+impl<R: Room> fmt::Debug for Gate<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Gate").field(&self.word.load()).finish()
+    }
+}
+
+impl<R: Room> fmt::Debug for Permit<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "the waiting room is full",
+            Self::Shed => "the ticket was shed for a newcomer",
+            Self::Closed => "the gate is closed",
+        })
+    }
+}
+
+impl Error for Denied {}
