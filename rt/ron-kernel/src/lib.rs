@@ -1,1 +1,45 @@
-//! ron-kernel
+//! The supervised, bounded, drainable runtime that every Omnigate service stands on.
+//!
+//! A service declares what it runs in one `topology.rs` ([`topology::Topology`]), gets a [`Scope`] for it from
+//! the [`Kernel`], and builds everything from that scope: tasks, queues, locks, conditions, blocking work.
+//! Because there is no other way to make them, each has a name, a limit, a metric and a place in the
+//! shutdown order.
+//!
+//! Two planes carry the work. The *data plane* is one single-threaded runtime per core, where connections
+//! live and never move; the *control plane* is a multi-threaded runtime for everything that is not on a
+//! request's path. A third, the thread that called [`Kernel::run`], only conducts: signals, heartbeats,
+//! shutdown. It runs no service code, so nothing a service does can keep the process from ending.
+
+pub mod blocking;
+pub mod breaker;
+pub mod bus;
+pub mod clock;
+mod conductor;
+pub mod config;
+pub mod docs;
+mod exit;
+mod heartbeat;
+mod inflight;
+mod kernel;
+pub mod lock;
+pub mod meter;
+pub mod metrics;
+mod own;
+pub mod planes;
+mod prober;
+pub mod queue;
+pub mod readiness;
+pub mod reload;
+pub mod retry;
+mod scope;
+mod shutdown;
+pub mod supervisor;
+pub mod topology;
+
+pub use clock::Clock;
+pub use exit::{Exit, ExitCode};
+pub use inflight::{InFlight, InFlightGuard};
+pub use kernel::{Kernel, KernelBuilder, KernelError};
+pub use own::TOPOLOGY as KERNEL_TOPOLOGY;
+pub use scope::Scope;
+pub use shutdown::Shutdown;

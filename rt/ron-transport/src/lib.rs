@@ -1,3 +1,20 @@
-//! ron-transport
+//! Listeners and dialers: TCP, Unix sockets, TLS; caps and timeouts; the HTTP serve loop every listener shares.
+//!
+//! Types of the HTTP library stay in here. What crosses the border is [`Body`], [`Request`], [`Response`] and the
+//! [`Service`] that turns one into the other.
 
+pub mod addr;
+pub mod body;
+pub mod caps;
+pub mod dial;
+pub mod inherit;
+pub mod listen;
+pub mod problem;
+pub mod proxy_protocol;
+pub mod serve;
+pub mod service;
+pub mod stream;
 pub mod tls;
+
+pub use body::{Body, BodyError};
+pub use service::{ConnInfo, Request, Response, Service};

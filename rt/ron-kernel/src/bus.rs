@@ -1,0 +1,173 @@
+//! The event bus: everybody hears everything, and a subscriber that falls behind knows how much it missed.
+
+use tokio::sync::broadcast;
+
+use crate::{metrics::Counter, readiness::Effect};
+use ron_sync::phase::Phase;
+
+/// Events kept for slow subscribers.
+pub const BUS_CAPACITY: usize = 1024;
+
+/// What happens to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KernelEvent {
+    /// Somebody asks the node to stop. Publishing it is one of the ways to do so.
+    Shutdown {
+        /// Why.
+        cause: String,
+    },
+    /// The shutdown phase moved on.
+    PhaseChanged(Phase),
+    /// A supervised task failed and will be restarted.
+    TaskFailed {
+        /// `service/task`.
+        task: String,
+        /// How: a panic message, an error, `killed`.
+        fault: String,
+        /// Restarts so far.
+        restarts: u32,
+    },
+    /// A supervised task failed too often and was given up.
+    TaskGivenUp {
+        /// `service/task`.
+        task: String,
+    },
+    /// A readiness condition changed.
+    Condition {
+        /// The service.
+        service: &'static str,
+        /// The condition.
+        name: &'static str,
+        /// What it does while it stands; `None` once it has cleared.
+        effect: Option<Effect>,
+        /// Why it stands.
+        reason: String,
+    },
+    /// A new configuration is in force.
+    ConfigApplied {
+        /// Its number, from one.
+        generation: u64,
+        /// What changed.
+        changed: Vec<String>,
+    },
+    /// A configuration was refused; the old one stays in force.
+    ConfigRefused {
+        /// What is wrong.
+        problem: String,
+    },
+    /// A runtime has not answered for a second.
+    CoreSilent {
+        /// Its name.
+        core: String,
+    },
+    /// A silent runtime answers again.
+    CoreBack {
+        /// Its name.
+        core: String,
+    },
+}
+
+/// The sending side. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Bus {
+    sender: broadcast::Sender<KernelEvent>,
+    lagged: Counter,
+}
+
+impl Bus {
+    /// A bus that counts what slow subscribers lose in `lagged`.
+    #[must_use]
+    pub fn new(lagged: Counter) -> Self {
+        Self {
+            sender: broadcast::channel(BUS_CAPACITY).0,
+            lagged,
+        }
+    }
+
+    /// Tells everybody who listens; nobody listening is fine.
+    pub fn publish(&self, event: KernelEvent) {
+        let _ = self.sender.send(event);
+    }
+
+    /// A subscription of one's own, from now on. Each task takes its own.
+    #[must_use]
+    pub fn subscribe(&self) -> Subscription {
+        Subscription {
+            receiver: self.sender.subscribe(),
+            lagged: self.lagged.clone(),
+        }
+    }
+}
+
+/// One subscriber's place.
+#[derive(Debug)]
+pub struct Subscription {
+    receiver: broadcast::Receiver<KernelEvent>,
+    lagged: Counter,
+}
+
+/// What a subscriber hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// An event.
+    Event(KernelEvent),
+    /// This many events were lost because the subscriber was too slow.
+    Lagged(u64),
+}
+
+impl Subscription {
+    /// The next event, or how many were missed; `None` when the bus is gone.
+    ///
+    /// Cancel safe.
+    pub async fn next(&mut self) -> Option<Heard> {
+        match self.receiver.recv().await {
+            Ok(event) => Some(Heard::Event(event)),
+            Err(broadcast::error::RecvError::Lagged(missed)) => {
+                self.lagged.inc_by(missed);
+                Some(Heard::Lagged(missed))
+            }
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(n: usize) -> KernelEvent {
+        KernelEvent::CoreBack { core: n.to_string() }
+    }
+
+    #[tokio::test]
+    async fn a_slow_subscriber_is_told_exactly_how_many_it_missed() {
+        let bus = Bus::new(Counter::default());
+        let mut slow = bus.subscribe();
+        for n in 0..BUS_CAPACITY + 7 {
+            bus.publish(event(n));
+        }
+        assert_eq!(slow.next().await, Some(Heard::Lagged(7)));
+        assert_eq!(slow.next().await, Some(Heard::Event(event(7))));
+        assert_eq!(bus.lagged.get(), 7);
+    }
+
+    #[tokio::test]
+    async fn a_bus_that_is_exactly_full_loses_nothing() {
+        let bus = Bus::new(Counter::default());
+        let mut subscriber = bus.subscribe();
+        for n in 0..BUS_CAPACITY {
+            bus.publish(event(n));
+        }
+        assert_eq!(subscriber.next().await, Some(Heard::Event(event(0))));
+        assert_eq!(bus.lagged.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_hears_the_end_of_the_bus() {
+        let bus = Bus::new(Counter::default());
+        let mut subscriber = bus.subscribe();
+        drop(bus);
+        assert_eq!(subscriber.next().await, None);
+    }
+}

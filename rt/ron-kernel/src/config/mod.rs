@@ -1,0 +1,35 @@
+//! The configuration engine: typed tables, layers, and errors that point at the line and say what was meant.
+//!
+//! A service declares a [`Table`]; the program collects the tables in a [`Schema`] and loads a [`Snapshot`] through a
+//! [`Loader`]: flags over environment over file over defaults. Everything wrong is found in one pass and told in a
+//! [`Report`]. A [`ConfigStore`] holds the current snapshot for readers that must not wait.
+//!
+//! Secrets never appear in a report, a listing, a template or a `Debug` output.
+
+mod document;
+mod expect;
+mod inspect;
+mod layers;
+mod load;
+mod mask;
+mod path;
+mod reference;
+mod report;
+mod shape;
+mod snapshot;
+mod store;
+mod suggest;
+mod table;
+mod template;
+mod text;
+mod tree;
+mod values;
+
+pub use layers::MAX_FILE_BYTES;
+pub use load::{Loader, Sources};
+pub use report::{MAX_PROBLEMS, Problem, Report, Severity};
+pub use snapshot::{Change, Snapshot};
+pub use store::ConfigStore;
+pub use table::{Checks, DANGER_OK, Finding, Problems, Schema, Table};
+pub use tree::Origin;
+pub use values::{ByteSize, HIDDEN, HumanDuration, Secret};

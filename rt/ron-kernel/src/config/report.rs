@@ -1,0 +1,153 @@
+//! What is wrong with a configuration, shown the way a compiler shows it: the line, what is allowed, what was meant.
+
+use std::fmt;
+use std::ops::Range;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use super::tree::{Origin, line_of};
+
+/// How many problems one report lists; the rest are only counted.
+pub const MAX_PROBLEMS: usize = 100;
+
+/// How serious a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The configuration is refused.
+    Error,
+    /// The configuration is used; the operator should know.
+    Warning,
+}
+
+/// One thing wrong at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// Whether the configuration is refused for it.
+    pub severity: Severity,
+    /// The dotted path it concerns; empty for the file as a whole.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// Where the offending value came from.
+    pub origin: Origin,
+    /// The bytes of the file to underline.
+    pub(crate) span: Option<Range<usize>>,
+}
+
+/// The file problems point into. Its secrets are masked before it gets here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// The problems of one attempt to load a configuration. Never holds the value of a secret.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    problems: Vec<Problem>,
+    left_out: usize,
+    source: Source,
+}
+
+impl Report {
+    /// Orders the problems: errors first, then by their place in the file, then the other origins by name.
+    pub(crate) fn new(mut problems: Vec<Problem>, source: Source) -> Self {
+        let rank = |p: &Problem| {
+            let start = p.span.as_ref().map_or(usize::MAX, |span| span.start);
+            (p.severity, start, p.origin.to_string(), p.path.clone())
+        };
+        problems.sort_by_cached_key(rank);
+        problems.dedup();
+        let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
+        problems.truncate(MAX_PROBLEMS);
+        Self {
+            problems,
+            left_out,
+            source,
+        }
+    }
+
+    /// The problems, the most serious first, at most [`MAX_PROBLEMS`].
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// The report as text for a terminal, with or without colour.
+    #[must_use]
+    pub fn render(&self, color: bool) -> String {
+        let renderer = if color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        let mut shown: Vec<String> = self
+            .problems
+            .iter()
+            .map(|problem| renderer.render(&[self.group(problem)]))
+            .collect();
+        if self.left_out > 0 {
+            shown.push(format!("... and {} more", self.left_out));
+        }
+        shown.join("\n\n")
+    }
+
+    fn group<'r>(&'r self, problem: &'r Problem) -> Group<'r> {
+        let level = match problem.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let group = Group::with_title(level.primary_title(&problem.message));
+        let group = match (&problem.span, &problem.origin) {
+            (Some(span), _) => group.element(self.snippet(span)),
+            (None, Origin::Default) if problem.path.is_empty() => group,
+            (None, Origin::Default) => group.element(outside(format!("default of {}", problem.path))),
+            (None, Origin::File { line }) => {
+                group.element(annotate_snippets::Origin::path(&self.source.name).line(*line))
+            }
+            (None, origin) => group.element(outside(origin.to_string())),
+        };
+        match &problem.help {
+            Some(help) => group.element(Level::HELP.message(help)),
+            None => group,
+        }
+    }
+
+    /// The underlined line. Only the first line of a long value is shown: it is where the eye has to go.
+    fn snippet(&self, span: &Range<usize>) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
+        let text = &self.source.text;
+        let line_start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[span.start..]
+            .find('\n')
+            .map_or(text.len(), |at| span.start + at);
+        let (from, to) = (
+            span.start - line_start,
+            span.end.clamp(span.start, line_end) - line_start,
+        );
+        Snippet::source(&text[line_start..line_end])
+            .path(&self.source.name)
+            .line_start(line_of(text, span.start))
+            .annotation(AnnotationKind::Primary.span(from..to))
+    }
+}
+
+fn outside<'r>(name: String) -> annotate_snippets::Origin<'r> {
+    annotate_snippets::Origin::path(name)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Report {}

@@ -1,0 +1,228 @@
+//! The kernel itself: built once, shared by every scope, conducted by the thread that calls [`Kernel::run`].
+
+use std::{
+    io,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    Clock, Exit, Scope, Shutdown,
+    blocking::Blocking,
+    bus::Bus,
+    conductor, heartbeat,
+    meter::MeterBook,
+    metrics::Metrics,
+    own,
+    planes::{Planes, RuntimeMode},
+    prober::Samplers,
+    queue::{Receiver, Sender},
+    readiness::{Effect, Readiness},
+    supervisor::Supervisor,
+    topology::Topology,
+};
+
+/// Meters kept per node before actors share one; about 1 KiB each.
+const MAX_METERS: usize = 10_000;
+
+/// Why a kernel could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// A runtime could not be started.
+    #[error("cannot start the runtimes: {0}")]
+    Runtime(#[from] io::Error),
+}
+
+/// What every scope shares.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
+    pub(crate) bus: Bus,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) readiness: Readiness,
+    pub(crate) supervisor: Supervisor,
+    pub(crate) planes: Arc<Planes>,
+    pub(crate) blocking: Blocking,
+    pub(crate) meters: MeterBook,
+    pub(crate) samplers: Samplers,
+    pub(crate) drain_deadline: Mutex<Duration>,
+    failure: OnceLock<String>,
+    topologies: Mutex<Vec<&'static Topology>>,
+}
+
+impl Shared {
+    /// Remembers that the node failed, and asks it to stop.
+    pub(crate) fn fail(&self, cause: String) {
+        let _ = self.failure.set(cause.clone());
+        self.shutdown.request(cause);
+    }
+
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+}
+
+/// Settings of a kernel, before it is built.
+#[derive(Clone, Debug)]
+pub struct KernelBuilder {
+    node: String,
+    mode: RuntimeMode,
+    cores: usize,
+    drain_deadline: Duration,
+}
+
+impl KernelBuilder {
+    /// How the data plane is laid out.
+    #[must_use]
+    pub fn runtime(mut self, mode: RuntimeMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// How many cores the data plane uses; at least one.
+    #[must_use]
+    pub fn cores(mut self, cores: NonZeroUsize) -> Self {
+        self.cores = cores.get();
+        self
+    }
+
+    /// How long a drain may take before what is left is aborted.
+    #[must_use]
+    pub fn drain_deadline(mut self, deadline: Duration) -> Self {
+        self.drain_deadline = deadline;
+        self
+    }
+
+    /// Starts the runtimes and the kernel's own tasks.
+    ///
+    /// # Errors
+    /// [`KernelError::Runtime`] if threads or pollers cannot be had.
+    pub fn build(self) -> Result<Kernel, KernelError> {
+        let clock = Clock::start();
+        let metrics = Metrics::new(&self.node);
+        let own_metrics = metrics.service(own::TOPOLOGY.service);
+        let bus = Bus::new(own_metrics.bus_lagged("events"));
+        let planes = Arc::new(Planes::start(self.mode, self.cores)?);
+        let pool = own_metrics.queue(own::BLOCKING.name, "");
+        let blocking = Blocking::new(planes.control().clone(), pool, own_metrics.tasks("blocking"));
+        let shared = Arc::new(Shared {
+            clock,
+            readiness: Readiness::new(clock, metrics.clone(), bus.clone()),
+            shutdown: Shutdown::new(bus.clone()),
+            supervisor: Supervisor::default(),
+            meters: MeterBook::new(MAX_METERS),
+            samplers: Samplers::default(),
+            drain_deadline: Mutex::new(self.drain_deadline),
+            failure: OnceLock::new(),
+            topologies: Mutex::default(),
+            metrics,
+            bus,
+            planes,
+            blocking,
+        });
+        Ok(Kernel::start(shared))
+    }
+}
+
+/// A running kernel.
+#[derive(Debug)]
+pub struct Kernel {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) own: Scope,
+    pub(crate) tick: Sender<()>,
+}
+
+impl Kernel {
+    /// A kernel for a node called `node`: per-core data plane on all cores, three seconds to drain.
+    pub fn builder(node: impl Into<String>) -> KernelBuilder {
+        KernelBuilder {
+            node: node.into(),
+            mode: RuntimeMode::PerCore,
+            cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            drain_deadline: Duration::from_secs(3),
+        }
+    }
+
+    fn start(shared: Arc<Shared>) -> Self {
+        let own = Self::make_scope(&shared, &own::TOPOLOGY);
+        let (tick, ticks): (Sender<()>, Receiver<()>) = own.queue(&own::METRICS_TICK, "");
+        let kernel = Self { shared, own, tick };
+        heartbeat::start(&kernel.own);
+        crate::prober::start(&kernel.own, ticks, kernel.shared.samplers.clone());
+        kernel
+    }
+
+    /// The scope of a service. Its declaration becomes part of `/topology` and the generated pages.
+    #[must_use]
+    pub fn scope(&self, topology: &'static Topology) -> Scope {
+        Self::make_scope(&self.shared, topology)
+    }
+
+    fn make_scope(shared: &Arc<Shared>, topology: &'static Topology) -> Scope {
+        shared
+            .topologies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(topology);
+        // Declared now, so that a service without trouble is listed as ready.
+        let _ = shared
+            .readiness
+            .condition(topology.service, "draining", Effect::Down, Duration::ZERO);
+        Scope::new(Arc::clone(shared), topology)
+    }
+
+    /// The kernel's own scope.
+    #[must_use]
+    pub fn own(&self) -> &Scope {
+        &self.own
+    }
+
+    /// The declarations of every service that has a scope.
+    #[must_use]
+    pub fn topologies(&self) -> Vec<&'static Topology> {
+        self.shared
+            .topologies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Changes how long a drain may take.
+    pub fn set_drain_deadline(&self, deadline: Duration) {
+        *self
+            .shared
+            .drain_deadline
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = deadline;
+    }
+
+    /// Runs `work` on the control plane and waits for it; how a program's main thread builds its services.
+    pub fn block_on<F: Future>(&self, work: F) -> F::Output {
+        self.shared.planes.control().block_on(work)
+    }
+
+    /// Conducts the node on this thread until it has stopped: signals, heartbeats, shutdown.
+    ///
+    /// # Errors
+    /// [`KernelError::Runtime`] if this thread cannot have a runtime or the signals cannot be watched.
+    pub fn run(self) -> Result<Exit, KernelError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime
+            .block_on(conductor::conduct(&self, true))
+            .map_err(KernelError::from)
+    }
+
+    /// Conducts the node from a task, without touching the process's signals; for tests and embedding.
+    ///
+    /// Not cancel safe: a node whose conductor is dropped can no longer stop.
+    ///
+    /// # Errors
+    /// As [`Kernel::run`].
+    pub async fn conduct(self) -> Result<Exit, KernelError> {
+        conductor::conduct(&self, false).await.map_err(KernelError::from)
+    }
+}

@@ -1,0 +1,119 @@
+//! What the kernel itself runs, declared like any service.
+
+use std::time::Duration;
+
+use crate::{
+    blocking::BLOCKING_WAITERS,
+    bus::BUS_CAPACITY,
+    readiness::Effect,
+    topology::{
+        ChildSpec, Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec, TimeoutSpec, Topology,
+    },
+};
+
+pub(crate) const METRICS_TICK: QueueSpec = QueueSpec {
+    name: "metrics_tick",
+    capacity: 64,
+    policy: Policy::RejectNew,
+    from: "conductor",
+    to: "prober",
+    doc: "four ticks a second; a full queue means that the control plane does not run",
+};
+
+pub(crate) const BLOCKING: QueueSpec = QueueSpec {
+    name: "blocking",
+    capacity: BLOCKING_WAITERS,
+    policy: Policy::RejectNew,
+    from: "any task",
+    to: "blocking pool",
+    doc: "callers waiting for a thread of the blocking pool",
+};
+
+const EVENTS: QueueSpec = QueueSpec {
+    name: "events",
+    capacity: BUS_CAPACITY,
+    policy: Policy::Broadcast,
+    from: "any task",
+    to: "subscribers",
+    doc: "kernel events; slow subscribers lose the oldest and are told how many",
+};
+
+const SHUTDOWN: QueueSpec = QueueSpec {
+    name: "shutdown",
+    capacity: 1,
+    policy: Policy::Watch,
+    from: "conductor",
+    to: "every task",
+    doc: "the phase of the node, which only moves forward",
+};
+
+const CFG: QueueSpec = QueueSpec {
+    name: "cfg",
+    capacity: 1,
+    policy: Policy::Watch,
+    from: "config_watcher",
+    to: "every service",
+    doc: "the configuration in force, swapped whole",
+};
+
+pub(crate) const PROBER: TaskSpec = TaskSpec {
+    name: "prober",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Support,
+    doc: "samples queue depths and requests in flight, and lets settled conditions clear",
+};
+
+pub(crate) const CONFIG_WATCHER: TaskSpec = TaskSpec {
+    name: "config_watcher",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Intake,
+    doc: "re-reads the configuration on SIGHUP and when the file changes; applies it whole or not at all",
+};
+
+pub(crate) const HEARTBEAT: ChildSpec = ChildSpec {
+    kind: "heartbeat",
+    plane: Plane::Data,
+    stop: Stage::Readiness,
+    bound: "one per runtime",
+    doc: "a sign of life four times a second; ends with its runtime",
+};
+
+/// The kernel's own topology.
+pub static TOPOLOGY: Topology = Topology {
+    service: "kernel",
+    purpose: "The runtime every service stands on: planes, supervision, shutdown, readiness, configuration.",
+    last_reviewed: "2026-11-15",
+    invariants: &[
+        "Only the supervisor starts tasks; each has a name, an owner, a restart policy and a stop stage.",
+        "Every queue is bounded and declares what it does when it is full.",
+        "Phases only move forward: running, draining stage by stage, aborting, stopped.",
+        "The conducting thread runs no service code, so no service can keep the process from ending.",
+        "A configuration is applied whole or not at all.",
+        "No lock is held across an await; ranks are asserted in debug builds.",
+        "No `Drop` blocks; what needs an orderly end has an async `close`.",
+    ],
+    tasks: &[PROBER, CONFIG_WATCHER],
+    children: &[HEARTBEAT],
+    queues: &[METRICS_TICK, BLOCKING, EVENTS, SHUTDOWN, CFG],
+    locks: &[],
+    timeouts: &[
+        TimeoutSpec {
+            name: "node.drain_deadline",
+            default: Duration::from_secs(3),
+            doc: "from the first sign of shutdown until what still runs is aborted and named",
+        },
+        TimeoutSpec {
+            name: "heartbeat",
+            default: Duration::from_secs(1),
+            doc: "silence after which a runtime is named and the node reports itself down",
+        },
+    ],
+    metrics: &[],
+    trade_offs: &[
+        "Children have no join handle: a count per kind is enough to drain and to name them, and costs a tenth.",
+        "Readiness rises at once and clears late: a short false alarm is cheaper than a flapping node.",
+        "A blocked runtime cannot be aborted from outside; it is named and the process ends around it.",
+    ],
+};

@@ -1,0 +1,53 @@
+//! Bounded queues, each with a declared policy for the moment it is full.
+//!
+//! There is one constructor, reached through [`crate::Scope`]: it takes the declaration, registers the depth sampler
+//! and hands out both ends. A full queue counts `queue_dropped_total`, and `busy_rejections_total` where a caller
+//! was told so.
+
+mod receiver;
+mod sender;
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+pub use receiver::{Receiver, SharedReceiver};
+pub use sender::{SendError, Sender};
+
+use crate::{
+    Scope,
+    topology::{Policy, QueueSpec},
+};
+
+/// Makes a queue as declared; `told` gets what a `DropOldest` queue displaces.
+pub(crate) fn build<T: Send + 'static>(
+    scope: &Scope,
+    spec: &'static QueueSpec,
+    endpoint: &'static str,
+    told: impl Fn(T) + Send + Sync + 'static,
+) -> (Sender<T>, Receiver<T>) {
+    let metrics = scope.metrics().queue(spec.name, endpoint);
+    let depth = metrics.depth.clone();
+    let (sender, receiver) = match spec.policy {
+        Policy::DropOldest => {
+            let capacity = NonZeroUsize::new(spec.capacity).expect("a queue holds at least one item");
+            let (tx, rx) = ron_sync::drop_oldest::channel(capacity);
+            (Sender::dropping(tx, spec, metrics, told), Receiver::dropping(rx))
+        }
+        Policy::Broadcast | Policy::Watch => panic!("{}: this kind of channel is not a queue", spec.name),
+        Policy::RejectNew | Policy::RetryOnce { .. } | Policy::Await { .. } => {
+            let (tx, rx) = channel(spec.capacity);
+            (Sender::waiting(tx, spec, metrics), Receiver::waiting(rx))
+        }
+    };
+    // Weak, so that sampling does not keep a queue open that all its senders have left.
+    let watched = Arc::downgrade(&sender.shared);
+    scope.sampled(move || {
+        let len = watched.upgrade().map_or(0, |shared| shared.len());
+        depth.set(i64::try_from(len).unwrap_or(i64::MAX));
+    });
+    (sender, receiver)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that makes a channel")]
+fn channel<T>(capacity: usize) -> (tokio::sync::mpsc::Sender<T>, tokio::sync::mpsc::Receiver<T>) {
+    tokio::sync::mpsc::channel(capacity)
+}

@@ -1,0 +1,160 @@
+//! Live configuration: read, checked, prepared by every part, and only then put into force, whole or not at all.
+//!
+//! A part that needs something for the new configuration, such as a socket or certificates, gets it in
+//! [`Reconfigure::prepare`], which may fail. When all parts are prepared, each commits, which cannot fail. If one part
+//! refuses, what the others prepared is dropped and the old configuration stays in force untouched.
+
+mod watch;
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use crate::{
+    Scope,
+    bus::KernelEvent,
+    config::{ConfigStore, Report, Snapshot},
+    readiness::{Condition, Effect},
+};
+
+pub use watch::start;
+
+/// Puts a prepared part of a configuration into force. Must not fail and must not block.
+pub type Commit = Box<dyn FnOnce() + Send>;
+/// A part's preparation under way.
+pub type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Commit, String>> + Send + 'a>>;
+
+/// A part of the node that follows the configuration.
+pub trait Reconfigure: Send + Sync {
+    /// Gets everything the new configuration needs, changing nothing yet; the error says what is wrong and what to
+    /// do about it.
+    fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_>;
+}
+
+/// Why a configuration was not put into force.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The file is wrong.
+    #[error("{}", .0.render(false))]
+    Invalid(Report),
+    /// The file is right, but a part cannot follow it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Reads the configuration anew from all its sources. Blocking.
+pub type Read = Arc<dyn Fn() -> Result<Snapshot, Report> + Send + Sync>;
+
+/// Applies new configurations. One task owns it, so reloads never overlap.
+pub struct Reloader {
+    scope: Scope,
+    store: Arc<ConfigStore>,
+    read: Read,
+    parts: Vec<Arc<dyn Reconfigure>>,
+    bad_reload: Condition,
+    restart_needed: Condition,
+}
+
+impl Reloader {
+    /// A reloader of `parts`, in the order in which they commit.
+    #[must_use]
+    pub fn new(scope: &Scope, store: Arc<ConfigStore>, read: Read, parts: Vec<Arc<dyn Reconfigure>>) -> Self {
+        Self {
+            bad_reload: scope.condition("bad_reload", Effect::Report, Duration::ZERO),
+            restart_needed: scope.condition("restart_needed", Effect::Report, Duration::ZERO),
+            scope: scope.clone(),
+            store,
+            read,
+            parts,
+        }
+    }
+
+    /// Reads the configuration and puts it into force.
+    ///
+    /// Cancel safe: dropped before it commits, it changes nothing.
+    ///
+    /// # Errors
+    /// [`ReloadError`]; the old configuration is then in force, and readiness and metrics tell.
+    pub async fn reload(&self) -> Result<(), ReloadError> {
+        let outcome = self.try_reload().await;
+        let failed = &self.scope.all_metrics().families().config_reload_failed;
+        match &outcome {
+            Ok(()) => {
+                failed.set(0);
+                self.bad_reload.clear();
+            }
+            Err(error) => {
+                failed.set(1);
+                let problem = error.to_string();
+                tracing::error!(
+                    problem,
+                    "the configuration was refused; the old one stays in force"
+                );
+                self.bad_reload.raise(problem.clone());
+                self.scope.bus().publish(KernelEvent::ConfigRefused { problem });
+            }
+        }
+        outcome
+    }
+
+    async fn try_reload(&self) -> Result<(), ReloadError> {
+        let read = Arc::clone(&self.read);
+        let read = self
+            .scope
+            .blocking()
+            .run("read the configuration", move || read())
+            .await;
+        let new = match read.map_err(|error| ReloadError::Refused(error.to_string()))? {
+            Ok(snapshot) => Arc::new(snapshot),
+            Err(report) => {
+                self.store.reject(report.clone());
+                return Err(ReloadError::Invalid(report));
+            }
+        };
+        let mut commits = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            commits.push(
+                part.prepare(Arc::clone(&new))
+                    .await
+                    .map_err(ReloadError::Refused)?,
+            );
+        }
+        commits.into_iter().for_each(|commit| commit());
+        let old = self.store.replace(&new);
+        self.announce(&old);
+        Ok(())
+    }
+
+    fn announce(&self, old: &Snapshot) {
+        let new = self.store.current();
+        let changes = new.diff(old);
+        let restart: Vec<&str> = changes
+            .iter()
+            .filter(|c| c.restart)
+            .map(|c| c.path.as_str())
+            .collect();
+        if !restart.is_empty() {
+            let keys = restart.join(", ");
+            tracing::warn!(keys, "these settings take effect after a restart");
+            self.restart_needed.raise(format!("restart to apply {keys}"));
+        }
+        if changes.is_empty() {
+            return;
+        }
+        self.scope.all_metrics().families().config_update.inc();
+        let changed: Vec<String> = changes.into_iter().map(|c| c.path).collect();
+        tracing::info!(
+            generation = new.generation(),
+            changed = changed.join(", "),
+            "configuration applied"
+        );
+        self.scope.bus().publish(KernelEvent::ConfigApplied {
+            generation: new.generation(),
+            changed,
+        });
+    }
+}
+
+impl std::fmt::Debug for Reloader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reloader(generation {})", self.store.current().generation())
+    }
+}

@@ -1,0 +1,257 @@
+//! A service's view of the kernel: everything it may build, under its own name.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::runtime::Handle;
+
+use crate::{
+    Clock, InFlight, Shutdown,
+    blocking::Blocking,
+    bus::Bus,
+    kernel::Shared,
+    meter::MeterBook,
+    metrics::{Metrics, ServiceMetrics},
+    planes::{Core, Planes},
+    queue::{self, Receiver, Sender},
+    readiness::{Condition, Effect, Readiness},
+    supervisor::{Children, Supervisor, TaskCtx, TaskResult},
+    topology::{ChildSpec, Plane, Policy, QueueSpec, TaskSpec, Topology},
+};
+
+/// A service's handle on the kernel. Cheap to clone.
+///
+/// What it builds must stand in the service's [`Topology`]; anything else is a programming error and panics when
+/// the service is built, which its first test shows.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    shared: Arc<Shared>,
+    topology: &'static Topology,
+    metrics: ServiceMetrics,
+}
+
+impl Scope {
+    pub(crate) fn new(shared: Arc<Shared>, topology: &'static Topology) -> Self {
+        let metrics = shared.metrics.service(topology.service);
+        Self {
+            shared,
+            topology,
+            metrics,
+        }
+    }
+
+    /// Starts a supervised task; on the data plane, one on every core, numbered.
+    pub fn task<F, Fut>(&self, spec: &'static TaskSpec, run: F)
+    where
+        F: Fn(TaskCtx) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = TaskResult> + Send + 'static,
+    {
+        match spec.plane {
+            Plane::Control => self.start(spec, spec.name.to_owned(), self.control().clone(), run),
+            Plane::Data => self.task_per_core(spec, move |_core, ctx| run(ctx)),
+        }
+    }
+
+    /// Starts a supervised task on every core of the data plane, which learns its core.
+    pub fn task_per_core<F, Fut>(&self, spec: &'static TaskSpec, run: F)
+    where
+        F: Fn(Arc<Core>, TaskCtx) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = TaskResult> + Send + 'static,
+    {
+        for core in self.shared.planes.cores() {
+            let (run, at) = (run.clone(), Arc::clone(core));
+            let name = format!("{}#{}", spec.name, core.index());
+            self.start(spec, name, core.handle().clone(), move |ctx| {
+                run(Arc::clone(&at), ctx)
+            });
+        }
+    }
+
+    /// Starts `count` supervised tasks of one declaration on the control plane, numbered from zero.
+    pub fn pool<F, Fut>(&self, spec: &'static TaskSpec, count: usize, run: F)
+    where
+        F: Fn(TaskCtx) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = TaskResult> + Send + 'static,
+    {
+        for index in 0..count {
+            self.start(
+                spec,
+                format!("{}#{index}", spec.name),
+                self.control().clone(),
+                run.clone(),
+            );
+        }
+    }
+
+    fn start<F, Fut>(&self, spec: &'static TaskSpec, name: String, runtime: Handle, run: F)
+    where
+        F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = TaskResult> + Send + 'static,
+    {
+        self.must_declare(
+            self.topology.tasks.iter().any(|t| t.name == spec.name),
+            "task",
+            spec.name,
+        );
+        self.supervisor().start(self.clone(), spec, name, runtime, run);
+    }
+
+    /// The children of a declared kind.
+    #[must_use]
+    pub fn children(&self, spec: &'static ChildSpec) -> Children {
+        self.must_declare(
+            self.topology.children.iter().any(|c| c.kind == spec.kind),
+            "kind of child",
+            spec.kind,
+        );
+        self.supervisor().kind(self, spec)
+    }
+
+    /// Makes a declared queue that refuses or waits when it is full. Callers come in through `endpoint`.
+    #[must_use]
+    pub fn queue<T: Send + 'static>(
+        &self,
+        spec: &'static QueueSpec,
+        endpoint: &'static str,
+    ) -> (Sender<T>, Receiver<T>) {
+        assert!(
+            spec.policy != Policy::DropOldest,
+            "{}: a queue that drops needs `shedding_queue`",
+            spec.name
+        );
+        self.must_declare(
+            self.topology.queues.iter().any(|q| q.name == spec.name),
+            "queue",
+            spec.name,
+        );
+        queue::build(self, spec, endpoint, |_| ())
+    }
+
+    /// Makes a declared `DropOldest` queue; `told` gets every item that is displaced, to tell its owner.
+    #[must_use]
+    pub fn shedding_queue<T: Send + 'static>(
+        &self,
+        spec: &'static QueueSpec,
+        endpoint: &'static str,
+        told: impl Fn(T) + Send + Sync + 'static,
+    ) -> (Sender<T>, Receiver<T>) {
+        assert!(
+            spec.policy == Policy::DropOldest,
+            "{}: only a queue that drops can shed",
+            spec.name
+        );
+        self.must_declare(
+            self.topology.queues.iter().any(|q| q.name == spec.name),
+            "queue",
+            spec.name,
+        );
+        queue::build(self, spec, endpoint, told)
+    }
+
+    fn must_declare(&self, declared: bool, what: &str, name: &str) {
+        assert!(
+            declared,
+            "the topology of `{}` declares no {what} `{name}`",
+            self.topology.service
+        );
+    }
+
+    /// Declares a readiness condition of this service.
+    #[must_use]
+    pub fn condition(&self, name: &'static str, effect: Effect, settle: Duration) -> Condition {
+        self.shared
+            .readiness
+            .condition(self.service(), name, effect, settle)
+    }
+
+    /// Has `sample` called four times a second, to publish what is too hot to count as it happens.
+    pub fn sampled(&self, sample: impl Fn() + Send + Sync + 'static) {
+        self.shared.samplers.add(sample);
+    }
+
+    /// Work in flight that a drain waits for before it flushes writers and closes idle connections.
+    #[must_use]
+    pub fn work(&self) -> InFlight {
+        self.supervisor().work(self.service())
+    }
+
+    /// The service's name.
+    #[must_use]
+    pub fn service(&self) -> &'static str {
+        self.topology.service
+    }
+
+    /// The service's declaration.
+    #[must_use]
+    pub fn topology(&self) -> &'static Topology {
+        self.topology
+    }
+
+    /// The service's metrics.
+    #[must_use]
+    pub fn metrics(&self) -> &ServiceMetrics {
+        &self.metrics
+    }
+
+    /// All metrics, for families of the service's own.
+    #[must_use]
+    pub fn all_metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.shared.clock
+    }
+
+    /// The shutdown.
+    #[must_use]
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shared.shutdown
+    }
+
+    /// The event bus.
+    #[must_use]
+    pub fn bus(&self) -> &Bus {
+        &self.shared.bus
+    }
+
+    /// The readiness board.
+    #[must_use]
+    pub fn readiness(&self) -> &Readiness {
+        &self.shared.readiness
+    }
+
+    /// The usage meters.
+    #[must_use]
+    pub fn meters(&self) -> &MeterBook {
+        &self.shared.meters
+    }
+
+    /// The pool for work that blocks.
+    #[must_use]
+    pub fn blocking(&self) -> &Blocking {
+        &self.shared.blocking
+    }
+
+    /// The runtimes.
+    #[must_use]
+    pub fn planes(&self) -> &Arc<Planes> {
+        &self.shared.planes
+    }
+
+    /// The supervisor.
+    #[must_use]
+    pub fn supervisor(&self) -> &Supervisor {
+        &self.shared.supervisor
+    }
+
+    pub(crate) fn control(&self) -> &Handle {
+        self.shared.planes.control()
+    }
+
+    /// The node cannot go on: it drains and exits with a failure.
+    pub fn fail(&self, cause: String) {
+        self.shared.fail(cause);
+    }
+}

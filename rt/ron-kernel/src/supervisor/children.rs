@@ -1,0 +1,127 @@
+//! Counted children: short-lived tasks of one declared kind, as cheap as a bare spawn allows.
+//!
+//! A child has no handle. It is counted while it lives, a panic in it is caught and counted, and at the end of the
+//! drain deadline it goes with the runtime it runs on.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use pin_project_lite::pin_project;
+use ron_sync::phase::Stage;
+
+use crate::{
+    InFlight, InFlightGuard, lock::NoLockAcrossAwait, metrics::TaskMetrics, planes::Core, topology::ChildSpec,
+};
+
+/// The children of one kind. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Children(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    metrics: TaskMetrics,
+    live: InFlight,
+    spec: &'static ChildSpec,
+}
+
+impl Children {
+    pub(super) fn new(metrics: TaskMetrics, spec: &'static ChildSpec) -> Self {
+        Self(Arc::new(Inner {
+            metrics,
+            live: InFlight::new(),
+            spec,
+        }))
+    }
+
+    /// Starts a child on the runtime that is running now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the supervisor is where tasks are started"
+    )]
+    pub fn spawn<F>(&self, work: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        tokio::spawn(self.child(work));
+    }
+
+    /// Starts a child on a core.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the supervisor is where tasks are started"
+    )]
+    pub fn spawn_on<F>(&self, core: &Core, work: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        core.handle().spawn(self.child(work));
+    }
+
+    /// How many are alive.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.0.live.count()
+    }
+
+    /// Counts a child that ended early because the node stops.
+    pub fn count_canceled(&self) {
+        self.0.metrics.canceled.inc();
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        self.0.spec.stop
+    }
+
+    pub(super) fn count_aborted(&self) {
+        self.0.metrics.aborted.inc_by(self.live() as u64);
+    }
+
+    fn child<F: Future<Output = ()>>(&self, work: F) -> Child<F> {
+        self.0.metrics.spawned.inc();
+        let tally = Tally {
+            kind: Arc::clone(&self.0),
+            _live: self.0.live.enter(),
+        };
+        Child {
+            work: NoLockAcrossAwait::new(work),
+            _tally: tally,
+        }
+    }
+}
+
+pin_project! {
+    struct Child<F> {
+        #[pin]
+        work: NoLockAcrossAwait<F>,
+        _tally: Tally,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Child<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().work.poll(cx)
+    }
+}
+
+/// Counts the child out, and its panic if that is how it ends.
+struct Tally {
+    kind: Arc<Inner>,
+    _live: InFlightGuard,
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.kind.metrics.panicked.inc();
+            tracing::error!(
+                kind = self.kind.spec.kind,
+                "a child panicked; the panic was caught"
+            );
+        }
+    }
+}

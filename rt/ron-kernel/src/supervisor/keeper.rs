@@ -1,0 +1,223 @@
+//! The keeper of one supervised task: starts it, waits for it, restarts it, gives it up.
+
+use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc};
+
+use ron_sync::phase::Phase;
+use tokio::{runtime::Handle, task::JoinError};
+
+use super::{SETTLE, Supervisor, TaskState, lost_condition, restart::RestartBudget};
+use crate::{
+    Scope,
+    bus::KernelEvent,
+    lock::NoLockAcrossAwait,
+    readiness::Effect,
+    topology::{Escalation, TaskSpec},
+};
+
+/// What a supervised task returns.
+pub type TaskResult = Result<(), TaskFault>;
+
+/// Why a supervised task failed.
+#[derive(Debug)]
+pub struct TaskFault(String);
+
+impl TaskFault {
+    /// A fault, in words.
+    pub fn new(what: impl fmt::Display) -> Self {
+        Self(what.to_string())
+    }
+}
+
+impl fmt::Display for TaskFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a supervised task gets to work with.
+#[derive(Clone, Debug)]
+pub struct TaskCtx {
+    /// The service's scope.
+    pub scope: Scope,
+    /// How often it was restarted.
+    pub restarts: u32,
+    spec: &'static TaskSpec,
+}
+
+impl TaskCtx {
+    /// Resolves when the task is to stop taking on work and finish.
+    ///
+    /// Cancel safe.
+    pub async fn stopping(&self) {
+        self.scope.shutdown().reached(self.spec.stop).await;
+    }
+}
+
+impl Supervisor {
+    /// Starts a supervised task on `runtime`. `name` is the declared name, with a number if there are several.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the supervisor is where tasks are started"
+    )]
+    pub(crate) fn start<F, Fut>(
+        &self,
+        scope: Scope,
+        spec: &'static TaskSpec,
+        name: String,
+        runtime: Handle,
+        run: F,
+    ) where
+        F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = TaskResult> + Send + 'static,
+    {
+        self.register(&scope, spec, &name);
+        let control = scope.control().clone();
+        let keeper = Keeper {
+            supervisor: self.clone(),
+            scope,
+            spec,
+            name,
+            runtime,
+        };
+        control.spawn(keeper.keep(Arc::new(run)));
+    }
+}
+
+struct Keeper {
+    supervisor: Supervisor,
+    scope: Scope,
+    spec: &'static TaskSpec,
+    name: String,
+    runtime: Handle,
+}
+
+impl Keeper {
+    async fn keep<F, Fut>(self, run: Arc<F>)
+    where
+        F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = TaskResult> + Send + 'static,
+    {
+        let (service, clock) = (self.scope.service(), self.scope.clock());
+        let lost = lost_condition(&self.scope);
+        let mut budget = RestartBudget::new(self.spec.restart);
+        let mut restarts = 0;
+        loop {
+            let Err(fault) = self.run_once(&run, restarts).await else {
+                return self
+                    .supervisor
+                    .update(service, &self.name, |e| e.state = TaskState::Done);
+            };
+            if self.scope.shutdown().phase() >= Phase::Draining(self.spec.stop) {
+                self.scope.metrics().tasks(self.spec.name).canceled.inc();
+                return self
+                    .supervisor
+                    .update(service, &self.name, |e| e.state = TaskState::Done);
+            }
+            self.supervisor.set_lost(&self.scope, &self.name, true, &lost);
+            let Some(wait) = budget.next(clock.now(), fastrand::u64(..)) else {
+                return self.give_up(&fault, restarts);
+            };
+            restarts += 1;
+            self.report(fault, restarts, wait);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.scope.shutdown().reached(self.spec.stop) => {
+                    return self.supervisor.update(service, &self.name, |e| e.state = TaskState::Done);
+                }
+            }
+            self.supervisor.set_lost(&self.scope, &self.name, false, &lost);
+        }
+    }
+
+    /// One life of the task; a panic or a kill is a fault like any other.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the supervisor is where tasks are started"
+    )]
+    async fn run_once<F, Fut>(&self, run: &Arc<F>, restarts: u32) -> TaskResult
+    where
+        F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = TaskResult> + Send + 'static,
+    {
+        let ctx = TaskCtx {
+            scope: self.scope.clone(),
+            restarts,
+            spec: self.spec,
+        };
+        let run = Arc::clone(run);
+        let metrics = self.scope.metrics().tasks(self.spec.name);
+        metrics.spawned.inc();
+        let task = self
+            .runtime
+            .spawn(NoLockAcrossAwait::new(async move { run(ctx).await }));
+        let abort = task.abort_handle();
+        self.supervisor.update(self.scope.service(), &self.name, |entry| {
+            entry.state = TaskState::Running;
+            entry.abort = Some(abort);
+        });
+        match task.await {
+            Ok(result) => result,
+            Err(error) => {
+                if error.is_panic() {
+                    metrics.panicked.inc();
+                }
+                Err(TaskFault(describe(error)))
+            }
+        }
+    }
+
+    fn report(&self, fault: TaskFault, restarts: u32, wait: std::time::Duration) {
+        let task = format!("{}/{}", self.scope.service(), self.name);
+        tracing::warn!(task, %fault, restarts, wait_ms = wait.as_millis(), "a task failed and will be restarted");
+        self.scope.metrics().restarts(self.spec.name).inc();
+        self.supervisor.update(self.scope.service(), &self.name, |entry| {
+            entry.state = TaskState::BackingOff;
+            entry.restarts = restarts;
+        });
+        self.scope.bus().publish(KernelEvent::TaskFailed {
+            task,
+            fault: fault.0,
+            restarts,
+        });
+    }
+
+    fn give_up(&self, fault: &TaskFault, restarts: u32) {
+        let task = format!("{}/{}", self.scope.service(), self.name);
+        tracing::error!(task, %fault, restarts, "a task failed too often and was given up");
+        self.supervisor.update(self.scope.service(), &self.name, |entry| {
+            entry.state = TaskState::GivenUp
+        });
+        let condition =
+            self.scope
+                .readiness()
+                .condition(self.scope.service(), "task_given_up", Effect::Down, SETTLE);
+        match self.spec.restart.escalation() {
+            Escalation::Degrade(effect) => {
+                condition.raise_as(effect, format!("{} failed: {fault}", self.name))
+            }
+            Escalation::FailClosed => {
+                condition.raise_as(Effect::Down, format!("{} failed: {fault}", self.name));
+                self.scope.fail(format!("{task} was given up: {fault}"));
+            }
+        }
+        self.scope.bus().publish(KernelEvent::TaskGivenUp { task });
+    }
+}
+
+/// A panic's message, or that the task was killed.
+fn describe(error: JoinError) -> String {
+    if error.is_cancelled() {
+        return "killed".to_owned();
+    }
+    let payload = AssertUnwindSafe(error.into_panic());
+    panic_message(&*payload.0)
+}
+
+/// The text of a panic payload.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or("(no message)"))
+}

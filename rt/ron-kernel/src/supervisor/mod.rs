@@ -1,0 +1,225 @@
+//! The supervisor: the only place that starts tasks.
+//!
+//! Long-lived tasks are declared ([`crate::topology::TaskSpec`]), restarted within a budget and given up with a
+//! consequence. Short-lived ones are counted children of a declared kind ([`Children`]). Either way the supervisor
+//! knows at any time what is alive, at which stage it stops, and what to call it if it does not.
+
+mod children;
+mod keeper;
+mod restart;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ron_sync::phase::Stage;
+use tokio::task::AbortHandle;
+
+pub use children::Children;
+pub(crate) use keeper::panic_message;
+pub use keeper::{TaskCtx, TaskFault, TaskResult};
+
+use crate::{
+    InFlight, Scope,
+    metrics::TaskMetrics,
+    readiness::{Condition, Effect},
+    topology::{ChildSpec, TaskSpec},
+};
+
+/// How long a service must have all its tasks back before it says so.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// The state of a supervised task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// Running.
+    Running,
+    /// Failed, waiting to be restarted.
+    BackingOff,
+    /// Ended as it should.
+    Done,
+    /// Failed too often.
+    GivenUp,
+}
+
+impl TaskState {
+    /// The name used in reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::BackingOff => "backing_off",
+            Self::Done => "done",
+            Self::GivenUp => "given_up",
+        }
+    }
+}
+
+/// A supervised task, as reported.
+#[derive(Clone, Debug)]
+pub struct TaskReport {
+    /// The service.
+    pub service: &'static str,
+    /// The task, with its number if there are several: `worker#2`.
+    pub name: String,
+    /// What it is doing.
+    pub state: TaskState,
+    /// Restarts so far.
+    pub restarts: u32,
+}
+
+/// Keeps track of everything that runs. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Supervisor(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    tasks: Mutex<BTreeMap<(&'static str, String), Entry>>,
+    kinds: Mutex<BTreeMap<(&'static str, &'static str), Children>>,
+    work: Mutex<BTreeMap<&'static str, InFlight>>,
+    /// Tasks that are down, by service.
+    lost: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stage: Stage,
+    state: TaskState,
+    restarts: u32,
+    abort: Option<AbortHandle>,
+    metrics: TaskMetrics,
+}
+
+impl Supervisor {
+    /// Every supervised task.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<TaskReport> {
+        let tasks = lock(&self.0.tasks);
+        let report = |((service, name), entry): (&(&'static str, String), &Entry)| TaskReport {
+            service,
+            name: name.clone(),
+            state: entry.state,
+            restarts: entry.restarts,
+        };
+        tasks.iter().map(report).collect()
+    }
+
+    /// Live children by service and kind.
+    #[must_use]
+    pub fn children(&self) -> Vec<(&'static str, &'static str, usize)> {
+        lock(&self.0.kinds)
+            .iter()
+            .map(|((service, kind), c)| (*service, *kind, c.live()))
+            .collect()
+    }
+
+    /// Ends a task as a crash would, for chaos tests. Returns whether it was running.
+    #[must_use]
+    pub fn kill(&self, service: &str, name: &str) -> bool {
+        let tasks = lock(&self.0.tasks);
+        let found = tasks
+            .iter()
+            .find(|((s, n), e)| *s == service && n == name && e.state == TaskState::Running);
+        let abort = found.and_then(|(_, entry)| entry.abort.clone());
+        abort.inspect(AbortHandle::abort).is_some()
+    }
+
+    /// How many tasks and children of a stage are alive, and work that the stage waits for.
+    pub(crate) fn alive(&self, stage: Stage) -> usize {
+        let is_alive = |e: &&Entry| e.stage == stage && is_live(e.state);
+        let tasks = lock(&self.0.tasks).values().filter(is_alive).count();
+        let children: usize = lock(&self.0.kinds)
+            .values()
+            .filter(|c| c.stage() == stage)
+            .map(Children::live)
+            .sum();
+        let work: usize = match stage {
+            Stage::Workers => lock(&self.0.work).values().map(InFlight::count).sum(),
+            _ => 0,
+        };
+        tasks + children + work
+    }
+
+    /// Ends every task that is still alive and names it; children are named by kind and end with their runtime.
+    pub(crate) fn abort_all(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for ((service, name), entry) in lock(&self.0.tasks).iter_mut().filter(|(_, e)| is_live(e.state)) {
+            names.push(format!("{service}/{name}"));
+            entry.metrics.aborted.inc();
+            entry.abort.iter().for_each(AbortHandle::abort);
+        }
+        for ((service, kind), children) in lock(&self.0.kinds).iter().filter(|(_, c)| c.live() > 0) {
+            names.push(format!("{service}/{kind} × {}", children.live()));
+            children.count_aborted();
+        }
+        names
+    }
+
+    /// Work in flight that the `Workers` stage of a drain waits for.
+    pub(crate) fn work(&self, service: &'static str) -> InFlight {
+        lock(&self.0.work).entry(service).or_default().clone()
+    }
+
+    /// The children of a declared kind; the same for every caller.
+    pub(crate) fn kind(&self, scope: &Scope, spec: &'static ChildSpec) -> Children {
+        let service = scope.service();
+        let mut kinds = lock(&self.0.kinds);
+        kinds
+            .entry((service, spec.kind))
+            .or_insert_with(|| Children::new(scope.metrics().tasks(spec.kind), spec))
+            .clone()
+    }
+
+    fn register(&self, scope: &Scope, spec: &'static TaskSpec, name: &str) {
+        let entry = Entry {
+            stage: spec.stop,
+            state: TaskState::Running,
+            restarts: 0,
+            abort: None,
+            metrics: scope.metrics().tasks(spec.name),
+        };
+        lock(&self.0.tasks).insert((scope.service(), name.to_owned()), entry);
+    }
+
+    fn update(&self, service: &'static str, name: &str, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = lock(&self.0.tasks).get_mut(&(service, name.to_owned())) {
+            change(entry);
+        }
+    }
+
+    /// Books a task as down or back, and lets the service's readiness tell.
+    fn set_lost(&self, scope: &Scope, name: &str, down: bool, condition: &Condition) {
+        let lost: Vec<String> = {
+            let mut all = lock(&self.0.lost);
+            let lost = all.entry(scope.service()).or_default();
+            if down {
+                lost.insert(name.to_owned())
+            } else {
+                lost.remove(name)
+            };
+            lost.iter().cloned().collect()
+        };
+        if lost.is_empty() {
+            condition.clear();
+        } else {
+            condition.raise(format!("restarting {}", lost.join(", ")));
+        }
+    }
+}
+
+/// The condition that stands while a service has lost capacity.
+fn lost_condition(scope: &Scope) -> Condition {
+    scope
+        .readiness()
+        .condition(scope.service(), "lost_workers", Effect::ShedWrites, SETTLE)
+}
+
+const fn is_live(state: TaskState) -> bool {
+    matches!(state, TaskState::Running | TaskState::BackingOff)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,156 @@
+//! The one body type that crosses crate borders: requests in, responses out.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::serve::Activity;
+
+/// Why a body ended early.
+#[derive(Debug, thiserror::Error)]
+#[error("the body ended early: {0}")]
+pub struct BodyError(Box<dyn std::error::Error + Send + Sync>);
+
+impl BodyError {
+    /// A body that ended because of `cause`.
+    pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(cause.into())
+    }
+}
+
+/// A streaming body of any origin.
+type Streaming = Pin<Box<dyn HttpBody<Data = Bytes, Error = BodyError> + Send>>;
+
+/// A request's or response's body.
+#[derive(Default)]
+pub struct Body(Kind);
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Empty,
+    Full(Bytes),
+    /// From the peer of an HTTP connection; of a client whose progress is watched, or of a server.
+    Incoming(Incoming, Option<Arc<Activity>>),
+    Streaming(Streaming),
+}
+
+impl Body {
+    /// No bytes at all.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self(Kind::Empty)
+    }
+
+    /// Any other body, boxed.
+    pub fn streaming<B>(body: B) -> Self
+    where
+        B: HttpBody<Data = Bytes, Error = BodyError> + Send + 'static,
+    {
+        Self(Kind::Streaming(Box::pin(body)))
+    }
+
+    /// A request's body, whose arrival the connection's timeouts watch.
+    pub(crate) fn watched(incoming: Incoming, activity: &Arc<Activity>) -> Self {
+        if incoming.is_end_stream() {
+            Self::empty()
+        } else {
+            Self(Kind::Incoming(incoming, Some(Arc::clone(activity))))
+        }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        if bytes.is_empty() {
+            Self::empty()
+        } else {
+            Self(Kind::Full(bytes))
+        }
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Bytes::from(text).into()
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Bytes::from_static(text.as_bytes()).into()
+    }
+}
+
+impl From<Incoming> for Body {
+    fn from(incoming: Incoming) -> Self {
+        if incoming.is_end_stream() {
+            Self::empty()
+        } else {
+            Self(Kind::Incoming(incoming, None))
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.get_mut().0 {
+            Kind::Empty => Poll::Ready(None),
+            kind @ Kind::Full(_) => match std::mem::take(kind) {
+                Kind::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                _ => Poll::Ready(None),
+            },
+            Kind::Incoming(incoming, activity) => {
+                let frame = Pin::new(incoming).poll_frame(cx).map_err(BodyError::new);
+                if let Some(activity) = activity {
+                    activity.body_polled(frame.is_pending());
+                }
+                frame
+            }
+            Kind::Streaming(body) => body.as_mut().poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Full(bytes) => bytes.is_empty(),
+            Kind::Incoming(incoming, _) => incoming.is_end_stream(),
+            Kind::Streaming(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Incoming(incoming, _) => incoming.size_hint(),
+            Kind::Streaming(body) => body.size_hint(),
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.0 {
+            Kind::Empty => "empty",
+            Kind::Full(_) => "full",
+            Kind::Incoming(..) => "incoming",
+            Kind::Streaming(_) => "streaming",
+        };
+        write!(f, "Body({kind})")
+    }
+}

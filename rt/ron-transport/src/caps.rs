@@ -1,0 +1,325 @@
+//! How many connections may be open: in all, and per client.
+//!
+//! The bookkeeping is bounded by construction: a client has an entry only while it holds a permit, and there are
+//! at most `max_total` permits.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::stream::Peer;
+
+/// Who counts as one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ClientKey {
+    /// An IPv4 address.
+    V4(Ipv4Addr),
+    /// The upper 64 bits of an IPv6 address: a /64 is what one customer gets.
+    V6Net(u64),
+    /// Everybody who comes over a Unix socket; no cap per client, since a local proxy speaks for many.
+    Unix,
+    /// A trusted proxy whose header has not yet said who the client is; no cap per client. See
+    /// [`ConnPermit::rekey`].
+    TrustedProxy,
+    /// A client the system did not name; all such are one.
+    Unknown,
+}
+
+impl ClientKey {
+    /// The client behind an accepted connection.
+    #[must_use]
+    pub fn of(peer: &Peer) -> Self {
+        match peer.addr {
+            Some(addr) => addr.ip().into(),
+            None if peer.unix => Self::Unix,
+            None => Self::Unknown,
+        }
+    }
+
+    fn is_capped(self) -> bool {
+        !matches!(self, Self::Unix | Self::TrustedProxy)
+    }
+}
+
+impl From<IpAddr> for ClientKey {
+    fn from(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => Self::V4(ip),
+            IpAddr::V6(ip) => {
+                let [a, b, c, d, e, f, g, h, ..] = ip.octets();
+                Self::V6Net(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V4(ip) => ip.fmt(f),
+            Self::V6Net(net) => write!(f, "{}/64", Ipv6Addr::from_bits(u128::from(*net) << 64)),
+            Self::Unix => f.write_str("unix"),
+            Self::TrustedProxy => f.write_str("trusted proxy"),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+/// Why a connection was not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum CapError {
+    /// All connections are taken.
+    #[error("all {limit} connections are taken")]
+    Total {
+        /// The cap that was met.
+        limit: usize,
+    },
+    /// This client holds its share. Reported before [`Total`](Self::Total), so that nobody else's connection is
+    /// given up for a client that may not have more.
+    #[error("this client already holds {limit} connections")]
+    PerClient {
+        /// The cap that was met.
+        limit: usize,
+    },
+}
+
+/// The caps and who holds what; clones share them.
+#[derive(Clone, Debug)]
+pub struct ConnCaps {
+    shared: Arc<Shared>,
+}
+
+/// The right to one open connection, given back on drop.
+#[derive(Debug)]
+#[must_use = "dropping the permit gives the connection's place away"]
+pub struct ConnPermit {
+    shared: Arc<Shared>,
+    client: ClientKey,
+}
+
+/// Figures for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CapStats {
+    /// Permits held now.
+    pub open: usize,
+    /// Clients that hold at least one.
+    pub clients: usize,
+    /// Permits ever given.
+    pub admitted_total: u64,
+    /// Refusals because all connections were taken.
+    pub refused_total_cap: u64,
+    /// Refusals because the client held its share.
+    pub refused_client_cap: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    held: Mutex<Held>,
+    admitted: AtomicU64,
+    refused_total_cap: AtomicU64,
+    refused_client_cap: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Held {
+    max_total: usize,
+    max_per_client: usize,
+    open: usize,
+    per_client: HashMap<ClientKey, usize>,
+    /// The same counts in order, so that a flood at the cap does not scan every client per refusal.
+    by_count: BTreeSet<(usize, ClientKey)>,
+}
+
+impl ConnCaps {
+    /// Caps of `max_total` connections, `max_per_client` of them for one client.
+    #[must_use]
+    pub fn new(max_total: usize, max_per_client: usize) -> Self {
+        let held = Held {
+            max_total,
+            max_per_client,
+            open: 0,
+            per_client: HashMap::new(),
+            by_count: BTreeSet::new(),
+        };
+        Self {
+            shared: Arc::new(Shared {
+                held: Mutex::new(held),
+                admitted: AtomicU64::new(0),
+                refused_total_cap: AtomicU64::new(0),
+                refused_client_cap: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// Caps of `max_total` connections, [a quarter](Self::default_per_client) of them for one client.
+    #[must_use]
+    pub fn with_default_share(max_total: usize) -> Self {
+        Self::new(max_total, Self::default_per_client(max_total))
+    }
+
+    /// A quarter of the total, at least 1: three greedy clients leave room for the others.
+    #[must_use]
+    pub const fn default_per_client(max_total: usize) -> usize {
+        if max_total < 4 { 1 } else { max_total / 4 }
+    }
+
+    /// Admits one more connection of `client`, or says which cap forbids it. Never waits for a connection to end.
+    ///
+    /// # Errors
+    /// [`CapError`], counted.
+    pub fn try_admit(&self, client: ClientKey) -> Result<ConnPermit, CapError> {
+        let mut held = self.shared.held();
+        self.shared
+            .counted(held.check_client(client).and_then(|()| held.check_total()))?;
+        held.add(client);
+        drop(held);
+        self.shared.admitted.fetch_add(1, Ordering::Relaxed);
+        Ok(ConnPermit {
+            shared: Arc::clone(&self.shared),
+            client,
+        })
+    }
+
+    /// Changes the caps at once. Permits already given stay valid; a lower cap refuses newcomers until enough
+    /// have ended.
+    pub fn set_limits(&self, max_total: usize, max_per_client: usize) {
+        let mut held = self.shared.held();
+        held.max_total = max_total;
+        held.max_per_client = max_per_client;
+    }
+
+    /// Permits held now.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.shared.held().open
+    }
+
+    /// The client with the most permits and their number; among equals any one.
+    #[must_use]
+    pub fn largest_holder(&self) -> Option<(ClientKey, usize)> {
+        self.shared
+            .held()
+            .by_count
+            .last()
+            .map(|(count, client)| (*client, *count))
+    }
+
+    /// Permits held by one client.
+    #[must_use]
+    pub fn held_by(&self, client: ClientKey) -> usize {
+        self.shared.held().count(client)
+    }
+
+    /// Figures for metrics.
+    #[must_use]
+    pub fn stats(&self) -> CapStats {
+        let held = self.shared.held();
+        CapStats {
+            open: held.open,
+            clients: held.per_client.len(),
+            admitted_total: self.shared.admitted.load(Ordering::Relaxed),
+            refused_total_cap: self.shared.refused_total_cap.load(Ordering::Relaxed),
+            refused_client_cap: self.shared.refused_client_cap.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl ConnPermit {
+    /// On whose account the connection is.
+    #[must_use]
+    pub fn client(&self) -> ClientKey {
+        self.client
+    }
+
+    /// Books the connection on another account, once a trusted proxy has told who the client is.
+    ///
+    /// # Errors
+    /// [`CapError::PerClient`], counted, if that client holds its share; the permit then stays as it was.
+    pub fn rekey(&mut self, client: ClientKey) -> Result<(), CapError> {
+        if client == self.client {
+            return Ok(());
+        }
+        let mut held = self.shared.held();
+        self.shared.counted(held.check_client(client))?;
+        held.remove(self.client);
+        held.add(client);
+        drop(held);
+        self.client = client;
+        Ok(())
+    }
+}
+
+impl Drop for ConnPermit {
+    fn drop(&mut self) {
+        self.shared.held().remove(self.client);
+    }
+}
+
+impl Shared {
+    /// The counts are consistent after each statement that can panic, so a poisoned lock is still sound.
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counted(&self, verdict: Result<(), CapError>) -> Result<(), CapError> {
+        match verdict {
+            Ok(()) => return Ok(()),
+            Err(CapError::Total { .. }) => &self.refused_total_cap,
+            Err(CapError::PerClient { .. }) => &self.refused_client_cap,
+        }
+        .fetch_add(1, Ordering::Relaxed);
+        verdict
+    }
+}
+
+impl Held {
+    fn count(&self, client: ClientKey) -> usize {
+        self.per_client.get(&client).copied().unwrap_or(0)
+    }
+
+    fn check_client(&self, client: ClientKey) -> Result<(), CapError> {
+        if client.is_capped() && self.count(client) >= self.max_per_client {
+            return Err(CapError::PerClient {
+                limit: self.max_per_client,
+            });
+        }
+        Ok(())
+    }
+
+    fn check_total(&self) -> Result<(), CapError> {
+        if self.open >= self.max_total {
+            return Err(CapError::Total {
+                limit: self.max_total,
+            });
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, client: ClientKey) {
+        let count = self.count(client);
+        self.set(client, count, count + 1);
+        self.open += 1;
+    }
+
+    fn remove(&mut self, client: ClientKey) {
+        let count = self.count(client);
+        self.set(client, count, count.saturating_sub(1));
+        self.open = self.open.saturating_sub(1);
+    }
+
+    fn set(&mut self, client: ClientKey, from: usize, to: usize) {
+        self.by_count.remove(&(from, client));
+        if to == 0 {
+            self.per_client.remove(&client);
+        } else {
+            self.per_client.insert(client, to);
+            self.by_count.insert((to, client));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Opening connections to upstreams, within a time budget and with typed failures.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use tokio::{
+    net::{TcpStream, UnixStream, lookup_host},
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    addr::{Endpoint, Host, Target},
+    stream::Stream,
+};
+
+/// Most addresses of one name that a dial tries.
+pub const MAX_ADDRESSES: usize = 8;
+
+/// Stands in for budgets that the clock cannot add up.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Why an upstream could not be reached. Nothing was sent in any case, so a retry never repeats a request.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The time budget ran out.
+    #[error("{endpoint} did not answer within {after:?}")]
+    Timeout {
+        /// Who was dialled.
+        endpoint: Endpoint,
+        /// The budget.
+        after: Duration,
+    },
+    /// Nobody listens there.
+    #[error("{endpoint} refused the connection")]
+    Refused {
+        /// Who was dialled.
+        endpoint: Endpoint,
+    },
+    /// The name has no address.
+    #[error("{endpoint} does not resolve: {source}")]
+    Resolve {
+        /// Who was dialled.
+        endpoint: Endpoint,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// Anything else the system reports.
+    #[error("{endpoint} could not be reached: {source}")]
+    Io {
+        /// Who was dialled.
+        endpoint: Endpoint,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl DialError {
+    /// Whether another attempt may succeed without anybody changing something: not where a permission is
+    /// missing or the address cannot be dialled at all.
+    #[must_use]
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::Refused { .. } | Self::Resolve { .. } => true,
+            Self::Io { source, .. } => !matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ),
+        }
+    }
+
+    fn from_io(endpoint: &Endpoint, source: io::Error) -> Self {
+        let endpoint = endpoint.clone();
+        match source.kind() {
+            // A Unix socket without its file is a server that is not up, like a port without a listener.
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Self::Refused { endpoint },
+            _ => Self::Io { endpoint, source },
+        }
+    }
+}
+
+/// Connects to `endpoint` within `timeout`, name resolution included. TCP connections have Nagle's delay off.
+///
+/// The addresses of a name are tried in the resolver's order, at most [`MAX_ADDRESSES`]; each gets an even part of
+/// the time left, so that a silent first one leaves time for the next. The last failure is reported.
+///
+/// Cancel safe: dropping the future closes the half-open socket. A lookup already begun runs to its end on the
+/// runtime's blocking threads.
+///
+/// # Errors
+/// [`DialError`].
+pub async fn dial(endpoint: &Endpoint, timeout: Duration) -> Result<Stream, DialError> {
+    let now = Instant::now();
+    let deadline = now.checked_add(timeout).unwrap_or(now + LONGEST);
+    let late = || DialError::Timeout {
+        endpoint: endpoint.clone(),
+        after: timeout,
+    };
+    match endpoint.target() {
+        Target::Unix(path) => match timeout_at(deadline, UnixStream::connect(path)).await {
+            Err(_) => Err(late()),
+            Ok(connected) => connected
+                .map(Stream::Unix)
+                .map_err(|error| DialError::from_io(endpoint, error)),
+        },
+        Target::Tcp { host, port } => {
+            let addresses = match host {
+                Host::Ip(ip) => vec![SocketAddr::new(*ip, *port)],
+                Host::Name(name) => timeout_at(deadline, resolve(name, *port))
+                    .await
+                    .map_err(|_| late())?
+                    .map_err(|source| DialError::Resolve {
+                        endpoint: endpoint.clone(),
+                        source,
+                    })?,
+            };
+            match connect_any(&addresses, deadline).await {
+                Err(None) => Err(late()),
+                Err(Some(error)) => Err(DialError::from_io(endpoint, error)),
+                Ok(socket) => Ok(Stream::Tcp(socket)),
+            }
+        }
+    }
+}
+
+/// The name's addresses, at least one.
+async fn resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let addresses: Vec<_> = lookup_host((name, port)).await?.take(MAX_ADDRESSES).collect();
+    if addresses.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+    }
+    Ok(addresses)
+}
+
+/// Tries each address; the error is the last one, `None` if the last attempt ran out of time.
+async fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Option<io::Error>> {
+    let mut last = None;
+    for (attempts_left, address) in (1..=addresses.len()).rev().zip(addresses) {
+        let now = Instant::now();
+        let parts = u32::try_from(attempts_left).unwrap_or(u32::MAX);
+        let attempt_ends = now + deadline.saturating_duration_since(now) / parts;
+        last = match timeout_at(attempt_ends, TcpStream::connect(address)).await {
+            Ok(Ok(socket)) => match socket.set_nodelay(true) {
+                Ok(()) => return Ok(socket),
+                Err(error) => Some(error),
+            },
+            Ok(Err(error)) => Some(error),
+            Err(_) => None,
+        };
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Several addresses behind one name cannot be had from outside without a name server.
+
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn refusing() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0")
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_next_address_is_tried_after_a_refusal() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listening = listener.local_addr().unwrap();
+        let addresses = [refusing().await, refusing().await, listening];
+        let socket = connect_any(&addresses, Instant::now() + LONGEST).await.unwrap();
+        assert_eq!(socket.peer_addr().unwrap(), listening);
+    }
+
+    #[tokio::test]
+    async fn the_last_failure_is_reported_when_none_answers() {
+        let addresses = [refusing().await, refusing().await];
+        let error = connect_any(&addresses, Instant::now() + LONGEST)
+            .await
+            .unwrap_err()
+            .unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_address_leaves_the_next_its_part_of_the_budget() {
+        let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        silent
+            .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+            .unwrap();
+        silent.listen(0).unwrap();
+        let silent_addr = silent.local_addr().unwrap().as_socket().unwrap();
+        let _fills_the_backlog = TcpStream::connect(silent_addr).await.unwrap();
+        let begun = Instant::now();
+        let addresses = [silent_addr, refusing().await];
+        let error = connect_any(&addresses, begun + Duration::from_secs(2))
+            .await
+            .unwrap_err()
+            .unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(
+            begun.elapsed() - Duration::from_secs(1) <= Duration::from_millis(1),
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+}

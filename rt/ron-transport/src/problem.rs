@@ -1,0 +1,66 @@
+//! Refusals as `application/problem+json` responses.
+
+use http::{HeaderValue, StatusCode, header};
+use types::Refusal;
+
+use crate::{Body, service::Response};
+
+/// The response that tells a client why it was refused, and when to try again.
+#[must_use]
+pub fn response(refusal: &Refusal) -> Response {
+    let reason = refusal.reason;
+    let mut document = serde_json::json!({
+        "title": reason.title(),
+        "status": reason.status(),
+        "detail": refusal.detail,
+        "reason": reason.as_str(),
+    });
+    if let Some(wait) = refusal.retry_after {
+        document["retry_after_ms"] = serde_json::json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+    }
+    let mut response = Response::new(Body::from(document.to_string()));
+    *response.status_mut() =
+        StatusCode::from_u16(reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/problem+json"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(wait) = refusal.retry_after {
+        // Whole seconds, rounded up: a client that obeys must not come too early.
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    }
+    response
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use std::time::Duration;
+    use types::Reason;
+
+    #[tokio::test]
+    async fn a_refusal_carries_its_reason_and_when_to_come_back() {
+        let refusal = Refusal::new(Reason::Busy, "512 are waiting").retry_after(Duration::from_millis(1500));
+        let response = response(&refusal);
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()["retry-after"], "2");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let document: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(document["reason"], "busy");
+        assert_eq!(document["detail"], "512 are waiting");
+        assert_eq!(document["retry_after_ms"], 1500);
+    }
+
+    #[test]
+    fn every_reason_answers_with_its_status() {
+        for reason in Reason::ALL {
+            assert_eq!(response(&reason.into()).status().as_u16(), reason.status());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! One stretch of HTTP/1.1 on a connection: from its first byte until it closes or has been idle long enough to park.
+
+use std::{pin::pin, sync::Arc};
+
+use bytes::Bytes;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
+
+use super::{
+    HttpLimits,
+    activity::Verdict,
+    adapter::{self, ConnState},
+    metered::Metered,
+};
+use crate::service::Service;
+
+/// How a stretch ended; the stream comes back open.
+pub(super) enum Ended<IO> {
+    /// Idle; bytes that were read ahead come along.
+    Parked(IO, Bytes),
+    /// Over, in good order or because the client left.
+    Done(IO),
+    /// Over, because of what the client did or did not do.
+    Failed(IO, Fault),
+}
+
+/// What a client did or did not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Head,
+    Body,
+    Write,
+    Malformed,
+}
+
+/// Serves until the connection closes or parks.
+pub(super) async fn serve<IO, S>(
+    io: IO,
+    ahead: Bytes,
+    state: &Arc<ConnState<S>>,
+    limits: &HttpLimits,
+) -> Ended<IO>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service,
+{
+    let io = TokioIo::new(Metered::new(io, ahead, Arc::clone(&state.activity)));
+    let shared = Arc::clone(state);
+    let service = service_fn(move |request| adapter::answer(Arc::clone(&shared), request));
+    let mut connection = builder(limits).serve_connection(io, service);
+    let mut timer = pin!(tokio::time::sleep(limits.park_after));
+    let mut closing = pin!(state.shutdown.reached(state.roles.connection.stop));
+    let mut told_to_close = false;
+    let fault = loop {
+        tokio::select! {
+            biased;
+            result = &mut connection => break match result {
+                Err(error) if error.is_parse() => Some(Fault::Malformed),
+                _ => None,
+            },
+            () = &mut timer => match state.activity.judge(state.now(), limits) {
+                Verdict::Wait(until) => timer.as_mut().reset(Instant::now() + until.since(state.now())),
+                Verdict::Park if told_to_close => timer.as_mut().reset(Instant::now() + limits.park_after),
+                Verdict::Park => {
+                    let parts = connection.into_parts();
+                    return Ended::Parked(parts.io.into_inner().into_inner(), parts.read_buf);
+                }
+                Verdict::IdleTooLong => break None,
+                Verdict::HeadTooSlow => break Some(Fault::Head),
+                Verdict::BodyTooSlow => break Some(Fault::Body),
+                Verdict::WriteTooSlow => break Some(Fault::Write),
+            },
+            () = &mut closing, if !told_to_close => {
+                told_to_close = true;
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+            }
+        }
+    };
+    let io = connection.into_parts().io.into_inner().into_inner();
+    match fault {
+        None => Ended::Done(io),
+        Some(fault) => Ended::Failed(io, fault),
+    }
+}
+
+fn builder(limits: &HttpLimits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .max_headers(limits.max_headers)
+        .max_header_size(limits.max_head_bytes)
+        // A client that closes its side has gone: what was being done for it is dropped.
+        .half_close(false)
+        // Heads are timed by the connection's own timer.
+        .header_read_timeout(None);
+    builder
+}

@@ -1,0 +1,49 @@
+//! The limits of one HTTP listener, changeable while it runs.
+
+use std::time::Duration;
+
+/// What a client may cost. The worst case of memory is `max_conns` × (`max_head_bytes` + 64 KiB of buffers), plus
+/// `h2_streams` × 64 KiB for each HTTP/2 connection that uploads on all its streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Connections in all.
+    pub max_conns: usize,
+    /// Connections of one client; an IPv6 /64 is one client.
+    pub max_conns_per_client: usize,
+    /// TLS handshake and PROXY header.
+    pub handshake_timeout: Duration,
+    /// A whole request head, and each wait for more of a body.
+    pub read_timeout: Duration,
+    /// Each wait for the client to take more of a response.
+    pub write_timeout: Duration,
+    /// Between requests.
+    pub idle_timeout: Duration,
+    /// Between requests, until the connection gives its buffers back.
+    pub park_after: Duration,
+    /// Header fields in a request.
+    pub max_headers: usize,
+    /// Bytes in a request's head.
+    pub max_head_bytes: usize,
+    /// Streams at once on an HTTP/2 connection.
+    pub h2_streams: u32,
+    /// Streams a client may open and reset before we have looked at them.
+    pub h2_pending_resets: usize,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            max_conns: 1024,
+            max_conns_per_client: 256,
+            handshake_timeout: Duration::from_secs(3),
+            read_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(60),
+            park_after: Duration::from_secs(2),
+            max_headers: 100,
+            max_head_bytes: 32 * 1024,
+            h2_streams: 128,
+            h2_pending_resets: 20,
+        }
+    }
+}

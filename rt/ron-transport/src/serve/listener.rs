@@ -1,0 +1,81 @@
+//! The accept loop of a server: one socket at a time, exchanged live, closed without resets.
+
+use std::{sync::Arc, time::Duration};
+
+use ron_kernel::supervisor::{TaskCtx, TaskFault, TaskResult};
+
+use super::{
+    connection::{self, Accepted},
+    server::Shared,
+};
+use crate::{
+    caps::{CapError, ClientKey},
+    listen::{AcceptFault, Listener},
+    service::Service,
+    stream::{Peer, RawStream},
+};
+
+/// How long to leave the backlog alone when the system is out of descriptors or memory.
+const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
+
+/// Accepts until the node stops taking in work.
+pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, ctx: TaskCtx) -> TaskResult {
+    loop {
+        let listener = server.listener();
+        let accepted = tokio::select! {
+            () = ctx.stopping() => {
+                drop(listener);
+                retire(&server, server.take_listener());
+                return Ok(());
+            }
+            () = server.changed.notified() => {
+                retire(&server, Some(listener));
+                continue;
+            }
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => admit(&server, stream, peer),
+            Err(error) => match AcceptFault::of(&error) {
+                AcceptFault::Connection => {}
+                AcceptFault::Resources => {
+                    tracing::warn!(%error, "cannot accept for now");
+                    tokio::time::sleep(OUT_OF_RESOURCES).await;
+                }
+                AcceptFault::Fatal => return Err(TaskFault::new(error)),
+            },
+        }
+    }
+}
+
+/// Closes a listening socket; whoever waited in its backlog is still served.
+fn retire<S: Service>(server: &Arc<Shared<S>>, listener: Option<Arc<Listener>>) {
+    let Some(listener) = listener else { return };
+    let waiting = match Arc::try_unwrap(listener) {
+        Ok(listener) => listener.close(),
+        Err(shared) => shared.drain_backlog(usize::from(crate::listen::BACKLOG)),
+    };
+    for (stream, peer) in waiting {
+        admit(server, stream, peer);
+    }
+}
+
+/// Applies the caps and places the connection on a core.
+fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
+    let permit = match server.caps.try_admit(ClientKey::of(&peer)) {
+        Ok(permit) => permit,
+        Err(CapError::Total { .. }) => return server.count_refused("total"),
+        Err(CapError::PerClient { .. }) => return server.count_refused("per_client"),
+    };
+    let seat = server.scope.planes().seat();
+    let core = Arc::clone(seat.core());
+    let accepted = Accepted {
+        stream,
+        peer,
+        permit,
+        seat,
+    };
+    server
+        .connections
+        .spawn_on(&core, connection::run(Arc::clone(server), accepted));
+}

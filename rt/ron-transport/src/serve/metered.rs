@@ -1,0 +1,84 @@
+//! A stream that notes its progress, and can be given back bytes that were read ahead.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Activity;
+
+/// A stream whose reads and writes are noted in its connection's [`Activity`]. Shutting it down does nothing, so that
+/// the HTTP machinery gives the stream back open and its end can be made clean.
+#[derive(Debug)]
+pub(super) struct Metered<IO> {
+    io: IO,
+    ahead: Bytes,
+    activity: Arc<Activity>,
+}
+
+impl<IO> Metered<IO> {
+    pub(super) fn new(io: IO, ahead: Bytes, activity: Arc<Activity>) -> Self {
+        Self { io, ahead, activity }
+    }
+
+    pub(super) fn into_inner(self) -> IO {
+        self.io
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.ahead.has_remaining() {
+            let n = this.ahead.len().min(buf.remaining());
+            buf.put_slice(&this.ahead.split_to(n));
+            this.activity.read();
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
+        if buf.filled().len() > before {
+            this.activity.read()
+        } else {
+            this.activity.read_ended()
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Metered<IO> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let wrote = Pin::new(&mut this.io).poll_write(cx, buf);
+        this.activity.wrote(wrote.is_pending());
+        wrote
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let wrote = Pin::new(&mut this.io).poll_write_vectored(cx, bufs);
+        this.activity.wrote(wrote.is_pending());
+        wrote
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+}

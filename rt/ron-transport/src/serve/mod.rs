@@ -1,0 +1,83 @@
+//! The HTTP serve loop that every listener shares: HTTP/1.1 and HTTP/2, in the clear or over TLS.
+//!
+//! A connection is accepted on the control plane, placed on the core with the fewest, and stays there. Between
+//! requests it costs next to nothing: after two idle seconds its HTTP machinery is put away and only the socket
+//! waits ("parked"). Timeouts are judged from what the connection did ([`Activity`]), by one timer each.
+
+mod activity;
+mod adapter;
+mod close;
+mod connection;
+mod h1;
+mod h2;
+mod limits;
+mod listener;
+mod metered;
+mod server;
+
+use std::time::Duration;
+
+pub use activity::Activity;
+pub use limits::HttpLimits;
+pub use server::{HttpServer, ListenPlan, Roles};
+
+use ron_kernel::{
+    readiness::Effect,
+    topology::{ChildSpec, Escalation, Plane, Restart, Stage, TaskSpec, TimeoutSpec},
+};
+
+/// The task that accepts connections; part of the topology of every service that listens.
+pub const LISTENER: TaskSpec = TaskSpec {
+    name: "listener",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Down)),
+    stop: Stage::Intake,
+    doc: "accepts connections, applies the caps, and places each on the core with the fewest",
+};
+
+/// A connection; part of the topology of every service that listens.
+pub const CONNECTION: ChildSpec = ChildSpec {
+    kind: "connection",
+    plane: Plane::Data,
+    stop: Stage::Writers,
+    bound: "max_conns in all, a quarter of that per client",
+    doc: "one client connection; idle ones close only after the work in flight is done",
+};
+
+/// A stream of an HTTP/2 connection; part of the topology of every service that listens.
+pub const H2_STREAM: ChildSpec = ChildSpec {
+    kind: "h2_stream",
+    plane: Plane::Data,
+    stop: Stage::Writers,
+    bound: "the stream limit of each HTTP/2 connection",
+    doc: "one request on an HTTP/2 connection",
+};
+
+/// The timeouts of a listener; part of the topology of every service that listens.
+pub const TIMEOUTS: [TimeoutSpec; 5] = [
+    TimeoutSpec {
+        name: "handshake_timeout",
+        default: Duration::from_secs(3),
+        doc: "TLS handshake and PROXY header; then the connection closes",
+    },
+    TimeoutSpec {
+        name: "read_timeout",
+        default: Duration::from_secs(5),
+        doc: "a whole request head, and each wait for more of a body; a late head is answered 408",
+    },
+    TimeoutSpec {
+        name: "write_timeout",
+        default: Duration::from_secs(5),
+        doc: "each wait for the client to take more of a response; then the connection closes",
+    },
+    TimeoutSpec {
+        name: "idle_timeout",
+        default: Duration::from_secs(60),
+        doc: "between requests; then the connection closes",
+    },
+    TimeoutSpec {
+        name: "park_after",
+        default: Duration::from_secs(2),
+        doc: "between requests; then the connection gives its buffers back",
+    },
+];

@@ -1,0 +1,218 @@
+//! An HTTP server: a listener, its limits and certificates, and one service per core. All but the service can change
+//! while it runs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use ron_kernel::{
+    InFlight, Scope, Shutdown,
+    supervisor::Children,
+    topology::{ChildSpec, TaskSpec},
+};
+use tokio::sync::Notify;
+
+use super::{CONNECTION, H2_STREAM, HttpLimits, LISTENER, listener};
+use crate::{
+    addr::ListenAddr,
+    caps::ConnCaps,
+    listen::{BindError, BindOptions, Listener},
+    proxy_protocol::TrustedSources,
+    service::Service,
+    tls::ServerTls,
+};
+
+/// What a server listens with: everything that can be wrong before it is put into force.
+#[derive(Debug)]
+pub struct ListenPlan {
+    /// The socket; `None` to keep the present one.
+    pub listener: Option<Listener>,
+    /// Certificates; `None` in the clear.
+    pub tls: Option<ServerTls>,
+    /// From whom a PROXY header is expected.
+    pub proxy_protocol: TrustedSources,
+    /// The limits.
+    pub limits: HttpLimits,
+}
+
+/// The declared roles a server's tasks play in its service's topology; they say when each stops.
+#[derive(Clone, Copy, Debug)]
+pub struct Roles {
+    /// The accept loop.
+    pub listener: &'static TaskSpec,
+    /// A connection; it closes at that stage if it is idle then.
+    pub connection: &'static ChildSpec,
+    /// An HTTP/2 stream.
+    pub stream: &'static ChildSpec,
+    /// Whether a drain waits for requests in flight before it closes connections.
+    pub drains_requests: bool,
+}
+
+impl Default for Roles {
+    /// A service on the data plane: intake stops first, requests in flight finish, then connections close.
+    fn default() -> Self {
+        Self {
+            listener: &LISTENER,
+            connection: &CONNECTION,
+            stream: &H2_STREAM,
+            drains_requests: true,
+        }
+    }
+}
+
+/// A running HTTP server.
+pub struct HttpServer<S>(Arc<Shared<S>>);
+
+pub(super) struct Shared<S> {
+    pub(super) scope: Scope,
+    pub(super) services: Vec<Arc<S>>,
+    pub(super) limits: ArcSwap<HttpLimits>,
+    pub(super) tls: ArcSwapOption<ServerTls>,
+    pub(super) proxy_protocol: ArcSwap<TrustedSources>,
+    pub(super) caps: ConnCaps,
+    pub(super) changed: Notify,
+    pub(super) connections: Children,
+    pub(super) streams: Children,
+    pub(super) work: InFlight,
+    pub(super) roles: Roles,
+    current: Mutex<Option<Arc<Listener>>>,
+}
+
+impl<S: Service> HttpServer<S> {
+    /// Starts serving `listener` as `plan` says, with one service per core made by `service`.
+    ///
+    /// # Panics
+    /// If the plan has no listener, or the scope's topology lacks the tasks of a server.
+    pub fn start(scope: &Scope, roles: Roles, plan: ListenPlan, service: impl Fn(usize) -> S) -> Self {
+        let services = scope
+            .planes()
+            .cores()
+            .iter()
+            .map(|core| Arc::new(service(core.index())))
+            .collect();
+        let listener = plan.listener.expect("a server starts with a listener");
+        let shared = Arc::new(Shared {
+            services,
+            caps: ConnCaps::new(plan.limits.max_conns, plan.limits.max_conns_per_client),
+            limits: ArcSwap::from_pointee(plan.limits),
+            tls: ArcSwapOption::from(plan.tls.map(Arc::new)),
+            proxy_protocol: ArcSwap::from_pointee(plan.proxy_protocol),
+            changed: Notify::new(),
+            connections: scope.children(roles.connection),
+            streams: scope.children(roles.stream),
+            work: if roles.drains_requests {
+                scope.work()
+            } else {
+                InFlight::new()
+            },
+            roles,
+            current: Mutex::new(Some(Arc::new(listener))),
+            scope: scope.clone(),
+        });
+        shared.sample_connections();
+        let server = Arc::clone(&shared);
+        scope.task(roles.listener, move |ctx| listener::run(Arc::clone(&server), ctx));
+        Self(shared)
+    }
+
+    /// Where it listens, with the port the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> ListenAddr {
+        self.0.listener().local_addr().clone()
+    }
+
+    /// The listening socket, to hand it to a successor.
+    #[must_use]
+    pub fn listener(&self) -> Arc<Listener> {
+        self.0.listener()
+    }
+
+    /// Binds the socket that `addr` asks for, unless it is the present one.
+    ///
+    /// # Errors
+    /// [`BindError`], with what to do about it.
+    pub fn bind(&self, addr: &ListenAddr, options: BindOptions) -> Result<Option<Listener>, BindError> {
+        if same_address(addr, &self.local_addr()) {
+            Ok(None)
+        } else {
+            Listener::bind(addr, options).map(Some)
+        }
+    }
+
+    /// Puts a plan into force: new connections meet it, open ones keep what they began with. If there is a new
+    /// socket, it is accepting before the old one stops.
+    pub fn commit(&self, plan: ListenPlan) {
+        let shared = &self.0;
+        shared
+            .caps
+            .set_limits(plan.limits.max_conns, plan.limits.max_conns_per_client);
+        shared.limits.store(Arc::new(plan.limits));
+        shared.tls.store(plan.tls.map(Arc::new));
+        shared.proxy_protocol.store(Arc::new(plan.proxy_protocol));
+        if let Some(listener) = plan.listener {
+            *shared.current() = Some(Arc::new(listener));
+            shared.changed.notify_one();
+        }
+    }
+}
+
+/// Whether a wanted address is the one a listener has; port 0 asks for any and is content with what it got.
+fn same_address(wanted: &ListenAddr, have: &ListenAddr) -> bool {
+    match (wanted, have) {
+        (ListenAddr::Tcp(wanted), ListenAddr::Tcp(have)) => {
+            wanted.ip() == have.ip() && (wanted.port() == 0 || wanted.port() == have.port())
+        }
+        _ => wanted == have,
+    }
+}
+
+impl<S> Shared<S> {
+    pub(super) fn shutdown(&self) -> &Shutdown {
+        self.scope.shutdown()
+    }
+
+    /// The present listening socket.
+    ///
+    /// # Panics
+    /// After the listener task has taken it away, which is when nothing asks any more.
+    pub(super) fn listener(&self) -> Arc<Listener> {
+        Arc::clone(self.current().as_ref().expect("a server listens until it drains"))
+    }
+
+    pub(super) fn take_listener(&self) -> Option<Arc<Listener>> {
+        self.current().take()
+    }
+
+    pub(super) fn count_refused(&self, cap: &'static str) {
+        self.scope
+            .metrics()
+            .connections_refused(self.scope.service(), cap)
+            .inc();
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Listener>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Service> Shared<S> {
+    fn sample_connections(self: &Arc<Self>) {
+        let gauge = self.scope.metrics().connections(self.scope.service());
+        let watched = Arc::downgrade(self);
+        self.scope.sampled(move || {
+            let open = watched.upgrade().map_or(0, |server| server.caps.total());
+            gauge.set(i64::try_from(open).unwrap_or(i64::MAX));
+        });
+    }
+}
+
+impl<S> Clone for HttpServer<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S> std::fmt::Debug for HttpServer<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HttpServer({})", self.0.scope.service())
+    }
+}

@@ -1,0 +1,190 @@
+//! Byte streams over TCP and Unix sockets: unregistered ([`RawStream`]) and on a runtime ([`Stream`]).
+//!
+//! An acceptor on one runtime hands [`RawStream`]s to the cores; each core registers its own with
+//! [`RawStream::register`], so that no socket is ever woken by a foreign runtime.
+
+use std::{
+    fmt,
+    io::{self, IoSlice},
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpStream, UnixStream},
+};
+
+/// A connected, nonblocking socket that belongs to no runtime yet.
+#[derive(Debug)]
+pub enum RawStream {
+    /// Over TCP.
+    Tcp(std::net::TcpStream),
+    /// Over a Unix socket.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// A connected socket registered with a runtime.
+///
+/// Dropping it closes the socket without blocking; bytes already written are still sent.
+#[derive(Debug)]
+pub enum Stream {
+    /// Over TCP.
+    Tcp(TcpStream),
+    /// Over a Unix socket.
+    Unix(UnixStream),
+}
+
+/// Who is at the other end of an accepted connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// The client's address; IPv4-mapped IPv6 addresses are unmapped. `None` over Unix sockets, and when
+    /// the system did not say.
+    pub addr: Option<SocketAddr>,
+    /// Whether the connection came over a Unix socket.
+    pub unix: bool,
+}
+
+impl Peer {
+    /// A peer over TCP.
+    #[must_use]
+    pub fn tcp(addr: SocketAddr) -> Self {
+        Self {
+            addr: Some(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
+            unix: false,
+        }
+    }
+
+    /// A peer over a Unix socket.
+    #[must_use]
+    pub const fn unix() -> Self {
+        Self {
+            addr: None,
+            unix: true,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.addr {
+            Some(addr) => addr.fmt(f),
+            None => f.write_str(if self.unix { "unix" } else { "unknown" }),
+        }
+    }
+}
+
+impl RawStream {
+    /// Registers the socket with the current runtime.
+    ///
+    /// # Errors
+    /// The system's, when the runtime's poller refuses the socket.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O enabled.
+    pub fn register(self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(socket) => TcpStream::from_std(socket).map(Stream::Tcp),
+            Self::Unix(socket) => UnixStream::from_std(socket).map(Stream::Unix),
+        }
+    }
+}
+
+impl Stream {
+    /// Takes the socket off its runtime, for registration with another one.
+    ///
+    /// # Errors
+    /// The system's, when the runtime's poller does not let go of the socket.
+    pub fn into_raw(self) -> io::Result<RawStream> {
+        match self {
+            Self::Tcp(socket) => socket.into_std().map(RawStream::Tcp),
+            Self::Unix(socket) => socket.into_std().map(RawStream::Unix),
+        }
+    }
+
+    /// Waits until bytes, the end of the stream or an error can be read. May wake without cause.
+    ///
+    /// Cancel safe: nothing is consumed.
+    ///
+    /// # Errors
+    /// The system's, or that the runtime is shutting down.
+    pub async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket.readable().await,
+            Self::Unix(socket) => socket.readable().await,
+        }
+    }
+
+    /// The polled form of [`readable`](Self::readable); only the last caller's waker is kept.
+    ///
+    /// # Errors
+    /// As [`readable`](Self::readable).
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(socket) => socket.poll_read_ready(cx),
+            Self::Unix(socket) => socket.poll_read_ready(cx),
+        }
+    }
+
+    /// The far end, as the socket tells it.
+    ///
+    /// # Errors
+    /// The system's; a TCP socket that is no longer connected has no peer.
+    pub fn peer(&self) -> io::Result<Peer> {
+        match self {
+            Self::Tcp(socket) => socket.peer_addr().map(Peer::tcp),
+            Self::Unix(_) => Ok(Peer::unix()),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write(cx, buf),
+            Self::Unix(socket) => Pin::new(socket).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Self::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(socket) => socket.is_write_vectored(),
+            Self::Unix(socket) => socket.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Unix(socket) => Pin::new(socket).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+        }
+    }
+}
