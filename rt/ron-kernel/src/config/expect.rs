@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::shape::{Form, Shape};
+use super::form::Form;
+use super::shape::Shape;
 use super::suggest::{listed, nearest};
 use super::tree::Body;
 use super::values::{ByteSize, HumanDuration};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::expect::{self, Fault};
+use super::form::Form;
 use super::path;
 use super::report::{Problem, Severity};
 use super::shape::{MAX_DEPTH, Shape};
@@ -76,7 +77,7 @@ impl<'s> Inspector<'s> {
             let path = path::child(at, key);
             match shape.child(key) {
                 Some(shape) => self.node(below, &shape, &path),
-                None if shape.tables().any(super::shape::Form::is_anything) => {}
+                None if shape.tables().any(Form::is_anything) => {}
                 None => self.unknown(below, key, shape, at),
             }
         }

@@ -8,7 +8,7 @@ use super::mask::{Mask, SecretNames};
 use super::path;
 use super::report::{Problem, Severity, Source};
 use super::shape::Shape;
-use super::tree::{self, Node, Origin, Place, Unfit, line_of};
+use super::tree::{self, Lines, Node, Origin, Place, Unfit};
 
 /// The largest configuration file that is read.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -51,9 +51,10 @@ impl FileLayer {
                 ..Self::none()
             };
         }
+        let lines = Lines::of(&text);
         let (table, errors) = DeTable::parse_recoverable(&text);
         let mut unfit: Vec<Unfit> = Vec::new();
-        let tree = tree::from_toml(table.get_ref(), &text, &mut unfit);
+        let tree = tree::from_toml(table.get_ref(), &lines, &mut unfit);
         let names = SecretNames::of(root);
         let mut mask = Mask::of_tree(&tree, root, &names);
         if !(errors.is_empty() && unfit.is_empty()) {
@@ -70,7 +71,7 @@ impl FileLayer {
             problem(
                 message,
                 Origin::File {
-                    line: line_of(&text, span.start),
+                    line: lines.at(span.start),
                 },
                 Some(span),
             )
@@ -145,7 +146,7 @@ fn outside_value(text: &str, keys: &[String], root: &Shape<'_>, place: &Place) -
     // A value that does not fit stays a string: the type error then names the variable or flag.
     let node = parsed.and_then(|value| {
         let mut unfit = Vec::new();
-        tree::value_node(&value, text, &mut unfit).filter(|_| unfit.is_empty())
+        tree::value_node(&value, &Lines::of(text), &mut unfit).filter(|_| unfit.is_empty())
     });
     let value = node.map_or_else(|| text.into(), |node| node.to_json());
     Node::from_json(&value, place)

@@ -70,7 +70,7 @@ impl Loader {
         };
         let mut problems = file.problems.clone();
         if !file.parsed {
-            return Err(report(problems, &file));
+            return Err(Report::new(problems, |problems| file.shown(problems)));
         }
         let env = layers::environment(&sources.env, &self.env_prefix, &self.env_ignored, &root);
         let flags = layers::flags(&sources.flags, &root);
@@ -86,7 +86,7 @@ impl Loader {
 
         let contents = self.read_tables(&merged, &root, &mut problems);
         let refused = problems.iter().any(|problem| problem.severity == Severity::Error);
-        let report = report(problems, &file);
+        let report = Report::new(problems, |problems| file.shown(problems));
         if refused {
             Err(report)
         } else {
@@ -142,11 +142,6 @@ impl Loader {
             warnings: Report::default(),
         }
     }
-}
-
-fn report(mut problems: Vec<Problem>, file: &FileLayer) -> Report {
-    let source = file.shown(&mut problems);
-    Report::new(problems, source)
 }
 
 fn danger_ok(merged: &Node) -> bool {

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use super::secret::HIDDEN;
 use super::shape::{MAX_DEPTH, Shape};
 use super::suggest::nearest;
 use super::tree::{Body, Node};
-use super::values::HIDDEN;
 
 /// Words that make a key of unknown meaning look like a secret.
 const SECRET_WORDS: [&str; 6] = ["secret", "token", "passw", "credential", "private", "apikey"];

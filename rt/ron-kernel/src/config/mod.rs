@@ -8,6 +8,7 @@
 
 mod document;
 mod expect;
+mod form;
 mod inspect;
 mod layers;
 mod load;
@@ -15,6 +16,7 @@ mod mask;
 mod path;
 mod reference;
 mod report;
+mod secret;
 mod shape;
 mod snapshot;
 mod store;
@@ -28,8 +30,9 @@ mod values;
 pub use layers::MAX_FILE_BYTES;
 pub use load::{Loader, Sources};
 pub use report::{MAX_PROBLEMS, Problem, Report, Severity};
+pub use secret::{HIDDEN, Secret};
 pub use snapshot::{Change, Snapshot};
 pub use store::ConfigStore;
 pub use table::{Checks, DANGER_OK, Finding, Problems, Schema, Table};
 pub use tree::Origin;
-pub use values::{ByteSize, HIDDEN, HumanDuration, Secret};
+pub use values::{ByteSize, HumanDuration};

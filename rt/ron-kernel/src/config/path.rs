@@ -41,6 +41,11 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
     Some(last.map_or("", |at| &path[..at]))
 }
 
+/// A path and all paths above it, up to the root.
+pub(crate) fn levels(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| parent(path))
+}
+
 /// The keys of a dotted path as typed by a person; quotes protect a dot inside a key.
 pub(crate) fn keys(path: &str) -> Vec<String> {
     let mut keys = vec![String::new()];

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::form::Form;
 use super::path;
-use super::shape::{Form, MAX_DEPTH, Shape};
+use super::shape::{MAX_DEPTH, Shape};
 use super::table::{Registered, Schema};
 use super::text;
 use super::tree::{Body, Node};

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-use super::tree::{Origin, line_of};
+use super::tree::{Lines, Origin};
 
 /// How many problems one report lists; the rest are only counted.
 pub const MAX_PROBLEMS: usize = 100;
@@ -53,16 +53,18 @@ pub struct Report {
 }
 
 impl Report {
-    /// Orders the problems: errors first, then by their place in the file, then the other origins by name.
-    pub(crate) fn new(mut problems: Vec<Problem>, source: Source) -> Self {
-        let rank = |p: &Problem| {
+    /// Orders the problems (errors first, then by place in the file, then by the name of the origin) and cuts the list.
+    ///
+    /// `show` gives the file as it may be shown and moves the problems that are left to their places in it.
+    pub(crate) fn new(mut problems: Vec<Problem>, show: impl FnOnce(&mut [Problem]) -> Source) -> Self {
+        problems.sort_by_cached_key(|p| {
             let start = p.span.as_ref().map_or(usize::MAX, |span| span.start);
             (p.severity, start, p.origin.to_string(), p.path.clone())
-        };
-        problems.sort_by_cached_key(rank);
+        });
         problems.dedup();
         let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
         problems.truncate(MAX_PROBLEMS);
+        let source = show(&mut problems);
         Self {
             problems,
             left_out,
@@ -135,7 +137,7 @@ impl Report {
         );
         Snippet::source(&text[line_start..line_end])
             .path(&self.source.name)
-            .line_start(line_of(text, span.start))
+            .line_start(Lines::of(text).at(span.start))
             .annotation(AnnotationKind::Primary.span(from..to))
     }
 }

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::path;
 use super::report::Report;
+use super::secret::HIDDEN;
 use super::shape::Shape;
 use super::table::Table;
 use super::text;
 use super::tree::{Body, Node, Origin, Place};
-use super::values::HIDDEN;
 
 /// A resolved configuration. Cloning is cheap.
 #[derive(Clone)]
@@ -118,18 +118,17 @@ impl Snapshot {
             .filter(|path| was.get(path) != is.get(path))
             .collect();
         // An empty list or map that was filled (or the reverse) is told by what is in it.
-        let told = |path: &str| {
-            changed
-                .iter()
-                .any(|other| *other != path && path::is_under(other, path))
-        };
+        let told: BTreeSet<&str> = changed
+            .iter()
+            .flat_map(|path| path::levels(path).skip(1))
+            .collect();
         let restart = |path: &str| {
             self.contents
                 .restart
                 .iter()
                 .any(|prefix| path::is_under(path, prefix))
         };
-        let leaves = changed.iter().filter(|path| !told(path));
+        let leaves = changed.iter().filter(|path| !told.contains(*path));
         leaves
             .map(|path| Change {
                 path: (*path).to_owned(),
@@ -192,7 +191,7 @@ impl Places {
 
     /// The place to point at for a path: its own, else that of the nearest table above that has one.
     pub(crate) fn nearest(&self, path: &str) -> Place {
-        let mut levels = std::iter::successors(Some(path), |path| path::parent(path));
+        let mut levels = path::levels(path);
         let found = levels.find_map(|path| {
             self.known
                 .get(path)
@@ -203,7 +202,7 @@ impl Places {
 
     /// Where a resolved value came from. A value made out of a leaf (a string that became a table) came with the leaf.
     fn origin(&self, path: &str) -> Origin {
-        let mut levels = std::iter::successors(Some(path), |path| path::parent(path));
+        let mut levels = path::levels(path);
         let found = levels.find_map(|level| {
             self.known
                 .get(level)

@@ -194,18 +194,18 @@ pub(crate) struct Unfit {
 }
 
 /// The tree of a parsed file. Values that cannot be held are listed and left out.
-pub(crate) fn from_toml(table: &DeTable<'_>, text: &str, unfit: &mut Vec<Unfit>) -> Node {
+pub(crate) fn from_toml(table: &DeTable<'_>, lines: &Lines, unfit: &mut Vec<Unfit>) -> Node {
     let place = Place::outside(Origin::Default);
     Node {
-        body: Body::Table(table_nodes(table, text, unfit)),
+        body: Body::Table(table_nodes(table, lines, unfit)),
         place,
     }
 }
 
-fn table_nodes(table: &DeTable<'_>, text: &str, unfit: &mut Vec<Unfit>) -> BTreeMap<String, Node> {
+fn table_nodes(table: &DeTable<'_>, lines: &Lines, unfit: &mut Vec<Unfit>) -> BTreeMap<String, Node> {
     let mut nodes = BTreeMap::new();
     for (key, value) in table {
-        if let Some(mut node) = value_node(value, text, unfit) {
+        if let Some(mut node) = value_node(value, lines, unfit) {
             node.place.key = Some(key.span());
             nodes.insert(key.get_ref().to_string(), node);
         }
@@ -214,12 +214,16 @@ fn table_nodes(table: &DeTable<'_>, text: &str, unfit: &mut Vec<Unfit>) -> BTree
 }
 
 /// The tree of one parsed value; nothing if it cannot be held.
-pub(crate) fn value_node(value: &Spanned<DeValue<'_>>, text: &str, unfit: &mut Vec<Unfit>) -> Option<Node> {
+pub(crate) fn value_node(
+    value: &Spanned<DeValue<'_>>,
+    lines: &Lines,
+    unfit: &mut Vec<Unfit>,
+) -> Option<Node> {
     let span = value.span();
     let body = match value.get_ref() {
-        DeValue::Table(table) => Ok(Body::Table(table_nodes(table, text, unfit))),
+        DeValue::Table(table) => Ok(Body::Table(table_nodes(table, lines, unfit))),
         DeValue::Array(items) => Ok(Body::Array(
-            items.iter().filter_map(|v| value_node(v, text, unfit)).collect(),
+            items.iter().filter_map(|v| value_node(v, lines, unfit)).collect(),
         )),
         DeValue::String(text) => Ok(Body::Leaf(Value::String(text.to_string()))),
         DeValue::Boolean(yes) => Ok(Body::Leaf(Value::Bool(*yes))),
@@ -230,7 +234,7 @@ pub(crate) fn value_node(value: &Spanned<DeValue<'_>>, text: &str, unfit: &mut V
     match body {
         Ok(body) => {
             let origin = Origin::File {
-                line: line_of(text, span.start),
+                line: lines.at(span.start),
             };
             Some(Node {
                 body,
@@ -263,7 +267,21 @@ fn float(digits: &str) -> Result<Body, &'static str> {
         .ok_or("this number is not finite")
 }
 
-/// The line (the first is 1) that holds a byte.
-pub(crate) fn line_of(text: &str, byte: usize) -> usize {
-    text.as_bytes().iter().take(byte).filter(|b| **b == b'\n').count() + 1
+/// Finds the line of a byte without reading the text again for each.
+pub(crate) struct Lines {
+    /// Where each line but the first begins.
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    pub(crate) fn of(text: &str) -> Self {
+        Self {
+            starts: text.match_indices('\n').map(|(at, _)| at + 1).collect(),
+        }
+    }
+
+    /// The line (the first is 1) that holds a byte.
+    pub(crate) fn at(&self, byte: usize) -> usize {
+        self.starts.partition_point(|start| *start <= byte) + 1
+    }
 }

@@ -1,4 +1,4 @@
-//! The value types of a configuration file: durations, byte sizes and secrets, each written as people write them.
+//! The value types of a configuration file: durations and byte sizes, each written as people write them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,9 +7,6 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// What stands in for a secret wherever a value is shown.
-pub const HIDDEN: &str = "<hidden>";
 
 /// The schema keyword that names one of the types of this file, for messages and for the reference.
 pub(crate) const VALUE_KEYWORD: &str = "x-value";
@@ -152,12 +149,26 @@ impl ByteSize {
 
     /// Reads the written form; the error says what is allowed.
     pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
-        match text.parse::<bytesize::ByteSize>() {
-            // The parser goes through floating point and caps at the top: a capped size is a mistake, not a wish.
-            Ok(size) if size.as_u64() < u64::MAX => Ok(Self(size.as_u64())),
-            _ => Err("a size such as \"64KiB\" or \"1MiB\", or a whole number of bytes"),
-        }
+        let capped = || {
+            text.parse::<bytesize::ByteSize>()
+                .map_or(u64::MAX, |size| size.as_u64())
+        };
+        // The parser goes through floating point and caps at the top: a capped size is a mistake, not a wish.
+        let bytes = exact(text).or_else(|| Some(capped()).filter(|bytes| *bytes < u64::MAX));
+        bytes
+            .map(Self)
+            .ok_or("a size such as \"64KiB\" or \"1MiB\", or a whole number of bytes")
     }
+}
+
+/// Reads what [`ByteSize`] itself writes, to the last byte.
+fn exact(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "B" => 1,
+        name => UNITS.iter().find(|(_, unit)| *unit == name)?.0,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 impl From<u64> for ByteSize {
@@ -229,70 +240,5 @@ impl JsonSchema for ByteSize {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["string", "integer"], "minimum": 0, "x-value": "size" })
-    }
-}
-
-/// A string that is never shown: `Debug`, `Display` and `Serialize` all say [`HIDDEN`].
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a secret.
-    #[must_use]
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
-    }
-
-    /// The secret itself, for the one place that uses it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether no secret was given.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(HIDDEN)
-    }
-}
-
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The usual error would quote what it found; a secret written without quotes must not be repeated.
-        String::deserialize(deserializer)
-            .map(Self)
-            .map_err(|_| de::Error::custom("a secret is a string in quotes"))
-    }
-}
-
-impl JsonSchema for Secret {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Secret".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "writeOnly": true })
     }
 }

@@ -152,11 +152,10 @@ fn a_variable_or_flag_with_a_mistake_does_not_show_its_value() {
     let values = [
         ("OMNIGATE_GATEWAY__TLS", "hunter2"),
         ("OMNIGATE_GATEWAY__ADMIN_TOKN", "hunter2"),
-        ("OMNIGATE_GATEWAY__STORE__KIND", "hunter2"),
     ];
     let report = load(
         "",
-        &values[..2],
+        &values,
         &[("gateway.tls.passphras", "hunter2"), ("gateway.store", "hunter2")],
     )
     .unwrap_err();

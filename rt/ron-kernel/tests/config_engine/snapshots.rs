@@ -163,16 +163,3 @@ fn replacing_from_many_threads_loses_no_generation() {
     });
     assert_eq!(store.current().generation(), 401);
 }
-
-#[test]
-#[should_panic(expected = "[picky] is not part of this schema")]
-fn asking_for_a_table_nobody_registered_is_a_mistake_in_the_program() {
-    #[derive(Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-    struct Picky {}
-    impl ron_kernel::config::Table for Picky {
-        const NAME: &'static str = "picky";
-
-        fn check(&self, _: &ron_kernel::config::Checks, _: &mut ron_kernel::config::Problems) {}
-    }
-    let _ = good("").get::<Picky>();
-}
