@@ -171,7 +171,9 @@ fn not_a_listener() -> io::Error {
 /// Starts `exe` with the listeners, under the given names, so that no connection is refused in between: both
 /// processes hold the sockets until this one [releases](Listener::release) its own.
 ///
-/// Forks: call it where a pause of some milliseconds harms nobody.
+/// Forks: call it where a pause of some milliseconds harms nobody. If another thread closes one of the lowest
+/// descriptors at that very moment, a failed exec may show not as an error but as a child that ends at once: watch
+/// the child until it says that it is ready.
 ///
 /// # Errors
 /// As [`hand_over`], and the system's if the process cannot be started.

@@ -16,7 +16,7 @@ use ron_transport::{
     stream::{Peer, RawStream, Stream},
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
     runtime,
 };
 

@@ -22,11 +22,11 @@ use tracing::{
     span,
 };
 
-pub fn tcp_listener() -> Listener {
+pub(crate) fn tcp_listener() -> Listener {
     Listener::bind(&"127.0.0.1:0".parse().unwrap(), BindOptions::default()).unwrap()
 }
 
-pub fn tcp_addr(listener: &Listener) -> SocketAddr {
+pub(crate) fn tcp_addr(listener: &Listener) -> SocketAddr {
     match listener.local_addr() {
         ListenAddr::Tcp(addr) => *addr,
         other => panic!("{other} is not TCP"),
@@ -34,12 +34,12 @@ pub fn tcp_addr(listener: &Listener) -> SocketAddr {
 }
 
 /// A connection that waits in the listener's backlog.
-pub fn connect(listener: &Listener) -> TcpStream {
+pub(crate) fn connect(listener: &Listener) -> TcpStream {
     TcpStream::connect(tcp_addr(listener)).unwrap()
 }
 
 /// The messages logged at debug level on this thread while `action` runs.
-pub fn debug_messages(action: impl FnOnce()) -> Vec<String> {
+pub(crate) fn debug_messages(action: impl FnOnce()) -> Vec<String> {
     let log = Log::default();
     tracing::subscriber::with_default(log.clone(), action);
     let messages = log.0.lock().unwrap();
