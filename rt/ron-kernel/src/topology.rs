@@ -176,7 +176,7 @@ pub struct LockSpec {
 }
 
 /// A timeout and its default.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct TimeoutSpec {
     /// Its name: the config key where it has one.
     pub name: &'static str,

@@ -6,6 +6,7 @@
 pub mod addr;
 pub mod body;
 pub mod caps;
+pub mod client;
 pub mod dial;
 pub mod inherit;
 pub mod listen;

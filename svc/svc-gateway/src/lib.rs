@@ -1,1 +1,21 @@
-//! svc-gateway
+//! The HTTP front door: accepts requests, finds their route, passes them to an upstream and streams the answer back.
+//!
+//! ```text
+//! listener → core → Proxy::call → Router::find → Upstream → Pool (per core) → server
+//! ```
+//!
+//! Everything on that path happens on the core that owns the connection; what cores share is read-only or atomic.
+
+mod build;
+mod config;
+mod forward;
+mod pool;
+mod proxy;
+mod router;
+mod topology;
+mod upstream;
+
+pub use build::{BuildError, Gateway};
+pub use config::{GatewayConfig, RouteConfig, TlsConfig, UpstreamConfig};
+pub use router::{Route, Router};
+pub use topology::TOPOLOGY;

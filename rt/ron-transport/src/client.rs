@@ -1,0 +1,155 @@
+//! The client side of HTTP/1.1: one connection, driven by whoever uses it.
+//!
+//! There is no task per connection. While a request is out, its future moves the bytes; while its response streams,
+//! the response's body does; in between the connection sleeps in its pool. So a request crosses no task border on
+//! its way to the server and back.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::{body::Incoming, client::conn::http1};
+use hyper_util::rt::TokioIo;
+
+use crate::{Body, BodyError, Request, Response, stream::Stream};
+
+/// A connection to a server, ready for one request at a time.
+#[derive(Debug)]
+pub struct HttpConn {
+    sender: http1::SendRequest<Body>,
+    connection: http1::Connection<TokioIo<Stream>, Body>,
+}
+
+/// Where a connection goes when its response is complete.
+pub trait Home: Send + Sync + 'static {
+    /// Takes a connection that can be used again.
+    fn put_back(&self, conn: HttpConn);
+}
+
+/// Why a request got no response.
+#[derive(Debug, thiserror::Error)]
+pub enum SendFault {
+    /// The server had closed the connection before anything was sent; the request comes back whole.
+    #[error("the connection was already closed")]
+    Unsent(Box<Request>),
+    /// The server broke off, or answered nonsense.
+    #[error("{0}")]
+    Broken(#[source] hyper::Error),
+}
+
+impl HttpConn {
+    /// Speaks HTTP/1.1 on a connected stream.
+    ///
+    /// Cancel safe: dropping the future closes the stream.
+    ///
+    /// # Errors
+    /// If the library refuses the stream; it sends nothing yet.
+    pub async fn open(stream: Stream) -> Result<Self, SendFault> {
+        let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
+        let (sender, connection) = handshake.await.map_err(SendFault::Broken)?;
+        Ok(Self { sender, connection })
+    }
+
+    /// Whether the server has not closed the connection while it slept.
+    pub fn is_alive(&mut self) -> bool {
+        self.drive_once();
+        self.sender.is_ready()
+    }
+
+    /// Sends a request and waits for the response's head. The connection goes to `home` once the body has ended.
+    ///
+    /// Cancel safe: dropping the future, or the response's body, closes the connection.
+    ///
+    /// # Errors
+    /// [`SendFault`].
+    pub async fn send(mut self, request: Request, home: Arc<dyn Home>) -> Result<Response, SendFault> {
+        let mut response = Box::pin(self.sender.try_send_request(request));
+        let outcome = poll_fn(|cx| {
+            // The connection first: it has the request to write, and on waking the response to read. Its own end is
+            // told through the response.
+            let _ = Pin::new(&mut self.connection).poll(cx);
+            response.as_mut().poll(cx)
+        })
+        .await;
+        drop(response);
+        match outcome {
+            Ok(response) => Ok(response.map(|incoming| self.into_body(incoming, home))),
+            Err(mut fault) => Err(match fault.take_message() {
+                Some(request) => SendFault::Unsent(Box::new(request)),
+                None => SendFault::Broken(fault.into_error()),
+            }),
+        }
+    }
+
+    fn into_body(self, incoming: Incoming, home: Arc<dyn Home>) -> Body {
+        let mut body = ResponseBody { incoming, conn: Some(self), home };
+        if body.incoming.is_end_stream() {
+            body.go_home();
+            return Body::empty();
+        }
+        Body::streaming(body)
+    }
+
+    /// Moves what can be moved without waiting.
+    fn drive_once(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ = Pin::new(&mut self.connection).poll(&mut cx);
+    }
+}
+
+/// A response's body, which drives its connection.
+struct ResponseBody {
+    incoming: Incoming,
+    conn: Option<HttpConn>,
+    home: Arc<dyn Home>,
+}
+
+impl ResponseBody {
+    /// Sends the connection home if it can be used again.
+    fn go_home(&mut self) {
+        if let Some(mut conn) = self.conn.take()
+            && conn.is_alive()
+        {
+            self.home.put_back(conn);
+        }
+    }
+}
+
+impl HttpBody for ResponseBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        if let Some(conn) = &mut this.conn {
+            let _ = Pin::new(&mut conn.connection).poll(cx);
+        }
+        let frame = Pin::new(&mut this.incoming).poll_frame(cx);
+        if let Poll::Ready(None) = frame {
+            this.go_home();
+        }
+        frame.map_err(BodyError::new)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        // A reader that knows the length stops at the last byte and never asks for the end.
+        if self.incoming.is_end_stream() {
+            self.go_home();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Which route a path takes: the longest prefix of whole segments. Pure.
+
+use std::sync::Arc;
+
+use ron_kernel::metrics::RouteMetrics;
+
+use crate::upstream::Upstream;
+
+/// A prefix and where its requests go.
+#[derive(Debug)]
+pub struct Route {
+    pub(crate) prefix: String,
+    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) metrics: RouteMetrics,
+}
+
+/// All routes, longest prefix first.
+#[derive(Debug, Default)]
+pub struct Router {
+    routes: Vec<Route>,
+}
+
+impl Router {
+    pub(crate) fn new(mut routes: Vec<Route>) -> Self {
+        routes.sort_by_key(|route| std::cmp::Reverse(segments_of(&route.prefix).len()));
+        Self { routes }
+    }
+
+    pub(crate) fn find(&self, path: &str) -> Option<&Route> {
+        self.routes.iter().find(|route| covers(&route.prefix, path))
+    }
+
+    pub(crate) fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+}
+
+/// The prefix without the slash that ends it.
+fn segments_of(prefix: &str) -> &str {
+    prefix.strip_suffix('/').unwrap_or(prefix)
+}
+
+/// Whether `prefix` covers `path` in whole segments.
+fn covers(prefix: &str, path: &str) -> bool {
+    let prefix = segments_of(prefix);
+    path.strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_prefix_covers_whole_segments_only() {
+        for (prefix, path, expected) in [
+            ("/", "/", true),
+            ("/", "/anything/below", true),
+            ("/api", "/api", true),
+            ("/api", "/api/x", true),
+            ("/api/", "/api/x", true),
+            ("/api/", "/api", true),
+            ("/api", "/apix", false),
+            ("/api/v1", "/api", false),
+        ] {
+            assert_eq!(covers(prefix, path), expected, "{prefix} over {path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_longer_prefix_never_covers_what_a_shorter_one_of_it_does_not(
+            a in "(/[a-z]{1,3}){1,3}", b in "(/[a-z]{1,3}){0,2}", path in "(/[a-z]{1,3}){0,5}"
+        ) {
+            let longer = format!("{a}{b}");
+            prop_assert!(!covers(&longer, &path) || covers(&a, &path));
+        }
+    }
+}

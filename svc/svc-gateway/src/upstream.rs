@@ -1,0 +1,109 @@
+//! A group of servers and the connections each core keeps to them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use ron_kernel::Clock;
+use ron_transport::{Request, Response, addr::Endpoint, client::HttpConn, client::SendFault, dial};
+use types::{Deadline, Reason, Refusal};
+
+use crate::{UpstreamConfig, pool::Pool};
+
+/// A group of servers.
+#[derive(Debug)]
+pub struct Upstream {
+    name: String,
+    config: UpstreamConfig,
+    clock: Clock,
+    next: AtomicUsize,
+    /// By core, then by endpoint.
+    pools: Vec<Vec<Arc<Pool>>>,
+}
+
+impl Upstream {
+    pub(crate) fn new(name: &str, config: &UpstreamConfig, cores: usize, clock: Clock) -> Self {
+        let pools_of_a_core = || {
+            config
+                .endpoints
+                .iter()
+                .map(|_| Arc::new(Pool::new(config.max_idle)))
+                .collect()
+        };
+        Self {
+            name: name.to_owned(),
+            config: config.clone(),
+            clock,
+            next: AtomicUsize::new(0),
+            pools: (0..cores).map(|_| pools_of_a_core()).collect(),
+        }
+    }
+
+    /// Whether it is the same group with the same settings, so that its connections can be kept across a reload.
+    pub(crate) fn is(&self, name: &str, config: &UpstreamConfig) -> bool {
+        self.name == name && self.config == *config
+    }
+
+    /// Sends a request to one of the servers and waits for the response's head within the timeout.
+    ///
+    /// Cancel safe: dropping the future closes the connection in use.
+    pub(crate) async fn send(&self, core: usize, request: Request) -> Result<Response, Refusal> {
+        let deadline = self.clock.within(self.config.timeout.as_duration());
+        let answer = self
+            .clock
+            .by(deadline, self.exchange(core, request, deadline))
+            .await;
+        answer.unwrap_or_else(|| Err(self.late()))
+    }
+
+    async fn exchange(
+        &self,
+        core: usize,
+        mut request: Request,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.config.endpoints.len();
+        let pool = &self.pools[core][index];
+        while let Some(conn) = pool.take() {
+            match conn.send(request, Arc::clone(pool) as _).await {
+                Ok(response) => return Ok(response),
+                Err(SendFault::Unsent(unsent)) => request = *unsent,
+                Err(SendFault::Broken(error)) => return Err(self.broken(&error)),
+            }
+        }
+        let conn = self
+            .dial(
+                &self.config.endpoints[index],
+                deadline.remaining(self.clock.now()),
+            )
+            .await?;
+        conn.send(request, Arc::clone(pool) as _)
+            .await
+            .map_err(|error| self.broken(&error))
+    }
+
+    async fn dial(&self, endpoint: &Endpoint, within: Duration) -> Result<HttpConn, Refusal> {
+        let stream = dial::dial(endpoint, within).await.map_err(|error| match error {
+            dial::DialError::Timeout { .. } => self.late(),
+            other => self.broken(&other),
+        })?;
+        HttpConn::open(stream).await.map_err(|error| self.broken(&error))
+    }
+
+    fn broken(&self, error: &dyn std::fmt::Display) -> Refusal {
+        tracing::debug!(upstream = self.name, %error, "an upstream failed");
+        Refusal::new(Reason::BadGateway, format!("upstream `{}` failed", self.name))
+    }
+
+    fn late(&self) -> Refusal {
+        let waited = self.config.timeout;
+        Refusal::new(
+            Reason::DownstreamTimeout,
+            format!("upstream `{}` did not answer within {waited}", self.name),
+        )
+    }
+}
