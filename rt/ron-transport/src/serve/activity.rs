@@ -188,13 +188,16 @@ mod tests {
         activity.judge(activity.clock.now(), &HttpLimits::default())
     }
 
-    fn activity() -> Activity {
-        Activity::new(Clock::start())
+    /// A connection on a clock that has been running for a while.
+    async fn activity() -> Activity {
+        let clock = Clock::start();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        Activity::new(clock)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_parks_after_two_idle_seconds_and_closes_after_sixty() {
-        let a = activity();
+        let a = activity().await;
         assert!(matches!(after(&a, 1.999).await, Verdict::Wait(_)));
         assert_eq!(after(&a, 0.001).await, Verdict::Park);
         assert_eq!(after(&a, 57.999).await, Verdict::Park);
@@ -203,7 +206,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_trickled_head_does_not_gain_time_by_trickling() {
-        let a = activity();
+        let a = activity().await;
         for _ in 0..4 {
             a.read();
             assert!(matches!(after(&a, 1.2).await, Verdict::Wait(_)));
@@ -214,7 +217,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_may_take_long_as_long_as_it_moves() {
-        let a = activity();
+        let a = activity().await;
         a.request_began();
         for _ in 0..10 {
             a.body_polled(true);
@@ -227,7 +230,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_found_by_socket_or_by_frame() {
-        let a = activity();
+        let a = activity().await;
         a.request_began();
         a.wrote(true);
         assert!(matches!(after(&a, 4.9).await, Verdict::Wait(_)));
@@ -242,7 +245,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_upstream_is_not_the_clients_fault() {
-        let a = activity();
+        let a = activity().await;
         a.request_began();
         assert!(matches!(after(&a, 3600.0).await, Verdict::Wait(_)));
         a.request_ended();
@@ -250,7 +253,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_timer_is_set_for_the_exact_moment_that_matters() {
-        let a = activity();
+        let a = activity().await;
         a.read();
         let began = a.clock.now();
         let Verdict::Wait(_) = after(&a, 4.0).await else {

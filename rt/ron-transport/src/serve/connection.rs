@@ -78,7 +78,7 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
                 false,
                 &limits,
             )
-            .await
+            .await;
         }
         Some(tls) => match tls
             .accept(Rewound { ahead, stream }, limits.handshake_timeout)

@@ -43,9 +43,9 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
         if buf.filled().len() > before {
-            this.activity.read()
+            this.activity.read();
         } else {
-            this.activity.read_ended()
+            this.activity.read_ended();
         }
         Poll::Ready(Ok(()))
     }
