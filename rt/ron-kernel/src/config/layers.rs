@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::mask::{Mask, SecretNames};
+use super::mask::{Mask, Names};
 use super::path;
 use super::report::{Problem, Severity, Source};
 use super::shape::Shape;
@@ -43,9 +43,9 @@ impl FileLayer {
         let name = file.display().to_string();
         if text.len() > MAX_FILE_BYTES {
             let message = format!("{name} is larger than {MAX_FILE_BYTES} bytes");
-            let problem = problem(message, Origin::Default, None);
+            let problems = vec![problem(message, Origin::Default, None)];
             return Self {
-                problems: vec![problem],
+                problems,
                 parsed: false,
                 name,
                 ..Self::none()
@@ -55,31 +55,27 @@ impl FileLayer {
         let (table, errors) = DeTable::parse_recoverable(&text);
         let mut unfit: Vec<Unfit> = Vec::new();
         let tree = tree::from_toml(table.get_ref(), &lines, &mut unfit);
-        let names = SecretNames::of(root);
+        let names = Names::of(root);
         let mut mask = Mask::of_tree(&tree, root, &names);
         if !(errors.is_empty() && unfit.is_empty()) {
             mask = mask.and(Mask::of_text(&text, &names));
         }
-        let syntax = errors
-            .iter()
-            .map(|e| (format!("not valid TOML: {}", e.message()), e.span()));
-        let unfit = unfit
-            .into_iter()
-            .map(|unfit| (unfit.message.to_owned(), Some(unfit.span)));
-        let located = syntax.chain(unfit).map(|(message, span)| {
-            let span = span.unwrap_or(0..0);
-            problem(
-                message,
-                Origin::File {
-                    line: lines.at(span.start),
-                },
-                Some(span),
+        let syntax = errors.iter().map(|e| {
+            (
+                format!("not valid TOML: {}", e.message()),
+                e.span().unwrap_or(0..0),
             )
         });
-        let problems = located.collect();
+        let unfit = unfit
+            .into_iter()
+            .map(|unfit| (unfit.message.to_owned(), unfit.span));
+        let located = syntax.chain(unfit).map(|(message, span)| {
+            let line = lines.at(span.start);
+            problem(message, Origin::File { line }, Some(span))
+        });
         Self {
             tree,
-            problems,
+            problems: located.collect(),
             parsed: errors.is_empty(),
             name,
             mask,

@@ -1,5 +1,6 @@
 //! Resolves a configuration from its layers: flags over environment over file over defaults.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use super::path;
 use super::report::{Problem, Report, Severity};
 use super::shape::Shape;
 use super::snapshot::{self, Contents, Places, Snapshot};
-use super::table::{Checks, DANGER_OK, Loaded, Problems, Registered, Schema};
+use super::table::{Checks, DANGER_OK, Problems, Registered, Schema};
 use super::tree::{Body, Node};
 
 /// Where a configuration comes from. Nothing is read from the system here, so that it can be given in a test.
@@ -103,33 +104,28 @@ impl Loader {
         let checks = Checks {
             danger_ok: danger_ok(merged),
         };
-        let (mut tables, mut entries, mut restart) =
-            (std::collections::BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut tables, mut entries) = (BTreeMap::new(), Vec::new());
         for table in self.schema.tables() {
-            restart.extend(
-                table
-                    .restart
-                    .iter()
-                    .map(|below| format!("{}.{below}", table.name)),
-            );
-            let shape = root.child(table.name);
             if problems
                 .iter()
                 .any(|problem| path::is_under(&problem.path, table.name))
             {
                 continue;
             }
+            let shape = root.child(table.name);
             match (table.read)(merged.get(table.name).map_or(Value::Null, Node::to_json)) {
-                Ok(Loaded {
-                    table: read,
-                    resolved,
-                    check,
-                }) => {
+                Ok(loaded) => {
                     let mut found = Problems::default();
-                    check(&*read, &checks, &mut found);
+                    (loaded.check)(&*loaded.table, &checks, &mut found);
                     problems.extend(located(found, table.name, &places));
-                    snapshot::leaves(&resolved, shape.as_ref(), table.name, &places, &mut entries);
-                    tables.insert(table.name, read);
+                    snapshot::leaves(
+                        &loaded.resolved,
+                        shape.as_ref(),
+                        table.name,
+                        &places,
+                        &mut entries,
+                    );
+                    tables.insert(table.name, loaded.table);
                 }
                 Err(error) => problems.push(unreadable(&error, table, shape, &places)),
             }
@@ -138,9 +134,21 @@ impl Loader {
             tables,
             entries,
             places,
-            restart,
+            restart: self.restart_paths(),
             warnings: Report::default(),
         }
+    }
+
+    fn restart_paths(&self) -> Vec<String> {
+        let tables = self.schema.tables().iter();
+        tables
+            .flat_map(|table| {
+                table
+                    .restart
+                    .iter()
+                    .map(|below| format!("{}.{below}", table.name))
+            })
+            .collect()
     }
 }
 

@@ -1,6 +1,9 @@
 //! Keeps secrets out of shown source lines: finds them in the file and replaces them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+use serde_json::Value;
 
 use super::secret::HIDDEN;
 use super::shape::{MAX_DEPTH, Shape};
@@ -10,30 +13,31 @@ use super::tree::{Body, Node};
 /// Words that make a key of unknown meaning look like a secret.
 const SECRET_WORDS: [&str; 6] = ["secret", "token", "passw", "credential", "private", "apikey"];
 
-/// What stands between a key and its value; it is no secret and tells what kind of mistake was made.
-const BEFORE_VALUE: [char; 5] = [' ', '\t', '=', ':', '"'];
+/// The names of all settings, to tell secrets where the schema cannot be followed.
+pub(crate) struct Names {
+    secret: BTreeSet<String>,
+    plain: BTreeSet<String>,
+}
 
-/// The names of the settings that are secret, to recognise them where the schema cannot be followed.
-pub(crate) struct SecretNames(Vec<String>);
-
-impl SecretNames {
-    /// Gathers the names from the schema.
+impl Names {
+    /// Gathers the names from the schema. A name that is a secret anywhere counts as one everywhere.
     pub(crate) fn of(root: &Shape<'_>) -> Self {
-        let mut names = Vec::new();
+        let (mut secret, mut plain) = (BTreeSet::new(), BTreeSet::new());
         root.visit("", MAX_DEPTH, &mut |_, key, shape| {
             let within = [shape.items(), shape.entries()];
-            if shape.is_secret() || within.iter().flatten().any(Shape::is_secret) {
-                names.push(key.to_owned());
-            }
+            let is_secret = shape.is_secret() || within.iter().flatten().any(Shape::is_secret);
+            let names = if is_secret { &mut secret } else { &mut plain };
+            names.insert(key.to_owned());
         });
-        Self(names)
+        plain.retain(|name| !secret.contains(name));
+        Self { secret, plain }
     }
 
-    /// Whether a key is one of the names, a slip of one, or a word for such things.
-    fn look_like(&self, key: &str) -> bool {
-        let plain = key.to_lowercase().replace(['_', '-'], "");
-        SECRET_WORDS.iter().any(|word| plain.contains(word))
-            || nearest(key, self.0.iter().map(String::as_str)).is_some()
+    /// Whether a key is one of the secrets, a slip of one, or a word for such things.
+    fn look_secret(&self, key: &str) -> bool {
+        let squeezed = key.to_lowercase().replace(['_', '-'], "");
+        SECRET_WORDS.iter().any(|word| squeezed.contains(word))
+            || nearest(key, self.secret.iter().map(String::as_str)).is_some()
     }
 }
 
@@ -46,29 +50,39 @@ pub(crate) struct Mask {
 
 impl Mask {
     /// Finds the secrets of a file that could be parsed.
-    pub(crate) fn of_tree(file: &Node, root: &Shape<'_>, names: &SecretNames) -> Self {
+    pub(crate) fn of_tree(file: &Node, root: &Shape<'_>, names: &Names) -> Self {
         let mut hidden = Vec::new();
-        find(file, "", Some(root), names, &mut hidden);
+        find(file, "", &Known::Place(root.clone()), names, &mut hidden);
         Self::new(hidden)
     }
 
-    /// Finds what may be a secret in a file that could not be parsed. Rather hides too much.
-    pub(crate) fn of_text(text: &str, names: &SecretNames) -> Self {
+    /// Finds what may be a secret in a file that could not be parsed: all but headers and settings known as no secret.
+    pub(crate) fn of_text(text: &str, names: &Names) -> Self {
         let mut hidden = Vec::new();
         let (mut start, mut secret_table, mut open): (usize, bool, Option<&str>) = (0, false, None);
         for line in text.split_inclusive('\n') {
-            let end = start + line.trim_end_matches(['\n', '\r']).len();
-            let value = secret_part(line, names);
+            let content = line.trim_end();
+            let mut shown = content.len() - content.trim_start().len();
             if let Some(close) = open {
-                hidden.push(start..end);
-                open = Some(close).filter(|close| !line.contains(*close));
-            } else if line.trim_start().starts_with('[') {
-                secret_table = value.is_some();
-            } else if let Some(value) = value.or_else(|| secret_table.then_some(line)) {
-                let shown = line.len() - value.trim_start_matches(BEFORE_VALUE).len();
-                hidden.extend(Some(start + shown..end).filter(|range| !range.is_empty()));
-                open = opened(value);
+                open = Some(close).filter(|close| !content.contains(*close));
+            } else if content.trim_start().starts_with('[') {
+                let header = content
+                    .find(|c| !is_word(c) && !"[]. \t".contains(c))
+                    .unwrap_or(content.len());
+                secret_table = content[..header]
+                    .split(|c| !is_word(c))
+                    .any(|word| names.look_secret(word));
+                shown = header;
+            } else {
+                shown = shown.max(if secret_table {
+                    0
+                } else {
+                    plain_part(content, names)
+                });
+                open = opened(&content[shown..]);
             }
+            shown += content[shown..].len() - content[shown..].trim_start().len();
+            hidden.extend(Some(start + shown..start + content.len()).filter(|range| !range.is_empty()));
             start += line.len();
         }
         Self::new(hidden)
@@ -129,58 +143,102 @@ impl Mask {
     }
 }
 
-fn find(
-    node: &Node,
-    key: &str,
-    shape: Option<&Shape<'_>>,
-    names: &SecretNames,
-    hidden: &mut Vec<Range<usize>>,
-) {
-    let leaf = matches!(node.body, Body::Leaf(_));
-    let secret = match shape {
-        // A plain value where a table with a secret belongs may be that secret.
-        Some(shape) => shape.is_secret() || (leaf && shape.holds_secret()),
-        None => names.look_like(key),
-    };
-    if secret {
-        node.visit("", &mut |_, below| {
+/// What is known about the place of a node.
+enum Known<'s> {
+    /// The schema has it.
+    Place(Shape<'s>),
+    /// The schema does not have it, but it bears or nearly bears the name of a setting that is no secret.
+    Plain,
+    /// Nothing: any text may be a secret.
+    Nothing,
+}
+
+impl Known<'_> {
+    fn is_secret(&self, node: &Node, key: &str, names: &Names) -> bool {
+        let leaf = matches!(node.body, Body::Leaf(_));
+        let text = matches!(node.body, Body::Leaf(Value::String(_)));
+        match self {
+            // A plain value where a table with a secret belongs may be that secret.
+            Self::Place(shape) => shape.is_secret() || (leaf && shape.holds_secret()),
+            Self::Plain => names.look_secret(key),
+            Self::Nothing => text || names.look_secret(key),
+        }
+    }
+
+    fn element(&self) -> Self {
+        match self {
+            Self::Place(shape) => match shape.items() {
+                Some(items) => Self::Place(items),
+                None if shape.holds_secret() => Self::Nothing,
+                None => Self::Plain,
+            },
+            Self::Plain => Self::Plain,
+            Self::Nothing => Self::Nothing,
+        }
+    }
+
+    fn child(&self, table: &BTreeMap<String, Node>, key: &str, names: &Names) -> Self {
+        let mut meant = key;
+        if let Self::Place(shape) = self {
+            let shape = shape.narrowed(table);
+            if let Some(below) = shape.child(key) {
+                return Self::Place(below);
+            }
+            meant = nearest(key, shape.keys()).unwrap_or(key);
+        }
+        if names.plain.contains(meant) {
+            Self::Plain
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+fn find(node: &Node, key: &str, known: &Known<'_>, names: &Names, hidden: &mut Vec<Range<usize>>) {
+    match &node.body {
+        _ if known.is_secret(node, key, names) => node.visit("", &mut |_, below| {
             if matches!(below.body, Body::Leaf(_)) {
                 hidden.extend(below.place.value.clone());
             }
-        });
-        return;
-    }
-    match &node.body {
+        }),
         Body::Leaf(_) => {}
         Body::Array(items) => {
-            let below = shape.and_then(Shape::items);
+            let element = known.element();
             items
                 .iter()
-                .for_each(|item| find(item, key, below.as_ref(), names, hidden));
+                .for_each(|item| find(item, key, &element, names, hidden));
         }
         Body::Table(map) => {
-            let shape = shape.map(|shape| shape.narrowed(map));
             for (key, node) in map {
-                let below = shape.as_ref().and_then(|shape| shape.child(key));
-                find(node, key, below.as_ref(), names, hidden);
+                find(node, key, &known.child(map, key, names), names, hidden);
             }
         }
     }
 }
 
-/// The rest of a line after a word for a secret.
-fn secret_part<'l>(line: &'l str, names: &SecretNames) -> Option<&'l str> {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-    let mut rest = line;
-    while let Some(start) = rest.find(is_word) {
-        let word = &rest[start..];
-        let (word, after) = word.split_at(word.find(|c| !is_word(c)).unwrap_or(word.len()));
-        if names.look_like(word) {
-            return Some(after);
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '-'
+}
+
+/// How much of a line belongs to settings that are no secrets, and to the name of the first that is one.
+fn plain_part(line: &str, names: &Names) -> usize {
+    let mut shown = 0;
+    for (at, _) in line.match_indices('=') {
+        let key = line[..at]
+            .trim_end()
+            .rsplit(|c| !is_word(c))
+            .next()
+            .unwrap_or_default();
+        if !names.plain.contains(key) {
+            return if shown > 0 || names.look_secret(key) {
+                at + 1
+            } else {
+                0
+            };
         }
-        rest = after;
+        shown = line.len();
     }
-    None
+    shown
 }
 
 /// What closes a value that goes on after its first line.

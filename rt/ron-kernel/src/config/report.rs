@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
 
 use super::tree::{Lines, Origin};
 
@@ -108,7 +108,8 @@ impl Report {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let group = Group::with_title(level.primary_title(&problem.message));
+        // A key may hold control characters; a terminal must not obey them.
+        let group = Group::with_title(level.primary_title(normalize_untrusted_str(&problem.message)));
         let group = match (&problem.span, &problem.origin) {
             (Some(span), _) => group.element(self.snippet(span)),
             (None, Origin::Default) if problem.path.is_empty() => group,
@@ -119,7 +120,7 @@ impl Report {
             (None, origin) => group.element(outside(origin.to_string())),
         };
         match &problem.help {
-            Some(help) => group.element(Level::HELP.message(help)),
+            Some(help) => group.element(Level::HELP.message(normalize_untrusted_str(help))),
             None => group,
         }
     }

@@ -1,6 +1,7 @@
 //! No path leads from a secret to anything that is shown.
 
 use insta::assert_snapshot;
+use proptest::prelude::*;
 use ron_kernel::config::{HIDDEN, Secret, Snapshot};
 
 use crate::fixture::{Gateway, bad, good, load, schema};
@@ -120,6 +121,8 @@ fn a_file_that_cannot_be_parsed_hides_its_secrets_too() {
         "[gateway]\nadmin_tokn = \"hunter2\" \"hunter2\"\n",
         "[gateway]\n\"admin_token\" = \"hunter2\" x\n",
         "[gateway.passwords]\nalice = hunter2\n",
+        "[gateway] admin_token = \"hunter2\"\n",
+        "[gateway]\nadmin_t=ken = \"hunter2\"\n",
         "[gateway.store]\nkind = \"remote\"\npassword = 'hunter2\n",
     ];
     for file in mistakes {
@@ -188,4 +191,40 @@ fn a_secret_speaks_of_itself_only_when_exposed() {
         .to_string();
     assert!(!error.contains(NEEDLE), "{error}");
     assert!(Secret::default().is_empty() && !secret.is_empty());
+}
+
+const FILE: &str = r#"[node]
+name = "ü"
+[gateway]
+max_conns = 5
+admin_token = "hunter2" # it
+upstream.api.keys = ["hunter2", 'hunter2']
+tls = { cert = "c", passphrase = """
+hunter2""" }
+"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn one_slip_anywhere_shows_no_secret_and_never_panics(at in 0..FILE.len(), slip in "[\\[\\]{}\"'=.,:#\\n ü\\\\-]?", cut in 0..2_usize) {
+        let (from, to) = (floor(at), floor((at + cut).min(FILE.len())));
+        let file = format!("{}{slip}{}", &FILE[..from], &FILE[to..]);
+        if let Err(report) = load(&file, &[], &[]) {
+            let shown = report.render(false);
+            prop_assert!(!shown.contains(NEEDLE), "{}\n{}", file, shown);
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_loader_panic(file in "([\\[\\]{}\"'=.,:#\\n\\\\]|gateway|node|name|admin_token|ü|1|[a-z ]){0,40}") {
+        if let Err(report) = load(&file, &[], &[]) {
+            prop_assert!(!report.render(true).is_empty());
+        }
+    }
+}
+
+/// The start of the character that holds a byte.
+fn floor(at: usize) -> usize {
+    (0..=at).rev().find(|at| FILE.is_char_boundary(*at)).unwrap_or(0)
 }

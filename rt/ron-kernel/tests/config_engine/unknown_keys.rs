@@ -132,3 +132,9 @@ fn a_variable_or_flag_is_named_instead_of_a_line() {
      = help: write a number with a unit, such as "5s" or "250ms"
     "#);
 }
+
+#[test]
+fn control_characters_in_a_key_do_not_reach_the_terminal() {
+    let report = bad("[node]\n\"a\\u001b[31m\" = 1\n");
+    assert!(!report.contains('\u{1b}'), "{report:?}");
+}
