@@ -44,20 +44,23 @@ pub fn safe(tree: &Tree) -> Vec<Finding> {
     )
 }
 
-/// Exceptions to lints are expectations, which complain once they are no longer needed.
+/// Exceptions to lints are expectations, which complain once they are no longer needed. One cannot be: of a module
+/// that several test programs share, each uses a part, so what is dead in one is alive in the next.
 #[must_use]
 pub fn expects_instead_of_allowing(tree: &Tree) -> Vec<Finding> {
     let what = "use `#[expect(lint, reason = \"...\")]`: it goes away when its cause does";
-    let attribute = |code: &str, at: usize| {
-        let opened = code[..at].trim_end();
-        let in_cfg_attr = code[..at]
-            .rfind("#[")
-            .or_else(|| code[..at].rfind("#!["))
-            .map(|from| &code[from..at]);
-        let in_cfg_attr = in_cfg_attr.is_some_and(|head| head.contains("cfg_attr") && !head.contains(']'));
-        opened.ends_with("#[") || opened.ends_with("#![") || in_cfg_attr
-    };
-    uses_where(tree, "allow(", what, attribute)
+    let shared_by_tests = |path: &str| path.contains("/tests/") && path.ends_with("/mod.rs");
+    uses_where(tree, "allow(", what, |path, code, at| {
+        let partly_used = shared_by_tests(path) && code[at..].starts_with("allow(dead_code, reason = ");
+        in_attribute(&code[..at]) && !partly_used
+    })
+}
+
+/// Whether an attribute was opened and not closed, and what follows is one of its own or under a `cfg_attr`.
+fn in_attribute(before: &str) -> bool {
+    let opened = before.rfind("#[").max(before.rfind("#!["));
+    let attribute = opened.map_or("", |from| before[from..].trim_end());
+    matches!(attribute, "#[" | "#![") || attribute.contains("cfg_attr") && !attribute.contains(']')
 }
 
 /// An ignored test says why.
@@ -96,14 +99,19 @@ pub fn short_enough(tree: &Tree, long_files: &[(&str, &str)]) -> Vec<Finding> {
 }
 
 fn uses(tree: &Tree, word: &str, what: &str) -> Vec<Finding> {
-    uses_where(tree, word, what, |_, _| true)
+    uses_where(tree, word, what, |_, _, _| true)
 }
 
-fn uses_where(tree: &Tree, word: &str, what: &str, counts: impl Fn(&str, usize) -> bool) -> Vec<Finding> {
+fn uses_where(
+    tree: &Tree,
+    word: &str,
+    what: &str,
+    counts: impl Fn(&str, &str, usize) -> bool,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.ending(".rs") {
         let code = code_only(text);
-        let offsets = word_offsets(&code, word).filter(|at| counts(&code, *at));
+        let offsets = word_offsets(&code, word).filter(|at| counts(path, &code, *at));
         findings.extend(offsets.map(|at| Finding::at(path, text, at, what)));
     }
     findings
@@ -163,11 +171,31 @@ mod tests {
                 "e.rs",
                 "#[cfg_attr(test, expect(dead_code))]\nfn e() { if allow(1) {} }",
             ),
+            ("f.rs", "#[test]\nfn f() {}\n#![cfg_attr(test, allow(dead_code))]"),
         ]);
         assert_eq!(
             places(&expects_instead_of_allowing(&tree)),
-            [("b.rs", 1), ("c.rs", 1), ("d.rs", 2)]
+            [("b.rs", 1), ("c.rs", 1), ("d.rs", 2), ("f.rs", 3)]
         );
+    }
+
+    #[test]
+    fn only_a_module_that_test_programs_share_may_have_dead_parts() {
+        let reasoned = "#![allow(dead_code, reason = \"each test uses its part\")]";
+        let tree = Tree::of(&[
+            ("rt/a/src/mod.rs", reasoned),
+            ("rt/a/tests/b.rs", reasoned),
+            ("rt/a/tests/support/mod.rs", reasoned),
+            ("rt/b/tests/support/mod.rs", "#![allow(dead_code)]"),
+            ("rt/c/tests/support/mod.rs", "#![allow(unused, reason = \"x\")]"),
+        ]);
+        let expected = [
+            ("rt/a/src/mod.rs", 1),
+            ("rt/a/tests/b.rs", 1),
+            ("rt/b/tests/support/mod.rs", 1),
+            ("rt/c/tests/support/mod.rs", 1),
+        ];
+        assert_eq!(places(&expects_instead_of_allowing(&tree)), expected);
     }
 
     #[test]
