@@ -1,0 +1,174 @@
+//! Who may ask the admin listener for what.
+
+use http::{HeaderMap, Uri, header, uri::Authority};
+use ron_kernel::config::Secret;
+use ron_transport::ConnInfo;
+use types::{Reason, Refusal};
+
+/// A browser sends this header to another origin only after asking first, which nobody here answers.
+const INTENT: &str = "x-omnigate";
+
+/// Lets an operator pass: whoever shows the token, or, where there is none, whoever sits at this machine.
+pub(super) fn admit_operator(
+    token: Option<&Secret>,
+    conn: &ConnInfo,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), Refusal> {
+    match token {
+        Some(token) if shows(token, headers) => Ok(()),
+        Some(_) => Err(Refusal::new(
+            Reason::Unauth,
+            "send the header `Authorization: Bearer <admin.token>`",
+        )),
+        None if !is_local(conn) => Err(Refusal::new(
+            Reason::Forbidden,
+            "without a token this is for the machine itself: set `admin.token`",
+        )),
+        None if names_stranger(uri, headers) => Err(Refusal::new(
+            Reason::Forbidden,
+            "without a token ask by address or as localhost, so that no web page can ask in your name",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Lets a request pass that changes something, if no web page could have sent it unnoticed.
+pub(super) fn admit_intent(headers: &HeaderMap) -> Result<(), Refusal> {
+    match headers.get(INTENT) {
+        Some(value) if value == "1" => Ok(()),
+        _ => Err(Refusal::new(
+            Reason::Forbidden,
+            "send the header `X-Omnigate: 1` to say that you mean it",
+        )),
+    }
+}
+
+/// Whether the request carries the token. Takes as long for a wrong one as for the right one.
+fn shows(token: &Secret, headers: &HeaderMap) -> bool {
+    let shown = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map_or("", |(_, shown)| shown.trim());
+    aws_lc_rs::constant_time::verify_slices_are_equal(shown.as_bytes(), token.expose().as_bytes()).is_ok()
+}
+
+fn is_local(conn: &ConnInfo) -> bool {
+    conn.peer.unix || conn.client().is_some_and(|addr| addr.ip().is_loopback())
+}
+
+/// Whether the request was addressed to a name other than localhost. A page whose name was made to resolve to this
+/// machine is such a case; a client without `Host` is no browser.
+fn names_stranger(uri: &Uri, headers: &HeaderMap) -> bool {
+    let host_header = || {
+        let host = headers.get(header::HOST)?;
+        Some(host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()))
+    };
+    let Some(asked) = uri.authority().map(|a| Some(a.clone())).or_else(host_header) else {
+        return false;
+    };
+    !asked.is_some_and(|authority| is_address_or_localhost(authority.host()))
+}
+
+fn is_address_or_localhost(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.parse::<std::net::IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use ron_transport::stream::Peer;
+
+    fn conn(peer: Peer) -> ConnInfo {
+        ConnInfo {
+            peer,
+            core: 0,
+            tls: None,
+        }
+    }
+
+    fn local() -> ConnInfo {
+        conn(Peer::tcp("127.0.0.1:9".parse().unwrap()))
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let parse = |(name, value): &(&'static str, &str)| {
+            (http::HeaderName::from_static(name), value.parse().unwrap())
+        };
+        pairs.iter().map(parse).collect()
+    }
+
+    fn reason(token: Option<&str>, conn: &ConnInfo, pairs: &[(&'static str, &str)]) -> Option<Reason> {
+        let token = token.map(Secret::new);
+        let uri = Uri::from_static("/metrics");
+        let refusal = admit_operator(token.as_ref(), conn, &uri, &headers(pairs)).err()?;
+        Some(refusal.reason)
+    }
+
+    #[test]
+    fn only_the_exact_token_opens() {
+        let token = Some("0123456789abcdef");
+        let stranger = conn(Peer::tcp("10.1.2.3:9".parse().unwrap()));
+        for good in ["Bearer 0123456789abcdef", "bearer  0123456789abcdef"] {
+            assert_eq!(
+                reason(token, &stranger, &[("authorization", good)]),
+                None,
+                "{good}"
+            );
+        }
+        for bad in [
+            "Bearer 0123456789abcdeF",
+            "Bearer 0123456789abcde",
+            "Bearer 0123456789abcdef0",
+            "Basic 0123456789abcdef",
+            "Bearer",
+            "0123456789abcdef",
+        ] {
+            assert_eq!(
+                reason(token, &local(), &[("authorization", bad)]),
+                Some(Reason::Unauth),
+                "{bad}"
+            );
+        }
+        assert_eq!(reason(token, &local(), &[]), Some(Reason::Unauth));
+    }
+
+    #[test]
+    fn without_a_token_only_this_machine_may_ask_and_only_by_address() {
+        let stranger = conn(Peer::tcp("10.1.2.3:9".parse().unwrap()));
+        assert_eq!(reason(None, &stranger, &[]), Some(Reason::Forbidden));
+        assert_eq!(reason(None, &conn(Peer::unix()), &[]), None);
+        for host in [
+            "127.0.0.1:9600",
+            "localhost:9600",
+            "[::1]:9600",
+            "LOCALHOST",
+            "10.0.0.1",
+        ] {
+            assert_eq!(reason(None, &local(), &[("host", host)]), None, "{host}");
+        }
+        for host in [
+            "evil.example:9600",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+        ] {
+            assert_eq!(
+                reason(None, &local(), &[("host", host)]),
+                Some(Reason::Forbidden),
+                "{host}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_change_needs_the_header_that_no_form_can_send() {
+        assert!(admit_intent(&headers(&[("x-omnigate", "1")])).is_ok());
+        assert!(admit_intent(&headers(&[("x-omnigate", "0")])).is_err());
+        assert!(admit_intent(&headers(&[])).is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! The admin listener's endpoints: what each path is, which method it takes, who may ask.
+
+use http::Method;
+
+/// One endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    Index,
+    Metrics,
+    Healthz,
+    Readyz,
+    Version,
+    Topology,
+    Events,
+    Shutdown,
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// Everybody who reaches the socket; balancers have no token.
+    Anyone,
+    /// Whoever has the token, or sits at this machine if there is none.
+    Operator,
+}
+
+impl Endpoint {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Index,
+        Self::Metrics,
+        Self::Healthz,
+        Self::Readyz,
+        Self::Version,
+        Self::Topology,
+        Self::Events,
+        Self::Shutdown,
+    ];
+
+    /// Its path, which is also its name in metrics.
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Index => "/",
+            Self::Metrics => "/metrics",
+            Self::Healthz => "/healthz",
+            Self::Readyz => "/readyz",
+            Self::Version => "/version",
+            Self::Topology => "/topology",
+            Self::Events => "/events",
+            Self::Shutdown => "/shutdown",
+        }
+    }
+
+    const fn about(self) -> &'static str {
+        match self {
+            Self::Index => "this list",
+            Self::Metrics => "metrics, as OpenMetrics or Prometheus text",
+            Self::Healthz => "200 as long as the process runs",
+            Self::Readyz => {
+                "200 while requests are welcome, else 503 with the reasons; /readyz/{service} for one"
+            }
+            Self::Version => "version and build",
+            Self::Topology => "what the node is made of, and how it is doing",
+            Self::Events => "what happens to the node, as server-sent events",
+            Self::Shutdown => "drain and stop; needs the header `X-Omnigate: 1`",
+        }
+    }
+
+    /// The methods it takes, as the `Allow` header lists them.
+    pub(super) const fn allow(self) -> &'static str {
+        match self {
+            Self::Shutdown => "POST",
+            _ => "GET, HEAD",
+        }
+    }
+
+    /// Whether it takes a method.
+    pub(super) fn takes(self, method: &Method) -> bool {
+        match self {
+            Self::Shutdown => method == Method::POST,
+            _ => method == Method::GET || method == Method::HEAD,
+        }
+    }
+
+    /// Who may ask.
+    pub(super) const fn audience(self) -> Audience {
+        match self {
+            Self::Healthz | Self::Readyz => Audience::Anyone,
+            _ => Audience::Operator,
+        }
+    }
+
+    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`.
+    pub(super) fn find(path: &str) -> Option<(Self, Option<&str>)> {
+        if let Some(service) = path.strip_prefix("/readyz/") {
+            return Some((Self::Readyz, Some(service)));
+        }
+        let endpoint = Self::ALL.into_iter().find(|endpoint| endpoint.path() == path)?;
+        Some((endpoint, None))
+    }
+
+    /// The endpoints for people.
+    pub(super) fn index() -> String {
+        let line = |e: Self| {
+            let method = if e == Self::Shutdown { "POST" } else { "GET" };
+            format!("{method:<5}{:<11}{}\n", e.path(), e.about())
+        };
+        format!(
+            "The admin listener of an Omnigate node.\n\n{}",
+            Self::ALL.map(line).concat()
+        )
+    }
+
+    /// The paths in one line, for somebody who asked for another.
+    pub(super) fn paths() -> String {
+        Self::ALL.map(Self::path).join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_endpoint_is_found_at_its_path_and_only_there() {
+        for endpoint in Endpoint::ALL {
+            assert_eq!(Endpoint::find(endpoint.path()), Some((endpoint, None)));
+        }
+        assert_eq!(
+            Endpoint::find("/readyz/gateway"),
+            Some((Endpoint::Readyz, Some("gateway")))
+        );
+        for path in ["", "/metrics/", "/healthz/x", "/nothing", "//", "*"] {
+            assert_eq!(Endpoint::find(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The admin listener: what an operator, a balancer or a scraper asks a node.
+
+mod access;
+mod endpoint;
+mod events;
+mod live;
+mod readyz;
+mod reply;
+mod service;
+mod topology;
+
+use std::sync::Arc;
+
+use ron_kernel::{
+    Scope,
+    config::Snapshot,
+    reload::{Commit, Preparing, Reconfigure},
+    topology::Topology,
+};
+use ron_transport::{
+    addr::ListenAddr,
+    inherit::Inherited,
+    listen::{BindOptions, Listener},
+    proxy_protocol::TrustedSources,
+    serve::{HttpServer, ListenPlan},
+};
+
+use crate::settings::{AdminConfig, OPEN_REMEDY, is_open};
+use service::{AdminService, Shared};
+pub(crate) use topology::TOPOLOGY;
+
+/// The socket's file is for its owner alone: whoever may connect may stop the node.
+const SOCKET: BindOptions = BindOptions { unix_mode: 0o600 };
+
+/// The running admin listener.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    shared: Arc<Shared>,
+    server: HttpServer<AdminService>,
+}
+
+impl Admin {
+    /// Starts the admin listener of a node that is made of `topologies`.
+    ///
+    /// The error says what is wrong and what to do about it.
+    pub(crate) fn start(
+        scope: &Scope,
+        config: &AdminConfig,
+        topologies: Vec<&'static Topology>,
+        inherited: &mut Inherited,
+    ) -> Result<Arc<Self>, String> {
+        let listener = inherited
+            .listen(&config.listen, SOCKET)
+            .map_err(|error| format!("admin: {error}"))?;
+        refuse_open(config, listener.local_addr())?;
+        let shared = Arc::new(Shared::new(scope, config.token.clone(), topologies));
+        let service = |_core| AdminService::new(&shared);
+        let server = HttpServer::start(scope, topology::ROLES, plan(Some(listener)), service);
+        Ok(Arc::new(Self { shared, server }))
+    }
+
+    /// Where it listens, with the port the system chose.
+    pub(crate) fn local_addr(&self) -> ListenAddr {
+        self.server.local_addr()
+    }
+
+    /// The listening socket, to hand it to a successor.
+    pub(crate) fn listener(&self) -> Arc<Listener> {
+        self.server.listener()
+    }
+
+    fn follow(&self, new: &Snapshot) -> Result<Commit, String> {
+        let config = new.get::<AdminConfig>();
+        let listener = self
+            .server
+            .bind(&config.listen, SOCKET)
+            .map_err(|error| format!("admin: {error}"))?;
+        if listener.is_none() {
+            refuse_open(&config, &self.local_addr())?;
+        }
+        let (shared, server) = (Arc::clone(&self.shared), self.server.clone());
+        Ok(Box::new(move || {
+            shared.set_token(config.token.clone());
+            server.commit(plan(listener));
+        }))
+    }
+}
+
+impl Reconfigure for Admin {
+    fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_> {
+        Box::pin(async move { self.follow(&new) })
+    }
+}
+
+/// Refuses a socket that other machines can reach while there is no token. The configuration's own check cannot know
+/// where an inherited socket listens.
+fn refuse_open(config: &AdminConfig, addr: &ListenAddr) -> Result<(), String> {
+    if config.token.is_none() && is_open(addr) {
+        return Err(format!(
+            "admin: {addr} can be reached from other machines, without a token: {OPEN_REMEDY}"
+        ));
+    }
+    Ok(())
+}
+
+fn plan(listener: Option<Listener>) -> ListenPlan {
+    ListenPlan {
+        listener,
+        tls: None,
+        proxy_protocol: TrustedSources::default(),
+        limits: service::limits(),
+    }
+}

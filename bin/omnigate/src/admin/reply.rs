@@ -1,0 +1,59 @@
+//! The forms an answer of the admin listener takes.
+
+use http::{HeaderValue, StatusCode, header};
+use ron_transport::{Body, Response, problem};
+use serde_json::Value;
+use types::Refusal;
+
+/// JSON.
+pub(super) fn json(status: StatusCode, value: &Value) -> Response {
+    with_type(status, "application/json", format!("{value:#}\n").into())
+}
+
+/// Plain text.
+pub(super) fn text(body: String) -> Response {
+    with_type(StatusCode::OK, "text/plain; charset=utf-8", body.into())
+}
+
+/// A body of some type. What a node says of itself holds for this moment only.
+pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+/// A refusal that tells how to ask for a token.
+pub(super) fn unauthorized(refusal: &Refusal) -> Response {
+    let mut response = problem::response(refusal);
+    response.headers_mut().insert(
+        header::WWW_AUTHENTICATE,
+        HeaderValue::from_static("Bearer realm=\"omnigate\""),
+    );
+    response
+}
+
+/// A path that is there, asked with a method it does not take.
+pub(super) fn method_not_allowed(method: &http::Method, path: &str, allow: &'static str) -> Response {
+    let document = serde_json::json!({
+        "title": "This method is not supported here",
+        "status": StatusCode::METHOD_NOT_ALLOWED.as_u16(),
+        "detail": format!("{path} takes {allow}, not {method}"),
+        "reason": types::Reason::Unsupported.as_str(),
+    });
+    let mut response = with_type(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "application/problem+json",
+        document.to_string().into(),
+    );
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}

@@ -1,0 +1,171 @@
+//! The admin listener's handler: finds the endpoint, asks who may ask, answers and counts.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
+use ron_kernel::{
+    Scope,
+    config::Secret,
+    metrics::{OPENMETRICS, PROMETHEUS_TEXT, RouteMetrics},
+    topology::Topology,
+};
+use ron_transport::{ConnInfo, Request, Response, Service, serve::HttpLimits};
+use serde_json::json;
+use types::{Reason, Refusal};
+
+use super::{
+    access,
+    endpoint::{Audience, Endpoint},
+    events::EventStreams,
+    live, readyz, reply,
+};
+
+/// Connections in all. Scrapers, balancers and people share them.
+pub(super) const MAX_CONNS: usize = 64;
+
+/// The listener's limits: few connections, any of which may come from one client, because most come from this machine.
+pub(super) fn limits() -> HttpLimits {
+    HttpLimits {
+        max_conns: MAX_CONNS,
+        max_conns_per_client: MAX_CONNS,
+        ..HttpLimits::default()
+    }
+}
+
+/// What the handlers of all cores share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    scope: Scope,
+    topologies: Vec<&'static Topology>,
+    token: ArcSwapOption<Secret>,
+    events: EventStreams,
+    /// One per endpoint, in the order of [`Endpoint::ALL`], and one for everything else.
+    routes: Vec<RouteMetrics>,
+}
+
+impl Shared {
+    pub(super) fn new(scope: &Scope, token: Option<Secret>, topologies: Vec<&'static Topology>) -> Self {
+        let names = Endpoint::ALL.into_iter().map(Endpoint::path).chain(["other"]);
+        let routes: Vec<RouteMetrics> = names.map(|name| scope.metrics().route(name)).collect();
+        let sampled = routes.clone();
+        scope.sampled(move || sampled.iter().for_each(RouteMetrics::sample));
+        Self {
+            scope: scope.clone(),
+            topologies,
+            token: ArcSwapOption::from(token.map(Arc::new)),
+            events: EventStreams::new(),
+            routes,
+        }
+    }
+
+    /// Puts another token, or none, into force.
+    pub(super) fn set_token(&self, token: Option<Secret>) {
+        self.token.store(token.map(Arc::new));
+    }
+
+    fn route(&self, endpoint: Option<Endpoint>) -> &RouteMetrics {
+        let index = endpoint.and_then(|e| Endpoint::ALL.iter().position(|other| *other == e));
+        &self.routes[index.unwrap_or(Endpoint::ALL.len())]
+    }
+
+    fn may_operate(&self, conn: &ConnInfo, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let token = self.token.load();
+        access::admit_operator(token.as_deref(), conn, uri, headers)
+    }
+
+    async fn answer(&self, conn: &ConnInfo, request: &Parts) -> Result<Response, Refusal> {
+        let (uri, headers) = (&request.uri, &request.headers);
+        let Some((endpoint, rest)) = Endpoint::find(uri.path()) else {
+            let detail = format!("there are {}", Endpoint::paths());
+            return Err(Refusal::new(Reason::NotFound, detail));
+        };
+        let operator = self.may_operate(conn, uri, headers);
+        if endpoint.audience() == Audience::Operator {
+            operator.clone()?;
+        }
+        if !endpoint.takes(&request.method) {
+            self.scope.metrics().rejected(Reason::Unsupported).inc();
+            return Ok(reply::method_not_allowed(
+                &request.method,
+                endpoint.path(),
+                endpoint.allow(),
+            ));
+        }
+        match endpoint {
+            Endpoint::Index => Ok(reply::text(Endpoint::index())),
+            Endpoint::Metrics => self.metrics(headers).await,
+            Endpoint::Healthz => Ok(readyz::healthz(&self.scope)),
+            Endpoint::Readyz => readyz::readyz(&self.scope, rest, operator.is_ok()),
+            Endpoint::Version => Ok(reply::json(StatusCode::OK, &crate::commands::about())),
+            Endpoint::Topology => Ok(reply::json(
+                StatusCode::OK,
+                &live::topology(&self.scope, &self.topologies),
+            )),
+            Endpoint::Events => self.events.open(&self.scope),
+            Endpoint::Shutdown => self.shutdown(headers),
+        }
+    }
+
+    /// The scrape, in the format the scraper prefers. Written off the data plane: it may be long.
+    async fn metrics(&self, headers: &HeaderMap) -> Result<Response, Refusal> {
+        let accepts = headers.get_all(header::ACCEPT).iter();
+        let openmetrics = accepts
+            .filter_map(|value| value.to_str().ok())
+            .any(|value| value.contains("application/openmetrics-text"));
+        let metrics = self.scope.all_metrics().clone();
+        let written = self.scope.blocking().run("write the metrics", move || {
+            if openmetrics {
+                (OPENMETRICS, metrics.openmetrics())
+            } else {
+                (PROMETHEUS_TEXT, metrics.prometheus_text())
+            }
+        });
+        let (content_type, text) = written
+            .await
+            .map_err(|error| Refusal::new(Reason::Internal, error.to_string()))?;
+        Ok(reply::with_type(StatusCode::OK, content_type, text.into()))
+    }
+
+    fn shutdown(&self, headers: &HeaderMap) -> Result<Response, Refusal> {
+        access::admit_intent(headers)?;
+        self.scope.shutdown().request("asked on the admin listener");
+        Ok(reply::json(
+            StatusCode::ACCEPTED,
+            &json!({ "status": "draining" }),
+        ))
+    }
+}
+
+/// The handler of one core.
+#[derive(Debug)]
+pub(super) struct AdminService(Arc<Shared>);
+
+impl AdminService {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Service for AdminService {
+    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
+        // No endpoint takes a body.
+        let (request, _) = request.into_parts();
+        let shared = &self.0;
+        let clock = shared.scope.clock();
+        let route = shared.route(Endpoint::find(request.uri.path()).map(|(endpoint, _)| endpoint));
+        let (began, _in_flight) = (clock.now(), route.enter());
+        let answer = match shared.answer(conn, &request).await {
+            Err(refusal) if refusal.reason == Reason::Unauth => {
+                shared.scope.metrics().rejected(Reason::Unauth).inc();
+                Ok(reply::unauthorized(&refusal))
+            }
+            other => other,
+        };
+        let status = answer
+            .as_ref()
+            .map_or_else(|refusal| refusal.reason.status(), |r| r.status().as_u16());
+        route.record(request.method.as_str(), status, clock.now().since(began));
+        answer
+    }
+}

@@ -1,0 +1,89 @@
+//! What the admin listener and the node's own tasks are made of, declared.
+
+use std::time::Duration;
+
+use ron_kernel::{
+    readiness::Effect,
+    topology::{ChildSpec, Escalation, Plane, Restart, Stage, TaskSpec, TimeoutSpec, Topology},
+};
+use ron_transport::serve::{Roles, TIMEOUTS};
+
+use crate::node::{NOTIFIER, READY_WITHIN, UPGRADER};
+
+use super::{events::MAX_SUBSCRIBERS, service::MAX_CONNS};
+
+/// The admin listener outlives the others, so that it can say how the drain goes.
+const LISTENER: TaskSpec = TaskSpec {
+    name: "listener",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Support,
+    doc: "accepts operators' connections, also while the rest of the node drains",
+};
+
+const CONNECTION: ChildSpec = ChildSpec {
+    kind: "connection",
+    plane: Plane::Data,
+    stop: Stage::Support,
+    bound: "64 in all",
+    doc: "one operator's connection",
+};
+
+const H2_STREAM: ChildSpec = ChildSpec {
+    kind: "h2_stream",
+    plane: Plane::Data,
+    stop: Stage::Support,
+    bound: "the stream limit of each HTTP/2 connection",
+    doc: "one request on an HTTP/2 connection",
+};
+
+/// The parts of the HTTP server, which stop last and hold no drain up.
+pub(super) const ROLES: Roles = Roles {
+    listener: &LISTENER,
+    connection: &CONNECTION,
+    stream: &H2_STREAM,
+    drains_requests: false,
+};
+
+// The texts above and below state these numbers.
+const _: () = assert!(MAX_CONNS == 64 && MAX_SUBSCRIBERS == 16);
+
+/// Everything the admin service is made of.
+pub(crate) static TOPOLOGY: Topology = Topology {
+    service: "admin",
+    purpose: "The operators' side of a node: metrics, health, readiness, topology, events, shutdown, upgrade.",
+    last_reviewed: "2026-11-15",
+    invariants: &[
+        "It answers until everything else has stopped: `/readyz` says 503 while the node drains.",
+        "Without a token it listens on this machine only, and refuses requests that a web page could forge.",
+        "No answer holds a secret.",
+        "At most 16 event streams are open; each that falls behind is told how many events it missed.",
+        "An upgrade that does not come up leaves this process as it was.",
+    ],
+    tasks: &[LISTENER, UPGRADER, NOTIFIER],
+    children: &[CONNECTION, H2_STREAM],
+    queues: &[],
+    locks: &[],
+    timeouts: &[
+        TIMEOUTS[0],
+        TIMEOUTS[1],
+        TIMEOUTS[2],
+        TIMEOUTS[3],
+        TIMEOUTS[4],
+        TimeoutSpec {
+            name: "keep_alive",
+            default: Duration::from_secs(15),
+            doc: "silence on an event stream, after which a comment shows that it is alive",
+        },
+        TimeoutSpec {
+            name: "ready_within",
+            default: READY_WITHIN,
+            doc: "from SIGUSR2 until the successor is ready; then it is ended and this process goes on",
+        },
+    ],
+    metrics: &[],
+    trade_offs: &[
+        "Connections live on the data plane: a core that blocks delays its operators too, and is named by the others.",
+        "Event streams have no history: what happened before the subscription is in the log.",
+    ],
+};

@@ -1,0 +1,188 @@
+//! The command line: as typed ([`Cli`]), and as used ([`Task`]) once files, variables and flags are known.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use ron_transport::addr::Endpoint;
+
+use crate::{config_file::ConfigSource, failure::Failure};
+
+/// A fair, self-defending front door for many tenants.
+///
+/// Exit codes: 0 done or drained cleanly; 1 could not start or failed; 2 wrong command line or configuration;
+/// 3 the drain deadline passed; 4 something did not let go; 5 a second signal ended the process at once.
+#[derive(Debug, Parser)]
+#[command(name = "omnigate", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run what the configuration enables until told to stop.
+    ///
+    /// SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reloads the configuration and certificates;
+    /// SIGUSR2 starts the program anew with the same sockets and drains this process once the new one is ready.
+    Up {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
+        #[arg(long, value_name = "URL")]
+        to: Option<Endpoint>,
+    },
+    /// Say whether the configuration would work, without opening anything.
+    Check {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Write, show and describe the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Write the pages that are generated from the program itself.
+    #[command(subcommand)]
+    Docs(DocsCommand),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page, or write all of them into a folder.
+    Man {
+        /// Write one page per command into this folder.
+        #[arg(long, value_name = "FOLDER")]
+        dir: Option<PathBuf>,
+    },
+    /// Print the version and what the program was built with.
+    Version {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Write a file with every setting, its meaning and its default, commented out.
+    Init {
+        /// Where to write it.
+        #[arg(default_value = crate::config_file::DEFAULT_FILE)]
+        path: PathBuf,
+        /// Replace a file that is already there.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Show every value in force and where it came from; secrets are hidden.
+    Show {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON schema of the file, for editors.
+    Schema,
+    /// Print the reference of all settings as Markdown.
+    Reference,
+}
+
+#[derive(Debug, Subcommand)]
+enum DocsCommand {
+    /// Write one page per service: its tasks, queues, timeouts and how it stops.
+    Concurrency {
+        /// The folder of the pages.
+        #[arg(long, value_name = "FOLDER", default_value = "docs/concurrency")]
+        dir: PathBuf,
+        /// Write nothing; fail if a page is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+/// Where the configuration comes from.
+#[derive(Args, Debug)]
+struct ConfigArgs {
+    /// The configuration file; without it, ./omnigate.toml if there is one, else the defaults.
+    #[arg(long, value_name = "FILE", env = "OMNIGATE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Set one value over the file and the environment: `--set gateway.max_conns=100`. May be repeated.
+    ///
+    /// Other users of the machine can see it; give secrets in the file or in the environment, as in
+    /// `OMNIGATE_ADMIN__TOKEN`.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+}
+
+impl ConfigArgs {
+    fn resolve(self) -> Result<ConfigSource, Failure> {
+        ConfigSource::resolve(self.config, self.set)
+    }
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("write a key and a value, such as gateway.max_conns=100".to_owned()),
+    }
+}
+
+/// What is to be done, with everything the command line leaves open filled in.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Up(ConfigSource),
+    Check(ConfigSource),
+    ConfigInit { path: PathBuf, force: bool },
+    ConfigShow { source: ConfigSource, json: bool },
+    ConfigSchema,
+    ConfigReference,
+    DocsConcurrency { dir: PathBuf, check: bool },
+    Completions(Shell),
+    Man { dir: Option<PathBuf> },
+    Version { json: bool },
+}
+
+impl Cli {
+    /// Fills in what the command line leaves to the environment and the working directory.
+    pub(crate) fn resolve(self) -> Result<Task, Failure> {
+        Ok(match self.command {
+            Command::Up { config, to } => Task::Up(match to {
+                Some(to) => config.resolve()?.passing_everything_to(&to),
+                None => config.resolve()?,
+            }),
+            Command::Check { config } => Task::Check(config.resolve()?),
+            Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
+            Command::Config(ConfigCommand::Show { config, json }) => Task::ConfigShow {
+                source: config.resolve()?,
+                json,
+            },
+            Command::Config(ConfigCommand::Schema) => Task::ConfigSchema,
+            Command::Config(ConfigCommand::Reference) => Task::ConfigReference,
+            Command::Docs(DocsCommand::Concurrency { dir, check }) => Task::DocsConcurrency { dir, check },
+            Command::Completions { shell } => Task::Completions(shell),
+            Command::Man { dir } => Task::Man { dir },
+            Command::Version { json } => Task::Version { json },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_assignment_splits_at_its_first_equals_sign() {
+        let pair = |key: &str, value: &str| Ok((key.to_owned(), value.to_owned()));
+        assert_eq!(assignment("a.b=c=d"), pair("a.b", "c=d"));
+        assert_eq!(assignment("a.b ="), pair("a.b", ""));
+        for wrong in ["a.b", "=1", " =1", ""] {
+            assert!(assignment(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `omnigate check`: whether the configuration would work, as far as can be told without opening a socket.
+
+use ron_kernel::config::Snapshot;
+use ron_transport::tls::ServerTls;
+use svc_gateway::GatewayConfig;
+
+use crate::{
+    config_file::ConfigSource,
+    failure::{Failure, wants_color},
+};
+
+/// Loads the configuration and everything it names; warnings go to standard error.
+pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
+    let snapshot = source.load()?;
+    let warnings = snapshot.warnings();
+    if !warnings.is_empty() {
+        eprintln!("{}", warnings.render(wants_color()));
+    }
+    check_certificates(&snapshot)?;
+    super::print(&format!("ok: {}\n", source.name()))
+}
+
+/// Loads the certificates, which looks at the keys' modes too.
+fn check_certificates(snapshot: &Snapshot) -> Result<(), Failure> {
+    let gateway = snapshot.get::<GatewayConfig>();
+    let Some(tls) = gateway.tls.server_config().filter(|_| gateway.enabled) else {
+        return Ok(());
+    };
+    let loaded =
+        ServerTls::load(&tls).map_err(|error| Failure::bad_config(format!("gateway.tls: {error}")))?;
+    for warning in loaded.warnings() {
+        eprintln!("warning: gateway.tls: {warning}");
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! `omnigate config`: write, show and describe the configuration.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    path::Path,
+};
+
+use ron_kernel::config::Origin;
+use serde_json::{Value, json};
+
+use crate::{
+    config_file::{ConfigSource, schema},
+    failure::Failure,
+};
+
+/// How `config init` begins the file.
+const TEMPLATE_HEAD: &str = "\
+## Omnigate's configuration. A line that starts with `# ` shows a setting and its default: take the mark away to
+## change it. `omnigate check` says whether the file is right, `omnigate config show` what is in force.
+
+";
+
+/// How the reference begins.
+const REFERENCE_HEAD: &str = "\
+# Configuration
+
+Written by `omnigate config reference`; do not edit.
+
+One file in TOML, named with `--config` or `OMNIGATE_CONFIG`, else `./omnigate.toml` if it is there. Every key has a
+default. What is set more than once is decided by the first of these that sets it: a flag `--set gateway.max_conns=100`,
+an environment variable `OMNIGATE_GATEWAY__MAX_CONNS=100`, the file, the default.
+
+A change of the file, or SIGHUP, applies what the column *reload* calls live; the rest waits for a restart, and
+`/readyz` says so. A configuration with a mistake is refused whole, and the old one stays in force.
+
+Durations are written `\"5s\"` or `\"250ms\"`, sizes `\"1MiB\"` or as a number of bytes.
+
+";
+
+/// Widest path and value that are padded in `config show`; longer ones push their origin to the right.
+const ALIGN_MAX: usize = 60;
+
+/// Writes the commented template to `path`.
+pub(super) fn init(path: &Path, force: bool) -> Result<(), Failure> {
+    let shown = path.display();
+    write_template(path, force).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::failed(format!("{shown} is already there"))
+            .help("choose another path, or replace it with --force"),
+        io::ErrorKind::NotFound => Failure::failed(format!("the folder of {shown} does not exist"))
+            .help("create it, or choose another path"),
+        _ => Failure::failed(format!("cannot write {shown}: {error}")),
+    })?;
+    super::print(&format!(
+        "wrote {shown}: every setting with its default, commented out\n"
+    ))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a command that writes a file and ends; no runtime is running"
+)]
+fn write_template(path: &Path, force: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let template = format!("{TEMPLATE_HEAD}{}", schema().template());
+    options.open(path)?.write_all(template.as_bytes())
+}
+
+/// Prints every resolved value with its origin.
+pub(super) fn show(source: &ConfigSource, as_json: bool) -> Result<(), Failure> {
+    let snapshot = source.load()?;
+    let entries: Vec<(String, String, String)> = snapshot
+        .entries()
+        .map(|(path, value, origin)| (path.to_owned(), value.to_owned(), origin_text(origin, source)))
+        .collect();
+    if as_json {
+        let entries = entries.iter().map(
+            |(path, value, origin)| json!({ "key": path, "value": json_value(value), "origin": origin }),
+        );
+        return super::print(&super::pretty(&Value::Array(entries.collect())));
+    }
+    let lines: Vec<(String, String)> = entries
+        .into_iter()
+        .map(|(path, value, origin)| (format!("{path} = {value}"), origin))
+        .collect();
+    let widths = lines.iter().map(|(setting, _)| setting.chars().count());
+    let width = widths.filter(|width| *width <= ALIGN_MAX).max().unwrap_or(0);
+    let text: String = lines
+        .iter()
+        .map(|(setting, origin)| format!("{setting:width$}   # {origin}\n"))
+        .collect();
+    super::print(&text)
+}
+
+/// Where a value came from, as an operator would look for it.
+fn origin_text(origin: &Origin, source: &ConfigSource) -> String {
+    match origin {
+        Origin::Default => "default".to_owned(),
+        Origin::File { line } => format!("{}:{line}", source.name()),
+        Origin::Env(name) => format!("env {name}"),
+        Origin::Flag(_) => "--set".to_owned(),
+    }
+}
+
+/// A value written in TOML, as JSON.
+fn json_value(toml: &str) -> Value {
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {toml}")).ok();
+    let value = parsed.and_then(|mut table| table.remove("value"));
+    value
+        .and_then(|value| serde_json::to_value(value).ok())
+        .unwrap_or_else(|| toml.into())
+}
+
+/// Prints the JSON schema.
+pub(super) fn schema_json() -> Result<(), Failure> {
+    super::print(&super::pretty(&schema().json_schema()))
+}
+
+/// Prints the reference.
+pub(super) fn reference() -> Result<(), Failure> {
+    super::print(&format!("{REFERENCE_HEAD}{}", schema().reference_markdown()))
+}

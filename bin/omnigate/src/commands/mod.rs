@@ -1,0 +1,74 @@
+//! What each command does, and how the process ends.
+
+mod check;
+mod completions;
+mod config;
+mod docs;
+mod man;
+mod up;
+mod version;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+
+pub(crate) use version::about;
+
+use crate::{
+    cli::{Cli, Task},
+    failure::Failure,
+};
+
+/// Runs the program.
+pub(crate) fn main() -> ExitCode {
+    let outcome = match Cli::try_parse() {
+        Ok(typed) => typed.resolve().and_then(run),
+        Err(shown) => {
+            // Help and version are told this way too; if nobody reads them, so be it.
+            let _ = shown.print();
+            return ExitCode::from(u8::try_from(shown.exit_code()).unwrap_or(2));
+        }
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code as u8),
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "{failure}");
+            ExitCode::from(failure.code() as u8)
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
+    let done = match task {
+        Task::Up(source) => return up::run(source),
+        Task::Check(source) => check::run(&source),
+        Task::ConfigInit { path, force } => config::init(&path, force),
+        Task::ConfigShow { source, json } => config::show(&source, json),
+        Task::ConfigSchema => config::schema_json(),
+        Task::ConfigReference => config::reference(),
+        Task::DocsConcurrency { dir, check } => docs::concurrency(&dir, check),
+        Task::Completions(shell) => completions::run(shell),
+        Task::Man { dir } => man::run(dir.as_deref()),
+        Task::Version { json } => version::run(json),
+    };
+    done.map(|()| ron_kernel::ExitCode::Clean)
+}
+
+/// Writes a command's result to standard output. A reader that has heard enough is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write the result: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// JSON for people and machines, with a line end.
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}

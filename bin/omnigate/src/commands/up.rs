@@ -1,0 +1,18 @@
+//! `omnigate up`: the node itself.
+
+use ron_kernel::ExitCode;
+use ron_transport::inherit::Inherited;
+
+use crate::{config_file::ConfigSource, failure::Failure, logging, node, settings::LogConfig};
+
+/// Runs the node until it has stopped.
+pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
+    // First, while this is the only thread: it takes descriptors by number and changes the environment.
+    let inherited = Inherited::from_env().map_err(Failure::failed)?;
+    let snapshot = source.load()?;
+    let log = logging::start(&snapshot.get::<LogConfig>())?;
+    for problem in snapshot.warnings().problems() {
+        tracing::warn!("{}", problem.message);
+    }
+    node::run(source, &snapshot, log, inherited)
+}

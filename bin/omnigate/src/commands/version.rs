@@ -1,0 +1,33 @@
+//! `omnigate version`: what this program is.
+
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+
+/// The program's version and how it was built; `/version` of the admin listener answers the same.
+pub(crate) fn about() -> Value {
+    json!({
+        "name": env!("CARGO_PKG_NAME"),
+        "version": env!("CARGO_PKG_VERSION"),
+        "target": format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+        "build": if cfg!(debug_assertions) { "debug" } else { "release" },
+        // Optional parts that were compiled in; there are none to choose yet.
+        "features": [],
+    })
+}
+
+/// Prints the version.
+pub(super) fn run(json: bool) -> Result<(), Failure> {
+    let about = about();
+    if json {
+        return super::print(&super::pretty(&about));
+    }
+    let text = |key: &str| about[key].as_str().unwrap_or_default().to_owned();
+    super::print(&format!(
+        "{} {} ({}, {})\n",
+        text("name"),
+        text("version"),
+        text("target"),
+        text("build")
+    ))
+}

@@ -1,0 +1,167 @@
+//! The configuration's sources: which file, the environment, the flags; and the tables they may set.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources};
+use ron_transport::addr::Endpoint;
+use svc_gateway::GatewayConfig;
+
+use crate::{
+    failure::Failure,
+    settings::{AdminConfig, LogConfig, NodeConfig},
+};
+
+/// The file that is used if there is one and none is named.
+pub(crate) const DEFAULT_FILE: &str = "omnigate.toml";
+/// Begins the names of all environment variables that are settings.
+const ENV_PREFIX: &str = "OMNIGATE_";
+/// Names the file; has the prefix and is no setting.
+const ENV_FILE: &str = "OMNIGATE_CONFIG";
+
+/// Every table of the configuration file, in the order they are shown.
+pub(crate) fn schema() -> Schema {
+    Schema::new()
+        .table::<NodeConfig>()
+        .table::<LogConfig>()
+        .table::<AdminConfig>()
+        .table::<GatewayConfig>()
+}
+
+/// Where a configuration comes from: everything but the text of the file, which is read at each load.
+#[derive(Clone)]
+pub(crate) struct ConfigSource {
+    file: Option<PathBuf>,
+    env: Vec<(String, String)>,
+    flags: Vec<(String, String)>,
+}
+
+impl ConfigSource {
+    /// Chooses the file and takes the environment as it is now.
+    pub(crate) fn resolve(named: Option<PathBuf>, flags: Vec<(String, String)>) -> Result<Self, Failure> {
+        let named = named.filter(|path| !path.as_os_str().is_empty());
+        // A default file that cannot be looked at counts as present: its reading then says why.
+        let usual = Path::new(DEFAULT_FILE);
+        let file = named.or_else(|| usual.try_exists().unwrap_or(true).then(|| usual.to_owned()));
+        let env = environment()?;
+        Ok(Self { file, env, flags })
+    }
+
+    /// The same, with one route that passes every request to `server`.
+    pub(crate) fn passing_everything_to(mut self, server: &Endpoint) -> Self {
+        let server = toml::Value::String(server.to_string());
+        self.flags.extend([
+            (
+                "gateway.route".to_owned(),
+                r#"[{ path = "/", upstream = "to" }]"#.to_owned(),
+            ),
+            ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
+        ]);
+        self
+    }
+
+    /// The file, if one is used.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// The file's name, or what stands in for it.
+    pub(crate) fn name(&self) -> String {
+        self.file.as_ref().map_or_else(
+            || "no file, defaults only".to_owned(),
+            |file| file.display().to_string(),
+        )
+    }
+
+    /// Reads and checks the configuration. Blocking.
+    pub(crate) fn load(&self) -> Result<Snapshot, Failure> {
+        let text = self.text().map_err(|(file, error)| unreadable(file, &error))?;
+        Ok(self.load_text(text)?)
+    }
+
+    /// The same for a reload; the error of a file that cannot be read comes apart from the report.
+    pub(crate) fn reload(&self) -> Result<Result<Snapshot, Report>, String> {
+        let text = self.text().map_err(|(file, error)| describe(file, &error))?;
+        Ok(self.load_text(text))
+    }
+
+    fn text(&self) -> Result<Option<(PathBuf, String)>, (&Path, io::Error)> {
+        let read = |file: &'_ PathBuf| read_text(file).map(|text| (file.clone(), text));
+        match &self.file {
+            Some(file) => read(file).map(Some).map_err(|error| (file.as_path(), error)),
+            None => Ok(None),
+        }
+    }
+
+    fn load_text(&self, file: Option<(PathBuf, String)>) -> Result<Snapshot, Report> {
+        let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE]);
+        loader.load(Sources {
+            file,
+            env: self.env.clone(),
+            flags: self.flags.clone(),
+        })
+    }
+}
+
+impl std::fmt::Debug for ConfigSource {
+    /// Variables and flags may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConfigSource")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The variables that are settings.
+fn environment() -> Result<Vec<(String, String)>, Failure> {
+    let ours = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        name.starts_with(ENV_PREFIX).then_some((name, value))
+    });
+    ours.map(|(name, value)| match value.into_string() {
+        Ok(value) => Ok((name, value)),
+        Err(_) => Err(
+            Failure::bad_config(format!("the variable {name} is not UTF-8 text"))
+                .help("write its value as UTF-8, or unset it"),
+        ),
+    })
+    .collect()
+}
+
+/// The text of a file, of which no more is read than a configuration may have.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "runs before the runtimes start, and on the blocking pool after"
+)]
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    // One byte more than allowed, so that the loader can tell that there is more.
+    File::open(path)?
+        .take(MAX_FILE_BYTES as u64 + 1)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn describe(file: &Path, error: &io::Error) -> String {
+    let file = file.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("the configuration file {file} does not exist"),
+        io::ErrorKind::InvalidData => format!("the configuration file {file} is not UTF-8 text"),
+        _ => format!("the configuration file {file} cannot be read: {error}"),
+    }
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::bad_config(describe(file, error));
+    match error.kind() {
+        io::ErrorKind::NotFound => failure.help(format!(
+            "write one with `omnigate config init {}`, or correct the path",
+            file.display()
+        )),
+        io::ErrorKind::PermissionDenied => failure.help("let this process's user read it"),
+        _ => failure.help("name a text file in TOML"),
+    }
+}

@@ -1,0 +1,58 @@
+//! The log: to standard error, as text or JSON, at a level that follows the configuration.
+
+use std::{panic::PanicHookInfo, sync::Arc};
+
+use ron_kernel::{
+    config::Snapshot,
+    reload::{Commit, Preparing, Reconfigure},
+};
+use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload};
+
+use crate::{
+    failure::{Failure, wants_color},
+    settings::{LogConfig, LogFormat},
+};
+
+/// Changes the level of the running log.
+#[derive(Debug)]
+pub(crate) struct LogControl(reload::Handle<EnvFilter, Registry>);
+
+/// Starts the log. Panics go there too, in the same format as everything else.
+pub(crate) fn start(config: &LogConfig) -> Result<LogControl, Failure> {
+    let filter = config.filter().map_err(Failure::bad_config)?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let to_stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let written = match config.format {
+        LogFormat::Text => to_stderr.with_ansi(wants_color()).boxed(),
+        LogFormat::Json => to_stderr.json().flatten_event(true).boxed(),
+    };
+    let subscriber = Registry::default().with(filter).with(written);
+    tracing::subscriber::set_global_default(subscriber).map_err(Failure::failed)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(LogControl(handle))
+}
+
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let place = info.location().map(ToString::to_string);
+    let payload = info.payload();
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let what = text.unwrap_or("(no message)");
+    tracing::error!(place, "panicked: {what}");
+}
+
+impl Reconfigure for LogControl {
+    fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_> {
+        let handle = self.0.clone();
+        Box::pin(async move {
+            let filter = new.get::<LogConfig>().filter()?;
+            let commit: Commit = Box::new(move || {
+                // Fails only once the log is gone, and with it everybody who could be told.
+                let _ = handle.reload(filter);
+            });
+            Ok(commit)
+        })
+    }
+}

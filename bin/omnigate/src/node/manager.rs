@@ -1,0 +1,81 @@
+//! What a service manager is told: that the node is ready, that it is stopping (systemd's `sd_notify` protocol).
+
+use std::{
+    ffi::OsString,
+    io,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
+    sync::Arc,
+};
+
+use ron_kernel::{
+    Scope,
+    readiness::Effect,
+    topology::{Escalation, Plane, Restart, Stage, TaskSpec},
+};
+
+/// The task that tells when the node begins to stop.
+pub(crate) const NOTIFIER: TaskSpec = TaskSpec {
+    name: "notifier",
+    plane: Plane::Control,
+    restart: Restart::Never(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Readiness,
+    doc: "tells the service manager that the node is stopping; runs only under one",
+};
+
+/// The manager's socket.
+#[derive(Clone, Debug)]
+pub(super) struct Manager(Arc<OsString>);
+
+impl Manager {
+    /// The manager that started this process, if it wants to be told.
+    pub(super) fn from_env() -> Option<Self> {
+        let socket = std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty())?;
+        Some(Self(Arc::new(socket)))
+    }
+
+    /// Everything is up. A successor adds that it is the main process from now on.
+    pub(super) fn ready(&self, is_successor: bool) {
+        let main_pid = if is_successor {
+            format!("MAINPID={}\n", std::process::id())
+        } else {
+            String::new()
+        };
+        self.tell(&format!("{main_pid}READY=1\n"));
+    }
+
+    /// Tells when the node begins to stop.
+    pub(super) fn tell_when_stopping(self, scope: &Scope) {
+        scope.task(&NOTIFIER, move |ctx| {
+            let manager = self.clone();
+            async move {
+                ctx.stopping().await;
+                manager.tell("STOPPING=1\n");
+                Ok(())
+            }
+        });
+    }
+
+    fn tell(&self, state: &str) {
+        if let Err(error) = self.send(state) {
+            tracing::warn!(%error, "the service manager could not be told");
+        }
+    }
+
+    /// Sends one datagram. Never waits: a manager that does not read is not worth a pause.
+    fn send(&self, state: &str) -> io::Result<()> {
+        let name = self.0.as_bytes();
+        let addr = match name.strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(self.0.as_os_str())?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        socket.send_to_addr(state.as_bytes(), &addr).map(drop)
+    }
+}

@@ -1,0 +1,114 @@
+//! The node: services composed on one kernel, from the first socket to the exit code.
+
+mod manager;
+mod parts;
+mod reread;
+mod upgrade;
+
+use std::{io::Write, num::NonZeroUsize, sync::Arc};
+
+use ron_kernel::{
+    Exit, ExitCode, Kernel,
+    config::{ConfigStore, Snapshot},
+    reload::{self, Reloader},
+};
+use ron_transport::inherit::Inherited;
+
+use crate::{config_file::ConfigSource, failure::Failure, logging::LogControl, settings::NodeConfig};
+use manager::Manager;
+pub(crate) use manager::NOTIFIER;
+use parts::Parts;
+pub(crate) use parts::TOPOLOGIES;
+use reread::Reread;
+pub(crate) use upgrade::{READY_WITHIN, UPGRADER};
+
+/// Runs the node that `snapshot` describes until it has stopped.
+pub(crate) fn run(
+    source: ConfigSource,
+    snapshot: &Snapshot,
+    log: LogControl,
+    inherited: Inherited,
+) -> Result<ExitCode, Failure> {
+    let kernel = build_kernel(&snapshot.get::<NodeConfig>())?;
+    let started = kernel.block_on(start(&kernel, source, snapshot, log, inherited));
+    if started.is_err() {
+        // The kernel stops in good order what was opened already.
+        kernel.own().fail("the node could not start".to_owned());
+    }
+    let exit = kernel.run().map_err(Failure::failed)?;
+    log_exit(&exit);
+    started.map(|()| exit.code).map_err(Failure::failed)
+}
+
+fn build_kernel(node: &NodeConfig) -> Result<Kernel, Failure> {
+    let mut builder = Kernel::builder(&node.name)
+        .runtime(node.runtime.into())
+        .drain_deadline(node.drain_deadline.as_duration());
+    if let Some(cores) = NonZeroUsize::new(node.cores) {
+        builder = builder.cores(cores);
+    }
+    builder.build().map_err(Failure::failed)
+}
+
+/// Opens everything, tells everybody, and lets a predecessor go. The error says what to do about it.
+async fn start(
+    kernel: &Kernel,
+    source: ConfigSource,
+    snapshot: &Snapshot,
+    log: LogControl,
+    mut inherited: Inherited,
+) -> Result<(), String> {
+    let predecessor = inherited.predecessor();
+    let store = Arc::new(ConfigStore::new(snapshot));
+    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited).await?);
+    close_unused(inherited);
+    let file = source.file().map(ToOwned::to_owned);
+    let reread = Reread::new(source, snapshot);
+    let reader = reread.reader();
+    let follow = parts.follow_config(reread, log);
+    let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);
+    reload::start(kernel.own(), reloader, file);
+    upgrade::start(parts.admin_scope(), Arc::clone(&parts), store)?;
+    announce(&snapshot.get::<NodeConfig>().name, &parts);
+    if let Some(manager) = Manager::from_env() {
+        manager.ready(predecessor.is_some());
+        manager.tell_when_stopping(parts.admin_scope());
+    }
+    if let Some(predecessor) = predecessor {
+        upgrade::dismiss(predecessor);
+    }
+    Ok(())
+}
+
+/// Sockets that were passed in and that nothing here is configured to use.
+fn close_unused(inherited: Inherited) {
+    for (name, addr) in inherited.unused() {
+        tracing::warn!(name, %addr, "a socket was passed in that nothing is configured to use; it is closed");
+    }
+    for unusable in inherited.unusable() {
+        tracing::warn!(
+            name = unusable.name,
+            why = unusable.why,
+            "a descriptor was passed in that is no listener"
+        );
+    }
+    inherited.close_unused();
+}
+
+/// Says on standard output what listens where. The log may be off, and a script may be waiting for it.
+fn announce(name: &str, parts: &Parts) {
+    let mut lines = format!("omnigate {} is up as {name}\n", env!("CARGO_PKG_VERSION"));
+    for (service, addr) in parts.addresses() {
+        lines.push_str(&format!("  {service:<8} {addr}\n"));
+    }
+    let mut out = std::io::stdout().lock();
+    // Nobody has to read it.
+    let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+}
+
+fn log_exit(exit: &Exit) {
+    match exit.code {
+        ExitCode::Clean => tracing::info!("{exit}"),
+        _ => tracing::error!(code = exit.code as u8, "{exit}"),
+    }
+}

@@ -1,0 +1,154 @@
+//! Upgrade without a refused connection: SIGUSR2 starts the program anew with our listening sockets.
+//!
+//! Both processes then accept from the same sockets. Once the successor is up it asks us to drain with SIGTERM, which
+//! we do as for anybody. If it ends first, or is not up in time, nothing has changed here.
+
+use std::{ffi::OsString, path::PathBuf, process::Child, sync::Arc, time::Duration};
+
+use ron_kernel::{
+    Scope,
+    config::ConfigStore,
+    readiness::Effect,
+    supervisor::{TaskCtx, TaskFault, TaskResult},
+    topology::{Escalation, Plane, Restart, Stage, TaskSpec},
+};
+use ron_transport::{inherit::spawn_successor, listen::Listener};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::parts::Parts;
+
+/// How long a successor may take to be ready.
+pub(crate) const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How often a successor is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The task that waits for SIGUSR2.
+pub(crate) const UPGRADER: TaskSpec = TaskSpec {
+    name: "upgrader",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Support,
+    doc: "on SIGUSR2 starts the program anew with our sockets, and holds them open until it has taken over",
+};
+
+/// Sockets by the name under which they are handed over.
+type Sockets = Vec<(String, Arc<Listener>)>;
+
+/// What a successor is started with.
+struct Upgrade {
+    exe: PathBuf,
+    args: Vec<OsString>,
+    parts: Arc<Parts>,
+    store: Arc<ConfigStore>,
+}
+
+/// Starts waiting for SIGUSR2.
+pub(super) fn start(scope: &Scope, parts: Arc<Parts>, store: Arc<ConfigStore>) -> Result<(), String> {
+    // Asked now: once the file is replaced, the system only knows the path of the deleted one.
+    let exe =
+        std::env::current_exe().map_err(|error| format!("cannot find the program's own file: {error}"))?;
+    let upgrade = Arc::new(Upgrade {
+        exe,
+        args: std::env::args_os().skip(1).collect(),
+        parts,
+        store,
+    });
+    scope.task(&UPGRADER, move |ctx| run(ctx, Arc::clone(&upgrade)));
+    Ok(())
+}
+
+/// Asks the process that handed its sockets over to drain.
+pub(super) fn dismiss(predecessor: u32) {
+    let pid = i32::try_from(predecessor).ok().and_then(Pid::from_raw);
+    let asked = pid.map(|pid| kill_process(pid, Signal::TERM));
+    match asked {
+        Some(Ok(())) => tracing::info!(predecessor, "took over; the predecessor drains"),
+        _ => tracing::warn!(
+            predecessor,
+            "took over, but the predecessor could not be asked to drain"
+        ),
+    }
+}
+
+async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
+    let mut asked = signal(SignalKind::user_defined2()).map_err(TaskFault::new)?;
+    loop {
+        tokio::select! {
+            () = ctx.stopping() => return Ok(()),
+            signal = asked.recv() => if signal.is_none() { return Err(TaskFault::new("signals are gone")) },
+        }
+        if ctx.scope.shutdown().is_draining() {
+            continue;
+        }
+        let sockets = upgrade.parts.listeners(&upgrade.store.current());
+        match upgrade.spawn(&ctx.scope, &sockets).await {
+            Ok(successor) => {
+                if taken_over(&ctx, successor).await {
+                    release(sockets).await;
+                    return Ok(());
+                }
+            }
+            Err(problem) => {
+                tracing::error!(
+                    problem,
+                    "the successor could not be started; this process goes on"
+                );
+            }
+        }
+    }
+}
+
+impl Upgrade {
+    async fn spawn(&self, scope: &Scope, sockets: &Sockets) -> Result<Child, String> {
+        let (exe, args, sockets) = (self.exe.clone(), self.args.clone(), sockets.clone());
+        tracing::info!(exe = %exe.display(), "starting a successor");
+        let spawned = scope.blocking().run("start the successor", move || {
+            let named: Vec<(&str, &Listener)> = sockets
+                .iter()
+                .map(|(name, socket)| (name.as_str(), &**socket))
+                .collect();
+            spawn_successor(&exe, &args, &named)
+        });
+        let child = spawned.await.map_err(|error| error.to_string())?;
+        child.map_err(|error| error.to_string())
+    }
+}
+
+/// Waits until the successor has taken over, which shows in our being told to drain. Whether it did.
+async fn taken_over(ctx: &TaskCtx, mut successor: Child) -> bool {
+    let deadline = ctx.scope.clock().within(READY_WITHIN);
+    loop {
+        tokio::select! {
+            () = ctx.stopping() => return true,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        if ctx.scope.shutdown().is_draining() {
+            continue;
+        }
+        if let Ok(Some(status)) = successor.try_wait() {
+            tracing::error!(%status, "the successor ended before it was ready; this process goes on");
+            return false;
+        }
+        if deadline.has_passed(ctx.scope.clock().now()) {
+            tracing::error!("the successor was not ready in time and is ended; this process goes on");
+            let end = move || successor.kill().and_then(|()| successor.wait());
+            let _ = ctx.scope.blocking().run("end the successor", end).await;
+            return false;
+        }
+    }
+}
+
+/// Lets go of sockets that the successor serves: their backlogs and files are its own now.
+async fn release(sockets: Sockets) {
+    for (_, mut socket) in sockets {
+        loop {
+            match Arc::try_unwrap(socket) {
+                Ok(socket) => break socket.release(),
+                // Our own listener still holds it. It must not be the last to, or it would remove a socket's file.
+                Err(shared) => socket = shared,
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}

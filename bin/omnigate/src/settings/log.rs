@@ -1,0 +1,101 @@
+//! The `[log]` table.
+
+use ron_kernel::config::{Checks, Problems, Table};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// What is written to standard error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LogConfig {
+    /// One line of text per event, or one JSON object.
+    pub(crate) format: LogFormat,
+    /// The least serious level written: off, error, warn, info, debug or trace. `info,svc_gateway=debug` says more
+    /// about one part.
+    pub(crate) level: String,
+}
+
+/// How an event is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For machines.
+    Json,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::default(),
+            level: "info".to_owned(),
+        }
+    }
+}
+
+impl Table for LogConfig {
+    const NAME: &'static str = "log";
+    const RESTART: &'static [&'static str] = &["format"];
+
+    fn check(&self, _: &Checks, problems: &mut Problems) {
+        if let Err(what) = self.filter() {
+            problems.at("level", what).help(
+                "write a level such as \"info\", or parts of their own as in \"info,svc_gateway=debug\"",
+            );
+        }
+    }
+}
+
+impl LogConfig {
+    /// The filter that `level` describes, or what is wrong with it.
+    pub(crate) fn filter(&self) -> Result<EnvFilter, String> {
+        let mut directives = self.level.split(',').map(str::trim);
+        // The filter's own parser takes a misspelt level for the name of a part, and then logs nothing.
+        let names_a_level = |directive: &str| {
+            directive.contains(['=', '[']) || LEVELS.contains(&directive.to_lowercase().as_str())
+        };
+        if let Some(stray) = directives.find(|directive| !names_a_level(directive)) {
+            return Err(format!("`{stray}` is not a level: use {}", LEVELS.join(", ")));
+        }
+        EnvFilter::builder()
+            .parse(&self.level)
+            .map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(level: &str) -> Result<EnvFilter, String> {
+        let config = LogConfig {
+            level: level.to_owned(),
+            ..LogConfig::default()
+        };
+        config.filter()
+    }
+
+    #[test]
+    fn levels_and_levels_of_parts_are_taken() {
+        for level in [
+            "info",
+            "OFF",
+            "warn, svc_gateway=debug",
+            "info,ron_transport::serve=trace",
+        ] {
+            assert!(filter(level).is_ok(), "{level}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_level_is_refused_and_not_taken_for_a_part() {
+        for level in ["inof", "", "info,", "info,svc_gateway", "svc_gateway=loud"] {
+            assert!(filter(level).is_err(), "{level}");
+        }
+    }
+}

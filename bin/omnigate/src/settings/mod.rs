@@ -1,0 +1,9 @@
+//! The configuration tables that belong to the node itself rather than to a service.
+
+mod admin;
+mod log;
+mod node;
+
+pub(crate) use admin::{AdminConfig, OPEN_REMEDY, is_open};
+pub(crate) use log::{LogConfig, LogFormat};
+pub(crate) use node::NodeConfig;

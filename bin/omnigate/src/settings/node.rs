@@ -1,0 +1,93 @@
+//! The `[node]` table.
+
+use std::time::Duration;
+
+use ron_kernel::{
+    config::{Checks, HumanDuration, Problems, Table},
+    planes::RuntimeMode,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const NAME_MAX: usize = 63;
+const CORES_MAX: usize = 1024;
+const DRAIN_MIN: Duration = Duration::from_secs(1);
+const DRAIN_SAFE_MAX: Duration = Duration::from_secs(5);
+
+/// The node as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NodeConfig {
+    /// The node's name: the `node` label of its metrics.
+    pub(crate) name: String,
+    /// How requests are spread over the cores: one runtime per core, or one shared by all.
+    pub(crate) runtime: RuntimeKind,
+    /// Cores that serve requests; 0 stands for all of the machine.
+    pub(crate) cores: usize,
+    /// Lets protecting limits pass their safe maximum. Each that does is warned about.
+    pub(crate) danger_ok: bool,
+    /// From the first sign of shutdown until what still runs is aborted and named; 1s to 5s.
+    pub(crate) drain_deadline: HumanDuration,
+}
+
+/// How the data plane is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RuntimeKind {
+    /// One single-threaded runtime per core; a connection never moves.
+    #[default]
+    PerCore,
+    /// One work-stealing runtime for all cores.
+    Shared,
+}
+
+impl From<RuntimeKind> for RuntimeMode {
+    fn from(kind: RuntimeKind) -> Self {
+        match kind {
+            RuntimeKind::PerCore => Self::PerCore,
+            RuntimeKind::Shared => Self::Shared,
+        }
+    }
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            name: "omnigate".to_owned(),
+            runtime: RuntimeKind::default(),
+            cores: 0,
+            danger_ok: false,
+            drain_deadline: HumanDuration::from_secs(3),
+        }
+    }
+}
+
+impl Table for NodeConfig {
+    const NAME: &'static str = "node";
+    const RESTART: &'static [&'static str] = &["name", "runtime", "cores", "drain_deadline"];
+
+    fn check(&self, checks: &Checks, problems: &mut Problems) {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if self.name.is_empty() || self.name.len() > NAME_MAX || !self.name.chars().all(fits) {
+            let help = format!("use 1 to {NAME_MAX} letters, digits, dots, dashes and underscores");
+            problems.at("name", "cannot name a node").help(help);
+        }
+        if self.cores > CORES_MAX {
+            let message = format!("{} is more cores than a machine has", self.cores);
+            problems.at("cores", message).help("use 0 for all cores");
+        }
+        let deadline = self.drain_deadline;
+        if deadline.as_duration() < DRAIN_MIN {
+            let message = format!("{deadline} is too short to finish what is in flight");
+            problems
+                .at("drain_deadline", message)
+                .help("use a value from 1s to 5s");
+        }
+        problems.guard(
+            "drain_deadline",
+            deadline,
+            DRAIN_SAFE_MAX.into(),
+            checks.danger_ok(),
+        );
+    }
+}
