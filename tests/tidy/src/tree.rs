@@ -101,33 +101,28 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
 fn walked(root: &Path) -> io::Result<Vec<String>> {
     let ignore = read(&root.join(".gitignore")).unwrap_or_default();
     let ignore = String::from_utf8_lossy(&ignore);
-    let mut skipped: BTreeSet<&str> = ignore
+    let skipped: BTreeSet<&str> = ignore
         .lines()
-        .filter_map(|line| line.trim().strip_prefix('/'))
+        .map(|line| line.trim().trim_end_matches('/'))
         .collect();
-    skipped.insert(".git");
     let mut paths = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
         #[expect(clippy::disallowed_methods, reason = "a tool without a runtime may block")]
-        let entries = std::fs::read_dir(root.join(&folder))?;
+        let entries = std::fs::read_dir(root.join(folder.trim_start_matches('/')))?;
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let path = if folder.is_empty() {
-                name
-            } else {
-                format!("{folder}/{name}")
-            };
-            if skipped.contains(path.as_str()) {
+            let path = format!("{folder}/{name}");
+            // Anchored at the root, or a name anywhere.
+            if name == ".git" || skipped.contains(path.as_str()) || skipped.contains(name.as_str()) {
                 continue;
             }
-            let kind = if entry.file_type()?.is_dir() {
-                &mut folders
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
             } else {
-                &mut paths
-            };
-            kind.push(path);
+                paths.push(path.trim_start_matches('/').to_owned());
+            }
         }
     }
     Ok(paths)
