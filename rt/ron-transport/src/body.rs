@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
+use types::Moment;
 
 use crate::serve::Activity;
 
@@ -37,9 +38,42 @@ enum Kind {
     #[default]
     Empty,
     Full(Bytes),
-    /// From the peer of an HTTP connection; of a client whose progress is watched, or of a server.
-    Incoming(Incoming, Option<Arc<Activity>>),
+    /// From a server.
+    Incoming(Incoming),
+    /// From a client, whose progress is watched.
+    Watched(Incoming, Watch),
     Streaming(Streaming),
+}
+
+/// Tells the connection whether its client keeps a reader of its request's body waiting. A reader that has lost interest
+/// does not wait, so dropping the body ends the wait.
+struct Watch {
+    activity: Arc<Activity>,
+    waits_since: Option<Moment>,
+}
+
+impl Watch {
+    fn begin(activity: &Arc<Activity>) -> Self {
+        activity.body_began();
+        Self {
+            activity: Arc::clone(activity),
+            waits_since: None,
+        }
+    }
+
+    fn polled(&mut self, pending: bool) {
+        if !pending {
+            self.activity.body_arrived(self.waits_since.take());
+        } else if self.waits_since.is_none() {
+            self.waits_since = Some(self.activity.body_waits());
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.activity.body_ended(self.waits_since.take());
+    }
 }
 
 impl Body {
@@ -62,7 +96,7 @@ impl Body {
         if incoming.is_end_stream() {
             Self::empty()
         } else {
-            Self(Kind::Incoming(incoming, Some(Arc::clone(activity))))
+            Self(Kind::Watched(incoming, Watch::begin(activity)))
         }
     }
 }
@@ -94,7 +128,7 @@ impl From<Incoming> for Body {
         if incoming.is_end_stream() {
             Self::empty()
         } else {
-            Self(Kind::Incoming(incoming, None))
+            Self(Kind::Incoming(incoming))
         }
     }
 }
@@ -113,11 +147,10 @@ impl HttpBody for Body {
                 Kind::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 _ => Poll::Ready(None),
             },
-            Kind::Incoming(incoming, activity) => {
+            Kind::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
+            Kind::Watched(incoming, watch) => {
                 let frame = Pin::new(incoming).poll_frame(cx).map_err(BodyError::new);
-                if let Some(activity) = activity {
-                    activity.body_polled(frame.is_pending());
-                }
+                watch.polled(frame.is_pending());
                 frame
             }
             Kind::Streaming(body) => body.as_mut().poll_frame(cx),
@@ -128,7 +161,7 @@ impl HttpBody for Body {
         match &self.0 {
             Kind::Empty => true,
             Kind::Full(bytes) => bytes.is_empty(),
-            Kind::Incoming(incoming, _) => incoming.is_end_stream(),
+            Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.is_end_stream(),
             Kind::Streaming(body) => body.is_end_stream(),
         }
     }
@@ -137,7 +170,7 @@ impl HttpBody for Body {
         match &self.0 {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Incoming(incoming, _) => incoming.size_hint(),
+            Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.size_hint(),
             Kind::Streaming(body) => body.size_hint(),
         }
     }
@@ -148,7 +181,7 @@ impl fmt::Debug for Body {
         let kind = match &self.0 {
             Kind::Empty => "empty",
             Kind::Full(_) => "full",
-            Kind::Incoming(..) => "incoming",
+            Kind::Incoming(_) | Kind::Watched(..) => "incoming",
             Kind::Streaming(_) => "streaming",
         };
         write!(f, "Body({kind})")

@@ -87,7 +87,11 @@ impl HttpConn {
     }
 
     fn into_body(self, incoming: Incoming, home: Arc<dyn Home>) -> Body {
-        let mut body = ResponseBody { incoming, conn: Some(self), home };
+        let mut body = ResponseBody {
+            incoming,
+            conn: Some(self),
+            home,
+        };
         if body.incoming.is_end_stream() {
             body.go_home();
             return Body::empty();
@@ -124,7 +128,10 @@ impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if let Some(conn) = &mut this.conn {
             let _ = Pin::new(&mut conn.connection).poll(cx);

@@ -11,7 +11,7 @@ use std::{
 use ron_kernel::Clock;
 use types::Moment;
 
-use super::HttpLimits;
+use super::{HttpLimits, waits::Waits};
 
 /// A timestamp that may be unset; zero stands for that, because no connection exists at the clock's origin.
 #[derive(Debug, Default)]
@@ -41,13 +41,29 @@ impl Since {
 #[derive(Debug)]
 pub struct Activity {
     clock: Clock,
-    last_io: AtomicU64,
+    protocol: Protocol,
+    /// The last sign that the connection is in use.
+    last_use: AtomicU64,
     head: Since,
-    body_wait: Since,
     write_stall: Since,
+    bodies: Waits,
+    frames: Waits,
+    /// Requests in flight and request bodies still held.
     requests: AtomicU32,
-    unsent: AtomicU32,
+    /// Bytes read since the client last got on with a request.
+    idle_bytes: AtomicU64,
+    flooded: AtomicBool,
     ended: AtomicBool,
+}
+
+/// What the bytes on a connection mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Bytes without a request in flight begin one.
+    Http1,
+    /// Bytes may be anything: pings and window updates are no sign of use, and only so many are borne between two
+    /// steps of any request.
+    Http2 { max_idle_bytes: u64 },
 }
 
 /// What the timer finds.
@@ -68,27 +84,47 @@ pub(super) enum Verdict {
 }
 
 impl Activity {
-    pub(super) fn new(clock: Clock) -> Self {
-        let last_io = AtomicU64::new(clock.now().as_nanos());
+    pub(super) fn new(clock: Clock, protocol: Protocol) -> Self {
         Self {
             clock,
-            last_io,
+            protocol,
+            last_use: AtomicU64::new(clock.now().as_nanos()),
             head: Since::default(),
-            body_wait: Since::default(),
             write_stall: Since::default(),
+            bodies: Waits::default(),
+            frames: Waits::default(),
             requests: AtomicU32::new(0),
-            unsent: AtomicU32::new(0),
+            idle_bytes: AtomicU64::new(0),
+            flooded: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         }
     }
 
-    /// Bytes arrived; without a request in flight they begin a head.
-    pub(super) fn read(&self) {
-        let now = self.clock.now();
-        self.last_io.store(now.as_nanos(), Ordering::Relaxed);
-        if self.requests.load(Ordering::Relaxed) == 0 {
-            self.head.begin(now);
+    /// Bytes arrived. Returns whether the client may go on sending.
+    pub(super) fn read(&self, bytes: usize) -> bool {
+        match self.protocol {
+            Protocol::Http1 => {
+                let now = self.clock.now();
+                self.used(now);
+                if !self.is_busy() {
+                    self.head.begin(now);
+                }
+                true
+            }
+            Protocol::Http2 { max_idle_bytes } => {
+                let before = self.idle_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                let within = before.saturating_add(bytes as u64) <= max_idle_bytes;
+                if !within {
+                    self.flooded.store(true, Ordering::Relaxed);
+                }
+                within
+            }
         }
+    }
+
+    /// Whether the client sent too much that belongs to no request.
+    pub(super) fn was_flooded(&self) -> bool {
+        self.flooded.load(Ordering::Relaxed)
     }
 
     /// The client has sent its last byte.
@@ -103,165 +139,162 @@ impl Activity {
 
     /// Bytes went out, or the socket takes none.
     pub(super) fn wrote(&self, stalled: bool) {
-        let now = self.clock.now();
         if stalled {
-            self.write_stall.begin(now);
+            self.write_stall.begin(self.clock.now());
         } else {
-            self.last_io.store(now.as_nanos(), Ordering::Relaxed);
+            if self.protocol == Protocol::Http1 {
+                self.used(self.clock.now());
+            }
+            self.write_stall.end();
+        }
+    }
+
+    /// Everything is out, or the socket takes no more of what the layer above has let go of.
+    pub(super) fn flushed(&self, stalled: bool) {
+        if stalled {
+            self.write_stall.begin(self.clock.now());
+        } else {
             self.write_stall.end();
         }
     }
 
     /// A request's head is complete.
     pub(super) fn request_began(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.hold();
         self.head.end();
+        self.got_on();
     }
 
     /// A request's response is complete, or given up.
     pub(super) fn request_ended(&self) {
-        self.requests.fetch_sub(1, Ordering::Relaxed);
-        self.body_wait.end();
+        self.release();
     }
 
-    /// A request's body was asked for more.
-    pub(crate) fn body_polled(&self, pending: bool) {
-        if pending {
-            self.body_wait.begin(self.clock.now());
-        } else {
-            self.body_wait.end();
+    /// A request's body is held, so the connection cannot be idle.
+    pub(crate) fn body_began(&self) {
+        self.hold();
+    }
+
+    /// A request's body is waited for; returns since when, to be told at the wait's end.
+    pub(crate) fn body_waits(&self) -> Moment {
+        let now = self.clock.now();
+        self.bodies.begin(now);
+        now
+    }
+
+    /// A request's body has come further.
+    pub(crate) fn body_arrived(&self, waited_since: Option<Moment>) {
+        self.got_on();
+        // On HTTP/1 the next wait begins anew; only streams that share a connection need to know of each other.
+        if waited_since.is_some() || self.protocol != Protocol::Http1 {
+            self.bodies.progress(waited_since, self.clock.now());
         }
     }
 
-    /// A response has handed a frame over, which the connection has not come back for yet.
-    pub(super) fn frame_handed_over(&self) {
-        self.unsent.fetch_add(1, Ordering::Relaxed);
+    /// A request's body is no longer wanted, or has ended.
+    pub(crate) fn body_ended(&self, waited_since: Option<Moment>) {
+        if let Some(since) = waited_since {
+            self.bodies.give_up(since);
+        }
+        self.release();
     }
 
-    /// The connection came back for more after a frame, or gave the response up.
-    pub(super) fn frame_taken(&self) {
-        self.unsent.fetch_sub(1, Ordering::Relaxed);
+    /// A response has handed a frame over, which waits for room; returns since when, to be told at the wait's end.
+    pub(super) fn frame_handed_over(&self) -> Moment {
+        let now = self.clock.now();
+        self.frames.begin(now);
+        now
+    }
+
+    /// The connection came back for more after a frame: the client takes what it is sent.
+    pub(super) fn frame_taken(&self, since: Moment) {
+        self.got_on();
+        self.frames.progress(Some(since), self.clock.now());
+    }
+
+    /// The response was given up before its frame was taken.
+    pub(super) fn frame_dropped(&self, since: Moment) {
+        self.frames.give_up(since);
+    }
+
+    /// Whether a request is in flight or its body still held.
+    pub(super) fn is_busy(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether part of a head has arrived.
+    pub(super) fn awaits_head(&self) -> bool {
+        self.head.get().is_some()
     }
 
     /// Judges the connection at `now`.
     pub(super) fn judge(&self, now: Moment, limits: &HttpLimits) -> Verdict {
-        let last_io = Moment::from_nanos(self.last_io.load(Ordering::Relaxed));
-        let busy = self.requests.load(Ordering::Relaxed) > 0;
-        let unsent = self.unsent.load(Ordering::Relaxed) > 0;
-        // On HTTP/2 a client can stop us by flow control alone: the socket is writable, but no frame is taken.
-        let stall = self.write_stall.get().or_else(|| unsent.then_some(last_io));
         let mut next = now.after(
             limits
                 .read_timeout
                 .min(limits.write_timeout)
                 .min(limits.park_after),
         );
-        let mut over = |since: Option<Moment>, allowed: Duration| {
-            let until = since?.after(allowed);
-            next = next.min(until);
-            (now >= until).then_some(())
+        let mut over = |until: Option<Moment>| {
+            next = next.min(until.unwrap_or(Moment::END));
+            until.is_some_and(|until| now >= until)
         };
-        if over(stall, limits.write_timeout).is_some() {
+        let stall = self.write_stall.get();
+        let frames = self.frames.until(limits.write_timeout, limits.idle_timeout);
+        if over(stall.map(|since| since.after(limits.write_timeout))) || over(frames) {
             return Verdict::WriteTooSlow;
         }
-        if busy {
-            return over(self.body_wait.get(), limits.read_timeout)
-                .map_or(Verdict::Wait(next), |()| Verdict::BodyTooSlow);
+        if self.is_busy() {
+            let late = over(self.bodies.until(limits.read_timeout, limits.idle_timeout));
+            return if late {
+                Verdict::BodyTooSlow
+            } else {
+                Verdict::Wait(next)
+            };
+        }
+        if stall.is_some() {
+            // The last of a response is still here, though the response itself counts as sent.
+            return Verdict::Wait(next);
         }
         if let Some(began) = self.head.get() {
-            return over(Some(began), limits.read_timeout)
-                .map_or(Verdict::Wait(next), |()| Verdict::HeadTooSlow);
+            let late = over(Some(began.after(limits.read_timeout)));
+            return if late {
+                Verdict::HeadTooSlow
+            } else {
+                Verdict::Wait(next)
+            };
         }
-        if over(Some(last_io), limits.idle_timeout).is_some() {
-            return Verdict::IdleTooLong;
+        let last_use = Moment::from_nanos(self.last_use.load(Ordering::Relaxed));
+        let idle_for = |allowed: Duration| Some(last_use.after(allowed));
+        if over(idle_for(limits.idle_timeout)) {
+            Verdict::IdleTooLong
+        } else if self.protocol == Protocol::Http1 && over(idle_for(limits.park_after)) {
+            Verdict::Park
+        } else {
+            Verdict::Wait(next)
         }
-        over(Some(last_io), limits.park_after).map_or(Verdict::Wait(next), |()| Verdict::Park)
+    }
+
+    fn hold(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn release(&self) {
+        if self.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.used(self.clock.now());
+        }
+    }
+
+    fn used(&self, now: Moment) {
+        self.last_use.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn got_on(&self) {
+        if self.protocol != Protocol::Http1 {
+            self.idle_bytes.store(0, Ordering::Relaxed);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn after(activity: &Activity, secs: f64) -> Verdict {
-        tokio::time::advance(Duration::from_secs_f64(secs)).await;
-        activity.judge(activity.clock.now(), &HttpLimits::default())
-    }
-
-    /// A connection on a clock that has been running for a while.
-    async fn activity() -> Activity {
-        let clock = Clock::start();
-        tokio::time::advance(Duration::from_secs(1)).await;
-        Activity::new(clock)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_parks_after_two_idle_seconds_and_closes_after_sixty() {
-        let a = activity().await;
-        assert!(matches!(after(&a, 1.999).await, Verdict::Wait(_)));
-        assert_eq!(after(&a, 0.001).await, Verdict::Park);
-        assert_eq!(after(&a, 57.999).await, Verdict::Park);
-        assert_eq!(after(&a, 0.001).await, Verdict::IdleTooLong);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_trickled_head_does_not_gain_time_by_trickling() {
-        let a = activity().await;
-        for _ in 0..4 {
-            a.read();
-            assert!(matches!(after(&a, 1.2).await, Verdict::Wait(_)));
-        }
-        a.read();
-        assert_eq!(after(&a, 0.2).await, Verdict::HeadTooSlow);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_body_may_take_long_as_long_as_it_moves() {
-        let a = activity().await;
-        a.request_began();
-        for _ in 0..10 {
-            a.body_polled(true);
-            assert!(matches!(after(&a, 4.9).await, Verdict::Wait(_)));
-            a.body_polled(false);
-        }
-        a.body_polled(true);
-        assert_eq!(after(&a, 5.0).await, Verdict::BodyTooSlow);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_found_by_socket_or_by_frame() {
-        let a = activity().await;
-        a.request_began();
-        a.wrote(true);
-        assert!(matches!(after(&a, 4.9).await, Verdict::Wait(_)));
-        assert_eq!(after(&a, 0.1).await, Verdict::WriteTooSlow);
-        a.wrote(false);
-        assert!(matches!(after(&a, 0.0).await, Verdict::Wait(_)));
-        a.frame_handed_over();
-        assert_eq!(after(&a, 5.0).await, Verdict::WriteTooSlow);
-        a.frame_taken();
-        assert!(matches!(after(&a, 0.0).await, Verdict::Wait(_)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_upstream_is_not_the_clients_fault() {
-        let a = activity().await;
-        a.request_began();
-        assert!(matches!(after(&a, 3600.0).await, Verdict::Wait(_)));
-        a.request_ended();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_timer_is_set_for_the_exact_moment_that_matters() {
-        let a = activity().await;
-        a.read();
-        let began = a.clock.now();
-        let Verdict::Wait(_) = after(&a, 4.0).await else {
-            panic!("too early")
-        };
-        let Verdict::Wait(next) = after(&a, 0.0).await else {
-            panic!("too early")
-        };
-        assert_eq!(next, began.after(Duration::from_secs(5)));
-    }
-}
+mod tests;

@@ -8,17 +8,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Version, header};
+use http::{HeaderValue, Method, Version, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use ron_kernel::{Clock, InFlight, InFlightGuard, Shutdown, metrics::ServiceMetrics};
+use types::Moment;
 
 use super::{Activity, Roles};
 use crate::{
     Body,
     body::BodyError,
     problem,
-    service::{ConnInfo, Service},
+    service::{ConnInfo, Response, Service},
 };
 
 /// What the requests of one connection share.
@@ -39,7 +40,7 @@ pub(super) async fn answer<S: Service>(
     request: http::Request<Incoming>,
 ) -> Result<http::Response<Served>, Infallible> {
     let life = Life::begin(&state);
-    let version = request.version();
+    let (http2, only_head) = (request.version() >= Version::HTTP_2, request.method() == Method::HEAD);
     let request = request.map(|incoming| Body::watched(incoming, &state.activity));
     let mut response = state
         .service
@@ -49,16 +50,26 @@ pub(super) async fn answer<S: Service>(
             state.metrics.rejected(refusal.reason).inc();
             problem::response(&refusal)
         });
-    if state.shutdown.is_draining() && version < Version::HTTP_2 {
+    if !http2 && state.shutdown.is_draining() {
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Served {
-        body,
-        handed_over: false,
-        life,
-    }))
+    if http2 && only_head {
+        drop_body(&mut response);
+    }
+    Ok(response.map(|body| Served::new(body, life, http2)))
+}
+
+/// Leaves of a response what answers HEAD. The library does so itself on HTTP/1, but not on HTTP/2.
+fn drop_body(response: &mut Response) {
+    let body = std::mem::take(response.body_mut());
+    if let Some(length) = body.size_hint().exact().filter(|length| *length > 0) {
+        response
+            .headers_mut()
+            .entry(header::CONTENT_LENGTH)
+            .or_insert(HeaderValue::from(length));
+    }
 }
 
 /// A request in flight, from its complete head until its response is sent or given up.
@@ -83,18 +94,48 @@ impl Drop for Life {
     }
 }
 
+/// The most of a response that HTTP/2 is given at once. What it has been given counts as taken only when it comes back
+/// for more, and the last piece of a response is out of sight.
+const PIECE: usize = 16 * 1024;
+
 /// A response's body on its way out.
 pub(super) struct Served {
     body: Body,
-    handed_over: bool,
+    /// What is left of a frame that is handed over in pieces.
+    rest: Bytes,
+    /// On HTTP/2, where a client can refuse single responses while the connection moves.
+    watched: bool,
+    handed_over: Option<Moment>,
     life: Life,
 }
 
 impl Served {
-    fn settle(&mut self) {
-        if std::mem::take(&mut self.handed_over) {
-            self.life.activity.frame_taken();
+    fn new(body: Body, life: Life, watched: bool) -> Self {
+        Self {
+            body,
+            rest: Bytes::new(),
+            watched,
+            handed_over: None,
+            life,
         }
+    }
+
+    /// The next frame, as it may be handed over.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if !self.watched {
+            return Pin::new(&mut self.body).poll_frame(cx);
+        }
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                },
+                end => return Poll::Ready(end),
+            }
+        }
+        let piece = self.rest.split_to(self.rest.len().min(PIECE));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 }
 
@@ -106,26 +147,30 @@ impl HttpBody for Served {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        self.settle();
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if matches!(frame, Some(Ok(_))) && !self.body.is_end_stream() {
-            self.handed_over = true;
-            self.life.activity.frame_handed_over();
+        if let Some(since) = self.handed_over.take() {
+            self.life.activity.frame_taken(since);
+        }
+        let frame = ready!(self.poll_piece(cx));
+        if self.watched && matches!(frame, Some(Ok(_))) {
+            self.handed_over = Some(self.life.activity.frame_handed_over());
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
+        // Asked before the first piece only, when nothing rests.
         self.body.size_hint()
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.settle();
+        if let Some(since) = self.handed_over.take() {
+            self.life.activity.frame_dropped(since);
+        }
     }
 }

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    time::timeout,
+};
 
-/// How long a closing connection listens to a client that is still sending.
-const LINGER: Duration = Duration::from_secs(1);
-/// How much such a client may still send.
-const LINGER_BYTES: usize = 256 * 1024;
+/// How long a closing connection listens in all; less than a drain usually has.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long it listens to silence: what was sent before the client saw the end has then arrived.
+const SILENCE: Duration = Duration::from_millis(500);
+/// How much a client that is still sending may send. Enough for the uploads of clients that look for an answer only
+/// when they are done.
+const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
 /// Says that no more is coming, then reads on for a moment: closing a socket with unread bytes makes the system send a
 /// reset, which can overtake the response.
@@ -21,14 +27,15 @@ where
         if io.shutdown().await.is_err() || client_has_ended {
             return;
         }
-        let mut scratch = [0; 1024];
+        // On the heap, or every open connection would carry it.
+        let mut scratch = vec![0; 16 * 1024];
         let mut left = LINGER_BYTES;
-        while let Ok(n) = io.read(&mut scratch).await {
+        while let Ok(Ok(n)) = timeout(SILENCE, io.read(&mut scratch)).await {
             left = left.saturating_sub(n);
             if n == 0 || left == 0 {
                 return;
             }
         }
     };
-    let _ = tokio::time::timeout(LINGER, lingering).await;
+    let _ = timeout(LINGER, lingering).await;
 }

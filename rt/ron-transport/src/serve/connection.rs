@@ -1,30 +1,30 @@
 //! The life of a connection: handshake, first bytes, stretches of HTTP with idle waits between, a clean end.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use ron_kernel::{Clock, planes::Seat};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use types::{Moment, Reason};
 
 use super::{
     Activity, HttpLimits,
+    activity::Protocol,
     adapter::ConnState,
     close::close,
+    greeting::{Spoken, Waited, protocol, wait},
     h1::{self, Ended, Fault},
     h2,
+    rewound::Rewound,
     server::Shared,
 };
 use crate::{
     caps::{ClientKey, ConnPermit},
-    proxy_protocol,
+    proxy_protocol::{self, ProxyError},
     service::{ConnInfo, Service, TlsInfo},
     stream::{Peer, RawStream, Stream},
-    tls::{HandshakeError, TlsStream},
+    tls::{HandshakeError, ServerTls, TlsStream},
 };
-
-/// What an HTTP/2 client says first.
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The answer to a head that does not arrive. The client may still be sending it, so it is all we say.
 const LATE_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -33,15 +33,21 @@ const LATE_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n
 pub(super) struct Accepted {
     pub(super) stream: RawStream,
     pub(super) peer: Peer,
+    /// Whether a PROXY header is to tell who the client is.
+    pub(super) proxied: bool,
     pub(super) permit: ConnPermit,
     pub(super) seat: Seat,
 }
 
 /// Serves one connection to its end.
+///
+/// The rare and the large parts are boxed: a task is as big as the biggest thing it ever awaits in place, and there
+/// are as many tasks as idle connections.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) {
     let Accepted {
         stream,
-        mut peer,
+        peer,
+        proxied,
         mut permit,
         seat,
     } = accepted;
@@ -49,55 +55,66 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
     let Ok(mut stream) = stream.register() else {
         return;
     };
+    let mut info = ConnInfo {
+        peer,
+        core: seat.core().index(),
+        tls: None,
+    };
     let mut ahead = Bytes::new();
-    if server.proxy_protocol.load().trusts(&peer) {
-        match proxy_protocol::read_header(&mut stream, limits.handshake_timeout).await {
-            Ok((header, rest)) => {
-                ahead = rest;
-                peer = header.client().map_or(peer, Peer::tcp);
-            }
-            Err(error) => return tracing::debug!(%peer, %error, "no PROXY header"),
-        }
-        if permit.rekey(ClientKey::of(&peer)).is_err() {
+    if proxied {
+        let named = Box::pin(named_client(&server, &mut stream, &peer, &limits)).await;
+        let Some((client, rest)) = named else { return };
+        (info.peer, ahead) = (client, rest);
+        if permit.rekey(ClientKey::of(&client)).is_err() {
             return server.count_refused("per_client");
         }
     }
-    let core = seat.core().index();
-    let tls = server.tls.load_full();
-    match tls {
-        None => {
-            serve(
-                server,
-                stream,
-                ahead,
-                ConnInfo {
-                    peer,
-                    core,
-                    tls: None,
-                },
-                false,
-                &limits,
-            )
-            .await;
-        }
-        Some(tls) => match tls
-            .accept(Rewound { ahead, stream }, limits.handshake_timeout)
-            .await
-        {
-            Ok(stream) => {
-                let h2 = stream.alpn() == Some(b"h2");
-                let info = ConnInfo {
-                    peer,
-                    core,
-                    tls: Some(tls_info(&stream)),
-                };
-                serve(server, stream, Bytes::new(), info, h2, &limits).await;
-            }
-            Err(HandshakeError::Timeout { .. }) => server.count_timeout("handshake"),
-            Err(error) => tracing::debug!(%peer, %error, "TLS handshake failed"),
-        },
+    match server.tls.load_full() {
+        None => serve(server, stream, ahead, info, false, limits).await,
+        Some(tls) => Box::pin(run_tls(server, &tls, Rewound { ahead, stream }, info, limits)).await,
     }
     drop((permit, seat));
+}
+
+/// Whom a trusted proxy speaks for, and what it sent after saying so.
+async fn named_client<S: Service>(
+    server: &Shared<S>,
+    stream: &mut Stream,
+    peer: &Peer,
+    limits: &HttpLimits,
+) -> Option<(Peer, Bytes)> {
+    let header = proxy_protocol::read_header(stream, limits.handshake_timeout);
+    match server.unless_closing(header).await? {
+        Ok((header, rest)) => Some((header.client().map_or(*peer, Peer::tcp), rest)),
+        Err(error) => {
+            if matches!(error, ProxyError::Timeout) {
+                server.count_timeout("handshake");
+            }
+            tracing::debug!(%peer, %error, "no PROXY header");
+            None
+        }
+    }
+}
+
+/// Goes on over TLS.
+async fn run_tls<S: Service>(
+    server: Arc<Shared<S>>,
+    tls: &ServerTls,
+    stream: Rewound,
+    mut info: ConnInfo,
+    limits: Arc<HttpLimits>,
+) {
+    let handshake = tls.accept(stream, limits.handshake_timeout);
+    match server.unless_closing(handshake).await {
+        Some(Ok(stream)) => {
+            let h2 = stream.alpn() == Some(b"h2");
+            info.tls = Some(tls_info(&stream));
+            serve(server, stream, Bytes::new(), info, h2, limits).await;
+        }
+        Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
+        Some(Err(error)) => tracing::debug!(peer = %info.peer, %error, "TLS handshake failed"),
+        None => {}
+    }
 }
 
 fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
@@ -113,74 +130,62 @@ async fn serve<IO, S>(
     mut io: IO,
     mut ahead: Bytes,
     info: ConnInfo,
-    mut h2: bool,
-    limits: &Arc<HttpLimits>,
+    agreed_h2: bool,
+    limits: Arc<HttpLimits>,
 ) where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
     let info = Arc::new(info);
     // A client that connects and says nothing gets as long as a head may take; later waits are idle ones.
-    let mut patience = limits.read_timeout;
+    let (mut fresh, mut patience) = (true, limits.read_timeout);
     loop {
-        if ahead.is_empty() && !h2 {
-            match wait(&server, &mut io, patience).await {
+        if ahead.is_empty() {
+            match wait(&server, &mut io, patience, fresh).await {
                 Waited::Bytes(bytes) => ahead = bytes,
-                Waited::Gone => return close(io, true).await,
-                Waited::Over => return close(io, false).await,
+                Waited::Gone => return Box::pin(close(io, true)).await,
+                Waited::Closing => return Box::pin(close(io, false)).await,
+                Waited::Late => {
+                    if fresh {
+                        server.count_timeout("read");
+                    }
+                    return Box::pin(close(io, false)).await;
+                }
             }
         }
-        h2 = h2 || is_h2(&mut io, &mut ahead, limits.read_timeout).await;
-        let state = server.state(&info);
-        if h2 {
-            let streams = h2::Streams(server.streams.clone());
-            let fault = Box::pin(h2::serve(io, ahead, &state, limits, streams)).await;
-            return server.count_fault(fault);
+        match Box::pin(protocol(&server, &mut io, &mut ahead, limits.read_timeout)).await {
+            Spoken::Http2 => return Box::pin(serve_h2(&server, io, ahead, &info, &limits)).await,
+            Spoken::Http1 if !agreed_h2 => {}
+            Spoken::Http1 => return Box::pin(fail(&server, io, Fault::Malformed)).await,
+            Spoken::Late => return Box::pin(fail(&server, io, Fault::Head)).await,
         }
-        let ended = Box::pin(h1::serve(io, ahead, &state, limits)).await;
+        let state = server.state(&info, Protocol::Http1);
+        let ended = Box::pin(h1::serve(io, ahead, &state, &limits)).await;
         (io, ahead) = match ended {
             Ended::Parked(io, ahead) => (io, ahead),
-            Ended::Done(io) => return close(io, state.activity.has_ended()).await,
-            Ended::Failed(io, fault) => return fail(&server, io, fault).await,
+            Ended::Done(io) => return Box::pin(close(io, state.activity.has_ended())).await,
+            Ended::Failed(io, fault) => return Box::pin(fail(&server, io, fault)).await,
         };
-        patience = limits.idle_timeout.saturating_sub(limits.park_after);
+        (fresh, patience) = (false, limits.idle_timeout.saturating_sub(limits.park_after));
     }
 }
 
-enum Waited {
-    Bytes(Bytes),
-    Gone,
-    Over,
-}
-
-/// Waits for the first bytes of a request, holding nothing but the socket.
-async fn wait<IO, S>(server: &Shared<S>, io: &mut IO, patience: Duration) -> Waited
-where
-    IO: AsyncRead + Unpin,
+async fn serve_h2<IO, S>(
+    server: &Shared<S>,
+    mut io: IO,
+    ahead: Bytes,
+    info: &Arc<ConnInfo>,
+    limits: &HttpLimits,
+) where
+    IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Service,
 {
-    let mut first = [0; H2_PREFACE.len()];
-    tokio::select! {
-        biased;
-        read = io.read(&mut first) => match read {
-            Ok(0) | Err(_) => Waited::Gone,
-            Ok(n) => Waited::Bytes(Bytes::copy_from_slice(&first[..n])),
-        },
-        () = server.shutdown().reached(server.roles.connection.stop) => Waited::Over,
-        () = tokio::time::sleep(patience) => Waited::Over,
+    let state = server.state(info, h2::protocol(limits));
+    let streams = h2::Streams(server.streams.clone());
+    match h2::serve(&mut io, ahead, &state, limits, streams).await {
+        None => close(io, state.activity.has_ended()).await,
+        Some(fault) => fail(server, io, fault).await,
     }
-}
-
-/// Whether the client speaks HTTP/2 without asking; reads on while what it said so far could still become that.
-async fn is_h2<IO: AsyncRead + Unpin>(io: &mut IO, ahead: &mut Bytes, patience: Duration) -> bool {
-    let could_be = |said: &[u8]| said.len() < H2_PREFACE.len() && H2_PREFACE.starts_with(said);
-    if could_be(ahead) {
-        let mut said = BytesMut::from(&ahead[..]);
-        let more = async { while could_be(&said) && io.read_buf(&mut said).await.is_ok_and(|n| n > 0) {} };
-        let _ = tokio::time::timeout(patience, more).await;
-        *ahead = said.freeze();
-    }
-    ahead.starts_with(H2_PREFACE)
 }
 
 /// Ends a connection whose client was too slow or spoke nonsense.
@@ -189,7 +194,7 @@ where
     IO: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
-    server.count_fault(Some(fault));
+    server.count_fault(fault);
     match fault {
         Fault::Head => {
             let _ = tokio::time::timeout(Duration::from_millis(100), io.write_all(LATE_HEAD)).await;
@@ -202,11 +207,11 @@ where
 }
 
 impl<S: Service> Shared<S> {
-    fn state(&self, info: &Arc<ConnInfo>) -> Arc<ConnState<S>> {
+    fn state(&self, info: &Arc<ConnInfo>, protocol: Protocol) -> Arc<ConnState<S>> {
         Arc::new(ConnState {
             service: Arc::clone(&self.services[info.core]),
             info: Arc::clone(info),
-            activity: Arc::new(Activity::new(self.scope.clock())),
+            activity: Arc::new(Activity::new(self.scope.clock(), protocol)),
             work: self.work.clone(),
             shutdown: self.shutdown().clone(),
             metrics: self.scope.metrics().clone(),
@@ -215,18 +220,17 @@ impl<S: Service> Shared<S> {
         })
     }
 
-    fn count_fault(&self, fault: Option<Fault>) {
+    fn count_fault(&self, fault: Fault) {
         match fault {
-            None => {}
-            Some(Fault::Malformed) => {
+            Fault::Malformed => {
                 self.scope.metrics().rejected(Reason::Malformed).inc();
             }
-            Some(Fault::Head) => {
+            Fault::Head => {
                 self.scope.metrics().rejected(Reason::RequestTimeout).inc();
                 self.count_timeout("read");
             }
-            Some(Fault::Body) => self.count_timeout("read"),
-            Some(Fault::Write) => self.count_timeout("write"),
+            Fault::Body => self.count_timeout("read"),
+            Fault::Write => self.count_timeout("write"),
         }
     }
 
@@ -238,52 +242,5 @@ impl<S: Service> Shared<S> {
 impl<S> ConnState<S> {
     pub(super) fn now(&self) -> Moment {
         Clock::now(&self.clock)
-    }
-}
-
-/// A stream in front of which bytes were read ahead, for the TLS handshake after a PROXY header.
-struct Rewound {
-    ahead: Bytes,
-    stream: Stream,
-}
-
-mod rewound {
-    //! [`Rewound`] as a stream.
-    use super::{AsyncRead, AsyncWrite, Rewound, io};
-    use bytes::Buf;
-    use std::{
-        pin::Pin,
-        task::{Context, Poll},
-    };
-    use tokio::io::ReadBuf;
-
-    impl AsyncRead for Rewound {
-        fn poll_read(
-            self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buf: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            let this = self.get_mut();
-            if this.ahead.has_remaining() {
-                let n = this.ahead.len().min(buf.remaining());
-                buf.put_slice(&this.ahead.split_to(n));
-                return Poll::Ready(Ok(()));
-            }
-            Pin::new(&mut this.stream).poll_read(cx, buf)
-        }
-    }
-
-    impl AsyncWrite for Rewound {
-        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.get_mut().stream).poll_write(cx, buf)
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
-        }
     }
 }

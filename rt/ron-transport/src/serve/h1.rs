@@ -14,6 +14,7 @@ use super::{
     HttpLimits,
     activity::Verdict,
     adapter::{self, ConnState},
+    greeting::LAST_WORDS,
     metered::Metered,
 };
 use crate::service::Service;
@@ -63,8 +64,10 @@ where
                 _ => None,
             },
             () = &mut timer => match state.activity.judge(state.now(), limits) {
+                // Part of a head is no request: a drain does not wait for the rest.
+                Verdict::Wait(_) if told_to_close && state.activity.awaits_head() => break None,
                 Verdict::Wait(until) => timer.as_mut().reset(Instant::now() + until.since(state.now())),
-                Verdict::Park if told_to_close => timer.as_mut().reset(Instant::now() + limits.park_after),
+                Verdict::Park if told_to_close => break None,
                 Verdict::Park => {
                     let parts = connection.into_parts();
                     return Ended::Parked(parts.io.into_inner().into_inner(), parts.read_buf);
@@ -77,6 +80,7 @@ where
             () = &mut closing, if !told_to_close => {
                 told_to_close = true;
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
+                timer.as_mut().reset(Instant::now() + LAST_WORDS);
             }
         }
     };
@@ -87,9 +91,13 @@ where
     }
 }
 
+/// What the library may hold of a request and, again, of a response.
+const BUFFER: usize = 64 * 1024;
+
 fn builder(limits: &HttpLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
+        .max_buf_size(BUFFER.max(limits.max_head_bytes))
         .max_headers(limits.max_headers)
         .max_header_size(limits.max_head_bytes)
         // A client that closes its side has gone: what was being done for it is dropped.

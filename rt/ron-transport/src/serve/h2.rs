@@ -3,7 +3,7 @@
 //! Floods are the peer's to pay for: streams opened and reset at once, header continuations without end and streams
 //! beyond the limit end the connection (the library counts them; the limits are ours).
 
-use std::{pin::pin, sync::Arc};
+use std::{error::Error, pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use hyper::{rt::Executor, server::conn::http2, service::service_fn};
@@ -16,8 +16,9 @@ use tokio::{
 
 use super::{
     HttpLimits,
-    activity::Verdict,
+    activity::{Protocol, Verdict},
     adapter::{self, ConnState},
+    greeting::LAST_WORDS,
     h1::Fault,
     metered::Metered,
 };
@@ -26,6 +27,11 @@ use crate::service::Service;
 /// Flow-control window of a stream. The connection's is that times the streams, or one stalled upload would stop
 /// all the others.
 const STREAM_WINDOW: u32 = 64 * 1024;
+/// The largest window there is.
+const MAX_WINDOW: u32 = (1 << 31) - 1;
+
+/// What the library may hold of a response.
+const SEND_BUFFER: usize = 64 * 1024;
 
 /// Runs the library's tasks as counted children of ours.
 #[derive(Clone)]
@@ -40,16 +46,25 @@ where
     }
 }
 
-/// Serves until the connection closes; `Some` if that was the client's fault.
+/// How an HTTP/2 connection's bytes are judged. What a client may send without getting any request further is what its
+/// windows allow, while the service is busy with something else, and as much again as a megabyte of control frames.
+pub(super) fn protocol(limits: &HttpLimits) -> Protocol {
+    let windows = u64::from(STREAM_WINDOW) * u64::from(limits.h2_streams);
+    Protocol::Http2 {
+        max_idle_bytes: windows + 1024 * 1024,
+    }
+}
+
+/// Serves until the connection closes; `Some` if that was the client's fault. The stream stays open.
 pub(super) async fn serve<IO, S>(
-    io: IO,
+    io: &mut IO,
     ahead: Bytes,
     state: &Arc<ConnState<S>>,
     limits: &HttpLimits,
     streams: Streams,
 ) -> Option<Fault>
 where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Service,
 {
     let io = TokioIo::new(Metered::new(io, ahead, Arc::clone(&state.activity)));
@@ -58,11 +73,12 @@ where
     let mut connection = pin!(builder(limits, streams).serve_connection(io, service));
     let mut timer = pin!(tokio::time::sleep(limits.park_after));
     let mut draining = pin!(state.shutdown.reached(state.roles.listener.stop));
-    let mut told_to_close = false;
+    let mut closing = pin!(state.shutdown.reached(state.roles.connection.stop));
+    let (mut told_to_close, mut last_words) = (false, false);
     loop {
         let verdict = tokio::select! {
             biased;
-            result = &mut connection => return result.is_err_and(|e| e.is_parse()).then_some(Fault::Malformed),
+            result = &mut connection => return fault_of(result, state),
             () = &mut timer => state.activity.judge(state.now(), limits),
             // A GOAWAY: streams under way finish, new ones go elsewhere.
             () = &mut draining, if !told_to_close => {
@@ -70,21 +86,37 @@ where
                 connection.as_mut().graceful_shutdown();
                 continue;
             }
+            () = &mut closing, if !last_words => {
+                last_words = true;
+                timer.as_mut().reset(Instant::now() + LAST_WORDS);
+                continue;
+            }
         };
         match verdict {
+            // The library waits for a client to confirm the GOAWAY, which one that is not there never does.
+            _ if last_words && !state.activity.is_busy() => return None,
+            Verdict::Wait(_) if last_words => timer.as_mut().reset(Instant::now() + LAST_WORDS),
             Verdict::Wait(until) => timer.as_mut().reset(Instant::now() + until.since(state.now())),
-            Verdict::Park => timer.as_mut().reset(Instant::now() + limits.park_after),
             Verdict::IdleTooLong if told_to_close => return None,
-            Verdict::IdleTooLong => {
+            Verdict::IdleTooLong | Verdict::Park => {
                 told_to_close = true;
                 connection.as_mut().graceful_shutdown();
                 timer.as_mut().reset(Instant::now() + limits.write_timeout);
             }
-            Verdict::HeadTooSlow => return Some(Fault::Head),
-            Verdict::BodyTooSlow => return Some(Fault::Body),
+            Verdict::HeadTooSlow | Verdict::BodyTooSlow => return Some(Fault::Body),
             Verdict::WriteTooSlow => return Some(Fault::Write),
         }
     }
+}
+
+/// Whether the connection ended because the client broke the protocol.
+fn fault_of<S>(result: hyper::Result<()>, state: &ConnState<S>) -> Option<Fault> {
+    let error = result.err()?;
+    let broke_protocol = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<::h2::Error>())
+        .is_some_and(::h2::Error::is_library);
+    (broke_protocol || state.activity.was_flooded()).then_some(Fault::Malformed)
 }
 
 fn builder(limits: &HttpLimits, streams: Streams) -> http2::Builder<Streams> {
@@ -95,7 +127,8 @@ fn builder(limits: &HttpLimits, streams: Streams) -> http2::Builder<Streams> {
         .max_pending_accept_reset_streams(limits.h2_pending_resets)
         .max_header_list_size(u32::try_from(limits.max_head_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(STREAM_WINDOW.saturating_mul(limits.h2_streams))
+        .initial_connection_window_size(STREAM_WINDOW.saturating_mul(limits.h2_streams).min(MAX_WINDOW))
+        .max_send_buf_size(SEND_BUFFER)
         // A peer that vanished without a word is found before the idle timeout.
         .keep_alive_interval(limits.idle_timeout / 2)
         .keep_alive_timeout(limits.write_timeout);

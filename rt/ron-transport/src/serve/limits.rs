@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// What a client may cost. The worst case of memory is `max_conns` × (`max_head_bytes` + 64 KiB of buffers), plus
-/// `h2_streams` × 64 KiB for each HTTP/2 connection that uploads on all its streams.
+/// What a client may cost. The worst case of memory is `max_conns` × 2 × 64 KiB of buffers (or `max_head_bytes` for each,
+/// if that is more), plus `h2_streams` × 2 × 64 KiB for each HTTP/2 connection that uploads and downloads on all its
+/// streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
     /// Connections in all.

@@ -20,16 +20,17 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 
 /// Accepts until the node stops taking in work.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, ctx: TaskCtx) -> TaskResult {
-    loop {
-        let listener = server.listener();
+    // The socket is gone if this task stopped in good order before.
+    while let Some(listener) = server.listening() {
         let accepted = tokio::select! {
             () = ctx.stopping() => {
                 drop(listener);
-                retire(&server, server.take_listener());
+                retire(&server, server.stop_listening());
                 return Ok(());
             }
             () = server.changed.notified() => {
-                retire(&server, Some(listener));
+                drop(listener);
+                retire(&server, server.take_replaced());
                 continue;
             }
             accepted = listener.accept() => accepted,
@@ -46,23 +47,32 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, ctx: TaskCtx) -> Tas
             },
         }
     }
+    Ok(())
 }
 
-/// Closes a listening socket; whoever waited in its backlog is still served.
-fn retire<S: Service>(server: &Arc<Shared<S>>, listener: Option<Arc<Listener>>) {
-    let Some(listener) = listener else { return };
-    let waiting = match Arc::try_unwrap(listener) {
-        Ok(listener) => listener.close(),
-        Err(shared) => shared.drain_backlog(usize::from(crate::listen::BACKLOG)),
-    };
-    for (stream, peer) in waiting {
-        admit(server, stream, peer);
+/// Closes listening sockets; whoever waited in a backlog is still served.
+fn retire<S: Service>(server: &Arc<Shared<S>>, listeners: Vec<Arc<Listener>>) {
+    for listener in listeners {
+        let waiting = match Arc::try_unwrap(listener) {
+            Ok(listener) => listener.close(),
+            Err(shared) => shared.drain_backlog(usize::from(crate::listen::BACKLOG)),
+        };
+        for (stream, peer) in waiting {
+            admit(server, stream, peer);
+        }
     }
 }
 
 /// Applies the caps and places the connection on a core.
 fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
-    let permit = match server.caps.try_admit(ClientKey::of(&peer)) {
+    // Decided once: a permit on a proxy's account must be booked on a client's later.
+    let proxied = server.proxy_protocol.load().trusts(&peer);
+    let client = if proxied {
+        ClientKey::TrustedProxy
+    } else {
+        ClientKey::of(&peer)
+    };
+    let permit = match server.caps.try_admit(client) {
         Ok(permit) => permit,
         Err(CapError::Total { .. }) => return server.count_refused("total"),
         Err(CapError::PerClient { .. }) => return server.count_refused("per_client"),
@@ -72,6 +82,7 @@ fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     let accepted = Accepted {
         stream,
         peer,
+        proxied,
         permit,
         seat,
     };

@@ -29,6 +29,15 @@ impl<IO> Metered<IO> {
     pub(super) fn into_inner(self) -> IO {
         self.io
     }
+
+    fn note_read(&self, bytes: usize) -> io::Result<()> {
+        if bytes == 0 {
+            self.activity.read_ended();
+        } else if !self.activity.read(bytes) {
+            return Err(io::Error::other("too much that belongs to no request"));
+        }
+        Ok(())
+    }
 }
 
 impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
@@ -37,17 +46,11 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
         if this.ahead.has_remaining() {
             let n = this.ahead.len().min(buf.remaining());
             buf.put_slice(&this.ahead.split_to(n));
-            this.activity.read();
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(this.note_read(n));
         }
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            this.activity.read();
-        } else {
-            this.activity.read_ended();
-        }
-        Poll::Ready(Ok(()))
+        Poll::Ready(this.note_read(buf.filled().len() - before))
     }
 }
 
@@ -75,7 +78,11 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Metered<IO> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+        let this = self.get_mut();
+        // Under TLS a write only fills the session's buffer; whether the socket takes it shows here.
+        let flushed = Pin::new(&mut this.io).poll_flush(cx);
+        this.activity.flushed(flushed.is_pending());
+        flushed
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -8,12 +8,15 @@ mod activity;
 mod adapter;
 mod close;
 mod connection;
+mod greeting;
 mod h1;
 mod h2;
 mod limits;
 mod listener;
 mod metered;
+mod rewound;
 mod server;
+mod waits;
 
 use std::time::Duration;
 

@@ -74,7 +74,17 @@ pub(super) struct Shared<S> {
     pub(super) streams: Children,
     pub(super) work: InFlight,
     pub(super) roles: Roles,
-    current: Mutex<Option<Arc<Listener>>>,
+    sockets: Mutex<Sockets>,
+}
+
+/// The listening sockets of a server.
+struct Sockets {
+    /// The present one; `None` once the node no longer takes in work.
+    listening: Option<Arc<Listener>>,
+    /// Where that listens, or last did.
+    addr: ListenAddr,
+    /// Those that were replaced and not yet closed: their backlogs are still to be served.
+    replaced: Vec<Arc<Listener>>,
 }
 
 impl<S: Service> HttpServer<S> {
@@ -105,7 +115,11 @@ impl<S: Service> HttpServer<S> {
                 InFlight::new()
             },
             roles,
-            current: Mutex::new(Some(Arc::new(listener))),
+            sockets: Mutex::new(Sockets {
+                addr: listener.local_addr().clone(),
+                listening: Some(Arc::new(listener)),
+                replaced: Vec::new(),
+            }),
             scope: scope.clone(),
         });
         shared.sample_connections();
@@ -114,16 +128,19 @@ impl<S: Service> HttpServer<S> {
         Self(shared)
     }
 
-    /// Where it listens, with the port the system chose.
+    /// Where it listens, with the port the system chose; where it last did, once the node drains.
     #[must_use]
     pub fn local_addr(&self) -> ListenAddr {
-        self.0.listener().local_addr().clone()
+        self.0.sockets().addr.clone()
     }
 
     /// The listening socket, to hand it to a successor.
+    ///
+    /// # Panics
+    /// Once the node drains: a successor is started before that.
     #[must_use]
     pub fn listener(&self) -> Arc<Listener> {
-        self.0.listener()
+        self.0.listening().expect("a server listens until it drains")
     }
 
     /// Binds the socket that `addr` asks for, unless it is the present one.
@@ -149,8 +166,7 @@ impl<S: Service> HttpServer<S> {
         shared.tls.store(plan.tls.map(Arc::new));
         shared.proxy_protocol.store(Arc::new(plan.proxy_protocol));
         if let Some(listener) = plan.listener {
-            *shared.current() = Some(Arc::new(listener));
-            shared.changed.notify_one();
+            shared.replace_listener(listener);
         }
     }
 }
@@ -170,16 +186,36 @@ impl<S> Shared<S> {
         self.scope.shutdown()
     }
 
-    /// The present listening socket.
-    ///
-    /// # Panics
-    /// After the listener task has taken it away, which is when nothing asks any more.
-    pub(super) fn listener(&self) -> Arc<Listener> {
-        Arc::clone(self.current().as_ref().expect("a server listens until it drains"))
+    /// The present listening socket; `None` once the node no longer takes in work.
+    pub(super) fn listening(&self) -> Option<Arc<Listener>> {
+        self.sockets().listening.clone()
     }
 
-    pub(super) fn take_listener(&self) -> Option<Arc<Listener>> {
-        self.current().take()
+    /// Takes every socket away, to be closed.
+    pub(super) fn stop_listening(&self) -> Vec<Arc<Listener>> {
+        let mut sockets = self.sockets();
+        let mut all = std::mem::take(&mut sockets.replaced);
+        all.extend(sockets.listening.take());
+        all
+    }
+
+    /// Takes the sockets that were replaced, to be closed.
+    pub(super) fn take_replaced(&self) -> Vec<Arc<Listener>> {
+        std::mem::take(&mut self.sockets().replaced)
+    }
+
+    fn replace_listener(&self, listener: Listener) {
+        let mut sockets = self.sockets();
+        if sockets.listening.is_none() {
+            // Too late: the node drains, and nobody would accept.
+            listener.discard();
+            return;
+        }
+        sockets.addr = listener.local_addr().clone();
+        let before = sockets.listening.replace(Arc::new(listener));
+        sockets.replaced.extend(before);
+        drop(sockets);
+        self.changed.notify_one();
     }
 
     pub(super) fn count_refused(&self, cap: &'static str) {
@@ -189,8 +225,8 @@ impl<S> Shared<S> {
             .inc();
     }
 
-    fn current(&self) -> MutexGuard<'_, Option<Arc<Listener>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sockets(&self) -> MutexGuard<'_, Sockets> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,0 +1,105 @@
+//! The first bytes of a request, and which protocol they speak.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    time::{sleep, timeout},
+};
+
+use super::server::Shared;
+
+/// What an HTTP/2 client says first.
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How long a client that has not asked for anything yet is still heard once connections close: what it sent before
+/// it could know may be under way, or in the socket and not yet seen.
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
+/// The same between requests, where the client knows that the connection may close under it.
+const LAST_LOOK: Duration = Duration::from_millis(5);
+
+/// What a wait for first bytes came to.
+pub(super) enum Waited {
+    Bytes(Bytes),
+    /// The client closed, or cannot be reached.
+    Gone,
+    /// It said nothing for too long.
+    Late,
+    /// The node closes its connections.
+    Closing,
+}
+
+/// Waits for the first bytes of a request, holding nothing but the socket.
+pub(super) async fn wait<IO, S>(server: &Shared<S>, io: &mut IO, patience: Duration, fresh: bool) -> Waited
+where
+    IO: AsyncRead + Unpin,
+{
+    let mut first = [0; H2_PREFACE.len()];
+    let closing = async {
+        server.shutdown().reached(server.roles.connection.stop).await;
+        sleep(if fresh { LAST_WORDS } else { LAST_LOOK }).await;
+    };
+    tokio::select! {
+        biased;
+        read = io.read(&mut first) => match read {
+            Ok(0) | Err(_) => Waited::Gone,
+            Ok(n) => Waited::Bytes(Bytes::copy_from_slice(&first[..n])),
+        },
+        () = closing => Waited::Closing,
+        () = sleep(patience) => Waited::Late,
+    }
+}
+
+/// What a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spoken {
+    Http1,
+    Http2,
+    /// It began what could become either, and did not go on.
+    Late,
+}
+
+/// Tells whether the client speaks HTTP/2; reads on while what it said so far could still become that.
+pub(super) async fn protocol<IO, S>(
+    server: &Shared<S>,
+    io: &mut IO,
+    ahead: &mut Bytes,
+    patience: Duration,
+) -> Spoken
+where
+    IO: AsyncRead + Unpin,
+{
+    let could_be = |said: &[u8]| said.len() < H2_PREFACE.len() && H2_PREFACE.starts_with(said);
+    if could_be(ahead) {
+        let mut said = BytesMut::from(&ahead[..]);
+        let more = async { while could_be(&said) && io.read_buf(&mut said).await.is_ok_and(|n| n > 0) {} };
+        if !matches!(server.unless_closing(timeout(patience, more)).await, Some(Ok(()))) {
+            return Spoken::Late;
+        }
+        *ahead = said.freeze();
+    }
+    if ahead.starts_with(H2_PREFACE) {
+        Spoken::Http2
+    } else {
+        Spoken::Http1
+    }
+}
+
+impl<S> Shared<S> {
+    /// What comes before a request, given up a moment after the node closes its connections: a client that only
+    /// connects must not hold a drain up.
+    ///
+    /// Cancel safe if `work` is.
+    pub(super) async fn unless_closing<F: Future>(&self, work: F) -> Option<F::Output> {
+        let closing = async {
+            self.shutdown().reached(self.roles.connection.stop).await;
+            sleep(LAST_WORDS).await;
+        };
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = closing => None,
+        }
+    }
+}
