@@ -21,6 +21,20 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The read that begins a compare-and-swap loop.
+#[cfg(not(loom))]
+pub(crate) fn load_to_swap(atomic: &AtomicU64) -> u64 {
+    atomic.load(Ordering::Acquire)
+}
+
+/// Loom remembers only the latest access to an atomic. A plain load here would hide another thread's earlier load
+/// from the swap that follows, and loom would not try the order in which the swap comes first. A write that
+/// changes nothing does not hide it.
+#[cfg(loom)]
+pub(crate) fn load_to_swap(atomic: &AtomicU64) -> u64 {
+    atomic.fetch_or(0, Ordering::Acquire)
+}
+
 /// Wakers collected under a lock, to be woken after it. The first one costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {

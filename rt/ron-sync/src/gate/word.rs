@@ -3,7 +3,7 @@
 //! The limit shares the word so that an entry decided against an old limit cannot succeed after a new one is set.
 
 use super::{Denied, Slot};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, load_to_swap};
 use std::fmt;
 
 const FIELD_BITS: u32 = 21;
@@ -148,9 +148,17 @@ impl AtomicWord {
 
     /// Replaces the word by what `next` makes of it, unless that is nothing.
     fn update(&self, mut next: impl FnMut(Word) -> Option<u64>) -> bool {
-        self.0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| next(Word(word)))
-            .is_ok()
+        let mut current = load_to_swap(&self.0);
+        while let Some(new) = next(Word(current)) {
+            match self
+                .0
+                .compare_exchange_weak(current, new, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return true,
+                Err(actual) => current = actual,
+            }
+        }
+        false
     }
 }
 

@@ -10,13 +10,10 @@ const READINESS: Phase = Phase::Draining(Stage::Readiness);
 fn waiters_that_register_during_an_advance_never_miss_it() {
     model(|| {
         let cell = PhaseCell::new();
-        let waiters: Vec<_> = [READINESS, Phase::Aborting]
-            .into_iter()
-            .map(|target| {
-                let reached = cell.reached(target);
-                thread::spawn(move || block_on(reached))
-            })
-            .collect();
+        let waiters = [READINESS, Phase::Aborting].map(|target| {
+            let reached = cell.reached(target);
+            thread::spawn(move || block_on(reached))
+        });
 
         assert!(cell.advance(Phase::Aborting));
 
