@@ -76,7 +76,7 @@ impl Gateway {
                 .load()
                 .routes()
                 .iter()
-                .for_each(|route| route.metrics.sample())
+                .for_each(|route| route.metrics.sample());
         });
         Ok(Arc::new(Self {
             scope: scope.clone(),

@@ -14,7 +14,7 @@ use types::{ActorId, Reason, Refusal};
 use crate::{forward, router::Router};
 
 /// The gateway's handler on one core.
-pub struct Proxy {
+pub(crate) struct Proxy {
     router: Arc<ArcSwap<Router>>,
     clock: Clock,
     unrouted: RouteMetrics,

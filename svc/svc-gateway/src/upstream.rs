@@ -16,7 +16,7 @@ use crate::{UpstreamConfig, pool::Pool};
 
 /// A group of servers.
 #[derive(Debug)]
-pub struct Upstream {
+pub(crate) struct Upstream {
     name: String,
     config: UpstreamConfig,
     clock: Clock,

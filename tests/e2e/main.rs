@@ -1,0 +1,15 @@
+//! End to end: the built program, real sockets, real signals.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests drive the program from outside and fail with the reason"
+)]
+
+mod drain;
+mod metrics;
+mod proxy;
+mod reload;
+mod slow_clients;
+mod support;
+mod upgrade;

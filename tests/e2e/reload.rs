@@ -1,0 +1,167 @@
+//! A thousand reloads under traffic, good and bad in turn, sockets and certificates among them.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use ron_transport::tls::testkit::{TestCa, TestIdentity};
+use rustls_pki_types::ServerName;
+
+use crate::support::{Client, Node, Upstream, config, free_addr, get, to};
+
+const RELOADS: usize = 1000;
+
+/// Where new connections are welcome at present.
+#[derive(Clone, PartialEq)]
+struct Place {
+    addr: SocketAddr,
+    tls: bool,
+}
+
+struct World {
+    node: Node,
+    upstream: SocketAddr,
+    places: [SocketAddr; 2],
+    identities: [(String, String); 2],
+    ca: TestCa,
+}
+
+impl World {
+    fn new() -> Self {
+        let upstream = Upstream::start().addr;
+        let node = Node::in_front_of(upstream);
+        let ca = TestCa::new("reloads");
+        let write = |identity: TestIdentity, stem: &str| {
+            let files = identity.write(node.path(), stem);
+            (files.cert_path.display().to_string(), files.key_path.display().to_string())
+        };
+        let identities = [write(ca.server(&["localhost"]), "one"), write(ca.server(&["localhost"]), "two")];
+        Self { places: [node.gateway, free_addr()], node, upstream, identities, ca }
+    }
+
+    /// The `n`th good configuration: another address every 4th time, TLS on and off, other certificates, limits.
+    fn good(&self, n: usize) -> (Place, String) {
+        let place = Place { addr: self.places[(n / 4) % 2], tls: n % 3 == 2 };
+        let (cert, key) = &self.identities[(n / 3) % 2];
+        let tls = if place.tls { format!("tls = {{ cert_path = \"{cert}\", key_path = \"{key}\" }}\n") } else { String::new() };
+        let settings = format!("max_conns = {}\n{tls}{}", 2000 + n % 7, to(self.upstream));
+        (place.clone(), config(place.addr, self.node.admin, &settings))
+    }
+
+    /// The `n`th bad one: broken syntax, an unknown key, a missing certificate, an address in use.
+    fn bad(&self, n: usize) -> String {
+        let settings = match n % 4 {
+            0 => "max_conns = = 1".to_owned(),
+            1 => "max_cons = 1".to_owned(),
+            2 => "tls = { cert_path = \"/nonexistent\", key_path = \"/nonexistent\" }".to_owned(),
+            _ => return config(self.upstream, self.node.admin, &to(self.upstream)),
+        };
+        config(self.places[0], self.node.admin, &settings)
+    }
+}
+
+/// The admin listener's stream of events, read line by line.
+struct Events(BufReader<TcpStream>);
+
+impl Events {
+    fn subscribe(admin: SocketAddr) -> Self {
+        let mut stream = TcpStream::connect(admin).unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
+        stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    /// Reads on until one of these events; returns which.
+    fn wait_for(&mut self, names: &[&str]) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).expect("an event in time") > 0, "the events have ended");
+            if let Some(name) = line.trim_end().strip_prefix("event: ")
+                && names.contains(&name)
+            {
+                return name.to_owned();
+            }
+        }
+    }
+}
+
+/// A request on a new connection, wherever new connections are welcome.
+fn fresh_request(place: &Place, tls: &Arc<rustls::ClientConfig>) -> std::io::Result<()> {
+    if !place.tls {
+        let answer = get(place.addr, "/fresh")?;
+        assert_eq!(answer.status, 200);
+        return Ok(());
+    }
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut session = rustls::ClientConnection::new(Arc::clone(tls), name).map_err(std::io::Error::other)?;
+    let mut socket = TcpStream::connect(place.addr)?;
+    socket.set_read_timeout(Some(crate::support::PATIENCE))?;
+    let mut stream = rustls::Stream::new(&mut session, &mut socket);
+    stream.write_all(b"GET /fresh HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(std::io::Error::other(answer)) }
+}
+
+#[test]
+fn a_thousand_good_and_bad_reloads_under_traffic_fail_no_request() {
+    let world = World::new();
+    let tls = world.ca.rustls_client(&rustls::crypto::aws_lc_rs::default_provider(), rustls::DEFAULT_VERSIONS);
+    let tls = Arc::new(tls);
+    let current = RwLock::new(Place { addr: world.node.gateway, tls: false });
+    let (done, kept, fresh) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        // A connection opened before the first reload works until after the last.
+        scope.spawn(|| {
+            let mut client = Client::connect(world.node.gateway).unwrap();
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(client.get("/kept").expect("an open connection survives").status, 200);
+                kept.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let place = current.read().unwrap().clone();
+                    match fresh_request(&place, &tls) {
+                        Ok(()) => drop(fresh.fetch_add(1, Ordering::Relaxed)),
+                        // The place may have moved between our looking and our knocking; only then may it fail.
+                        Err(error) => assert!(
+                            *current.read().unwrap() != place || done.load(Ordering::Relaxed),
+                            "a request failed where it was welcome: {error}"
+                        ),
+                    }
+                }
+            });
+        }
+        reload_in_turn(&world, &current);
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(kept.load(Ordering::Relaxed) > 100 && fresh.load(Ordering::Relaxed) > 100);
+}
+
+fn reload_in_turn(world: &World, current: &RwLock<Place>) {
+    let mut events = Events::subscribe(world.node.admin);
+    for n in 0..RELOADS {
+        if n % 2 == 0 {
+            let (place, text) = world.good(n / 2 + 1);
+            let mut welcome = current.write().unwrap();
+            world.node.write_config(&text);
+            world.node.signal("HUP");
+            events.wait_for(&["config_applied"]);
+            *welcome = place;
+        } else {
+            world.node.write_config(&world.bad(n / 2));
+            world.node.signal("HUP");
+            events.wait_for(&["config_refused"]);
+        }
+    }
+    assert_eq!(world.node.metric("config_reload_failed"), 1.0, "the last one was bad");
+    assert!(get(world.node.admin, "/readyz").unwrap().body.contains("bad_reload"));
+}

@@ -1,0 +1,50 @@
+//! Slow clients by the hundred, made by slowhttptest, beside one healthy client that must not notice.
+
+use std::{
+    net::SocketAddr,
+    process::{Command, Stdio},
+};
+
+use crate::support::{Client, Node, Upstream};
+
+/// Runs slowhttptest with `args` and, as long as it runs, requests of a healthy client from another address.
+fn healthy_beside(attack: &[&str], url: &str, node: SocketAddr) -> usize {
+    let mut attacker = Command::new("slowhttptest")
+        // 200 connections, 100 a second, for six seconds.
+        .args(["-c", "200", "-r", "100", "-l", "6", "-u", url])
+        .args(attack)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("slowhttptest is a Debian package");
+    let mut healthy = Client::connect_from(2, node).unwrap();
+    let mut answered = 0;
+    while attacker.try_wait().unwrap().is_none() {
+        let answer = healthy.get("/healthy").expect("the healthy client is served");
+        assert_eq!((answer.status, answer.body.as_str()), (200, "/healthy"));
+        answered += 1;
+        std::thread::park_timeout(std::time::Duration::from_millis(2));
+    }
+    answered
+}
+
+#[test]
+fn slow_heads_bodies_and_readers_leave_a_healthy_client_alone() {
+    let upstream = Upstream::start();
+    let settings = "max_conns = 400\nread_timeout = \"1s\"\nwrite_timeout = \"1s\"\n";
+    let node = Node::start(&format!("{settings}{}", crate::support::to(upstream.addr)));
+    let url = format!("http://{}/slow", node.gateway);
+    for attack in [
+        // Heads that trickle.
+        ["-H", "-i", "2", "-x", "24"].as_slice(),
+        // Bodies that trickle.
+        ["-B", "-i", "2", "-s", "8192", "-x", "10"].as_slice(),
+        // Readers that take a few bytes at a time.
+        ["-X", "-w", "1", "-y", "10", "-n", "2", "-z", "1", "-k", "3"].as_slice(),
+    ] {
+        let answered = healthy_beside(attack, &url, node.gateway);
+        assert!(answered > 100, "{attack:?}: only {answered} requests of the healthy client were answered");
+    }
+    assert!(node.metric("io_timeouts_total{node=\"node-a\",service=\"gateway\",op=\"read\"}") > 100.0);
+}
