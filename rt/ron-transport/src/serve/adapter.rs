@@ -40,7 +40,10 @@ pub(super) async fn answer<S: Service>(
     request: http::Request<Incoming>,
 ) -> Result<http::Response<Served>, Infallible> {
     let life = Life::begin(&state);
-    let (http2, only_head) = (request.version() >= Version::HTTP_2, request.method() == Method::HEAD);
+    let (http2, only_head) = (
+        request.version() >= Version::HTTP_2,
+        request.method() == Method::HEAD,
+    );
     let request = request.map(|incoming| Body::watched(incoming, &state.activity));
     let mut response = state
         .service
