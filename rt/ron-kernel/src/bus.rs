@@ -1,5 +1,7 @@
 //! The event bus: everybody hears everything, and a subscriber that falls behind knows how much it missed.
 
+use std::sync::{Arc, OnceLock};
+
 use tokio::sync::broadcast;
 
 use crate::{metrics::Counter, readiness::Effect};
@@ -73,6 +75,9 @@ pub enum KernelEvent {
 pub struct Bus {
     sender: broadcast::Sender<KernelEvent>,
     lagged: Counter,
+    /// Why the node was first asked to stop. Kept, because a request made before the conductor listens, or lost in
+    /// a burst, must not be lost.
+    asked_to_stop: Arc<OnceLock<String>>,
 }
 
 impl Bus {
@@ -82,12 +87,21 @@ impl Bus {
         Self {
             sender: broadcast::channel(BUS_CAPACITY).0,
             lagged,
+            asked_to_stop: Arc::default(),
         }
     }
 
     /// Tells everybody who listens; nobody listening is fine.
     pub fn publish(&self, event: KernelEvent) {
+        if let KernelEvent::Shutdown { cause } = &event {
+            let _ = self.asked_to_stop.set(cause.clone());
+        }
         let _ = self.sender.send(event);
+    }
+
+    /// The cause of the first [`KernelEvent::Shutdown`] ever published.
+    pub(crate) fn asked_to_stop(&self) -> Option<&str> {
+        self.asked_to_stop.get().map(String::as_str)
     }
 
     /// A subscription of one's own, from now on. Each task takes its own.

@@ -1,6 +1,6 @@
 //! The conductor: waits for a reason to stop, then walks the node through its stages and says how it went.
 
-use std::{io, time::Duration};
+use std::{io, ops::Bound, time::Duration};
 
 use ron_sync::phase::{Phase, Stage};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,15 +8,19 @@ use types::Deadline;
 
 use crate::{
     Exit, ExitCode, Kernel,
-    bus::{Heard, KernelEvent, Subscription},
+    bus::{Bus, Subscription},
     heartbeat::{self, BEAT},
     readiness::Effect,
 };
 
 /// How often a stage looks whether everything in it has ended.
 const LOOK: Duration = Duration::from_millis(2);
+/// How long stages that the drain did not reach get to stop by themselves.
+const LAST_CALL: Duration = Duration::from_millis(200);
 /// How long aborted tasks and runtimes get to go.
 const GRACE: Duration = Duration::from_millis(400);
+/// The same after a second signal: enough for what lets go at once, so that only what does not is named.
+const FORCED_GRACE: Duration = Duration::from_millis(50);
 
 /// The stages after readiness has flipped, in order.
 const STAGES: [Stage; 4] = [Stage::Intake, Stage::Workers, Stage::Writers, Stage::Support];
@@ -40,9 +44,9 @@ pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Ex
     let outcome = drain(kernel, &mut signals, Deadline::within(start, drain_deadline)).await;
     let aborted = match outcome {
         Outcome::Drained => Vec::new(),
-        Outcome::DeadlinePassed | Outcome::SecondSignal => abort(kernel),
+        Outcome::DeadlinePassed | Outcome::SecondSignal => abort(kernel, outcome).await,
     };
-    let stuck = end(kernel, outcome);
+    let stuck = end(kernel, outcome).await;
     kernel.shared.shutdown.advance(Phase::Stopped);
     let code = exit_code(outcome, kernel.shared.failure().is_some(), &aborted, &stuck);
     Ok(Exit {
@@ -64,10 +68,6 @@ enum Outcome {
 /// Beats, ticks and listens until somebody asks the node to stop; returns why.
 async fn run_until_asked(kernel: &Kernel, signals: &mut Option<Signals>) -> String {
     let mut events = kernel.shared.bus.subscribe();
-    // A request published before this subscription began.
-    if let Some(failure) = kernel.shared.failure() {
-        return failure.to_owned();
-    }
     let mut beat = tokio::time::interval(BEAT);
     loop {
         tokio::select! {
@@ -75,19 +75,20 @@ async fn run_until_asked(kernel: &Kernel, signals: &mut Option<Signals>) -> Stri
                 heartbeat::look(&kernel.own);
                 let _ = kernel.tick.try_send(());
             }
-            cause = shutdown_event(&mut events) => return cause,
+            cause = asked_to_stop(&kernel.shared.bus, &mut events) => return cause,
             name = next_signal(signals) => return format!("received {name}"),
         }
     }
 }
 
-/// The cause of the next shutdown request on the bus.
-async fn shutdown_event(events: &mut Subscription) -> String {
+/// The cause of the first shutdown request. The events only wake it: one that was missed still counts.
+async fn asked_to_stop(bus: &Bus, events: &mut Subscription) -> String {
     loop {
-        match events.next().await {
-            Some(Heard::Event(KernelEvent::Shutdown { cause })) => return cause,
-            Some(_) => {}
-            None => return "the event bus is gone".to_owned(),
+        if let Some(cause) = bus.asked_to_stop() {
+            return cause.to_owned();
+        }
+        if events.next().await.is_none() {
+            return "the event bus is gone".to_owned();
         }
     }
 }
@@ -112,9 +113,14 @@ async fn drain(kernel: &Kernel, signals: &mut Option<Signals>, deadline: Deadlin
     let walk = async {
         for stage in STAGES {
             shared.shutdown.advance(Phase::Draining(stage));
-            while shared.supervisor.alive(stage) > 0 {
+            // Also what appeared in an earlier stage after that stage was found empty.
+            while shared.supervisor.alive(Stage::Intake..=stage) > 0 {
                 tokio::time::sleep(LOOK).await;
             }
+        }
+        // Last, because a blocked core's heartbeat must not keep the others from being told.
+        while shared.supervisor.alive(Stage::Readiness..=Stage::Support) > 0 {
+            tokio::time::sleep(LOOK).await;
         }
         while !shared.blocking.running().is_empty() {
             tokio::time::sleep(LOOK).await;
@@ -132,29 +138,41 @@ async fn drain(kernel: &Kernel, signals: &mut Option<Signals>, deadline: Deadlin
 }
 
 /// Names and ends what did not stop by itself.
-fn abort(kernel: &Kernel) -> Vec<String> {
-    kernel.shared.shutdown.advance(Phase::Aborting);
-    let aborted = kernel.shared.supervisor.abort_all();
-    tracing::error!(aborted = aborted.join(", "), "the drain deadline has passed");
+async fn abort(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
+    let shared = &kernel.shared;
+    let reached = shared.shutdown.phase();
+    shared.shutdown.advance(Phase::Aborting);
+    if let (Outcome::DeadlinePassed, Phase::Draining(stage)) = (outcome, reached) {
+        // The later stages are not to blame: they hear only now that they are to stop.
+        let later = (Bound::Excluded(stage), Bound::Unbounded);
+        let stop = async {
+            while shared.supervisor.alive(later) > 0 {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_CALL, stop).await;
+    }
+    let aborted = shared.supervisor.abort_all();
+    let why = match outcome {
+        Outcome::SecondSignal => "told twice to stop",
+        _ => "the drain deadline has passed",
+    };
+    tracing::error!(aborted = aborted.join(", "), "{why}");
     aborted
 }
 
 /// Ends the runtimes; names what does not let go.
-fn end(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
+async fn end(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
     let grace = if outcome == Outcome::SecondSignal {
-        Duration::ZERO
+        FORCED_GRACE
     } else {
         GRACE
     };
-    let mut stuck: Vec<String> = kernel.shared.planes.end(grace);
-    stuck.extend(
-        kernel
-            .shared
-            .blocking
-            .running()
-            .iter()
-            .map(|job| format!("blocking: {job}")),
-    );
+    let ended = kernel.shared.planes.end(grace).await;
+    let jobs = kernel.shared.blocking.running();
+    let mut stuck = ended.stuck;
+    stuck.extend((ended.control_threads > jobs.len()).then(|| "control".to_owned()));
+    stuck.extend(jobs.iter().map(|job| format!("blocking: {job}")));
     stuck
 }
 

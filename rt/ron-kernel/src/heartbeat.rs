@@ -14,7 +14,7 @@ use std::{
 use types::Moment;
 
 use crate::{
-    Clock, Scope,
+    Clock, Scope, Shutdown,
     bus::KernelEvent,
     own,
     planes::Core,
@@ -65,13 +65,15 @@ impl Pulse {
     }
 }
 
-/// Beats forever on the runtime that polls it.
-async fn beat(clock: Clock, core: Arc<Core>) {
+/// Beats on the runtime that polls it, until the node stops and nobody looks any more.
+async fn beat(clock: Clock, shutdown: Shutdown, core: Arc<Core>) {
     let mut tick = tokio::time::interval(BEAT);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        tick.tick().await;
-        core.pulse.beat(clock.now());
+        tokio::select! {
+            _ = tick.tick() => core.pulse.beat(clock.now()),
+            () = shutdown.reached(own::HEARTBEAT.stop) => return,
+        }
     }
 }
 
@@ -82,13 +84,15 @@ pub(crate) fn start(scope: &Scope) {
     condition.clear();
     for core in scope.planes().cores() {
         core.pulse.beat(scope.clock().now());
-        beats.spawn_on(core, beat(scope.clock(), Arc::clone(core)));
+        let shutdown = scope.shutdown().clone();
+        beats.spawn_on(core, beat(scope.clock(), shutdown, Arc::clone(core)));
     }
 }
 
 /// Looks at every core; names one that fell silent, and one that came back.
 pub(crate) fn look(scope: &Scope) {
     let now = scope.clock().now();
+    let mut silent = Vec::new();
     for core in scope.planes().cores() {
         let name = format!("core-{}", core.index());
         let gauge = scope.metrics().core_silent(core.index());
@@ -99,19 +103,26 @@ pub(crate) fn look(scope: &Scope) {
                     core = name,
                     "a core has not answered for a second: something on it blocks"
                 );
-                silent_condition(scope).raise(format!("{name} does not answer"));
-                scope.bus().publish(KernelEvent::CoreSilent { core: name });
+                let core = name.clone();
+                scope.bus().publish(KernelEvent::CoreSilent { core });
             }
             Some(PulseChange::Back) => {
                 gauge.set(0);
                 tracing::warn!(core = name, "a silent core answers again");
-                scope.bus().publish(KernelEvent::CoreBack { core: name });
+                let core = name.clone();
+                scope.bus().publish(KernelEvent::CoreBack { core });
             }
             None => {}
         }
+        if core.pulse.is_silent() {
+            silent.push(name);
+        }
     }
-    if scope.planes().cores().iter().all(|core| !core.pulse.is_silent()) {
-        silent_condition(scope).clear();
+    let condition = silent_condition(scope);
+    if silent.is_empty() {
+        condition.clear();
+    } else {
+        condition.raise(format!("no answer from {}", silent.join(", ")));
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) const HEARTBEAT: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Readiness,
     bound: "one per runtime",
-    doc: "a sign of life four times a second; ends with its runtime",
+    doc: "a sign of life four times a second, until the node stops",
 };
 
 /// The kernel's own topology.

@@ -21,6 +21,9 @@ use tokio::{
 
 use crate::heartbeat::Pulse;
 
+/// The name of the threads of a work-stealing data plane.
+const SHARED: &str = "data";
+
 /// How the data plane is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuntimeMode {
@@ -28,7 +31,8 @@ pub enum RuntimeMode {
     PerCore,
     /// One work-stealing runtime for all cores.
     Shared,
-    /// Everything on the runtime that is already running; for tests, which then own the clock.
+    /// Everything on the runtime that is already running; for tests, which then own the clock. That runtime is not
+    /// the kernel's to end, so children that outlive the drain go only when it does.
     Current,
 }
 
@@ -99,8 +103,35 @@ pub struct Planes {
 struct Owned {
     stop_cores: Vec<oneshot::Sender<()>>,
     threads: Vec<thread::JoinHandle<()>>,
-    shared: Option<Runtime>,
+    shared: Option<(Runtime, LiveThreads)>,
     control: Runtime,
+    control_threads: LiveThreads,
+}
+
+/// How many threads of a runtime are alive; a runtime does not tell whether its shutdown timed out.
+#[derive(Clone, Debug, Default)]
+struct LiveThreads(Arc<AtomicUsize>);
+
+impl LiveThreads {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// A work-stealing runtime whose threads are counted.
+    fn runtime(&self, workers: usize, name: &str) -> io::Result<Runtime> {
+        let (started, stopped) = (self.clone(), self.clone());
+        Builder::new_multi_thread()
+            .worker_threads(workers)
+            .thread_name(name)
+            .on_thread_start(move || {
+                started.0.fetch_add(1, Ordering::AcqRel);
+            })
+            .on_thread_stop(move || {
+                stopped.0.fetch_sub(1, Ordering::AcqRel);
+            })
+            .enable_all()
+            .build()
+    }
 }
 
 impl Planes {
@@ -118,16 +149,13 @@ impl Planes {
                 owned: Mutex::new(None),
             });
         }
-        let control = Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("control")
-            .enable_all()
-            .build()?;
+        let control_threads = LiveThreads::default();
         let mut owned = Owned {
             stop_cores: Vec::new(),
             threads: Vec::new(),
             shared: None,
-            control,
+            control: control_threads.runtime(2, "control")?,
+            control_threads,
         };
         let handles = match mode {
             RuntimeMode::Shared => vec![owned.start_shared(cores)?],
@@ -171,30 +199,59 @@ impl Planes {
         Seat(Arc::clone(core))
     }
 
-    /// Drops every task on every runtime and waits at most `grace` for the threads. Returns the names of the
-    /// runtimes that did not let go.
-    pub(crate) fn end(&self, grace: Duration) -> Vec<String> {
-        let Some(owned) = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Vec::new();
+    /// Drops every task on every runtime and waits at most `grace` for each plane's threads.
+    ///
+    /// Not cancel safe: dropped, it goes on without telling.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where the planes' threads are made and kept"
+    )]
+    pub(crate) async fn end(&self, grace: Duration) -> Ended {
+        let owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(owned) = owned else {
+            return Ended::default();
         };
-        owned.end(grace)
+        // A thread of its own, because nothing may wait for a runtime from within another one.
+        let (hand_over, taken) = oneshot::channel::<Owned>();
+        let (done, ended) = oneshot::channel();
+        let thread = thread::Builder::new().name("end".to_owned()).spawn(move || {
+            if let Ok(owned) = taken.blocking_recv() {
+                let _ = done.send(owned.end(grace));
+            }
+        });
+        // Without a thread nothing is waited for, which is allowed anywhere.
+        if thread.is_err() {
+            return owned.end(Duration::ZERO);
+        }
+        let _ = hand_over.send(owned);
+        ended.await.unwrap_or_default()
     }
+}
+
+/// What did not let go when the runtimes were ended.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// The names of the data plane's runtimes that still run.
+    pub(crate) stuck: Vec<String>,
+    /// Threads of the control plane that still run, those of the blocking pool among them.
+    pub(crate) control_threads: usize,
 }
 
 impl Owned {
     /// A work-stealing data plane.
     fn start_shared(&mut self, threads: usize) -> io::Result<Handle> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("data")
-            .enable_all()
-            .build()?;
+        let live = LiveThreads::default();
+        let runtime = live.runtime(threads, SHARED)?;
         let handle = runtime.handle().clone();
-        self.shared = Some(runtime);
+        self.shared = Some((runtime, live));
         Ok(handle)
     }
 
     /// A thread with a runtime of its own, which runs until its stop channel is dropped.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where the data plane's threads are made and kept"
+    )]
     fn start_core(&mut self, index: usize) -> io::Result<Handle> {
         let (stop, stopped) = oneshot::channel::<()>();
         let (send_handle, receive_handle) = mpsc::sync_channel(1);
@@ -217,14 +274,18 @@ impl Owned {
             .map_err(|_| io::Error::other("a core's thread ended before it began"))?
     }
 
-    fn end(mut self, grace: Duration) -> Vec<String> {
+    fn end(mut self, grace: Duration) -> Ended {
         self.stop_cores.clear();
-        if let Some(shared) = self.shared.take() {
+        let mut stuck = join_within(self.threads, grace);
+        if let Some((shared, live)) = self.shared.take() {
             shared.shutdown_timeout(grace);
+            stuck.extend((live.count() > 0).then(|| SHARED.to_owned()));
         }
-        let stuck = join_within(self.threads, grace);
         self.control.shutdown_timeout(grace);
-        stuck
+        Ended {
+            stuck,
+            control_threads: self.control_threads.count(),
+        }
     }
 }
 

@@ -5,12 +5,12 @@ use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc};
 use ron_sync::phase::Phase;
 use tokio::{runtime::Handle, task::JoinError};
 
-use super::{SETTLE, Supervisor, TaskState, lost_condition, restart::RestartBudget};
+use super::{Supervisor, TaskState, lost_condition, restart::RestartBudget};
 use crate::{
     Scope,
     bus::KernelEvent,
     lock::NoLockAcrossAwait,
-    readiness::Effect,
+    readiness::{Condition, Effect},
     topology::{Escalation, TaskSpec},
 };
 
@@ -108,14 +108,11 @@ impl Keeper {
                     .update(service, &self.name, |e| e.state = TaskState::Done);
             };
             if self.scope.shutdown().phase() >= Phase::Draining(self.spec.stop) {
-                self.scope.metrics().tasks(self.spec.name).canceled.inc();
-                return self
-                    .supervisor
-                    .update(service, &self.name, |e| e.state = TaskState::Done);
+                return self.end_early(&fault);
             }
             self.supervisor.set_lost(&self.scope, &self.name, true, &lost);
             let Some(wait) = budget.next(clock.now(), fastrand::u64(..)) else {
-                return self.give_up(&fault, restarts);
+                return self.give_up(&fault, restarts, &lost);
             };
             restarts += 1;
             self.report(fault, restarts, wait);
@@ -181,24 +178,35 @@ impl Keeper {
         });
     }
 
-    fn give_up(&self, fault: &TaskFault, restarts: u32) {
+    /// The task failed when it was to stop anyway: nothing is restarted, but the fault is not hushed up.
+    fn end_early(&self, fault: &TaskFault) {
+        // Those that the conductor aborts are counted by it.
+        if self.scope.shutdown().phase() < Phase::Aborting {
+            let task = format!("{}/{}", self.scope.service(), self.name);
+            tracing::warn!(task, %fault, "a task failed while it was stopping");
+            self.scope.metrics().tasks(self.spec.name).canceled.inc();
+        }
+        self.supervisor
+            .update(self.scope.service(), &self.name, |e| e.state = TaskState::Done);
+    }
+
+    fn give_up(&self, fault: &TaskFault, restarts: u32, lost: &Condition) {
         let task = format!("{}/{}", self.scope.service(), self.name);
         tracing::error!(task, %fault, restarts, "a task failed too often and was given up");
         self.supervisor.update(self.scope.service(), &self.name, |entry| {
-            entry.state = TaskState::GivenUp
+            entry.state = TaskState::GivenUp;
         });
-        let condition =
-            self.scope
-                .readiness()
-                .condition(self.scope.service(), "task_given_up", Effect::Down, SETTLE);
-        match self.spec.restart.escalation() {
-            Escalation::Degrade(effect) => {
-                condition.raise_as(effect, format!("{} failed: {fault}", self.name))
-            }
-            Escalation::FailClosed => {
-                condition.raise_as(Effect::Down, format!("{} failed: {fault}", self.name));
-                self.scope.fail(format!("{task} was given up: {fault}"));
-            }
+        let escalation = self.spec.restart.escalation();
+        let effect = match escalation {
+            Escalation::Degrade(effect) => effect,
+            Escalation::FailClosed => Effect::Down,
+        };
+        // First the one, then the other, so that readiness shows no gap.
+        self.supervisor
+            .set_given_up(&self.scope, &self.name, effect, fault);
+        self.supervisor.set_lost(&self.scope, &self.name, false, lost);
+        if escalation == Escalation::FailClosed {
+            self.scope.fail(format!("{task} was given up: {fault}"));
         }
         self.scope.bus().publish(KernelEvent::TaskGivenUp { task });
     }

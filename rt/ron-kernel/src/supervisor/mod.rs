@@ -10,6 +10,7 @@ mod restart;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::RangeBounds,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -81,7 +82,12 @@ struct Inner {
     work: Mutex<BTreeMap<&'static str, InFlight>>,
     /// Tasks that are down, by service.
     lost: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
+    /// Tasks that were given up, by service.
+    given_up: Mutex<BTreeMap<&'static str, GivenUp>>,
 }
+
+/// The tasks of a service that were given up: what that does, and why.
+type GivenUp = BTreeMap<String, (Effect, String)>;
 
 #[derive(Debug)]
 struct Entry {
@@ -126,18 +132,19 @@ impl Supervisor {
         abort.inspect(AbortHandle::abort).is_some()
     }
 
-    /// How many tasks and children of a stage are alive, and work that the stage waits for.
-    pub(crate) fn alive(&self, stage: Stage) -> usize {
-        let is_alive = |e: &&Entry| e.stage == stage && is_live(e.state);
+    /// How many tasks and children of these stages are alive, and work that `Workers` waits for.
+    pub(crate) fn alive(&self, stages: impl RangeBounds<Stage>) -> usize {
+        let is_alive = |e: &&Entry| stages.contains(&e.stage) && is_live(e.state);
         let tasks = lock(&self.0.tasks).values().filter(is_alive).count();
         let children: usize = lock(&self.0.kinds)
             .values()
-            .filter(|c| c.stage() == stage)
+            .filter(|c| stages.contains(&c.stage()))
             .map(Children::live)
             .sum();
-        let work: usize = match stage {
-            Stage::Workers => lock(&self.0.work).values().map(InFlight::count).sum(),
-            _ => 0,
+        let work: usize = if stages.contains(&Stage::Workers) {
+            lock(&self.0.work).values().map(InFlight::count).sum()
+        } else {
+            0
         };
         tasks + children + work
     }
@@ -153,6 +160,10 @@ impl Supervisor {
         for ((service, kind), children) in lock(&self.0.kinds).iter().filter(|(_, c)| c.live() > 0) {
             names.push(format!("{service}/{kind} × {}", children.live()));
             children.count_aborted();
+        }
+        // Its holders are tasks and children, counted above; but a drain that waited for it in vain must say so.
+        for (service, work) in lock(&self.0.work).iter().filter(|(_, w)| w.count() > 0) {
+            names.push(format!("{service}/in flight × {}", work.count()));
         }
         names
     }
@@ -180,7 +191,13 @@ impl Supervisor {
             abort: None,
             metrics: scope.metrics().tasks(spec.name),
         };
-        lock(&self.0.tasks).insert((scope.service(), name.to_owned()), entry);
+        let before = lock(&self.0.tasks).insert((scope.service(), name.to_owned()), entry);
+        // Two under one name could not be told apart, and a drain would wait for only one of them.
+        assert!(
+            !before.is_some_and(|e| is_live(e.state)),
+            "`{}/{name}` is already running",
+            scope.service()
+        );
     }
 
     fn update(&self, service: &'static str, name: &str, change: impl FnOnce(&mut Entry)) {
@@ -189,23 +206,36 @@ impl Supervisor {
         }
     }
 
-    /// Books a task as down or back, and lets the service's readiness tell.
+    /// Books a task as down or back, and lets the service's readiness tell. Told under the lock, so that the last
+    /// word is about the last change.
     fn set_lost(&self, scope: &Scope, name: &str, down: bool, condition: &Condition) {
-        let lost: Vec<String> = {
-            let mut all = lock(&self.0.lost);
-            let lost = all.entry(scope.service()).or_default();
-            if down {
-                lost.insert(name.to_owned())
-            } else {
-                lost.remove(name)
-            };
-            lost.iter().cloned().collect()
-        };
+        let mut all = lock(&self.0.lost);
+        let lost = all.entry(scope.service()).or_default();
+        if down {
+            lost.insert(name.to_owned());
+        } else {
+            lost.remove(name);
+        }
         if lost.is_empty() {
             condition.clear();
         } else {
-            condition.raise(format!("restarting {}", lost.join(", ")));
+            let names: Vec<&str> = lost.iter().map(String::as_str).collect();
+            condition.raise(format!("restarting {}", names.join(", ")));
         }
+    }
+
+    /// Books a task as given up, and lets the service's readiness tell, with the worst effect of all of them.
+    fn set_given_up(&self, scope: &Scope, name: &str, effect: Effect, fault: &TaskFault) {
+        let condition =
+            scope
+                .readiness()
+                .condition(scope.service(), "task_given_up", Effect::Down, Duration::ZERO);
+        let mut all = lock(&self.0.given_up);
+        let given_up = all.entry(scope.service()).or_default();
+        given_up.insert(name.to_owned(), (effect, format!("{name} failed: {fault}")));
+        let worst = given_up.values().map(|(effect, _)| *effect).max();
+        let reasons: Vec<&str> = given_up.values().map(|(_, reason)| reason.as_str()).collect();
+        condition.raise_as(worst.unwrap_or(effect), reasons.join("; "));
     }
 }
 
