@@ -97,13 +97,10 @@ impl Blocking {
             work()
         });
         task.await.map_err(|error| match error.try_into_panic() {
-            Ok(payload) => {
-                self.0.tasks.panicked.inc();
-                BlockingError::Panicked {
-                    job,
-                    fault: panic_message(&*payload),
-                }
-            }
+            Ok(payload) => BlockingError::Panicked {
+                job,
+                fault: panic_message(&*payload),
+            },
             Err(_) => BlockingError::Stopped,
         })
     }
@@ -162,6 +159,10 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // Counted here, because the caller may be gone.
+        if std::thread::panicking() {
+            self.pool.tasks.panicked.inc();
+        }
         self.pool.running().remove(&self.id);
     }
 }

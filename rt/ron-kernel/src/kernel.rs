@@ -106,14 +106,19 @@ impl KernelBuilder {
         let bus = Bus::new(own_metrics.bus_lagged("events"));
         let planes = Arc::new(Planes::start(self.mode, self.cores)?);
         let pool = own_metrics.queue(own::BLOCKING.name, "");
+        let (depth, samplers) = (pool.depth.clone(), Samplers::default());
         let blocking = Blocking::new(planes.control().clone(), pool, own_metrics.tasks("blocking"));
+        let callers = blocking.clone();
+        samplers.add(move || {
+            depth.set(i64::try_from(callers.waiting()).unwrap_or(i64::MAX));
+        });
         let shared = Arc::new(Shared {
             clock,
             readiness: Readiness::new(clock, metrics.clone(), bus.clone()),
             shutdown: Shutdown::new(bus.clone()),
             supervisor: Supervisor::default(),
             meters: MeterBook::new(MAX_METERS),
-            samplers: Samplers::default(),
+            samplers,
             drain_deadline: Mutex::new(self.drain_deadline),
             failure: OnceLock::new(),
             topologies: Mutex::default(),
@@ -161,11 +166,11 @@ impl Kernel {
     }
 
     fn make_scope(shared: &Arc<Shared>, topology: &'static Topology) -> Scope {
-        shared
-            .topologies
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(topology);
+        let mut known = shared.topologies.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.iter().any(|t| t.service == topology.service) {
+            known.push(topology);
+        }
+        drop(known);
         // Declared now, so that a service without trouble is listed as ready.
         let _ = shared
             .readiness

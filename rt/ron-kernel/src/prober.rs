@@ -1,32 +1,87 @@
 //! The prober: publishes what is too hot to count as it happens, and lets settled conditions clear.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
 
 use crate::{
-    Scope, own,
+    Scope,
+    metrics::Gauge,
+    own,
     queue::Receiver,
     supervisor::{TaskCtx, TaskResult},
 };
 
 type Sampler = Arc<dyn Fn() + Send + Sync>;
 
-/// The functions to call at every tick. One per declared queue and route, so their number is bounded by the
-/// declarations.
+/// Something whose items are counted.
+pub(crate) trait Measured: Send + Sync {
+    /// How many there are now.
+    fn len(&self) -> usize;
+}
+
+/// What to publish at every tick: functions, one per declared server or route, and the depths of queues.
 #[derive(Clone, Default)]
-pub(crate) struct Samplers(Arc<Mutex<Vec<Sampler>>>);
+pub(crate) struct Samplers {
+    functions: Arc<Mutex<Vec<Sampler>>>,
+    depths: Arc<Mutex<BTreeMap<(&'static str, &'static str), Depth>>>,
+}
+
+/// The depth of a declared queue, summed over all that exist: some are made once per connection.
+struct Depth {
+    gauge: Gauge,
+    /// Never more than twice as many as are alive.
+    queues: Vec<Weak<dyn Measured>>,
+}
 
 impl Samplers {
     pub(crate) fn add(&self, sample: impl Fn() + Send + Sync + 'static) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::new(sample));
+        lock(&self.functions).push(Arc::new(sample));
+    }
+
+    /// Publishes the depth of a queue in `gauge`, for as long as the queue exists.
+    pub(crate) fn add_queue(
+        &self,
+        (service, name): (&'static str, &'static str),
+        gauge: Gauge,
+        queue: Weak<dyn Measured>,
+    ) {
+        let mut depths = lock(&self.depths);
+        let depth = depths.entry((service, name)).or_insert_with(|| Depth {
+            gauge,
+            queues: Vec::new(),
+        });
+        if depth.queues.len() == depth.queues.capacity() {
+            depth.queues.retain(|queue| queue.strong_count() > 0);
+        }
+        depth.queues.push(queue);
     }
 
     fn run(&self) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        all.iter().for_each(|sample| sample());
+        let functions = lock(&self.functions).clone();
+        functions.iter().for_each(|sample| sample());
+        for (gauge, queues) in self.live_queues() {
+            let items: usize = queues.iter().map(|queue| queue.len()).sum();
+            gauge.set(i64::try_from(items).unwrap_or(i64::MAX));
+        }
     }
+
+    /// The queues that exist, by gauge. Measured without the lock: the last owner of a queue may go meanwhile, and
+    /// dropping what is in it is no business of ours.
+    fn live_queues(&self) -> Vec<(Gauge, Vec<Arc<dyn Measured>>)> {
+        let mut depths = lock(&self.depths);
+        let live = depths.values_mut().map(|depth| {
+            depth.queues.retain(|queue| queue.strong_count() > 0);
+            let queues = depth.queues.iter().filter_map(Weak::upgrade).collect();
+            (depth.gauge.clone(), queues)
+        });
+        live.collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for Samplers {

@@ -1,6 +1,9 @@
 //! A service's view of the kernel: everything it may build, under its own name.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use tokio::runtime::Handle;
 
@@ -10,8 +13,9 @@ use crate::{
     bus::Bus,
     kernel::Shared,
     meter::MeterBook,
-    metrics::{Metrics, ServiceMetrics},
+    metrics::{Gauge, Metrics, ServiceMetrics},
     planes::{Core, Planes},
+    prober::Measured,
     queue::{self, Receiver, Sender},
     readiness::{Condition, Effect, Readiness},
     supervisor::{Children, Supervisor, TaskCtx, TaskResult},
@@ -163,9 +167,16 @@ impl Scope {
             .condition(self.service(), name, effect, settle)
     }
 
-    /// Has `sample` called four times a second, to publish what is too hot to count as it happens.
+    /// Has `sample` called four times a second, to publish what is too hot to count as it happens. It is kept as long
+    /// as the node runs: once per declared thing, never per connection.
     pub fn sampled(&self, sample: impl Fn() + Send + Sync + 'static) {
         self.shared.samplers.add(sample);
+    }
+
+    pub(crate) fn sample_depth(&self, spec: &'static QueueSpec, gauge: Gauge, queue: Weak<dyn Measured>) {
+        self.shared
+            .samplers
+            .add_queue((self.service(), spec.name), gauge, queue);
     }
 
     /// Work in flight that a drain waits for before it flushes writers and closes idle connections.

@@ -39,11 +39,8 @@ pub(crate) fn build<T: Send + 'static>(
         }
     };
     // Weak, so that sampling does not keep a queue open that all its senders have left.
-    let watched = Arc::downgrade(&sender.shared);
-    scope.sampled(move || {
-        let len = watched.upgrade().map_or(0, |shared| shared.len());
-        depth.set(i64::try_from(len).unwrap_or(i64::MAX));
-    });
+    let weak = Arc::downgrade(&sender.shared);
+    scope.sample_depth(spec, depth, weak);
     (sender, receiver)
 }
 

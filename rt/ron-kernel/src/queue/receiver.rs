@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 
 /// The receiving end of a queue.
 pub struct Receiver<T>(End<T>);
@@ -51,7 +51,10 @@ impl<T> Receiver<T> {
     /// worker that dies.
     #[must_use]
     pub fn share(self) -> SharedReceiver<T> {
-        SharedReceiver(Arc::new(Mutex::new(self)))
+        SharedReceiver(Arc::new(Turns {
+            receiver: Mutex::new(self),
+            closing: Notify::new(),
+        }))
     }
 }
 
@@ -63,21 +66,40 @@ impl<T> fmt::Debug for Receiver<T> {
 
 /// A receiving end shared by a pool. Cheap to clone.
 #[derive(Debug)]
-pub struct SharedReceiver<T>(Arc<Mutex<Receiver<T>>>);
+pub struct SharedReceiver<T>(Arc<Turns<T>>);
+
+#[derive(Debug)]
+struct Turns<T> {
+    receiver: Mutex<Receiver<T>>,
+    /// Tells whoever has the turn that the queue is to close.
+    closing: Notify,
+}
 
 impl<T> SharedReceiver<T> {
     /// The next item; `None` once the queue is closed and empty.
     ///
     /// Cancel safe: the wait for one's turn and the wait for an item both are.
+    #[expect(
+        clippy::await_holding_invalid_type,
+        reason = "the lock is the turn to receive; whoever waits for it has nothing else to do"
+    )]
     pub async fn recv(&self) -> Option<T> {
-        self.0.lock().await.recv().await
+        let mut turn = self.0.receiver.lock().await;
+        tokio::select! {
+            biased;
+            () = self.0.closing.notified() => turn.close(),
+            item = turn.recv() => return item,
+        }
+        turn.recv().await
     }
 
-    /// Refuses further items; those already in can still be taken. Waits for whoever is receiving.
+    /// Refuses further items; those already in can still be taken.
     ///
-    /// Cancel safe.
+    /// Cancel safe: once it was polled, the queue closes with the next receive if not before.
     pub async fn close(&self) {
-        self.0.lock().await.close();
+        // Whoever waits for an item has the turn, and with nothing coming in would have it forever.
+        self.0.closing.notify_one();
+        self.0.receiver.lock().await.close();
     }
 }
 

@@ -6,6 +6,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::{
     metrics::QueueMetrics,
+    prober::Measured,
     topology::{Policy, QueueSpec},
 };
 
@@ -54,8 +55,14 @@ enum End<T> {
     Dropping(ron_sync::drop_oldest::Sender<T>, Box<dyn Fn(T) + Send + Sync>),
 }
 
+impl<T: Send> Measured for Shared<T> {
+    fn len(&self) -> usize {
+        self.depth()
+    }
+}
+
 impl<T> Shared<T> {
-    pub(super) fn len(&self) -> usize {
+    fn depth(&self) -> usize {
         match &self.end {
             End::Waiting(tx) => tx.max_capacity() - tx.capacity(),
             End::Dropping(tx, _) => tx.len(),
@@ -118,7 +125,7 @@ impl<T> Sender<T> {
     /// Items in the queue.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.len()
+        self.shared.depth()
     }
 
     /// Whether nothing waits.
