@@ -65,6 +65,8 @@ struct ServiceBoard {
 
 #[derive(Debug)]
 struct State {
+    declared: Effect,
+    /// What it does now: as declared, unless it was raised as something else.
     effect: Effect,
     settle: Duration,
     gauge: Gauge,
@@ -129,6 +131,7 @@ impl Readiness {
     ) -> Condition {
         let board = self.service_board(service);
         lock(&board.conditions).entry(name).or_insert_with(|| State {
+            declared: effect,
             effect,
             settle,
             gauge: self.0.metrics.service(service).degraded(name),
@@ -270,12 +273,12 @@ impl Condition {
             let state = conditions
                 .get_mut(self.name)
                 .expect("declared when the handle was made");
-            state.effect = effect.unwrap_or(state.effect);
+            let effect = effect.unwrap_or(state.declared);
+            let news = state.standing.as_ref() != Some(&reason) || state.effect != effect;
+            state.effect = effect;
             state.cleared_at = None;
             state.gauge.set(1);
-            let news = state.standing.as_ref() != Some(&reason);
             state.standing = Some(reason.clone());
-            let effect = state.effect;
             self.service.fold(&conditions);
             news.then_some(effect)
         };
