@@ -11,7 +11,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use crate::{
     Scope,
     bus::KernelEvent,
-    config::{ConfigStore, Report, Snapshot},
+    config::{Change, ConfigStore, Report, Snapshot},
     readiness::{Condition, Effect},
 };
 
@@ -47,6 +47,8 @@ pub type Read = Arc<dyn Fn() -> Result<Snapshot, Report> + Send + Sync>;
 pub struct Reloader {
     scope: Scope,
     store: Arc<ConfigStore>,
+    /// What the node started with, and still runs with where a change needs a restart.
+    started_with: Arc<Snapshot>,
     read: Read,
     parts: Vec<Arc<dyn Reconfigure>>,
     bad_reload: Condition,
@@ -61,6 +63,7 @@ impl Reloader {
             bad_reload: scope.condition("bad_reload", Effect::Report, Duration::ZERO),
             restart_needed: scope.condition("restart_needed", Effect::Report, Duration::ZERO),
             scope: scope.clone(),
+            started_with: store.current(),
             store,
             read,
             parts,
@@ -118,27 +121,25 @@ impl Reloader {
             );
         }
         commits.into_iter().for_each(|commit| commit());
-        let old = self.store.replace(&new);
-        self.announce(&old);
+        self.put_into_force(&new);
         Ok(())
     }
 
-    fn announce(&self, old: &Snapshot) {
-        let new = self.store.current();
-        let changes = new.diff(old);
-        let restart: Vec<&str> = changes
-            .iter()
-            .filter(|c| c.restart)
-            .map(|c| c.path.as_str())
-            .collect();
-        if !restart.is_empty() {
-            let keys = restart.join(", ");
-            tracing::warn!(keys, "these settings take effect after a restart");
-            self.restart_needed.raise(format!("restart to apply {keys}"));
-        }
-        if changes.is_empty() {
+    fn put_into_force(&self, new: &Snapshot) {
+        let changes = new.diff(&self.store.current());
+        // The parts may have read other files anew, but this is no other configuration.
+        if changes.is_empty() && self.store.last_error().is_none() {
             return;
         }
+        self.store.replace(new);
+        if !changes.is_empty() {
+            self.announce(changes);
+        }
+    }
+
+    fn announce(&self, changes: Vec<Change>) {
+        let new = self.store.current();
+        self.tell_restart(&new);
         self.scope.all_metrics().families().config_update.inc();
         let changed: Vec<String> = changes.into_iter().map(|c| c.path).collect();
         tracing::info!(
@@ -150,6 +151,23 @@ impl Reloader {
             generation: new.generation(),
             changed,
         });
+    }
+
+    /// Readiness tells for as long as the node does not run with what is configured; a change taken back clears it.
+    fn tell_restart(&self, new: &Snapshot) {
+        let changes = new.diff(&self.started_with);
+        let restart: Vec<&str> = changes
+            .iter()
+            .filter(|c| c.restart)
+            .map(|c| c.path.as_str())
+            .collect();
+        if restart.is_empty() {
+            self.restart_needed.clear();
+            return;
+        }
+        let keys = restart.join(", ");
+        tracing::warn!(keys, "these settings take effect after a restart");
+        self.restart_needed.raise(format!("restart to apply {keys}"));
     }
 }
 

@@ -1,6 +1,8 @@
 //! The config watcher: reloads on SIGHUP and when the file changes.
 
 use std::{
+    fs::File,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -14,12 +16,19 @@ use tokio::{
 
 use super::Reloader;
 use crate::{
-    Scope, own,
+    Scope,
+    config::MAX_FILE_BYTES,
+    own,
     supervisor::{TaskCtx, TaskFault, TaskResult},
 };
 
 /// Editors write a file in several steps; this is how long it must have been left alone.
 const QUIET: Duration = Duration::from_millis(100);
+/// How long a directory that is never left alone can keep a change waiting.
+const RESTLESS: Duration = Duration::from_secs(1);
+
+/// What the file holds, if it can be read.
+type Contents = Option<Vec<u8>>;
 
 /// Starts the config watcher. Without a file it still obeys SIGHUP, which also re-reads certificates.
 pub fn start(scope: &Scope, reloader: Reloader, file: Option<PathBuf>) {
@@ -40,27 +49,43 @@ async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> 
     };
     let mut last_seen = contents(&ctx.scope, file.as_deref()).await;
     loop {
+        // The first time because the file may have changed before it was watched; nothing happens if it has not.
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
-            signal = hangup.recv() => if signal.is_none() { return Err(TaskFault::new("signals are gone")) },
-            () = changed.notified() => {
-                settle(&changed).await;
-                // The directory holds other files too, and touching ours changes nothing.
-                let now = contents(&ctx.scope, file.as_deref()).await;
-                if now == last_seen {
-                    continue;
+            // Told by metrics, readiness, the log and the bus.
+            _ = reloader.reload() => {}
+        }
+        tokio::select! {
+            () = ctx.stopping() => return Ok(()),
+            news = next_change(&ctx.scope, file.as_deref(), &changed, &last_seen) => last_seen = news,
+            signal = hangup.recv() => {
+                if signal.is_none() {
+                    return Err(TaskFault::new("signals are gone"));
                 }
-                last_seen = now;
+                // Whoever sends the signal has often just written the file: that is one change, not two.
+                last_seen = contents(&ctx.scope, file.as_deref()).await;
             }
         }
-        // Told by metrics, readiness, the log and the bus.
-        let _ = reloader.reload().await;
     }
 }
 
-/// Waits until the directory has been left alone for a moment.
+/// The contents of the file once they are not `last_seen` any more: the directory holds other files too, and touching
+/// ours changes nothing.
+async fn next_change(scope: &Scope, file: Option<&Path>, changed: &Notify, last_seen: &Contents) -> Contents {
+    loop {
+        changed.notified().await;
+        settle(changed).await;
+        let now = contents(scope, file).await;
+        if now != *last_seen {
+            return now;
+        }
+    }
+}
+
+/// Waits until the directory has been left alone for a moment, or for long enough.
 async fn settle(changed: &Notify) {
-    while tokio::time::timeout(QUIET, changed.notified()).await.is_ok() {}
+    let left_alone = async { while tokio::time::timeout(QUIET, changed.notified()).await.is_ok() {} };
+    let _ = tokio::time::timeout(RESTLESS, left_alone).await;
 }
 
 /// Watches the file's directory, because editors and orchestrators replace files by renaming.
@@ -76,11 +101,21 @@ fn watch_directory(file: &Path, changed: Arc<Notify>) -> notify::Result<notify::
 }
 
 /// What is in the file now; a missing file is a change like any other.
-async fn contents(scope: &Scope, file: Option<&Path>) -> Option<Vec<u8>> {
+async fn contents(scope: &Scope, file: Option<&Path>) -> Contents {
     let file = file?.to_owned();
-    #[expect(clippy::disallowed_methods, reason = "on the blocking pool")]
     let read = scope
         .blocking()
-        .run("look at the configuration file", move || std::fs::read(file).ok());
+        .run("look at the configuration file", move || read_bounded(&file).ok());
     read.await.ok().flatten()
+}
+
+/// The file, or as much of it as a configuration may have: more is refused anyway.
+#[expect(clippy::disallowed_methods, reason = "on the blocking pool")]
+fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
+    File::open(file)?
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
