@@ -1,0 +1,163 @@
+//! Signals, in a process of its own: the first drains, the second ends at once, SIGHUP reloads.
+
+use std::{
+    io::{BufRead, BufReader, Lines},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::{Arc, Once},
+    time::{Duration, Instant},
+};
+
+use ron_kernel::{
+    Scope,
+    config::ConfigStore,
+    planes::RuntimeMode,
+    reload::{self, Preparing, Reconfigure, Reloader},
+    topology::{Stage, TaskSpec, Topology},
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    reload::parse,
+    support::{USUAL, kernel, task, topology},
+};
+
+/// What the child process is to do; unset in an ordinary run.
+const ROLE: &str = "RON_KERNEL_TEST_CHILD";
+const WORKER: TaskSpec = task("worker", USUAL, Stage::Workers);
+
+static TOPOLOGY: Topology = topology(&[WORKER], &[], &[]);
+
+/// The child: a node whose worker is quick or slow to stop.
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let kernel = kernel(RuntimeMode::PerCore, Duration::from_secs(60));
+    let scope = kernel.scope(&TOPOLOGY);
+    scope.task(&WORKER, move |ctx| {
+        let slow = role == "slow";
+        async move {
+            // Should the test die first, the child does not outlive it for long.
+            if tokio::time::timeout(Duration::from_secs(60), ctx.stopping())
+                .await
+                .is_err()
+            {
+                std::process::exit(1);
+            }
+            println!("\ndraining");
+            if slow {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        }
+    });
+    watch_hangups(kernel.own());
+    // The first sample is taken by the conductor's tick, so the signals are watched by then.
+    let once = Once::new();
+    scope.sampled(move || once.call_once(|| println!("\nready")));
+    let exit = kernel.run().unwrap();
+    println!("\n{exit}");
+    std::process::exit(exit.code as i32);
+}
+
+struct SaysSo;
+
+impl Reconfigure for SaysSo {
+    fn prepare(&self, _: Arc<ron_kernel::config::Snapshot>) -> Preparing<'_> {
+        Box::pin(async { Ok(Box::new(|| println!("\nreloaded")) as reload::Commit) })
+    }
+}
+
+fn watch_hangups(scope: &Scope) {
+    let store = Arc::new(ConfigStore::new(&parse("").unwrap()));
+    let read = Arc::new(|| parse(""));
+    reload::start(
+        scope,
+        Reloader::new(scope, store, read, vec![Arc::new(SaysSo)]),
+        None,
+    );
+}
+
+struct Node {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Node {
+    fn start(role: &str) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "signals::child", "--nocapture"])
+            .env(ROLE, role)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut node = Self { process, lines };
+        // Its watcher looks at the configuration once when it starts.
+        node.hears(&["reloaded", "ready"]);
+        node
+    }
+
+    /// Waits until lines that begin like these have come, in any order, and returns the last; the end of the output
+    /// fails the test.
+    fn hears(&mut self, wanted: &[&str]) -> String {
+        let mut wanted = wanted.to_vec();
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            wanted.retain(|w| !line.starts_with(w));
+            if wanted.is_empty() {
+                return line;
+            }
+        }
+        panic!("the node ended without saying {wanted:?}")
+    }
+
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_first_signal_drains_and_exits_with_zero() {
+    for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
+        let mut node = Node::start("quick");
+        node.send(signal);
+        let line = node.hears(&["stopped in"]);
+        assert!(line.ends_with(&format!("received {name}")), "{line}");
+        assert_eq!(node.code(), Some(0));
+    }
+}
+
+#[test]
+fn a_second_signal_during_a_slow_drain_ends_the_node_at_once() {
+    let mut node = Node::start("slow");
+    node.send(Signal::TERM);
+    node.hears(&["draining"]);
+    let start = Instant::now();
+    node.send(Signal::INT);
+    let line = node.hears(&["stopped in"]);
+    assert!(line.contains("svc/worker"), "what is cut off is named: {line}");
+    assert!(!line.contains("stuck"), "nothing was: {line}");
+    assert_eq!(node.code(), Some(5));
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_hangup_reloads_and_does_not_end_the_node() {
+    let mut node = Node::start("quick");
+    node.send(Signal::HUP);
+    node.hears(&["reloaded"]);
+    node.send(Signal::TERM);
+    node.hears(&["stopped in"]);
+    assert_eq!(node.code(), Some(0));
+}
