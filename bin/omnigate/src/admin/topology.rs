@@ -8,7 +8,7 @@ use ron_kernel::{
 };
 use ron_transport::serve::{Roles, TIMEOUTS};
 
-use crate::node::{NOTIFIER, READY_WITHIN, UPGRADER};
+use crate::node::{ANNOUNCER, READY_WITHIN, UPGRADER};
 
 use super::{events::MAX_SUBSCRIBERS, service::MAX_CONNS};
 
@@ -60,7 +60,7 @@ pub(crate) static TOPOLOGY: Topology = Topology {
         "At most 16 event streams are open; each that falls behind is told how many events it missed.",
         "An upgrade that does not come up leaves this process as it was.",
     ],
-    tasks: &[LISTENER, UPGRADER, NOTIFIER],
+    tasks: &[LISTENER, UPGRADER, ANNOUNCER],
     children: &[CONNECTION, H2_STREAM],
     queues: &[],
     locks: &[],

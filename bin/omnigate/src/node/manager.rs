@@ -10,33 +10,17 @@ use std::{
             net::{SocketAddr, UnixDatagram},
         },
     },
-    sync::Arc,
-};
-
-use ron_kernel::{
-    Scope,
-    readiness::Effect,
-    topology::{Escalation, Plane, Restart, Stage, TaskSpec},
-};
-
-/// The task that tells when the node begins to stop.
-pub(crate) const NOTIFIER: TaskSpec = TaskSpec {
-    name: "notifier",
-    plane: Plane::Control,
-    restart: Restart::Never(Escalation::Degrade(Effect::Report)),
-    stop: Stage::Readiness,
-    doc: "tells the service manager that the node is stopping; runs only under one",
 };
 
 /// The manager's socket.
-#[derive(Clone, Debug)]
-pub(super) struct Manager(Arc<OsString>);
+#[derive(Debug)]
+pub(super) struct Manager(OsString);
 
 impl Manager {
     /// The manager that started this process, if it wants to be told.
     pub(super) fn from_env() -> Option<Self> {
         let socket = std::env::var_os("NOTIFY_SOCKET").filter(|path| !path.is_empty())?;
-        Some(Self(Arc::new(socket)))
+        Some(Self(socket))
     }
 
     /// Everything is up. A successor adds that it is the main process from now on.
@@ -49,16 +33,9 @@ impl Manager {
         self.tell(&format!("{main_pid}READY=1\n"));
     }
 
-    /// Tells when the node begins to stop.
-    pub(super) fn tell_when_stopping(self, scope: &Scope) {
-        scope.task(&NOTIFIER, move |ctx| {
-            let manager = self.clone();
-            async move {
-                ctx.stopping().await;
-                manager.tell("STOPPING=1\n");
-                Ok(())
-            }
-        });
+    /// The node begins to stop.
+    pub(super) fn stopping(&self) {
+        self.tell("STOPPING=1\n");
     }
 
     fn tell(&self, state: &str) {
@@ -72,7 +49,7 @@ impl Manager {
         let name = self.0.as_bytes();
         let addr = match name.strip_prefix(b"@") {
             Some(name) => SocketAddr::from_abstract_name(name)?,
-            None => SocketAddr::from_pathname(self.0.as_os_str())?,
+            None => SocketAddr::from_pathname(&self.0)?,
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;

@@ -1,11 +1,12 @@
 //! The node: services composed on one kernel, from the first socket to the exit code.
 
+mod announce;
 mod manager;
 mod parts;
 mod reread;
 mod upgrade;
 
-use std::{io::Write, num::NonZeroUsize, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc};
 
 use ron_kernel::{
     Exit, ExitCode, Kernel,
@@ -15,8 +16,8 @@ use ron_kernel::{
 use ron_transport::inherit::Inherited;
 
 use crate::{config_file::ConfigSource, failure::Failure, logging::LogControl, settings::NodeConfig};
-use manager::Manager;
-pub(crate) use manager::NOTIFIER;
+pub(crate) use announce::ANNOUNCER;
+use announce::News;
 use parts::Parts;
 pub(crate) use parts::TOPOLOGIES;
 use reread::Reread;
@@ -50,7 +51,7 @@ fn build_kernel(node: &NodeConfig) -> Result<Kernel, Failure> {
     builder.build().map_err(Failure::failed)
 }
 
-/// Opens everything, tells everybody, and lets a predecessor go. The error says what to do about it.
+/// Opens everything and has it announced. The error says what to do about it.
 async fn start(
     kernel: &Kernel,
     source: ConfigSource,
@@ -69,14 +70,11 @@ async fn start(
     let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);
     reload::start(kernel.own(), reloader, file);
     upgrade::start(parts.admin_scope(), Arc::clone(&parts), store)?;
-    announce(&snapshot.get::<NodeConfig>().name, &parts);
-    if let Some(manager) = Manager::from_env() {
-        manager.ready(predecessor.is_some());
-        manager.tell_when_stopping(parts.admin_scope());
-    }
-    if let Some(predecessor) = predecessor {
-        upgrade::dismiss(predecessor);
-    }
+    let news = News {
+        banner: banner(&snapshot.get::<NodeConfig>().name, &parts),
+        predecessor,
+    };
+    announce::start(parts.admin_scope(), news);
     Ok(())
 }
 
@@ -95,15 +93,13 @@ fn close_unused(inherited: Inherited) {
     inherited.close_unused();
 }
 
-/// Says on standard output what listens where. The log may be off, and a script may be waiting for it.
-fn announce(name: &str, parts: &Parts) {
+/// What listens where.
+fn banner(name: &str, parts: &Parts) -> String {
     let mut lines = format!("omnigate {} is up as {name}\n", env!("CARGO_PKG_VERSION"));
     for (service, addr) in parts.addresses() {
         lines.push_str(&format!("  {service:<8} {addr}\n"));
     }
-    let mut out = std::io::stdout().lock();
-    // Nobody has to read it.
-    let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+    lines
 }
 
 fn log_exit(exit: &Exit) {

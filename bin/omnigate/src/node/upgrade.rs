@@ -3,7 +3,14 @@
 //! Both processes then accept from the same sockets. Once the successor is up it asks us to drain with SIGTERM, which
 //! we do as for anybody. If it ends first, or is not up in time, nothing has changed here.
 
-use std::{ffi::OsString, path::PathBuf, process::Child, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    io,
+    path::PathBuf,
+    process::Child,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use ron_kernel::{
     Scope,
@@ -14,7 +21,7 @@ use ron_kernel::{
 };
 use ron_transport::{inherit::spawn_successor, listen::Listener};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
 use super::parts::Parts;
 
@@ -41,6 +48,8 @@ struct Upgrade {
     args: Vec<OsString>,
     parts: Arc<Parts>,
     store: Arc<ConfigStore>,
+    /// Watched from before the task runs: until then the signal would end the process.
+    asked: Mutex<Option<Signals>>,
 }
 
 /// Starts waiting for SIGUSR2.
@@ -53,6 +62,7 @@ pub(super) fn start(scope: &Scope, parts: Arc<Parts>, store: Arc<ConfigStore>) -
         args: std::env::args_os().skip(1).collect(),
         parts,
         store,
+        asked: Mutex::new(Some(watch().map_err(|error| error.to_string())?)),
     });
     scope.task(&UPGRADER, move |ctx| run(ctx, Arc::clone(&upgrade)));
     Ok(())
@@ -72,7 +82,15 @@ pub(super) fn dismiss(predecessor: u32) {
 }
 
 async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
-    let mut asked = signal(SignalKind::user_defined2()).map_err(TaskFault::new)?;
+    let watched = upgrade
+        .asked
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    let mut asked = match watched {
+        Some(asked) => asked,
+        None => watch().map_err(TaskFault::new)?,
+    };
     loop {
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
@@ -97,6 +115,10 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
             }
         }
     }
+}
+
+fn watch() -> io::Result<Signals> {
+    signal(SignalKind::user_defined2())
 }
 
 impl Upgrade {

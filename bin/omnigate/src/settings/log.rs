@@ -54,16 +54,16 @@ impl Table for LogConfig {
 impl LogConfig {
     /// The filter that `level` describes, or what is wrong with it.
     pub(crate) fn filter(&self) -> Result<EnvFilter, String> {
-        let mut directives = self.level.split(',').map(str::trim);
+        let directives: Vec<&str> = self.level.split(',').map(str::trim).collect();
         // The filter's own parser takes a misspelt level for the name of a part, and then logs nothing.
         let names_a_level = |directive: &str| {
             directive.contains(['=', '[']) || LEVELS.contains(&directive.to_lowercase().as_str())
         };
-        if let Some(stray) = directives.find(|directive| !names_a_level(directive)) {
+        if let Some(stray) = directives.iter().find(|directive| !names_a_level(directive)) {
             return Err(format!("`{stray}` is not a level: use {}", LEVELS.join(", ")));
         }
         EnvFilter::builder()
-            .parse(&self.level)
+            .parse(directives.join(","))
             .map_err(|error| error.to_string())
     }
 }

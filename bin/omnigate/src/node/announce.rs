@@ -1,0 +1,74 @@
+//! Saying that the node is up: to whoever started it, to the service manager, to the predecessor.
+
+use std::{io::Write, sync::Arc};
+
+use ron_kernel::{
+    Scope,
+    readiness::Effect,
+    supervisor::{TaskCtx, TaskResult},
+    topology::{Escalation, Plane, Restart, Stage, TaskSpec},
+};
+use tokio::sync::Notify;
+
+use super::{manager::Manager, upgrade};
+
+/// The task that says so.
+pub(crate) const ANNOUNCER: TaskSpec = TaskSpec {
+    name: "announcer",
+    plane: Plane::Control,
+    restart: Restart::Never(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Readiness,
+    doc: "says that the node is up once it is, and to the service manager that it stops",
+};
+
+/// What there is to say, and to whom besides standard output.
+pub(super) struct News {
+    /// What listens where.
+    pub(super) banner: String,
+    /// The process whose sockets we took over.
+    pub(super) predecessor: Option<u32>,
+}
+
+/// Announces the node as soon as it obeys signals: who hears of it may stop it at once.
+pub(super) fn start(scope: &Scope, news: News) {
+    // Samples are taken from when the kernel conducts the node, and so watches its signals.
+    let conducted = Arc::new(Notify::new());
+    let sampled = Arc::clone(&conducted);
+    scope.sampled(move || sampled.notify_one());
+    let news = Arc::new(news);
+    scope.task(&ANNOUNCER, move |ctx| {
+        run(ctx, Arc::clone(&conducted), Arc::clone(&news))
+    });
+}
+
+async fn run(ctx: TaskCtx, conducted: Arc<Notify>, news: Arc<News>) -> TaskResult {
+    tokio::select! {
+        () = ctx.stopping() => return Ok(()),
+        () = conducted.notified() => {}
+    }
+    let banner = news.banner.clone();
+    // Nobody has to read it, and a reader that is slow must not hold the node up.
+    let _ = ctx
+        .scope
+        .blocking()
+        .run("print the banner", move || print(&banner))
+        .await;
+    let manager = Manager::from_env();
+    if let Some(manager) = &manager {
+        manager.ready(news.predecessor.is_some());
+    }
+    if let Some(predecessor) = news.predecessor {
+        upgrade::dismiss(predecessor);
+    }
+    ctx.stopping().await;
+    if let Some(manager) = &manager {
+        manager.stopping();
+    }
+    Ok(())
+}
+
+/// To standard output: the log may be off, and a script may be waiting for this.
+fn print(banner: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(banner.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,176 @@
+//! `omnigate check`, and how a mistake is told.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use ron_transport::tls::testkit::TestCa;
+
+use crate::{assert_clean, assert_refused, cli, omnigate, run};
+
+#[test]
+fn defaults_alone_are_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = cli(dir.path(), &["check"]);
+    assert_clean(&ran);
+    assert_eq!(ran.out, "ok: no file, defaults only\n");
+}
+
+#[test]
+fn the_file_in_the_working_directory_is_used_unless_another_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("omnigate.toml"), "[node]\nname = \"a\"\n").unwrap();
+    fs::write(dir.path().join("other.toml"), "[node]\nname = \"b\"\n").unwrap();
+    assert_eq!(cli(dir.path(), &["check"]).out, "ok: omnigate.toml\n");
+    assert_eq!(
+        cli(dir.path(), &["check", "--config", "other.toml"]).out,
+        "ok: other.toml\n"
+    );
+    let mut by_variable = omnigate(dir.path(), &["check"]);
+    by_variable.env("OMNIGATE_CONFIG", "other.toml");
+    assert_eq!(run(by_variable).out, "ok: other.toml\n");
+}
+
+#[test]
+fn a_named_file_that_is_missing_is_told_with_how_to_write_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "error: the configuration file nope.toml does not exist\n \
+                 = help: write one with `omnigate config init nope.toml`, or correct the path\n";
+    assert_refused(&cli(dir.path(), &["check", "--config", "nope.toml"]), 2, words);
+}
+
+#[test]
+fn a_misspelt_key_is_shown_in_its_line_with_what_was_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("omnigate.toml"), "[gateway]\nmax_cons = 3\n").unwrap();
+    let words = "\
+error: unknown key `max_cons`
+ --> omnigate.toml:2:1
+  |
+2 | max_cons = 3
+  | ^^^^^^^^
+  |
+  = help: did you mean `max_conns`?
+";
+    assert_refused(&cli(dir.path(), &["check"]), 2, words);
+}
+
+#[test]
+fn every_mistake_is_told_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "check",
+        "--set",
+        "node.cores=9999",
+        "--set",
+        "node.name=two words",
+        "--set",
+        "log.level=inof",
+    ];
+    let ran = cli(dir.path(), &args);
+    assert_eq!(ran.code, Some(2));
+    for key in [
+        "`node.cores`",
+        "`node.name`",
+        "`log.level`: `inof` is not a level",
+    ] {
+        assert!(ran.err.contains(key), "{key} is missing in\n{}", ran.err);
+    }
+}
+
+#[test]
+fn an_open_admin_listener_needs_a_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = ["check", "--set", "admin.listen=0.0.0.0:9600"];
+    let words = "error: `admin.listen`: 0.0.0.0:9600 can be reached from other machines, without a token\n\
+                 --> flag admin.listen\n \
+                 = help: set `admin.token` (in the file or as OMNIGATE_ADMIN__TOKEN), or listen on 127.0.0.1\n";
+    assert_refused(&cli(dir.path(), &open), 2, words);
+    let mut closed = omnigate(dir.path(), &open);
+    closed.env("OMNIGATE_ADMIN__TOKEN", "0123456789abcdef");
+    assert_clean(&run(closed));
+}
+
+#[test]
+fn a_short_token_is_refused_and_not_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = omnigate(dir.path(), &["check"]);
+    command.env("OMNIGATE_ADMIN__TOKEN", "hunter2hunter2");
+    let ran = run(command);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("at least 16 characters"), "{}", ran.err);
+    assert!(!ran.err.contains("hunter2"), "{}", ran.err);
+}
+
+#[test]
+fn the_drain_deadline_lies_between_one_and_five_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |deadline: &str| {
+        cli(
+            dir.path(),
+            &["check", "--set", &format!("node.drain_deadline={deadline}")],
+        )
+    };
+    for right in ["1s", "5s"] {
+        assert_clean(&with(right));
+    }
+    for wrong in ["999ms", "5s 1ms"] {
+        assert_eq!(with(wrong).code, Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn an_accepted_danger_is_right_but_warned_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "check",
+        "--set",
+        "node.drain_deadline=9s",
+        "--set",
+        "node.danger_ok=true",
+    ];
+    let ran = cli(dir.path(), &args);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (Some(0), "ok: no file, defaults only\n")
+    );
+    assert!(
+        ran.err.starts_with("warning: `node.drain_deadline`: 9s is above"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn certificates_are_loaded_and_their_keys_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = TestCa::new("ca").server(&["localhost"]).write(dir.path(), "srv");
+    let tls = format!(
+        "[gateway.tls]\ncert_path = {:?}\nkey_path = {:?}\n",
+        files.cert_path, files.key_path
+    );
+    fs::write(dir.path().join("omnigate.toml"), tls).unwrap();
+    assert_clean(&cli(dir.path(), &["check"]));
+
+    fs::set_permissions(&files.key_path, fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = cli(dir.path(), &["check"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(
+        ran.err.starts_with("error: gateway.tls: private key"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("run: chmod 600"), "{}", ran.err);
+
+    fs::remove_file(&files.cert_path).unwrap();
+    assert!(cli(dir.path(), &["check"]).err.contains("does not exist"));
+    assert_clean(&cli(dir.path(), &["check", "--set", "gateway.enabled=false"]));
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = omnigate(dir.path(), &["check"]);
+    command.env("OMNIGATE_GATEWAY__MAX_CONS", "3");
+    let ran = run(command);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("OMNIGATE_GATEWAY__MAX_CONS"), "{}", ran.err);
+}

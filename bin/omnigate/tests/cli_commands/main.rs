@@ -1,0 +1,39 @@
+//! The commands that do their work and end: what each prints, where, and with which exit code.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests: a failure may panic, and nothing here runs on a runtime"
+)]
+
+mod check;
+#[path = "../cli_run/mod.rs"]
+mod cli_run;
+mod config;
+mod generated;
+
+use cli_run::{Ran, omnigate, run};
+use std::path::Path;
+
+/// Runs the program with these arguments in `dir`.
+fn cli(dir: &Path, args: &[&str]) -> Ran {
+    run(omnigate(dir, args))
+}
+
+/// Succeeded, with nothing to complain about.
+#[track_caller]
+fn assert_clean(ran: &Ran) {
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (Some(0), ""),
+        "printed: {}",
+        ran.out
+    );
+}
+
+/// Failed with this code and exactly these words.
+#[track_caller]
+fn assert_refused(ran: &Ran, code: i32, words: &str) {
+    assert_eq!(ran.err, words);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(code), ""));
+}

@@ -1,0 +1,183 @@
+//! Starting, refusing to start, serving and stopping.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpListener,
+    os::unix::net::UnixDatagram,
+    time::Duration,
+};
+
+use ron_transport::{
+    inherit::hand_over,
+    listen::{BindOptions, Listener},
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::{
+    cli_run::{omnigate, run},
+    http,
+    node::Node,
+};
+
+#[test]
+fn a_bad_configuration_ends_before_anything_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    // Were the listener opened first, its port would be the complaint.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("listen = \"{}\"\n", taken.local_addr().unwrap());
+    fs::write(
+        dir.path().join("omnigate.toml"),
+        format!("[gateway]\n{listen}max_conns = 0\n"),
+    )
+    .unwrap();
+    let ran = run(omnigate(dir.path(), &["up"]));
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert!(
+        ran.err
+            .starts_with("error: `gateway.max_conns`: must be at least 1\n --> omnigate.toml:3:13\n"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_port_in_use_is_named_with_what_to_do_about_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap();
+    for service in ["gateway", "admin"] {
+        let other = if service == "gateway" { "admin" } else { "gateway" };
+        let args = [
+            "up".to_owned(),
+            "--set".to_owned(),
+            format!("{service}.listen={addr}"),
+            "--set".to_owned(),
+            format!("{other}.listen=127.0.0.1:0"),
+        ];
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let ran = run(omnigate(dir.path(), &args));
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+        let words = format!(
+            "error: {service}: port {} is in use ({addr}): stop the other process (`ss -ltnp` shows it) \
+             or change `listen`\n",
+            addr.port()
+        );
+        assert!(ran.err.ends_with(&words), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_node_that_is_told_to_stop_says_why_and_ends_cleanly() {
+    for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
+        let mut node = Node::start(&[]);
+        node.signal(signal);
+        assert_eq!(node.wait(), Some(0));
+        let log = node.log();
+        assert!(log.contains("stopped in "), "{log}");
+        assert!(log.contains(&format!("received {name}")), "{log}");
+    }
+}
+
+#[test]
+fn one_flag_is_enough_to_pass_everything_to_a_server() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = server.accept().unwrap();
+        let mut head = [0; 1024];
+        let read = stream.read(&mut head).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
+            .unwrap();
+        String::from_utf8_lossy(&head[..read]).into_owned()
+    });
+    let node = Node::start(&["--to", &url]);
+    let reply = http::get(&node.gateway, "/some/path?q=1");
+    assert_eq!((reply.status, reply.body.as_str()), (200, "hello"));
+    assert!(
+        answering
+            .join()
+            .unwrap()
+            .starts_with("GET /some/path?q=1 HTTP/1.1")
+    );
+}
+
+#[test]
+fn the_log_is_json_when_asked_and_off_when_asked() {
+    let (code, log) = Node::start(&["--set", "log.format=json"]).stop();
+    assert_eq!(code, Some(0));
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let last = lines.last().unwrap();
+    assert!(
+        last["message"].as_str().unwrap().starts_with("stopped in "),
+        "{last}"
+    );
+
+    let (code, log) = Node::start(&["--set", "log.level=off"]).stop();
+    assert_eq!((code, log.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_service_manager_hears_when_the_node_is_ready_and_when_it_stops() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let heard = || {
+        let mut buffer = [0; 256];
+        let read = manager.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..read]).into_owned()
+    };
+    let node = Node::start_with(&[], |_, command| {
+        command.env("NOTIFY_SOCKET", &path);
+    });
+    assert_eq!(heard(), "READY=1\n");
+    assert_eq!(node.stop().0, Some(0));
+    assert_eq!(heard(), "STOPPING=1\n");
+}
+
+#[test]
+fn sockets_of_the_service_manager_are_used_by_name_and_spare_ones_are_closed() {
+    let bind = || Listener::bind(&"127.0.0.1:0".parse().unwrap(), BindOptions::default()).unwrap();
+    let (web, spare) = (bind(), bind());
+    let node = Node::start_with(&["--set", "gateway.listen=inherit:web"], |_, command| {
+        hand_over(command, &[("web", &web), ("spare", &spare)]).unwrap();
+        // A service manager is nobody's predecessor.
+        command.env_remove("RON_PREDECESSOR_PID");
+    });
+    assert_eq!(node.gateway, web.local_addr().to_string());
+    assert_eq!(http::get(&node.gateway, "/").status, 404);
+    let (code, log) = node.stop();
+    assert_eq!(code, Some(0));
+    assert!(
+        log.contains("nothing is configured to use") && log.contains("spare"),
+        "{log}"
+    );
+    web.release();
+    spare.release();
+}
+
+#[test]
+fn an_inherited_admin_socket_that_strangers_can_reach_needs_a_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = Listener::bind(&"0.0.0.0:0".parse().unwrap(), BindOptions::default()).unwrap();
+    let args = [
+        "up",
+        "--set",
+        "admin.listen=inherit:ops",
+        "--set",
+        "gateway.enabled=false",
+    ];
+    let mut command = omnigate(dir.path(), &args);
+    hand_over(&mut command, &[("ops", &open)]).unwrap();
+    command.env_remove("RON_PREDECESSOR_PID");
+    let ran = run(command);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
+    assert!(ran.err.contains("set `admin.token`"), "{}", ran.err);
+    open.release();
+}

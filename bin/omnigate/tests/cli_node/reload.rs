@@ -1,0 +1,130 @@
+//! The configuration changes under a running node.
+
+use std::fs;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::{
+    http::{self, Events},
+    node::{Node, free_port},
+};
+
+/// A node from a file with these lines after the ports.
+fn start(more: &str) -> Node {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, &ports(0), more);
+    Node::from_file(dir)
+}
+
+fn ports(gateway: u16) -> String {
+    format!("[admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nlisten = \"127.0.0.1:{gateway}\"\n")
+}
+
+fn write(dir: &TempDir, ports: &str, more: &str) {
+    fs::write(dir.path().join("omnigate.toml"), format!("{ports}{more}")).unwrap();
+}
+
+fn rewrite(node: &Node, ports: &str, more: &str) {
+    fs::write(node.path("omnigate.toml"), format!("{ports}{more}")).unwrap();
+}
+
+#[test]
+fn a_changed_file_is_applied_and_a_new_address_is_bound_before_the_old_one_goes() {
+    let node = start("");
+    let mut events = Events::open(&node.admin);
+    let port = free_port();
+    rewrite(&node, &ports(port), "max_conns = 9\n");
+    let applied = events.wait_for("config_applied");
+    assert_eq!(applied["generation"], 2);
+    assert_eq!(
+        applied["changed"],
+        serde_json::json!(["gateway.listen", "gateway.max_conns"])
+    );
+    assert_eq!(http::get(&format!("127.0.0.1:{port}"), "/").status, 404);
+    assert_eq!(node.get("/readyz").json()["conditions"], serde_json::json!([]));
+}
+
+#[test]
+fn a_mistake_is_reported_keeps_the_node_ready_and_goes_away_when_mended() {
+    let node = start("");
+    let mut events = Events::open(&node.admin);
+    rewrite(&node, &ports(0), "max_cons = 9\n");
+    let refused = events.wait_for("config_refused");
+    assert!(
+        refused["problem"]
+            .as_str()
+            .unwrap()
+            .contains("did you mean `max_conns`?")
+    );
+    let ready = node.get("/readyz");
+    assert_eq!((ready.status, &ready.json()["status"]), (200, &"ready".into()));
+    let condition = ready.json()["conditions"][0].clone();
+    assert_eq!(
+        (&condition["service"], &condition["name"], &condition["effect"]),
+        (&"kernel".into(), &"bad_reload".into(), &"report".into())
+    );
+    rewrite(&node, &ports(0), "max_conns = 9\n");
+    events.wait_for("config_applied");
+    assert_eq!(events.wait_for("condition")["effect"], serde_json::Value::Null);
+    assert_eq!(node.get("/readyz").json()["conditions"], serde_json::json!([]));
+}
+
+#[test]
+fn a_file_that_is_gone_is_reported_and_the_old_settings_stay() {
+    let node = start("max_conns = 9\n");
+    let mut events = Events::open(&node.admin);
+    fs::remove_file(node.path("omnigate.toml")).unwrap();
+    let refused = events.wait_for("config_refused");
+    assert_eq!(
+        refused["problem"],
+        "the configuration file omnigate.toml does not exist: put it back, or restart with another"
+    );
+    assert_eq!(http::get(&node.gateway, "/").status, 404);
+    assert_eq!(node.get("/readyz").status, 200);
+}
+
+#[test]
+fn what_cannot_change_live_asks_for_a_restart_until_it_is_taken_back() {
+    let node = start("");
+    let mut events = Events::open(&node.admin);
+    rewrite(&node, &ports(0), "[node]\nname = \"other\"\n");
+    events.wait_for("config_applied");
+    let condition = node.get("/readyz").json()["conditions"][0].clone();
+    assert_eq!(condition["name"], "restart_needed");
+    assert_eq!(condition["reason"], "restart to apply node.name");
+    rewrite(&node, &ports(0), "");
+    events.wait_for("config_applied");
+    assert_eq!(node.get("/readyz").json()["conditions"], serde_json::json!([]));
+}
+
+#[test]
+fn the_log_level_and_the_token_follow_the_file() {
+    let node = start("");
+    let mut events = Events::open(&node.admin);
+    rewrite(
+        &node,
+        "[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"0123456789abcdef\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n",
+        "[log]\nlevel = \"error\"\n",
+    );
+    events.wait_for("config_applied");
+    assert_eq!(node.get("/version").status, 401);
+    let bearer = ["Authorization: Bearer 0123456789abcdef"];
+    assert_eq!(node.ask("GET", "/version", &bearer).status, 200);
+    let (code, log) = node.stop();
+    assert_eq!(code, Some(0));
+    assert!(!log.contains("stopped in"), "{log}");
+    assert!(!log.contains("0123456789abcdef"), "{log}");
+}
+
+#[test]
+fn a_hangup_reads_the_file_again_too() {
+    let node = start("");
+    let mut events = Events::open(&node.admin);
+    // Refused again on each attempt, so each is told.
+    rewrite(&node, &ports(0), "nonsense = 1\n");
+    events.wait_for("config_refused");
+    node.signal(Signal::HUP);
+    events.wait_for("config_refused");
+    assert_eq!(node.stop().0, Some(0));
+}
