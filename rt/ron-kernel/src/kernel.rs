@@ -194,15 +194,6 @@ impl Kernel {
             .clone()
     }
 
-    /// Changes how long a drain may take.
-    pub fn set_drain_deadline(&self, deadline: Duration) {
-        *self
-            .shared
-            .drain_deadline
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = deadline;
-    }
-
     /// Runs `work` on the control plane and waits for it; how a program's main thread builds its services.
     pub fn block_on<F: Future>(&self, work: F) -> F::Output {
         self.shared.planes.control().block_on(work)

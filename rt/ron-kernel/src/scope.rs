@@ -1,7 +1,7 @@
 //! A service's view of the kernel: everything it may build, under its own name.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, PoisonError, Weak},
     time::Duration,
 };
 
@@ -259,6 +259,15 @@ impl Scope {
 
     pub(crate) fn control(&self) -> &Handle {
         self.shared.planes.control()
+    }
+
+    /// Changes how long the node's drain may take.
+    pub fn set_drain_deadline(&self, deadline: Duration) {
+        *self
+            .shared
+            .drain_deadline
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = deadline;
     }
 
     /// The node cannot go on: it drains and exits with a failure.

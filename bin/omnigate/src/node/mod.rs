@@ -1,6 +1,7 @@
 //! The node: services composed on one kernel, from the first socket to the exit code.
 
 mod announce;
+mod drain;
 mod manager;
 mod parts;
 mod reread;

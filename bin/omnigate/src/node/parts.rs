@@ -12,7 +12,7 @@ use crate::{
     settings::AdminConfig,
 };
 
-use super::reread::Reread;
+use super::{drain::Drain, reread::Reread};
 
 /// Every service there is, running or not; the generated pages describe all of them.
 pub(crate) static TOPOLOGIES: [&Topology; 3] = [&KERNEL_TOPOLOGY, &admin::TOPOLOGY, &svc_gateway::TOPOLOGY];
@@ -53,7 +53,12 @@ impl Parts {
 
     /// What follows a new configuration, in the order in which it commits.
     pub(super) fn follow_config(&self, reread: Arc<Reread>, log: LogControl) -> Vec<Arc<dyn Reconfigure>> {
-        let mut parts: Vec<Arc<dyn Reconfigure>> = vec![reread, Arc::new(log), Arc::clone(&self.admin) as _];
+        let mut parts: Vec<Arc<dyn Reconfigure>> = vec![
+            reread,
+            Arc::new(log),
+            Arc::new(Drain(self.admin_scope.clone())),
+            Arc::clone(&self.admin) as _,
+        ];
         parts.extend(
             self.gateway
                 .iter()

@@ -64,7 +64,7 @@ impl Default for NodeConfig {
 
 impl Table for NodeConfig {
     const NAME: &'static str = "node";
-    const RESTART: &'static [&'static str] = &["name", "runtime", "cores", "drain_deadline"];
+    const RESTART: &'static [&'static str] = &["name", "runtime", "cores"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
