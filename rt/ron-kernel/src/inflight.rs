@@ -27,12 +27,32 @@ impl InFlight {
     /// Counts one more until the guard is dropped, on whatever thread that happens.
     #[must_use]
     pub fn enter(&self) -> InFlightGuard {
-        let shard = shard_of_this_thread();
-        self.0[shard].0.fetch_add(1, Ordering::Relaxed);
         InFlightGuard {
             count: self.clone(),
-            shard,
+            shard: self.begin(),
         }
+    }
+
+    /// The same for a guard that does not outlive the count: it spares the reference count, which all cores share.
+    #[must_use]
+    pub fn enter_here(&self) -> InFlightHere<'_> {
+        InFlightHere {
+            count: self,
+            shard: self.begin(),
+        }
+    }
+
+    /// Counts one more until [`InFlight::end`] is given what this returns; for owners that keep the count themselves.
+    #[must_use]
+    pub fn begin(&self) -> InFlightShard {
+        let shard = shard_of_this_thread();
+        self.0[shard].0.fetch_add(1, Ordering::Relaxed);
+        InFlightShard(shard)
+    }
+
+    /// Counts one less, where [`InFlight::begin`] counted it.
+    pub fn end(&self, shard: InFlightShard) {
+        self.0[shard.0].0.fetch_sub(1, Ordering::Release);
     }
 
     /// How many are in flight. Exact once nobody enters any more, which is when shutdown asks.
@@ -43,16 +63,33 @@ impl InFlight {
     }
 }
 
+/// Which part of a count holds one thing in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlightShard(usize);
+
 /// One thing in flight.
 #[derive(Debug)]
 pub struct InFlightGuard {
     count: InFlight,
-    shard: usize,
+    shard: InFlightShard,
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.count.0[self.shard].0.fetch_sub(1, Ordering::Release);
+        self.count.end(self.shard);
+    }
+}
+
+/// One thing in flight, for as long as the count is borrowed.
+#[derive(Debug)]
+pub struct InFlightHere<'a> {
+    count: &'a InFlight,
+    shard: InFlightShard,
+}
+
+impl Drop for InFlightHere<'_> {
+    fn drop(&mut self) {
+        self.count.end(self.shard);
     }
 }
 
@@ -73,7 +110,9 @@ mod tests {
     fn guards_count_wherever_they_are_dropped() {
         let inflight = InFlight::new();
         let guards: Vec<_> = (0..10).map(|_| inflight.enter()).collect();
-        assert_eq!(inflight.count(), 10);
+        let here = inflight.enter_here();
+        assert_eq!(inflight.count(), 11);
+        drop(here);
         std::thread::scope(|s| {
             s.spawn(|| drop(guards));
         });

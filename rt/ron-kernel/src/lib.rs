@@ -38,7 +38,7 @@ pub mod topology;
 
 pub use clock::Clock;
 pub use exit::{Exit, ExitCode};
-pub use inflight::{InFlight, InFlightGuard};
+pub use inflight::{InFlight, InFlightGuard, InFlightHere, InFlightShard};
 pub use kernel::{Kernel, KernelBuilder, KernelError};
 pub use own::TOPOLOGY as KERNEL_TOPOLOGY;
 pub use scope::Scope;

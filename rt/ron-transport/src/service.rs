@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use http::HeaderValue;
 use types::Refusal;
 
 use crate::{Body, stream::Peer};
@@ -20,6 +21,8 @@ pub struct ConnInfo {
     pub core: usize,
     /// What the TLS handshake agreed; `None` in the clear.
     pub tls: Option<TlsInfo>,
+    /// The client's IP address as a header value, made once because every request passes it on.
+    client_header: Option<HeaderValue>,
 }
 
 /// What a TLS handshake agreed.
@@ -32,6 +35,26 @@ pub struct TlsInfo {
 }
 
 impl ConnInfo {
+    /// A connection of `peer` served by `core`, in the clear.
+    #[must_use]
+    pub fn new(peer: Peer, core: usize) -> Self {
+        let client_header = peer
+            .addr
+            .and_then(|addr| HeaderValue::from_str(&addr.ip().to_string()).ok());
+        Self {
+            peer,
+            core,
+            tls: None,
+            client_header,
+        }
+    }
+
+    /// The client's IP address as a header value.
+    #[must_use]
+    pub fn client_header(&self) -> Option<HeaderValue> {
+        self.client_header.clone()
+    }
+
     /// The client's address, where it has one.
     #[must_use]
     pub fn client(&self) -> Option<SocketAddr> {

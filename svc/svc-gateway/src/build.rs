@@ -7,6 +7,7 @@ use ron_kernel::{
     Scope,
     blocking::BlockingError,
     config::Snapshot,
+    metrics::RouteMetrics,
     reload::{Commit, Preparing, Reconfigure},
 };
 use ron_transport::{
@@ -39,11 +40,14 @@ pub enum BuildError {
     Blocking(#[from] BlockingError),
 }
 
+/// The routes in force, by core.
+type Routers = Arc<[Arc<ArcSwap<Router>>]>;
+
 /// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
     scope: Scope,
-    router: Arc<ArcSwap<Router>>,
+    routers: Routers,
     server: HttpServer<Proxy>,
 }
 
@@ -61,26 +65,26 @@ impl Gateway {
     ) -> Result<Arc<Self>, BuildError> {
         let tls = load_tls(scope, config).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
-        let router = Arc::new(ArcSwap::from_pointee(build_router(
-            scope,
-            config,
-            &Router::default(),
-        )));
+        let routers: Routers = build_routers(scope, config, None)
+            .into_iter()
+            .map(|router| Arc::new(ArcSwap::new(router)))
+            .collect();
         let plan = listen_plan(config, Some(listener), tls);
-        let server = HttpServer::start(scope, Roles::default(), plan, |_core| {
-            Proxy::new(scope, Arc::clone(&router))
+        let server = HttpServer::start(scope, Roles::default(), plan, |core| {
+            Proxy::new(scope, Arc::clone(&routers[core]))
         });
-        let sampled = Arc::clone(&router);
+        // Cores share a route's metrics, so one of them stands for all.
+        let sampled = Arc::clone(&routers[0]);
         scope.sampled(move || {
             sampled
                 .load()
                 .routes()
                 .iter()
-                .for_each(|route| route.metrics.sample());
+                .for_each(|route| route.metrics.sample())
         });
         Ok(Arc::new(Self {
             scope: scope.clone(),
-            router,
+            routers,
             server,
         }))
     }
@@ -101,10 +105,12 @@ impl Gateway {
         let config = new.get::<GatewayConfig>();
         let tls = load_tls(&self.scope, &config).await?;
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
-        let router = Arc::new(build_router(&self.scope, &config, &self.router.load()));
-        let (server, current) = (self.server.clone(), Arc::clone(&self.router));
+        let prepared = build_routers(&self.scope, &config, Some(&self.routers));
+        let (server, routers) = (self.server.clone(), Arc::clone(&self.routers));
         Ok(Box::new(move || {
-            current.store(router);
+            for (current, router) in routers.iter().zip(prepared) {
+                current.store(router);
+            }
             server.commit(listen_plan(&config, listener, tls));
         }))
     }
@@ -139,9 +145,26 @@ fn listen_plan(config: &GatewayConfig, listener: Option<Listener>, tls: Option<S
     }
 }
 
-/// The routes of a configuration; upstreams that did not change keep their connections.
-fn build_router(scope: &Scope, config: &GatewayConfig, old: &Router) -> Router {
-    let cores = scope.planes().cores().len();
+/// The routes of a configuration, for each core. Upstreams that did not change keep their connections, routes their
+/// counts.
+fn build_routers(scope: &Scope, config: &GatewayConfig, old: Option<&Routers>) -> Vec<Arc<Router>> {
+    let old_of = |core: usize| old.map_or_else(Arc::default, |routers| routers[core].load_full());
+    let first = old_of(0);
+    let metrics_of = |path: &str| {
+        let kept = first.routes().iter().find(|route| route.prefix == path);
+        kept.map_or_else(
+            || scope.metrics().route(path.to_owned()),
+            |route| route.metrics.clone(),
+        )
+    };
+    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(&route.path)).collect();
+    let cores = scope.planes().cores().iter();
+    cores
+        .map(|core| Arc::new(build_router(scope, config, &metrics, &old_of(core.index()))))
+        .collect()
+}
+
+fn build_router(scope: &Scope, config: &GatewayConfig, metrics: &[RouteMetrics], old: &Router) -> Router {
     let upstream = |name: &str| {
         let wanted = config.upstream.get(name)?;
         let kept = old
@@ -150,16 +173,16 @@ fn build_router(scope: &Scope, config: &GatewayConfig, old: &Router) -> Router {
             .map(|route| &route.upstream)
             .find(|u| u.is(name, wanted));
         Some(kept.map_or_else(
-            || Arc::new(Upstream::new(name, wanted, cores, scope.clock())),
+            || Arc::new(Upstream::new(name, wanted, scope.clock())),
             Arc::clone,
         ))
     };
-    let routes = config.route.iter().filter_map(|route| {
-        Some(Route {
+    let routes = config.route.iter().zip(metrics).filter_map(|(route, metrics)| {
+        Some(Arc::new(Route {
             prefix: route.path.clone(),
             upstream: upstream(&route.upstream)?,
-            metrics: scope.metrics().route(route.path.clone()),
-        })
+            metrics: metrics.clone(),
+        }))
     });
     Router::new(routes.collect())
 }

@@ -28,7 +28,7 @@ pub(crate) fn request(conn: &ConnInfo, request: &mut Request) {
     *request.version_mut() = Version::HTTP_11;
     let headers = request.headers_mut();
     strip_hop_by_hop(headers);
-    match client_address(conn) {
+    match conn.client_header() {
         Some(address) => headers.insert(FORWARDED_FOR, address),
         None => headers.remove(FORWARDED_FOR),
     };
@@ -78,10 +78,6 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-fn client_address(conn: &ConnInfo) -> Option<HeaderValue> {
-    HeaderValue::from_str(&conn.client()?.ip().to_string()).ok()
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -89,11 +85,7 @@ mod tests {
     use ron_transport::{Body, stream::Peer};
 
     fn conn() -> ConnInfo {
-        ConnInfo {
-            peer: Peer::tcp("192.0.2.7:5000".parse().unwrap()),
-            core: 0,
-            tls: None,
-        }
+        ConnInfo::new(Peer::tcp("192.0.2.7:5000".parse().unwrap()), 0)
     }
 
     #[test]

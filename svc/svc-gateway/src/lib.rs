@@ -17,5 +17,4 @@ mod upstream;
 
 pub use build::{BuildError, Gateway};
 pub use config::{GatewayConfig, RouteConfig, TlsConfig, UpstreamConfig};
-pub use router::{Route, Router};
 pub use topology::TOPOLOGY;

@@ -53,16 +53,18 @@ impl Service for Proxy {
             return Err(Refusal::new(Reason::NotFound, detail));
         };
         // Owned, so that a reload during a long request can let the old router go.
-        let (upstream, metrics) = (Arc::clone(&route.upstream), route.metrics.clone());
+        let route = Arc::clone(route);
         drop(router);
-        let _in_flight = metrics.enter();
+        let _in_flight = route.metrics.enter();
         forward::request(conn, &mut request);
-        let outcome = upstream.send(conn.core, request).await;
+        let outcome = route.upstream.send(request).await;
         let status = match &outcome {
             Ok(response) => response.status().as_u16(),
             Err(refusal) => refusal.reason.status(),
         };
-        metrics.record(method.as_str(), status, self.clock.now().since(began));
+        route
+            .metrics
+            .record(method.as_str(), status, self.clock.now().since(began));
         self.requests.add(1);
         if let Err(refusal) = &outcome
             && refusal.reason == Reason::DownstreamTimeout

@@ -6,31 +6,32 @@ use ron_kernel::metrics::RouteMetrics;
 
 use crate::upstream::Upstream;
 
-/// A prefix and where its requests go.
+/// A prefix and where its requests go from one core.
 #[derive(Debug)]
-pub struct Route {
+pub(crate) struct Route {
     pub(crate) prefix: String,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) metrics: RouteMetrics,
 }
 
-/// All routes, longest prefix first.
+/// All routes of one core, longest prefix first. Cores have copies of their own, because a reference count that all
+/// of them change costs more than everything else here.
 #[derive(Debug, Default)]
-pub struct Router {
-    routes: Vec<Route>,
+pub(crate) struct Router {
+    routes: Vec<Arc<Route>>,
 }
 
 impl Router {
-    pub(crate) fn new(mut routes: Vec<Route>) -> Self {
+    pub(crate) fn new(mut routes: Vec<Arc<Route>>) -> Self {
         routes.sort_by_key(|route| std::cmp::Reverse(segments_of(&route.prefix).len()));
         Self { routes }
     }
 
-    pub(crate) fn find(&self, path: &str) -> Option<&Route> {
+    pub(crate) fn find(&self, path: &str) -> Option<&Arc<Route>> {
         self.routes.iter().find(|route| covers(&route.prefix, path))
     }
 
-    pub(crate) fn routes(&self) -> &[Route] {
+    pub(crate) fn routes(&self) -> &[Arc<Route>] {
         &self.routes
     }
 }

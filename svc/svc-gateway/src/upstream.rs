@@ -1,4 +1,4 @@
-//! A group of servers and the connections each core keeps to them.
+//! A group of servers and the connections one core keeps to them.
 
 use std::{
     sync::{
@@ -21,25 +21,22 @@ pub(crate) struct Upstream {
     config: UpstreamConfig,
     clock: Clock,
     next: AtomicUsize,
-    /// By core, then by endpoint.
-    pools: Vec<Vec<Arc<Pool>>>,
+    /// By endpoint.
+    pools: Vec<Arc<Pool>>,
 }
 
 impl Upstream {
-    pub(crate) fn new(name: &str, config: &UpstreamConfig, cores: usize, clock: Clock) -> Self {
-        let pools_of_a_core = || {
-            config
-                .endpoints
-                .iter()
-                .map(|_| Arc::new(Pool::new(config.max_idle)))
-                .collect()
-        };
+    pub(crate) fn new(name: &str, config: &UpstreamConfig, clock: Clock) -> Self {
+        let pools = config
+            .endpoints
+            .iter()
+            .map(|_| Arc::new(Pool::new(config.max_idle)));
         Self {
             name: name.to_owned(),
             config: config.clone(),
             clock,
             next: AtomicUsize::new(0),
-            pools: (0..cores).map(|_| pools_of_a_core()).collect(),
+            pools: pools.collect(),
         }
     }
 
@@ -51,23 +48,15 @@ impl Upstream {
     /// Sends a request to one of the servers and waits for the response's head within the timeout.
     ///
     /// Cancel safe: dropping the future closes the connection in use.
-    pub(crate) async fn send(&self, core: usize, request: Request) -> Result<Response, Refusal> {
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, Refusal> {
         let deadline = self.clock.within(self.config.timeout.as_duration());
-        let answer = self
-            .clock
-            .by(deadline, self.exchange(core, request, deadline))
-            .await;
+        let answer = self.clock.by(deadline, self.exchange(request, deadline)).await;
         answer.unwrap_or_else(|| Err(self.late()))
     }
 
-    async fn exchange(
-        &self,
-        core: usize,
-        mut request: Request,
-        deadline: Deadline,
-    ) -> Result<Response, Refusal> {
+    async fn exchange(&self, mut request: Request, deadline: Deadline) -> Result<Response, Refusal> {
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.config.endpoints.len();
-        let pool = &self.pools[core][index];
+        let pool = &self.pools[index];
         while let Some(conn) = pool.take() {
             match conn.send(request, Arc::clone(pool) as _).await {
                 Ok(response) => return Ok(response),

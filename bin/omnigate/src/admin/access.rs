@@ -84,11 +84,7 @@ mod tests {
     use ron_transport::stream::Peer;
 
     fn conn(peer: Peer) -> ConnInfo {
-        ConnInfo {
-            peer,
-            core: 0,
-            tls: None,
-        }
+        ConnInfo::new(peer, 0)
     }
 
     fn local() -> ConnInfo {

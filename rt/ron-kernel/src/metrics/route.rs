@@ -9,7 +9,7 @@ use std::{
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
 use super::{Families, LatencyHistogram, child};
-use crate::{InFlight, InFlightGuard};
+use crate::{InFlight, InFlightHere};
 
 /// Methods that get a label of their own; any other is `other`, so that a client cannot make labels.
 const METHODS: [&str; 9] = [
@@ -59,8 +59,8 @@ impl RouteMetrics {
 
     /// Counts a request as in flight until the guard is dropped.
     #[must_use]
-    pub fn enter(&self) -> InFlightGuard {
-        self.0.inflight.enter()
+    pub fn enter(&self) -> InFlightHere<'_> {
+        self.0.inflight.enter_here()
     }
 
     /// Records an answered request.

@@ -11,7 +11,7 @@ use super::{
     Activity, HttpLimits,
     activity::Protocol,
     adapter::ConnState,
-    close::close,
+    close::{close, close_on_nonsense},
     greeting::{Spoken, Waited, protocol, wait},
     h1::{self, Ended, Fault},
     h2,
@@ -55,16 +55,13 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
     let Ok(mut stream) = stream.register() else {
         return;
     };
-    let mut info = ConnInfo {
-        peer,
-        core: seat.core().index(),
-        tls: None,
-    };
+    let core = seat.core().index();
+    let mut info = ConnInfo::new(peer, core);
     let mut ahead = Bytes::new();
     if proxied {
         let named = Box::pin(named_client(&server, &mut stream, &peer, &limits)).await;
         let Some((client, rest)) = named else { return };
-        (info.peer, ahead) = (client, rest);
+        (info, ahead) = (ConnInfo::new(client, core), rest);
         if permit.rekey(ClientKey::of(&client)).is_err() {
             return server.count_refused("per_client");
         }
@@ -200,7 +197,7 @@ where
             let _ = tokio::time::timeout(Duration::from_millis(100), io.write_all(LATE_HEAD)).await;
             close(io, false).await;
         }
-        Fault::Malformed => close(io, false).await,
+        Fault::Malformed => close_on_nonsense(io).await,
         // A client that does not take its response will not take an end either.
         Fault::Body | Fault::Write => {}
     }
