@@ -15,8 +15,8 @@ use crate::{
     report::{Group, Report},
 };
 
-/// Calls in a round.
-const CALLS: usize = 100_000;
+/// Calls in a round, per thread.
+const CALLS: usize = 500_000;
 
 const fn group(name: &'static str, against: &'static str) -> Group {
     Group {
@@ -84,7 +84,7 @@ fn alone<R>(call: impl Fn() -> R) -> f64 {
 }
 
 fn together<R>(call: impl Fn() -> R + Sync) -> f64 {
-    all_cpu_ns_per(CALLS, || {
+    all_cpu_ns_per(2 * CALLS, || {
         thread::scope(|scope| {
             scope.spawn(|| all(&call));
             all(&call);

@@ -13,6 +13,7 @@ use crate::{
     paired::{Pair, all_cpu_ns_per, cpu_ns_per},
     report::{Group, Report},
     runtimes,
+    spawn::Polls,
 };
 
 const GROUP: Group = Group {
@@ -23,7 +24,7 @@ const GROUP: Group = Group {
 };
 
 /// Entries of a round, per thread.
-const ENTRIES: usize = 20_000;
+const ENTRIES: usize = 50_000;
 /// Tasks that want the only slot.
 const RIVALS: usize = 64;
 /// Entries of each of them in a round.
@@ -50,7 +51,7 @@ fn alone(enter: impl Fn()) -> f64 {
 }
 
 fn together(enter: impl Fn() + Sync) -> f64 {
-    all_cpu_ns_per(ENTRIES, || {
+    all_cpu_ns_per(2 * ENTRIES, || {
         let all = || (0..ENTRIES).for_each(|_| enter());
         thread::scope(|scope| {
             scope.spawn(all);
@@ -69,7 +70,7 @@ fn hand_over(rounds: usize, far: Option<&Handle>) -> Result<Pair, Failure> {
         async move {
             for _ in 0..TURNS {
                 let permit = gate.enter(()).await.expect("there is room for every rival");
-                tokio::task::yield_now().await;
+                Polls(2).await;
                 drop(permit);
             }
         }
@@ -79,7 +80,7 @@ fn hand_over(rounds: usize, far: Option<&Handle>) -> Result<Pair, Failure> {
         async move {
             for _ in 0..TURNS {
                 let permit = semaphore.acquire().await.expect("it is never closed");
-                tokio::task::yield_now().await;
+                Polls(2).await;
                 drop(permit);
             }
         }

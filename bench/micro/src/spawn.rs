@@ -75,7 +75,7 @@ fn round(runtime: &Runtime, spawn: impl Fn()) -> f64 {
 }
 
 /// Ready at its `n`th poll.
-struct Polls(u32);
+pub(crate) struct Polls(pub(crate) u32);
 
 impl Future for Polls {
     type Output = ();
