@@ -22,7 +22,8 @@ use crate::{Body, BodyError, Request, Response, stream::Stream};
 #[derive(Debug)]
 pub struct HttpConn {
     sender: http1::SendRequest<Body>,
-    connection: http1::Connection<TokioIo<Stream>, Body>,
+    /// Gone once it has ended: only then does the sender know, and give back what it could not send.
+    connection: Option<http1::Connection<TokioIo<Stream>, Body>>,
 }
 
 /// Where a connection goes when its response is complete.
@@ -52,13 +53,16 @@ impl HttpConn {
     pub async fn open(stream: Stream) -> Result<Self, SendFault> {
         let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(SendFault::Broken)?;
-        Ok(Self { sender, connection })
+        Ok(Self {
+            sender,
+            connection: Some(connection),
+        })
     }
 
     /// Whether the server has not closed the connection while it slept.
     pub fn is_alive(&mut self) -> bool {
-        self.drive_once();
-        self.sender.is_ready()
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.connection.is_some() && self.sender.is_ready()
     }
 
     /// Sends a request and waits for the response's head. The connection goes to `home` once the body has ended.
@@ -72,7 +76,7 @@ impl HttpConn {
         let outcome = poll_fn(|cx| {
             // The connection first: it has the request to write, and on waking the response to read. Its own end is
             // told through the response.
-            let _ = Pin::new(&mut self.connection).poll(cx);
+            self.drive(cx);
             response.as_mut().poll(cx)
         })
         .await;
@@ -99,10 +103,13 @@ impl HttpConn {
         Body::streaming(body)
     }
 
-    /// Moves what can be moved without waiting.
-    fn drive_once(&mut self) {
-        let mut cx = Context::from_waker(Waker::noop());
-        let _ = Pin::new(&mut self.connection).poll(&mut cx);
+    /// Moves what can be moved.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && Pin::new(connection).poll(cx).is_ready()
+        {
+            self.connection = None;
+        }
     }
 }
 
@@ -134,7 +141,7 @@ impl HttpBody for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if let Some(conn) = &mut this.conn {
-            let _ = Pin::new(&mut conn.connection).poll(cx);
+            conn.drive(cx);
         }
         let frame = Pin::new(&mut this.incoming).poll_frame(cx);
         if let Poll::Ready(None) = frame {
