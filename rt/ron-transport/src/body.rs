@@ -50,19 +50,26 @@ enum Kind {
 struct Watch {
     activity: Arc<Activity>,
     waits_since: Option<Moment>,
+    /// What was announced and has not been read.
+    unread: u64,
 }
 
 impl Watch {
-    fn begin(activity: &Arc<Activity>) -> Self {
+    fn begin(activity: &Arc<Activity>, announced: u64) -> Self {
         activity.body_began();
         Self {
             activity: Arc::clone(activity),
             waits_since: None,
+            unread: announced,
         }
     }
 
-    fn polled(&mut self, pending: bool) {
-        if !pending {
+    fn polled<E>(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>) {
+        if let Poll::Ready(Some(Ok(frame))) = polled {
+            let len = frame.data_ref().map_or(0, Bytes::len);
+            self.unread = self.unread.saturating_sub(len as u64);
+        }
+        if polled.is_ready() {
             self.activity.body_arrived(self.waits_since.take());
         } else if self.waits_since.is_none() {
             self.waits_since = Some(self.activity.body_waits());
@@ -72,7 +79,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.activity.body_ended(self.waits_since.take());
+        self.activity.body_ended(self.waits_since.take(), self.unread);
     }
 }
 
@@ -96,7 +103,8 @@ impl Body {
         if incoming.is_end_stream() {
             Self::empty()
         } else {
-            Self(Kind::Watched(incoming, Watch::begin(activity)))
+            let watch = Watch::begin(activity, incoming.size_hint().lower());
+            Self(Kind::Watched(incoming, watch))
         }
     }
 }
@@ -150,7 +158,7 @@ impl HttpBody for Body {
             Kind::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
             Kind::Watched(incoming, watch) => {
                 let frame = Pin::new(incoming).poll_frame(cx).map_err(BodyError::new);
-                watch.polled(frame.is_pending());
+                watch.polled(&frame);
                 frame
             }
             Kind::Streaming(body) => body.as_mut().poll_frame(cx),

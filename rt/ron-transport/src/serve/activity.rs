@@ -11,7 +11,7 @@ use std::{
 use ron_kernel::Clock;
 use types::Moment;
 
-use super::{HttpLimits, waits::Waits};
+use super::{HttpLimits, h1::BUFFER, waits::Waits};
 
 /// A timestamp that may be unset; zero stands for that, because no connection exists at the clock's origin.
 #[derive(Debug, Default)]
@@ -54,6 +54,7 @@ pub struct Activity {
     idle_bytes: AtomicU64,
     flooded: AtomicBool,
     ended: AtomicBool,
+    left_unread: AtomicBool,
 }
 
 /// What the bytes on a connection mean.
@@ -97,6 +98,7 @@ impl Activity {
             idle_bytes: AtomicU64::new(0),
             flooded: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            left_unread: AtomicBool::new(false),
         }
     }
 
@@ -191,12 +193,20 @@ impl Activity {
         }
     }
 
-    /// A request's body is no longer wanted, or has ended.
-    pub(crate) fn body_ended(&self, waited_since: Option<Moment>) {
+    /// A request's body is no longer wanted, or has ended, with so much of it unread.
+    pub(crate) fn body_ended(&self, waited_since: Option<Moment>, unread: u64) {
         if let Some(since) = waited_since {
             self.bodies.give_up(since);
         }
+        if unread > BUFFER as u64 {
+            self.left_unread.store(true, Ordering::Relaxed);
+        }
         self.release();
+    }
+
+    /// Whether more of a body was left unread than can have arrived already, so that the next request is out of reach.
+    pub(super) fn has_left_unread(&self) -> bool {
+        self.left_unread.load(Ordering::Relaxed)
     }
 
     /// A response has handed a frame over, which waits for room; returns since when, to be told at the wait's end.
@@ -229,12 +239,7 @@ impl Activity {
 
     /// Judges the connection at `now`.
     pub(super) fn judge(&self, now: Moment, limits: &HttpLimits) -> Verdict {
-        let mut next = now.after(
-            limits
-                .read_timeout
-                .min(limits.write_timeout)
-                .min(limits.park_after),
-        );
+        let mut next = now.after(limits.first_look());
         let mut over = |until: Option<Moment>| {
             next = next.min(until.unwrap_or(Moment::END));
             until.is_some_and(|until| now >= until)

@@ -53,7 +53,8 @@ pub(super) async fn answer<S: Service>(
             state.metrics.rejected(refusal.reason).inc();
             problem::response(&refusal)
         });
-    if !http2 && state.shutdown.is_draining() {
+    // A client that is told so stops sending what nobody will read.
+    if !http2 && (state.shutdown.is_draining() || state.activity.has_left_unread()) {
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));

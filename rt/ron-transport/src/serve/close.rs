@@ -13,26 +13,44 @@ const LINGER: Duration = Duration::from_secs(2);
 const SILENCE: Duration = Duration::from_millis(500);
 /// How much a client that is still sending may send. Enough for the uploads of clients that look for an answer only
 /// when they are done.
-const LINGER_BYTES: usize = 16 * 1024 * 1024;
+const UPLOAD: usize = 16 * 1024 * 1024;
+/// The same for one that broke the protocol: enough that it can learn so.
+const NONSENSE: usize = 256 * 1024;
 
 /// Says that no more is coming, then reads on for a moment: closing a socket with unread bytes makes the system send a
 /// reset, which can overtake the response.
 ///
 /// Cancel safe: dropping it closes at once.
-pub(super) async fn close<IO>(mut io: IO, client_has_ended: bool)
+pub(super) async fn close<IO>(io: IO, client_has_ended: bool)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    linger(io, if client_has_ended { 0 } else { UPLOAD }).await;
+}
+
+/// The same for a client that broke the protocol.
+///
+/// Cancel safe: dropping it closes at once.
+pub(super) async fn close_on_nonsense<IO>(io: IO)
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    linger(io, NONSENSE).await;
+}
+
+async fn linger<IO>(mut io: IO, mut most: usize)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
     let lingering = async {
-        if io.shutdown().await.is_err() || client_has_ended {
+        if io.shutdown().await.is_err() || most == 0 {
             return;
         }
         // On the heap, or every open connection would carry it.
         let mut scratch = vec![0; 16 * 1024];
-        let mut left = LINGER_BYTES;
         while let Ok(Ok(n)) = timeout(SILENCE, io.read(&mut scratch)).await {
-            left = left.saturating_sub(n);
-            if n == 0 || left == 0 {
+            most = most.saturating_sub(n);
+            if n == 0 || most == 0 {
                 return;
             }
         }

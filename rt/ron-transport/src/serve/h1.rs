@@ -19,6 +19,9 @@ use super::{
 };
 use crate::service::Service;
 
+/// What the library may hold of a request and, again, of a response.
+pub(super) const BUFFER: usize = 64 * 1024;
+
 /// How a stretch ended; the stream comes back open.
 pub(super) enum Ended<IO> {
     /// Idle; bytes that were read ahead come along.
@@ -53,7 +56,7 @@ where
     let shared = Arc::clone(state);
     let service = service_fn(move |request| adapter::answer(Arc::clone(&shared), request));
     let mut connection = builder(limits).serve_connection(io, service);
-    let mut timer = pin!(tokio::time::sleep(limits.park_after));
+    let mut timer = pin!(tokio::time::sleep(limits.first_look()));
     let mut closing = pin!(state.shutdown.reached(state.roles.connection.stop));
     let mut told_to_close = false;
     let fault = loop {
@@ -70,7 +73,9 @@ where
                 Verdict::Park if told_to_close => break None,
                 Verdict::Park => {
                     let parts = connection.into_parts();
-                    return Ended::Parked(parts.io.into_inner().into_inner(), parts.read_buf);
+                    // A copy, because even an empty slice would keep the whole buffer.
+                    let ahead = Bytes::copy_from_slice(&parts.read_buf);
+                    return Ended::Parked(parts.io.into_inner().into_inner(), ahead);
                 }
                 Verdict::IdleTooLong => break None,
                 Verdict::HeadTooSlow => break Some(Fault::Head),
@@ -90,9 +95,6 @@ where
         Some(fault) => Ended::Failed(io, fault),
     }
 }
-
-/// What the library may hold of a request and, again, of a response.
-const BUFFER: usize = 64 * 1024;
 
 fn builder(limits: &HttpLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();

@@ -71,7 +71,7 @@ where
     let shared = Arc::clone(state);
     let service = service_fn(move |request| adapter::answer(Arc::clone(&shared), request));
     let mut connection = pin!(builder(limits, streams).serve_connection(io, service));
-    let mut timer = pin!(tokio::time::sleep(limits.park_after));
+    let mut timer = pin!(tokio::time::sleep(limits.first_look()));
     let mut draining = pin!(state.shutdown.reached(state.roles.listener.stop));
     let mut closing = pin!(state.shutdown.reached(state.roles.connection.stop));
     let (mut told_to_close, mut last_words) = (false, false);

@@ -31,6 +31,13 @@ pub struct HttpLimits {
     pub h2_pending_resets: usize,
 }
 
+impl HttpLimits {
+    /// The shortest of the times that a connection is judged by: looking that often, none is missed.
+    pub(super) fn first_look(&self) -> Duration {
+        self.read_timeout.min(self.write_timeout).min(self.park_after)
+    }
+}
+
 impl Default for HttpLimits {
     fn default() -> Self {
         Self {

@@ -52,7 +52,7 @@ async fn a_body_may_take_long_as_long_as_it_moves() {
     }
     let since = a.body_waits();
     assert_eq!(after(&a, 5.0).await, Verdict::BodyTooSlow);
-    a.body_ended(Some(since));
+    a.body_ended(Some(since), 0);
     assert!(
         matches!(after(&a, 3600.0).await, Verdict::Wait(_)),
         "nobody waits for the body any more"
