@@ -1,0 +1,78 @@
+//! How many connections are served, in all and per client, and that each place is given back.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod serve_support;
+
+use ron_transport::serve::HttpLimits;
+use serve_support::{Client, End, Node, client, eventually, patient};
+use tokio::net::{TcpSocket, TcpStream};
+
+fn caps(max_conns: usize, max_conns_per_client: usize) -> HttpLimits {
+    HttpLimits {
+        max_conns,
+        max_conns_per_client,
+        ..patient()
+    }
+}
+
+/// A connection from one of the loopback interface's many addresses.
+async fn from(node: &Node, ip: [u8; 4]) -> Client<TcpStream> {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((ip, 0).into()).unwrap();
+    Client::new(socket.connect(node.addr()).await.unwrap())
+}
+
+async fn is_served(client: &mut Client<TcpStream>) -> bool {
+    let _ = client.try_send(client::get("/")).await;
+    client
+        .try_answer(false)
+        .await
+        .is_some_and(|answer| answer.status == 200)
+}
+
+#[tokio::test]
+async fn exactly_as_many_connections_are_served_as_the_cap_allows() {
+    let node = Node::start(caps(5, 5));
+    let mut served = Vec::new();
+    for _ in 0..5 {
+        let mut client = node.connect().await;
+        assert!(is_served(&mut client).await);
+        served.push(client);
+    }
+    for refused in 1..=3 {
+        let mut client = node.connect().await;
+        assert_eq!(client.end().await, End::Fin, "it had said nothing yet");
+        eventually("the refusal is counted", || node.refused("per_client") == refused).await;
+    }
+    assert_eq!(node.refused("total"), 0, "one client's share is told first");
+    served.pop();
+    eventually("a place is free", || node.live("connection") == 4).await;
+    let mut next = node.connect().await;
+    assert!(is_served(&mut next).await);
+    assert_eq!(node.refused("per_client"), 3);
+    drop((served, next));
+    node.all_gone().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn one_client_cannot_take_the_places_of_another() {
+    let node = Node::start(caps(4, 2));
+    let mut open = Vec::new();
+    for ip in [[127, 0, 0, 1], [127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 2]] {
+        let mut client = from(&node, ip).await;
+        assert!(is_served(&mut client).await, "{ip:?}");
+        open.push(client);
+    }
+    assert!(!is_served(&mut from(&node, [127, 0, 0, 1]).await).await);
+    eventually("its share", || node.refused("per_client") == 1).await;
+    assert!(!is_served(&mut from(&node, [127, 0, 0, 3]).await).await);
+    eventually("all taken", || node.refused("total") == 1).await;
+    open.truncate(3);
+    eventually("a place is free", || node.live("connection") == 3).await;
+    assert!(is_served(&mut from(&node, [127, 0, 0, 3]).await).await);
+    assert_eq!((node.refused("per_client"), node.refused("total")), (1, 1));
+    drop(open);
+    node.stop().await;
+}

@@ -1,0 +1,160 @@
+//! The service behind the test server, and the desk from which a test steers it.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use ron_transport::{Body, BodyError, ConnInfo, Request, Response, Service};
+use tokio::sync::Semaphore;
+use types::{Reason, Refusal};
+
+use super::{eventually, pattern};
+
+/// What a test sees of the service, and how it holds requests up.
+#[derive(Clone, Default)]
+pub(crate) struct Desk(Arc<Inner>);
+
+struct Inner {
+    begun: AtomicUsize,
+    dropped: AtomicUsize,
+    gate: Semaphore,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            begun: AtomicUsize::new(0),
+            dropped: AtomicUsize::new(0),
+            gate: Semaphore::new(0),
+        }
+    }
+}
+
+impl Desk {
+    pub(crate) fn service(&self) -> TestService {
+        TestService(self.clone())
+    }
+
+    /// Requests that reached the service.
+    pub(crate) fn begun(&self) -> usize {
+        self.0.begun.load(Ordering::SeqCst)
+    }
+
+    /// Requests that were given up while the service held them.
+    pub(crate) fn dropped(&self) -> usize {
+        self.0.dropped.load(Ordering::SeqCst)
+    }
+
+    /// Waits until that many requests have reached the service.
+    pub(crate) async fn has_begun(&self, requests: usize) {
+        eventually("requests reach the service", || self.begun() >= requests).await;
+    }
+
+    /// Lets that many held requests go on.
+    pub(crate) fn let_go(&self, requests: usize) {
+        self.0.gate.add_permits(requests);
+    }
+
+    async fn wait_at_gate(&self) {
+        let mut given_up = GivenUp(Some(&self.0.dropped));
+        self.0.gate.acquire().await.unwrap().forget();
+        given_up.0 = None;
+    }
+}
+
+struct GivenUp<'a>(Option<&'a AtomicUsize>);
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        if let Some(count) = self.0 {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Answers by path; see [`TestService::call`].
+pub(crate) struct TestService(Desk);
+
+impl Service for TestService {
+    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
+        self.0.0.begun.fetch_add(1, Ordering::SeqCst);
+        let path = request.uri().path().to_owned();
+        let number = |prefix: &str| path.strip_prefix(prefix).and_then(|n| n.parse::<usize>().ok());
+        if let Some(len) = number("/whole/") {
+            return Ok(Response::new(Bytes::from(pattern(len)).into()));
+        }
+        if let Some(len) = number("/stream/") {
+            return Ok(Response::new(Body::streaming(Chunks::new(pattern(len)))));
+        }
+        match path.as_str() {
+            "/echo" => Ok(Response::new(request.into_body())),
+            "/length" => {
+                let body = request.into_body().collect().await;
+                let body = body.map_err(|e| Refusal::new(Reason::Malformed, e.to_string()))?;
+                Ok(Response::new(body.to_bytes().len().to_string().into()))
+            }
+            "/held" => {
+                self.0.wait_at_gate().await;
+                Ok(Response::new("held".into()))
+            }
+            "/first-frame-then-held" => {
+                let mut body = request.into_body();
+                let _ = body.frame().await;
+                // Asks for more and changes its mind.
+                let _ = tokio::time::timeout(Duration::from_millis(20), body.frame()).await;
+                drop(body);
+                self.0.wait_at_gate().await;
+                Ok(Response::new("held".into()))
+            }
+            "/busy" => {
+                Err(Refusal::new(Reason::Busy, "512 are waiting").retry_after(Duration::from_millis(1500)))
+            }
+            "/too-large" => Err(Refusal::new(Reason::BodyCap, "at most 10 bytes")),
+            "/who" => Ok(Response::new(who(conn).into())),
+            "/empty" => Ok(Response::new(Body::empty())),
+            _ => Ok(Response::new("hello".into())),
+        }
+    }
+}
+
+fn who(conn: &ConnInfo) -> String {
+    let tls = conn.tls.as_ref();
+    format!(
+        "{} {}",
+        conn.peer,
+        tls.map_or("clear", |tls| tls.server_name.as_deref().unwrap_or("nameless"))
+    )
+}
+
+/// A body of unknown length, in chunks.
+struct Chunks(Bytes);
+
+impl Chunks {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl http_body::Body for Chunks {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BodyError>>> {
+        if self.0.is_empty() {
+            return Poll::Ready(None);
+        }
+        let len = self.0.len().min(30_000);
+        Poll::Ready(Some(Ok(http_body::Frame::data(self.0.split_to(len)))))
+    }
+}

@@ -1,0 +1,44 @@
+//! A throwaway authority with one server, for tests over TLS.
+
+use ron_transport::tls::{
+    ClientTls, ClientTlsConfig, ServerTls, ServerTlsConfig, TlsStream,
+    testkit::{HANDSHAKE_LIMIT, TestCa},
+};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+use super::{Client, Node};
+
+/// The server's side, and what a client needs to believe it.
+pub(crate) struct Identity {
+    pub(crate) server: ServerTls,
+    ca: TestCa,
+    _dir: TempDir,
+}
+
+impl Identity {
+    pub(crate) fn new() -> Self {
+        let (ca, dir) = (TestCa::new("tests"), TempDir::new().unwrap());
+        let files = ca.server(&["t.test"]).write(dir.path(), "server");
+        let mut config = ServerTlsConfig::new(files);
+        config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Self {
+            server: ServerTls::load(&config).unwrap(),
+            ca,
+            _dir: dir,
+        }
+    }
+
+    /// Shakes hands on a connection.
+    pub(crate) async fn wrap(&self, stream: TcpStream, alpn: &[&str]) -> TlsStream<TcpStream> {
+        let mut config = ClientTlsConfig::new(self.ca.roots());
+        config.alpn = alpn.iter().map(|&name| name.as_bytes().to_vec()).collect();
+        let client = ClientTls::load(&config).unwrap();
+        client.connect(stream, "t.test", HANDSHAKE_LIMIT).await.unwrap()
+    }
+
+    /// An HTTP/1.1 client of a node.
+    pub(crate) async fn connect(&self, node: &Node) -> Client<TlsStream<TcpStream>> {
+        Client::new(self.wrap(node.tcp().await, &["http/1.1"]).await)
+    }
+}
