@@ -12,8 +12,9 @@ mod settings;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOC: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: ron_alloc::Allocator = ron_alloc::Allocator;
 
 fn main() -> ExitCode {
+    ron_alloc::return_memory_promptly();
     commands::main()
 }

@@ -6,7 +6,7 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -18,9 +18,13 @@ use hyper_util::rt::TokioIo;
 
 use crate::{Body, BodyError, Request, Response, stream::Stream};
 
-/// A connection to a server, ready for one request at a time.
+/// A connection to a server, ready for one request at a time. Boxed, because it moves between its pool, its request
+/// and its response, and is large.
 #[derive(Debug)]
-pub struct HttpConn {
+pub struct HttpConn(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     sender: http1::SendRequest<Body>,
     /// Gone once it has ended: only then does the sender know, and give back what it could not send.
     connection: Option<http1::Connection<TokioIo<Stream>, Body>>,
@@ -53,16 +57,16 @@ impl HttpConn {
     pub async fn open(stream: Stream) -> Result<Self, SendFault> {
         let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(SendFault::Broken)?;
-        Ok(Self {
+        Ok(Self(Box::new(Inner {
             sender,
             connection: Some(connection),
-        })
+        })))
     }
 
     /// Whether the server has not closed the connection while it slept.
     pub fn is_alive(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
-        self.connection.is_some() && self.sender.is_ready()
+        self.0.drive(&mut Context::from_waker(Waker::noop()));
+        self.0.connection.is_some() && self.0.sender.is_ready()
     }
 
     /// Sends a request and waits for the response's head. The connection goes to `home` once the body has ended.
@@ -72,15 +76,14 @@ impl HttpConn {
     /// # Errors
     /// [`SendFault`].
     pub async fn send(mut self, request: Request, home: Arc<dyn Home>) -> Result<Response, SendFault> {
-        let mut response = Box::pin(self.sender.try_send_request(request));
+        let mut response = pin!(self.0.sender.try_send_request(request));
         let outcome = poll_fn(|cx| {
             // The connection first: it has the request to write, and on waking the response to read. Its own end is
             // told through the response.
-            self.drive(cx);
+            self.0.drive(cx);
             response.as_mut().poll(cx)
         })
         .await;
-        drop(response);
         match outcome {
             Ok(response) => Ok(response.map(|incoming| self.into_body(incoming, home))),
             Err(mut fault) => Err(match fault.take_message() {
@@ -102,7 +105,9 @@ impl HttpConn {
         }
         Body::streaming(body)
     }
+}
 
+impl Inner {
     /// Moves what can be moved.
     fn drive(&mut self, cx: &mut Context<'_>) {
         if let Some(connection) = &mut self.connection
@@ -141,7 +146,7 @@ impl HttpBody for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if let Some(conn) = &mut this.conn {
-            conn.drive(cx);
+            conn.0.drive(cx);
         }
         let frame = Pin::new(&mut this.incoming).poll_frame(cx);
         if let Poll::Ready(None) = frame {

@@ -1,6 +1,7 @@
 //! A group of servers and the connections one core keeps to them.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -50,7 +51,9 @@ impl Upstream {
     /// Cancel safe: dropping the future closes the connection in use.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Refusal> {
         let deadline = self.clock.within(self.config.timeout.as_duration());
-        let answer = self.clock.by(deadline, self.exchange(request, deadline)).await;
+        // Pinned where it is made: it is large, and every hand it passes through would copy it.
+        let exchange = pin!(self.exchange(request, deadline));
+        let answer = self.clock.by(deadline, exchange).await;
         answer.unwrap_or_else(|| Err(self.late()))
     }
 

@@ -111,13 +111,18 @@ impl<T> Sender<T> {
     /// # Errors
     /// As [`Sender::try_send`], after the wait.
     pub async fn send(&self, item: T) -> Result<(), SendError<T>> {
-        let result = match (self.offer(item), self.shared.spec.policy) {
-            (Err(SendError::Busy(item)), Policy::RetryOnce { min, max }) => {
+        let item = match self.offer(item) {
+            Ok(()) => return Ok(()),
+            Err(SendError::Busy(item)) => item,
+            Err(closed) => return Err(closed),
+        };
+        let result = match self.shared.spec.policy {
+            Policy::RetryOnce { min, max } => {
                 tokio::time::sleep(between(min, max)).await;
                 self.offer(item)
             }
-            (Err(SendError::Busy(item)), Policy::Await { deadline }) => self.wait(item, deadline).await,
-            (result, _) => result,
+            Policy::Await { deadline } => self.wait(item, deadline).await,
+            _ => Err(SendError::Busy(item)),
         };
         result.inspect_err(|error| self.count(error))
     }
@@ -134,12 +139,17 @@ impl<T> Sender<T> {
         self.len() == 0
     }
 
+    #[inline]
     fn offer(&self, item: T) -> Result<(), SendError<T>> {
         match &self.shared.end {
-            End::Waiting(tx) => tx.try_send(item).map_err(|error| match error {
-                TrySendError::Full(item) => SendError::Busy(item),
-                TrySendError::Closed(item) => SendError::Closed(item),
-            }),
+            End::Waiting(tx) => match tx.try_reserve() {
+                Ok(permit) => {
+                    permit.send(item);
+                    Ok(())
+                }
+                Err(TrySendError::Full(())) => Err(SendError::Busy(item)),
+                Err(TrySendError::Closed(())) => Err(SendError::Closed(item)),
+            },
             End::Dropping(tx, told) => match tx.send(item) {
                 Ok(None) => Ok(()),
                 Ok(Some(displaced)) => {

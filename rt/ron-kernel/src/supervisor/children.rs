@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use ron_sync::phase::Stage;
 
 use crate::{
-    InFlight, InFlightGuard, lock::NoLockAcrossAwait, metrics::TaskMetrics, planes::Core, topology::ChildSpec,
+    InFlight, InFlightShard, lock::NoLockAcrossAwait, metrics::TaskMetrics, planes::Core, topology::ChildSpec,
 };
 
 /// The children of one kind. Cheap to clone.
@@ -41,6 +41,7 @@ impl Children {
         clippy::disallowed_methods,
         reason = "the supervisor is where tasks are started"
     )]
+    #[inline]
     pub fn spawn<F>(&self, work: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -53,6 +54,7 @@ impl Children {
         clippy::disallowed_methods,
         reason = "the supervisor is where tasks are started"
     )]
+    #[inline]
     pub fn spawn_on<F>(&self, core: &Core, work: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -79,11 +81,12 @@ impl Children {
         self.0.metrics.aborted.inc_by(self.live() as u64);
     }
 
+    #[inline]
     fn child<F: Future<Output = ()>>(&self, work: F) -> Child<F> {
         self.0.metrics.spawned.inc();
         let tally = Tally {
+            shard: self.0.live.begin(),
             kind: Arc::clone(&self.0),
-            _live: self.0.live.enter(),
         };
         Child {
             work: NoLockAcrossAwait::new(work),
@@ -111,11 +114,12 @@ impl<F: Future<Output = ()>> Future for Child<F> {
 /// Counts the child out, and its panic if that is how it ends.
 struct Tally {
     kind: Arc<Inner>,
-    _live: InFlightGuard,
+    shard: InFlightShard,
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
+        self.kind.live.end(self.shard);
         if std::thread::panicking() {
             self.kind.metrics.panicked.inc();
             tracing::error!(

@@ -24,6 +24,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// [`Closed`] returns the item when the queue is closed.
+    #[inline]
     pub fn send(&self, item: T) -> Result<Option<T>, Closed<T>> {
         let (displaced, waker) = {
             let mut state = lock(&self.shared.state);

@@ -36,6 +36,7 @@ impl<T> State<T> {
     }
 
     /// Queues `item`; returns the one it displaced and the receiver to wake.
+    #[inline]
     pub(super) fn push(&mut self, item: T, capacity: usize) -> (Option<T>, Option<Waker>) {
         let displaced = if self.items.len() >= capacity {
             self.items.pop_front()

@@ -1,8 +1,11 @@
 //! Taking connections from a listening socket, and what a failed attempt means.
 
-use std::io;
+use std::{io, net::SocketAddr};
 
-use rustix::io::Errno;
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketFlags},
+};
 use socket2::Socket;
 
 use crate::stream::{Peer, RawStream};
@@ -48,22 +51,23 @@ impl AcceptFault {
 
 /// Accepts one connection as a nonblocking stream of no runtime.
 pub(super) fn accept(listening: &Socket) -> io::Result<(RawStream, Peer)> {
-    let (socket, from) = listening.accept()?;
-    if from.is_unix() {
-        let stream = std::os::unix::net::UnixStream::from(socket);
-        stream.set_nonblocking(true)?;
-        return Ok((RawStream::Unix(stream), Peer::unix()));
+    // One system call where the standard library needs two or three.
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (socket, from) = rustix::net::acceptfrom_with(listening, flags)?;
+    if from
+        .as_ref()
+        .is_some_and(|from| from.address_family() == AddressFamily::UNIX)
+    {
+        return Ok((RawStream::Unix(socket.into()), Peer::unix()));
     }
-    let stream = std::net::TcpStream::from(socket);
-    stream.set_nonblocking(true)?;
-    let peer = from.as_socket().map_or(
-        Peer {
-            addr: None,
-            unix: false,
-        },
-        Peer::tcp,
-    );
-    Ok((RawStream::Tcp(stream), peer))
+    let unknown = Peer {
+        addr: None,
+        unix: false,
+    };
+    let peer = from
+        .and_then(|from| SocketAddr::try_from(from).ok())
+        .map_or(unknown, Peer::tcp);
+    Ok((RawStream::Tcp(socket.into()), peer))
 }
 
 /// Accepts what is waiting, at most `max`.

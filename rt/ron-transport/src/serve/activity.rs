@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ron_kernel::Clock;
+use ron_kernel::{Clock, InFlight, InFlightShard};
 use types::Moment;
 
 use super::{HttpLimits, h1::BUFFER, waits::Waits};
@@ -42,6 +42,8 @@ impl Since {
 pub struct Activity {
     clock: Clock,
     protocol: Protocol,
+    /// The requests of all connections, which a drain waits for.
+    work: InFlight,
     /// The last sign that the connection is in use.
     last_use: AtomicU64,
     head: Since,
@@ -85,10 +87,11 @@ pub(super) enum Verdict {
 }
 
 impl Activity {
-    pub(super) fn new(clock: Clock, protocol: Protocol) -> Self {
+    pub(super) fn new(clock: Clock, protocol: Protocol, work: InFlight) -> Self {
         Self {
             clock,
             protocol,
+            work,
             last_use: AtomicU64::new(clock.now().as_nanos()),
             head: Since::default(),
             write_stall: Since::default(),
@@ -160,15 +163,17 @@ impl Activity {
         }
     }
 
-    /// A request's head is complete.
-    pub(super) fn request_began(&self) {
+    /// A request's head is complete. What it returns is to be told at the request's end.
+    pub(super) fn request_began(&self) -> InFlightShard {
         self.hold();
         self.head.end();
         self.got_on();
+        self.work.begin()
     }
 
     /// A request's response is complete, or given up.
-    pub(super) fn request_ended(&self) {
+    pub(super) fn request_ended(&self, work: InFlightShard) {
+        self.work.end(work);
         self.release();
     }
 

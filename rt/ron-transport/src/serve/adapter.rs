@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Version, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
-use ron_kernel::{Clock, InFlight, InFlightGuard, Shutdown, metrics::ServiceMetrics};
+use ron_kernel::{Clock, InFlightShard, Shutdown, metrics::ServiceMetrics};
 use types::Moment;
 
 use super::{Activity, Roles};
@@ -27,7 +27,6 @@ pub(super) struct ConnState<S> {
     pub(super) service: Arc<S>,
     pub(super) info: Arc<ConnInfo>,
     pub(super) activity: Arc<Activity>,
-    pub(super) work: InFlight,
     pub(super) shutdown: Shutdown,
     pub(super) metrics: ServiceMetrics,
     pub(super) clock: Clock,
@@ -44,6 +43,9 @@ pub(super) async fn answer<S: Service>(
         request.version() >= Version::HTTP_2,
         request.method() == Method::HEAD,
     );
+    if !http2 && asks_to_close(&request) {
+        state.activity.read_ended();
+    }
     let request = request.map(|incoming| Body::watched(incoming, &state.activity));
     let mut response = state
         .service
@@ -65,6 +67,13 @@ pub(super) async fn answer<S: Service>(
     Ok(response.map(|body| Served::new(body, life, http2)))
 }
 
+/// Whether the client says that this is its last request: there is nobody to wait for when the connection closes.
+fn asks_to_close(request: &http::Request<Incoming>) -> bool {
+    let connection = request.headers().get(header::CONNECTION);
+    connection.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"))
+        && request.body().is_end_stream()
+}
+
 /// Leaves of a response what answers HEAD. The library does so itself on HTTP/1, but not on HTTP/2.
 fn drop_body(response: &mut Response) {
     let body = std::mem::take(response.body_mut());
@@ -79,22 +88,21 @@ fn drop_body(response: &mut Response) {
 /// A request in flight, from its complete head until its response is sent or given up.
 struct Life {
     activity: Arc<Activity>,
-    _work: InFlightGuard,
+    work: InFlightShard,
 }
 
 impl Life {
     fn begin<S>(state: &ConnState<S>) -> Self {
-        state.activity.request_began();
         Self {
+            work: state.activity.request_began(),
             activity: Arc::clone(&state.activity),
-            _work: state.work.enter(),
         }
     }
 }
 
 impl Drop for Life {
     fn drop(&mut self) {
-        self.activity.request_ended();
+        self.activity.request_ended(self.work);
     }
 }
 

@@ -208,8 +208,7 @@ impl<S: Service> Shared<S> {
         Arc::new(ConnState {
             service: Arc::clone(&self.services[info.core]),
             info: Arc::clone(info),
-            activity: Arc::new(Activity::new(self.scope.clock(), protocol)),
-            work: self.work.clone(),
+            activity: Arc::new(Activity::new(self.scope.clock(), protocol, self.work.clone())),
             shutdown: self.shutdown().clone(),
             metrics: self.scope.metrics().clone(),
             clock: self.scope.clock(),

@@ -1,10 +1,17 @@
 //! The first bytes of a request, and which protocol they speak.
 
-use std::time::Duration;
+use std::{
+    future::poll_fn,
+    io,
+    mem::MaybeUninit,
+    pin::Pin,
+    task::{Poll, ready},
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt},
+    io::{AsyncRead, AsyncReadExt, ReadBuf},
     time::{sleep, timeout},
 };
 
@@ -12,6 +19,8 @@ use super::server::Shared;
 
 /// What an HTTP/2 client says first.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Most heads are shorter; a longer one takes a second read.
+const USUAL_HEAD: usize = 4096;
 
 /// How long a client that has not asked for anything yet is still heard once connections close: what it sent before
 /// it could know may be under way, or in the socket and not yet seen.
@@ -35,20 +44,33 @@ pub(super) async fn wait<IO, S>(server: &Shared<S>, io: &mut IO, patience: Durat
 where
     IO: AsyncRead + Unpin,
 {
-    let mut first = [0; H2_PREFACE.len()];
     let closing = async {
         server.shutdown().reached(server.roles.connection.stop).await;
         sleep(if fresh { LAST_WORDS } else { LAST_LOOK }).await;
     };
     tokio::select! {
         biased;
-        read = io.read(&mut first) => match read {
-            Ok(0) | Err(_) => Waited::Gone,
-            Ok(n) => Waited::Bytes(Bytes::copy_from_slice(&first[..n])),
+        read = first_bytes(io) => match read {
+            Ok(bytes) if !bytes.is_empty() => Waited::Bytes(bytes),
+            _ => Waited::Gone,
         },
         () = closing => Waited::Closing,
         () = sleep(patience) => Waited::Late,
     }
+}
+
+/// Reads what is there, usually a whole head. The buffer is on the stack of the poll, not in the future: thousands of
+/// connections wait here.
+///
+/// Cancel safe: nothing is lost unless it has been returned.
+async fn first_bytes<IO: AsyncRead + Unpin>(io: &mut IO) -> io::Result<Bytes> {
+    poll_fn(|cx| {
+        let mut space = [MaybeUninit::uninit(); USUAL_HEAD];
+        let mut buffer = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(&mut *io).poll_read(cx, &mut buffer))?;
+        Poll::Ready(Ok(Bytes::copy_from_slice(buffer.filled())))
+    })
+    .await
 }
 
 /// What a client speaks.

@@ -96,15 +96,21 @@ where
     }
 }
 
+/// What the library allows without being told.
+const LIBRARY_MAX_HEADERS: usize = 100;
+
 fn builder(limits: &HttpLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .max_buf_size(BUFFER.max(limits.max_head_bytes))
-        .max_headers(limits.max_headers)
         .max_header_size(limits.max_head_bytes)
         // A client that closes its side has gone: what was being done for it is dropped.
         .half_close(false)
         // Heads are timed by the connection's own timer.
         .header_read_timeout(None);
+    // With its own default the library parses on the stack; with any other number it allocates for each request.
+    if limits.max_headers != LIBRARY_MAX_HEADERS {
+        builder.max_headers(limits.max_headers);
+    }
     builder
 }

@@ -185,7 +185,8 @@ fn describes(page: &str, member: &Member) -> bool {
         member.name(),
         member.name().split_once('-').map(|(_, short)| short),
     );
-    name == stem || short == Some(stem)
+    // The program is a service too: its admin listener.
+    name == stem || short == Some(stem) || (stem == "admin" && name == "omnigate")
 }
 
 /// The line and the value of `key` in the front matter.

@@ -50,7 +50,8 @@ pub fn shares_the_lints(workspace: &Workspace) -> Vec<Finding> {
             .and_then(|lints| lints.get("workspace"));
         lints.and_then(Value::as_bool) == Some(true)
     };
-    let others = workspace.members.iter().filter(|member| !shares(member));
+    let apart = |member: &Member| member.folder == super::sources::UNSAFE_CRATE;
+    let others = workspace.members.iter().filter(|member| !shares(member) && !apart(member));
     others
         .map(|member| Finding::new(&member.manifest_path(), 1, "add `[lints] workspace = true`"))
         .collect()

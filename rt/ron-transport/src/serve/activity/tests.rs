@@ -13,7 +13,7 @@ async fn after(activity: &Activity, secs: f64) -> Verdict {
 async fn speaking(protocol: Protocol) -> Activity {
     let clock = Clock::start();
     tokio::time::advance(Duration::from_secs(1)).await;
-    Activity::new(clock, protocol)
+    Activity::new(clock, protocol, InFlight::new())
 }
 
 async fn activity() -> Activity {
@@ -43,7 +43,7 @@ async fn a_trickled_head_does_not_gain_time_by_trickling() {
 #[tokio::test(start_paused = true)]
 async fn a_body_may_take_long_as_long_as_it_moves() {
     let a = activity().await;
-    a.request_began();
+    let _request = a.request_began();
     a.body_began();
     for _ in 0..10 {
         let since = a.body_waits();
@@ -62,7 +62,7 @@ async fn a_body_may_take_long_as_long_as_it_moves() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_nothing_is_found_by_socket_or_by_frame() {
     let a = activity().await;
-    a.request_began();
+    let _request = a.request_began();
     a.wrote(true);
     assert!(matches!(after(&a, 4.9).await, Verdict::Wait(_)));
     assert_eq!(after(&a, 0.1).await, Verdict::WriteTooSlow);
@@ -80,8 +80,8 @@ async fn a_client_that_takes_nothing_is_found_by_socket_or_by_frame() {
 #[tokio::test(start_paused = true)]
 async fn what_is_still_to_be_flushed_keeps_a_connection_from_being_parked() {
     let a = activity().await;
-    a.request_began();
-    a.request_ended();
+    let request = a.request_began();
+    a.request_ended(request);
     a.flushed(true);
     assert!(matches!(after(&a, 4.9).await, Verdict::Wait(_)));
     assert_eq!(after(&a, 0.1).await, Verdict::WriteTooSlow);
@@ -92,9 +92,9 @@ async fn what_is_still_to_be_flushed_keeps_a_connection_from_being_parked() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_upstream_is_not_the_clients_fault() {
     let a = activity().await;
-    a.request_began();
+    let request = a.request_began();
     assert!(matches!(after(&a, 3600.0).await, Verdict::Wait(_)));
-    a.request_ended();
+    a.request_ended(request);
     assert!(matches!(after(&a, 1.9).await, Verdict::Wait(_)));
 }
 
@@ -115,9 +115,9 @@ async fn the_timer_is_set_for_the_exact_moment_that_matters() {
 #[tokio::test(start_paused = true)]
 async fn an_http2_client_that_only_pings_is_idle_and_has_no_late_head() {
     let a = speaking(HTTP2).await;
-    a.request_began();
+    let request = a.request_began();
     assert!(matches!(after(&a, 100.0).await, Verdict::Wait(_)));
-    a.request_ended();
+    a.request_ended(request);
     for _ in 0..5 {
         assert!(a.read(17));
         a.wrote(false);
@@ -130,7 +130,7 @@ async fn an_http2_client_that_only_pings_is_idle_and_has_no_late_head() {
 async fn an_http2_client_may_send_so_much_between_two_steps_and_no_more() {
     let a = speaking(HTTP2).await;
     assert!(a.read(100));
-    a.request_began();
+    let _request = a.request_began();
     assert!(a.read(60));
     a.body_began();
     a.body_arrived(None);
