@@ -75,6 +75,24 @@ impl fmt::Display for Peer {
     }
 }
 
+/// Pieces that are together no longer than this are copied into one: the system takes longer to walk a list of pieces
+/// than to copy so little.
+const SMALL: usize = 2048;
+
+/// The pieces as one, if there is only one or they are small.
+fn gather<'a>(pieces: &'a [IoSlice<'a>], space: &'a mut [u8; SMALL]) -> Option<&'a [u8]> {
+    if let [only] = pieces {
+        return Some(only);
+    }
+    let mut filled = 0;
+    for piece in pieces {
+        let end = filled + piece.len();
+        space.get_mut(filled..end)?.copy_from_slice(piece);
+        filled = end;
+    }
+    Some(&space[..filled])
+}
+
 impl RawStream {
     /// Registers the socket with the current runtime.
     ///
@@ -161,6 +179,10 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let mut space = [0; SMALL];
+        if let Some(whole) = gather(bufs, &mut space) {
+            return self.poll_write(cx, whole);
+        }
         match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
             Self::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
@@ -186,5 +208,29 @@ impl AsyncWrite for Stream {
             Self::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
             Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_sent_as_one_and_large_ones_as_they_are() {
+        let (head, body) = ([1; 48], [2; 2000]);
+        let mut space = [0; SMALL];
+        let whole = gather(&[IoSlice::new(&head), IoSlice::new(&body)], &mut space).map(<[u8]>::to_vec);
+        assert_eq!(whole, Some([head.as_slice(), body.as_slice()].concat()));
+        let one_more = [2; 2001];
+        assert_eq!(
+            gather(&[IoSlice::new(&head), IoSlice::new(&one_more)], &mut space),
+            None
+        );
+        let large = [3; 5000];
+        assert_eq!(
+            gather(&[IoSlice::new(&large)], &mut space),
+            Some(large.as_slice())
+        );
+        assert_eq!(gather(&[], &mut space), Some([].as_slice()));
     }
 }

@@ -333,3 +333,23 @@ async fn a_client_that_confirms_nothing_does_not_hold_a_drain_up() {
         "and told goodbye"
     );
 }
+
+#[tokio::test]
+async fn a_client_that_takes_the_last_of_its_response_slowly_gets_it_from_a_stopping_node() {
+    let node = Node::start(patient());
+    let mut raw = Raw(node.tcp().await);
+    raw.send(&frames::hello(&[(4, 1000)])).await.unwrap();
+    raw.send(&frames::get_frame(1, "/whole/5000")).await.unwrap();
+    let mut body = raw.until(frames::DATA).await.unwrap().payload;
+    node.begin_stop();
+    while body.len() < 5000 {
+        sleep(Duration::from_millis(100)).await;
+        let room = frames::frame(frames::WINDOW_UPDATE, 0, 1, &1000_u32.to_be_bytes());
+        raw.send(&room).await.unwrap();
+        let more = raw.until(frames::DATA).await;
+        body.extend(more.expect("the rest of the response").payload);
+    }
+    assert_eq!(body, pattern(5000));
+    drop(raw);
+    node.stopped().await;
+}

@@ -52,6 +52,7 @@ pub struct Activity {
     frames: Waits,
     /// Requests in flight and request bodies still held.
     requests: AtomicU32,
+    writes: AtomicU32,
     /// Bytes read since the client last got on with a request.
     idle_bytes: AtomicU64,
     flooded: AtomicBool,
@@ -98,6 +99,7 @@ impl Activity {
             bodies: Waits::default(),
             frames: Waits::default(),
             requests: AtomicU32::new(0),
+            writes: AtomicU32::new(0),
             idle_bytes: AtomicU64::new(0),
             flooded: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -147,11 +149,22 @@ impl Activity {
         if stalled {
             self.write_stall.begin(self.clock.now());
         } else {
-            if self.protocol == Protocol::Http1 {
-                self.used(self.clock.now());
+            match self.protocol {
+                Protocol::Http1 => self.used(self.clock.now()),
+                Protocol::Http2 { .. } => _ = self.writes.fetch_add(1, Ordering::Relaxed),
             }
             self.write_stall.end();
         }
+    }
+
+    /// How often bytes went out on HTTP/2, which keeps the last of a response to itself.
+    pub(super) fn writes(&self) -> u32 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the socket takes no more.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.write_stall.get().is_some()
     }
 
     /// Everything is out, or the socket takes no more of what the layer above has let go of.

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    HttpLimits,
+    Activity, HttpLimits,
     activity::{Protocol, Verdict},
     adapter::{self, ConnState},
     greeting::LAST_WORDS,
@@ -74,7 +74,7 @@ where
     let mut timer = pin!(tokio::time::sleep(limits.first_look()));
     let mut draining = pin!(state.shutdown.reached(state.roles.listener.stop));
     let mut closing = pin!(state.shutdown.reached(state.roles.connection.stop));
-    let (mut told_to_close, mut last_words) = (false, false);
+    let (mut told_to_close, mut last_words) = (false, None::<LastWords>);
     loop {
         let verdict = tokio::select! {
             biased;
@@ -86,16 +86,20 @@ where
                 connection.as_mut().graceful_shutdown();
                 continue;
             }
-            () = &mut closing, if !last_words => {
-                last_words = true;
+            () = &mut closing, if last_words.is_none() => {
+                last_words = Some(LastWords::begin(&state.activity));
                 timer.as_mut().reset(Instant::now() + LAST_WORDS);
                 continue;
             }
         };
+        if last_words
+            .as_mut()
+            .is_some_and(|words| words.are_spoken(&state.activity))
+        {
+            return None;
+        }
         match verdict {
-            // The library waits for a client to confirm the GOAWAY, which one that is not there never does.
-            _ if last_words && !state.activity.is_busy() => return None,
-            Verdict::Wait(_) if last_words => timer.as_mut().reset(Instant::now() + LAST_WORDS),
+            Verdict::Wait(_) if last_words.is_some() => timer.as_mut().reset(Instant::now() + LAST_WORDS),
             Verdict::Wait(until) => timer.as_mut().reset(Instant::now() + until.since(state.now())),
             Verdict::IdleTooLong if told_to_close => return None,
             Verdict::IdleTooLong | Verdict::Park => {
@@ -106,6 +110,35 @@ where
             Verdict::HeadTooSlow | Verdict::BodyTooSlow => return Some(Fault::Body),
             Verdict::WriteTooSlow => return Some(Fault::Write),
         }
+    }
+}
+
+/// How a connection without requests ends when the node closes: the library waits for the client to confirm the
+/// GOAWAY, which one that is not there never does; but it may also still hold the last of a response.
+struct LastWords {
+    looks: u8,
+    writes: u32,
+}
+
+impl LastWords {
+    /// How often a client that still takes something is looked at again.
+    const LOOKS: u8 = 4;
+
+    fn begin(activity: &Activity) -> Self {
+        Self {
+            looks: 0,
+            writes: activity.writes(),
+        }
+    }
+
+    /// Whether nothing more is to be expected.
+    fn are_spoken(&mut self, activity: &Activity) -> bool {
+        if activity.is_busy() {
+            return false;
+        }
+        self.looks += 1;
+        let before = std::mem::replace(&mut self.writes, activity.writes());
+        self.looks > Self::LOOKS || (before == self.writes && !activity.is_stalled())
     }
 }
 
