@@ -20,10 +20,7 @@ fuzz_target!(|input: &str| {
 });
 
 fn check(text: String) {
-    let sources = Sources {
-        file: Some(("fuzz.toml".into(), text)),
-        ..Sources::default()
-    };
+    let sources = Sources { file: Some(("fuzz.toml".into(), text)), ..Sources::default() };
     match (LOADER.load(sources.clone()), LOADER.load(sources)) {
         (Ok(first), Ok(second)) => assert!(first.diff(&second).is_empty()),
         (Err(report), Err(again)) => {

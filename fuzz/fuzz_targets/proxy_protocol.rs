@@ -26,10 +26,7 @@ fuzz_target!(|input: &[u8]| {
 fn check(input: &[u8]) {
     match parse(input) {
         Ok(Parsed::NeedMore { at_least }) => {
-            assert!(
-                at_least > 0 && input.len() + at_least <= LONGEST,
-                "{at_least} more"
-            );
+            assert!(at_least > 0 && input.len() + at_least <= LONGEST, "{at_least} more");
         }
         Ok(Parsed::Done { consumed, header }) => {
             assert!(consumed <= input.len() && consumed <= LONGEST, "{consumed} bytes");
@@ -57,12 +54,7 @@ fn reads_back(header: &Header) {
         Version::V1 => encode_v1(&header.origin),
         Version::V2 => {
             // Checksums are the encoder's own to write.
-            let tlvs: Vec<_> = header
-                .tlvs
-                .iter()
-                .filter(|tlv| tlv.kind != Tlv::CRC32C)
-                .cloned()
-                .collect();
+            let tlvs: Vec<_> = header.tlvs.iter().filter(|tlv| tlv.kind != Tlv::CRC32C).cloned().collect();
             match encode_v2(&header.origin, &tlvs) {
                 Ok(bytes) => bytes,
                 Err(_) => return, // The checksum it adds may be what no longer fits.
@@ -70,10 +62,7 @@ fn reads_back(header: &Header) {
         }
     };
     match parse(&bytes) {
-        Ok(Parsed::Done {
-            consumed,
-            header: again,
-        }) => {
+        Ok(Parsed::Done { consumed, header: again }) => {
             assert_eq!((consumed, &again.origin), (bytes.len(), &header.origin));
         }
         other => panic!("{header:?} was written as {bytes:?}, which is {other:?}"),

@@ -25,8 +25,5 @@ fn the_config_reference_is_fresh() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFIG.md");
     let (_, reference) = omnigate(&["config", "reference"]);
     let written = std::fs::read_to_string(page).unwrap();
-    assert!(
-        written == reference,
-        "run `omnigate config reference > docs/CONFIG.md`"
-    );
+    assert!(written == reference, "run `omnigate config reference > docs/CONFIG.md`");
 }

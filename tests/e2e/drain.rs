@@ -37,18 +37,14 @@ fn sigterm_under_load_finishes_what_is_in_flight_and_resets_nobody() {
     slow.send("/wait/700").unwrap();
     let (answered, saw_draining) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
-        let load: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| ask_until_closed(&node, &answered)))
-            .collect();
+        let load: Vec<_> = (0..8).map(|_| scope.spawn(|| ask_until_closed(&node, &answered))).collect();
         upstream.wait_for(50);
         node.signal("TERM");
         // The admin listener outlives the rest and tells.
         scope.spawn(|| {
-            eventually("readiness tells of the drain", || {
-                match get(node.admin, "/readyz") {
-                    Ok(answer) if answer.status == 503 && answer.body.contains("draining") => Some(()),
-                    _ => None,
-                }
+            eventually("readiness tells of the drain", || match get(node.admin, "/readyz") {
+                Ok(answer) if answer.status == 503 && answer.body.contains("draining") => Some(()),
+                _ => None,
             });
             saw_draining.store(true, Ordering::Relaxed);
         });
@@ -67,10 +63,8 @@ fn sigterm_under_load_finishes_what_is_in_flight_and_resets_nobody() {
 #[test]
 fn a_request_that_outlives_the_deadline_is_aborted_and_the_exit_code_says_so() {
     let upstream = Upstream::start();
-    let mut node = Node::start(&format!(
-        "{}upstream.up.timeout = \"30s\"\n",
-        crate::support::to(upstream.addr)
-    ));
+    let mut node =
+        Node::start(&format!("{}upstream.up.timeout = \"30s\"\n", crate::support::to(upstream.addr)));
     let mut client = Client::connect(node.gateway).unwrap();
     client.send("/wait/20000").unwrap();
     upstream.wait_for(1);
@@ -81,18 +75,14 @@ fn a_request_that_outlives_the_deadline_is_aborted_and_the_exit_code_says_so() {
 #[test]
 fn a_second_signal_ends_at_once() {
     let upstream = Upstream::start();
-    let mut node = Node::start(&format!(
-        "{}upstream.up.timeout = \"30s\"\n",
-        crate::support::to(upstream.addr)
-    ));
+    let mut node =
+        Node::start(&format!("{}upstream.up.timeout = \"30s\"\n", crate::support::to(upstream.addr)));
     let mut client = Client::connect(node.gateway).unwrap();
     client.send("/wait/20000").unwrap();
     upstream.wait_for(1);
     node.signal("TERM");
     eventually("the drain has begun", || {
-        get(node.admin, "/readyz")
-            .ok()
-            .filter(|answer| answer.body.contains("draining"))
+        get(node.admin, "/readyz").ok().filter(|answer| answer.body.contains("draining"))
     });
     node.signal("INT");
     assert_eq!(node.exit_code(), 5);

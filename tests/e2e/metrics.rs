@@ -20,19 +20,11 @@ fn promtool_finds_nothing_to_complain_about_in_a_scrape() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("promtool comes with Debian's prometheus package");
-    promtool
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(scrape.as_bytes())
-        .unwrap();
+    promtool.stdin.take().unwrap().write_all(scrape.as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
     let complaints =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && complaints.trim().is_empty(),
-        "{complaints}"
-    );
+    assert!(output.status.success() && complaints.trim().is_empty(), "{complaints}");
     assert!(scrape.contains(
         "http_requests_total{node=\"omnigate\",service=\"gateway\",route=\"/\",method=\"GET\",status=\"200\"} 1"
     ));

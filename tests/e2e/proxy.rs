@@ -20,16 +20,8 @@ fn a_path_without_a_route_is_told_so() {
     let node = Node::start("");
     let answer = get(node.gateway, "/nowhere").unwrap();
     assert_eq!(answer.status, 404);
-    assert!(
-        answer.body.contains("\"reason\":\"not_found\""),
-        "{}",
-        answer.body
-    );
-    assert!(
-        answer.body.contains("no route matches /nowhere"),
-        "{}",
-        answer.body
-    );
+    assert!(answer.body.contains("\"reason\":\"not_found\""), "{}", answer.body);
+    assert!(answer.body.contains("no route matches /nowhere"), "{}", answer.body);
 }
 
 #[test]
@@ -44,18 +36,10 @@ fn a_dead_upstream_is_a_bad_gateway_and_a_silent_one_a_timeout() {
     ));
     let answer = get(node.gateway, "/dead").unwrap();
     assert_eq!(answer.status, 502);
-    assert!(
-        answer.body.contains("\"reason\":\"bad_gateway\""),
-        "{}",
-        answer.body
-    );
+    assert!(answer.body.contains("\"reason\":\"bad_gateway\""), "{}", answer.body);
     let answer = get(node.gateway, "/wait/2000").unwrap();
     assert_eq!(answer.status, 504);
-    assert!(
-        answer.body.contains("\"reason\":\"downstream_timeout\""),
-        "{}",
-        answer.body
-    );
+    assert!(answer.body.contains("\"reason\":\"downstream_timeout\""), "{}", answer.body);
     assert!(
         (node.metric("rejected_total{node=\"omnigate\",service=\"gateway\",reason=\"bad_gateway\"}") - 1.0)
             .abs()

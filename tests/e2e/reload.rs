@@ -39,30 +39,15 @@ impl World {
         let ca = TestCa::new("reloads");
         let write = |identity: TestIdentity, stem: &str| {
             let files = identity.write(node.path(), stem);
-            (
-                files.cert_path.display().to_string(),
-                files.key_path.display().to_string(),
-            )
+            (files.cert_path.display().to_string(), files.key_path.display().to_string())
         };
-        let identities = [
-            write(ca.server(&["localhost"]), "one"),
-            write(ca.server(&["localhost"]), "two"),
-        ];
-        Self {
-            places: [node.gateway, free_addr()],
-            node,
-            upstream,
-            identities,
-            ca,
-        }
+        let identities = [write(ca.server(&["localhost"]), "one"), write(ca.server(&["localhost"]), "two")];
+        Self { places: [node.gateway, free_addr()], node, upstream, identities, ca }
     }
 
     /// The `n`th good configuration: another address every 4th time, TLS on and off, other certificates, limits.
     fn good(&self, n: usize) -> (Place, String) {
-        let place = Place {
-            addr: self.places[(n / 4) % 2],
-            tls: n % 3 == 2,
-        };
+        let place = Place { addr: self.places[(n / 4) % 2], tls: n % 3 == 2 };
         let (cert, key) = &self.identities[(n / 3) % 2];
         let tls = if place.tls {
             format!("tls = {{ cert_path = \"{cert}\", key_path = \"{key}\" }}\n")
@@ -91,9 +76,7 @@ struct Events(BufReader<TcpStream>);
 impl Events {
     fn subscribe(admin: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(admin).unwrap();
-        stream
-            .write_all(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            .unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
         Self(BufReader::new(stream))
     }
@@ -102,10 +85,7 @@ impl Events {
     fn wait_for(&mut self, names: &[&str]) -> String {
         loop {
             let mut line = String::new();
-            assert!(
-                self.0.read_line(&mut line).expect("an event in time") > 0,
-                "the events have ended"
-            );
+            assert!(self.0.read_line(&mut line).expect("an event in time") > 0, "the events have ended");
             if let Some(name) = line.trim_end().strip_prefix("event: ")
                 && names.contains(&name)
             {
@@ -130,35 +110,22 @@ fn fresh_request(place: &Place, tls: &Arc<rustls::ClientConfig>) -> std::io::Res
     stream.write_all(b"GET /fresh HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    if answer.starts_with("HTTP/1.1 200") {
-        Ok(())
-    } else {
-        Err(std::io::Error::other(answer))
-    }
+    if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(std::io::Error::other(answer)) }
 }
 
 #[test]
 fn a_thousand_good_and_bad_reloads_under_traffic_fail_no_request() {
     let world = World::new();
-    let tls = world.ca.rustls_client(
-        rustls::crypto::aws_lc_rs::default_provider(),
-        rustls::DEFAULT_VERSIONS,
-    );
+    let tls = world.ca.rustls_client(rustls::crypto::aws_lc_rs::default_provider(), rustls::DEFAULT_VERSIONS);
     let tls = Arc::new(tls);
-    let current = RwLock::new(Place {
-        addr: world.node.gateway,
-        tls: false,
-    });
+    let current = RwLock::new(Place { addr: world.node.gateway, tls: false });
     let (done, kept, fresh) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         // A connection opened before the first reload works until after the last.
         scope.spawn(|| {
             let mut client = Client::connect(world.node.gateway).unwrap();
             while !done.load(Ordering::Relaxed) {
-                assert_eq!(
-                    client.get("/kept").expect("an open connection survives").status,
-                    200
-                );
+                assert_eq!(client.get("/kept").expect("an open connection survives").status, 200);
                 kept.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -199,15 +166,6 @@ fn reload_in_turn(world: &World, current: &RwLock<Place>) {
             events.wait_for(&["config_refused"]);
         }
     }
-    assert_eq!(
-        world.node.metric("config_reload_failed"),
-        1.0,
-        "the last one was bad"
-    );
-    assert!(
-        get(world.node.admin, "/readyz")
-            .unwrap()
-            .body
-            .contains("bad_reload")
-    );
+    assert_eq!(world.node.metric("config_reload_failed"), 1.0, "the last one was bad");
+    assert!(get(world.node.admin, "/readyz").unwrap().body.contains("bad_reload"));
 }

@@ -44,10 +44,7 @@ fn slow_heads_bodies_and_readers_leave_a_healthy_client_alone() {
         ["-X", "-w", "1", "-y", "10", "-n", "2", "-z", "1", "-k", "3"].as_slice(),
     ] {
         let answered = healthy_beside(attack, &url, node.gateway);
-        assert!(
-            answered > 20,
-            "{attack:?}: only {answered} requests of the healthy client were answered"
-        );
+        assert!(answered > 20, "{attack:?}: only {answered} requests of the healthy client were answered");
     }
     assert!(node.metric("io_timeouts_total{node=\"omnigate\",service=\"gateway\",op=\"read\"}") > 100.0);
 }

@@ -28,12 +28,7 @@ impl Node {
         let (gateway_addr, admin) = (free_addr(), free_addr());
         write_config(dir.path(), &config(gateway_addr, admin, gateway));
         let child = spawn(dir.path());
-        let mut node = Self {
-            child,
-            dir,
-            gateway: gateway_addr,
-            admin,
-        };
+        let mut node = Self { child, dir, gateway: gateway_addr, admin };
         node.wait_until_ready();
         node
     }
@@ -64,18 +59,13 @@ impl Node {
     /// The exit code, or a description of how it died instead.
     pub(crate) fn exit_code(&mut self) -> i32 {
         let status = self.wait();
-        status
-            .code()
-            .unwrap_or_else(|| panic!("killed by signal {:?}", status.signal()))
+        status.code().unwrap_or_else(|| panic!("killed by signal {:?}", status.signal()))
     }
 
     pub(crate) fn wait_until_ready(&mut self) {
         let admin = self.admin;
         eventually("the node is ready", || {
-            assert!(
-                self.child.try_wait().unwrap().is_none(),
-                "the node ended while starting"
-            );
+            assert!(self.child.try_wait().unwrap().is_none(), "the node ended while starting");
             get(admin, "/readyz").ok().filter(|r| r.status == 200)
         });
     }
@@ -84,8 +74,7 @@ impl Node {
     pub(crate) fn metric(&self, start: &str) -> f64 {
         let scrape = get(self.admin, "/metrics").unwrap().body;
         let line = scrape.lines().find(|line| line.starts_with(start));
-        line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
-            .unwrap_or(0.0)
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
     }
 }
 
@@ -140,19 +129,13 @@ fn spawn(dir: &Path) -> Child {
 
 /// Sends a signal to a process that a test started.
 pub(crate) fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill")
-        .args([format!("-{name}"), pid.to_string()])
-        .status()
-        .unwrap();
+    let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
     assert!(sent.success(), "kill -{name} {pid}");
 }
 
 /// An address on loopback that was free a moment ago.
 pub(crate) fn free_addr() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap()
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
 }
 
 /// Polls until `probe` finds something.
@@ -292,11 +275,7 @@ impl Client {
         let mut body = vec![0; length];
         self.0.read_exact(&mut body)?;
         let status = status.ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Answer {
-            status,
-            closes,
-            body: String::from_utf8(body).map_err(io::Error::other)?,
-        })
+        Ok(Answer { status, closes, body: String::from_utf8(body).map_err(io::Error::other)? })
     }
 
     pub(crate) fn get(&mut self, path: &str) -> io::Result<Answer> {

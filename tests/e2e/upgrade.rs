@@ -17,19 +17,14 @@ fn sigusr2_hands_the_sockets_to_a_successor_without_a_failed_request() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    assert_eq!(
-                        get(gateway, "/during").expect("always somebody to answer").status,
-                        200
-                    );
+                    assert_eq!(get(gateway, "/during").expect("always somebody to answer").status, 200);
                     answered.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         node.signal("USR2");
         assert_eq!(node.exit_code(), 0);
-        let successor = eventually("the successor tells who it is", || {
-            listener_pid(node.admin.port())
-        });
+        let successor = eventually("the successor tells who it is", || listener_pid(node.admin.port()));
         let so_far = answered.load(Ordering::Relaxed);
         eventually("the successor answers", || {
             (answered.load(Ordering::Relaxed) > so_far + 20).then_some(())
@@ -38,31 +33,20 @@ fn sigusr2_hands_the_sockets_to_a_successor_without_a_failed_request() {
         successor
     });
     signal(successor, "TERM");
-    eventually("the successor is gone", || {
-        listener_pid(node.admin.port()).is_none().then_some(())
-    });
+    eventually("the successor is gone", || listener_pid(node.admin.port()).is_none().then_some(()));
 }
 
 /// The process that listens on a port, found the way `ss` does.
 fn listener_pid(port: u16) -> Option<u32> {
-    let inode = std::fs::read_to_string("/proc/net/tcp")
-        .unwrap()
-        .lines()
-        .skip(1)
-        .find_map(|line| {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            let listens = fields[3] == "0A" && fields[1].ends_with(&format!(":{port:04X}"));
-            listens.then(|| fields[9].to_owned())
-        })?;
+    let inode = std::fs::read_to_string("/proc/net/tcp").unwrap().lines().skip(1).find_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let listens = fields[3] == "0A" && fields[1].ends_with(&format!(":{port:04X}"));
+        listens.then(|| fields[9].to_owned())
+    })?;
     let wanted = format!("socket:[{inode}]");
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
-    pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .find(|pid| {
-            let fds = std::fs::read_dir(format!("/proc/{pid}/fd"))
-                .into_iter()
-                .flatten()
-                .flatten();
-            fds.filter_map(|fd| std::fs::read_link(fd.path()).ok())
-                .any(|link| link.to_str() == Some(&wanted))
-        })
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).find(|pid| {
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        fds.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|link| link.to_str() == Some(&wanted))
+    })
 }

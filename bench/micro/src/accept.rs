@@ -67,19 +67,12 @@ pub(crate) fn run(rounds: usize, secs: u64, report: &mut Report) -> Result<(), F
             }
         }
     }
-    let balances = servers
-        .iter()
-        .map(|server| client::balance(server, TRIALS))
-        .collect::<Result<Vec<_>, _>>()?;
+    let balances =
+        servers.iter().map(|server| client::balance(server, TRIALS)).collect::<Result<Vec<_>, _>>()?;
     for (ours, bare, against) in COMPARED {
         let (a, b) = (ours as usize, bare as usize);
         let mut add = |unit, pair| {
-            let group = Group {
-                name: "accept",
-                unit,
-                against,
-                goal: None,
-            };
+            let group = Group { name: "accept", unit, against, goal: None };
             report.add(group, ours.name(), pair);
         };
         let pairs = |of: fn(&Load) -> f64| -> Vec<_> {
@@ -87,11 +80,7 @@ pub(crate) fn run(rounds: usize, secs: u64, report: &mut Report) -> Result<(), F
         };
         add("req/s", Pair::of(&pairs(|load| load.per_second)));
         add("µs CPU/req", Pair::of(&pairs(|load| load.cpu_us)));
-        let balance: Vec<_> = balances[a]
-            .iter()
-            .copied()
-            .zip(balances[b].iter().copied())
-            .collect();
+        let balance: Vec<_> = balances[a].iter().copied().zip(balances[b].iter().copied()).collect();
         add("max/mean", Pair::of(&balance));
     }
     Ok(())

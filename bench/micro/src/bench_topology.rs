@@ -15,12 +15,7 @@ pub(crate) const CAPACITY: usize = 1024;
 
 pub(crate) const REJECT_NEW: QueueSpec = queue("reject_new", Policy::RejectNew);
 pub(crate) const DROP_OLDEST: QueueSpec = queue("drop_oldest", Policy::DropOldest);
-pub(crate) const AWAIT: QueueSpec = queue(
-    "await",
-    Policy::Await {
-        deadline: Duration::from_secs(10),
-    },
-);
+pub(crate) const AWAIT: QueueSpec = queue("await", Policy::Await { deadline: Duration::from_secs(10) });
 
 pub(crate) const CHILD: ChildSpec = ChildSpec {
     kind: "child",

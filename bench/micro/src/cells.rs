@@ -19,12 +19,7 @@ use crate::{
 const CALLS: usize = 500_000;
 
 const fn group(name: &'static str, against: &'static str) -> Group {
-    Group {
-        name,
-        unit: "ns/call",
-        against,
-        goal: None,
-    }
+    Group { name, unit: "ns/call", against, goal: None }
 }
 
 /// Reads the phase of the shutdown.
@@ -35,11 +30,7 @@ pub(crate) fn phase(rounds: usize, report: &mut Report) -> Result<(), Failure> {
         let group = group("phase", "an atomic load");
         let pair = Pair::measure(rounds, || alone(|| black_box(shutdown).phase()), || alone(load));
         report.add(group, "Shutdown::phase", pair);
-        let pair = Pair::measure(
-            rounds,
-            || alone(|| black_box(shutdown).is_draining()),
-            || alone(load),
-        );
+        let pair = Pair::measure(rounds, || alone(|| black_box(shutdown).is_draining()), || alone(load));
         report.add(group, "Shutdown::is_draining", pair);
         Ok(())
     })
@@ -70,11 +61,7 @@ pub(crate) fn readiness(rounds: usize, report: &mut Report) -> Result<(), Failur
             || alone(|| black_box(&service).sheds_writes()),
             || alone(|| black_box(&bare).load(Ordering::Relaxed)),
         );
-        report.add(
-            group("readiness", "an atomic load"),
-            "ServiceReadiness::sheds_writes",
-            pair,
-        );
+        report.add(group("readiness", "an atomic load"), "ServiceReadiness::sheds_writes", pair);
         Ok(())
     })
 }

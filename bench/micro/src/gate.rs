@@ -16,12 +16,7 @@ use crate::{
     spawn::Polls,
 };
 
-const GROUP: Group = Group {
-    name: "gate",
-    unit: "ns/entry",
-    against: "tokio Semaphore",
-    goal: None,
-};
+const GROUP: Group = Group { name: "gate", unit: "ns/entry", against: "tokio Semaphore", goal: None };
 
 /// Entries of a round, per thread.
 const ENTRIES: usize = 50_000;
@@ -105,15 +100,8 @@ fn rivals<F>(near: &Runtime, far: &Handle, rival: impl Fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let tasks: Vec<_> = (0..RIVALS)
-        .map(|n| {
-            if n % 2 == 0 {
-                near.spawn(rival())
-            } else {
-                far.spawn(rival())
-            }
-        })
-        .collect();
+    let tasks: Vec<_> =
+        (0..RIVALS).map(|n| if n % 2 == 0 { near.spawn(rival()) } else { far.spawn(rival()) }).collect();
     near.block_on(async {
         for task in tasks {
             task.await.expect("a rival does not panic");

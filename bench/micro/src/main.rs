@@ -59,12 +59,7 @@ fn main() -> ExitCode {
 }
 
 fn plan(what: String, mut args: impl Iterator<Item = String>) -> Result<Plan, Failure> {
-    let mut plan = Plan {
-        what,
-        rounds: None,
-        secs: 3,
-        json: false,
-    };
+    let mut plan = Plan { what, rounds: None, secs: 3, json: false };
     while let Some(arg) = args.next() {
         let mut number = || args.next().ok_or_else(|| format!("{arg} needs a number"));
         match arg.as_str() {

@@ -63,11 +63,7 @@ impl Spread {
             let index = sorted.len().saturating_sub(1) * quarter / 4;
             sorted.get(index).copied().unwrap_or(f64::NAN)
         };
-        Self {
-            median: at(2),
-            lower: at(1),
-            upper: at(3),
-        }
+        Self { median: at(2), lower: at(1), upper: at(3) }
     }
 }
 

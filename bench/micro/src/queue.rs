@@ -16,12 +16,7 @@ use crate::{
 use ends::{Receive, Send, Sending, Trying};
 use lane::{Item, Lane, Pace};
 
-const GROUP: Group = Group {
-    name: "queue",
-    unit: "ns/item",
-    against: "tokio mpsc",
-    goal: Some(1.3),
-};
+const GROUP: Group = Group { name: "queue", unit: "ns/item", against: "tokio mpsc", goal: Some(1.3) };
 
 /// How items flow, and over how many threads.
 #[derive(Clone, Copy)]
@@ -36,25 +31,13 @@ struct Flow {
 const STREAM: Flow = Flow {
     name: "stream, one thread",
     items: 16_384,
-    pace: Pace {
-        window: CAPACITY,
-        stride: 256,
-    },
+    pace: Pace { window: CAPACITY, stride: 256 },
     threads: 1,
 };
 /// The consumer sleeps before each item.
-const ONE_BY_ONE: Flow = Flow {
-    name: "one by one, one thread",
-    items: 4096,
-    pace: Pace { window: 1, stride: 1 },
-    threads: 1,
-};
-const ACROSS: Flow = Flow {
-    name: "stream, two threads",
-    items: 65_536,
-    threads: 2,
-    ..STREAM
-};
+const ONE_BY_ONE: Flow =
+    Flow { name: "one by one, one thread", items: 4096, pace: Pace { window: 1, stride: 1 }, threads: 1 };
+const ACROSS: Flow = Flow { name: "stream, two threads", items: 65_536, threads: 2, ..STREAM };
 
 /// Measures every policy with small and large items.
 pub(crate) fn run(rounds: usize, report: &mut Report) -> Result<(), Failure> {
@@ -96,14 +79,7 @@ fn policies<T: Item>(
     row("DropOldest send", pair);
 
     // Only this one is meant to meet a full queue.
-    let flow = Flow {
-        pace: if flow.pace.window == 1 {
-            flow.pace
-        } else {
-            Pace::NONE
-        },
-        ..flow
-    };
+    let flow = Flow { pace: if flow.pace.window == 1 { flow.pace } else { Pace::NONE }, ..flow };
     let (tx, rx) = scope.queue::<T>(&AWAIT, "");
     let bare = mpsc::channel::<T>(CAPACITY);
     let pair = compare(rounds, flow, far, (Sending(tx), rx), (Sending(bare.0), bare.1))?;

@@ -14,9 +14,7 @@ pub(crate) fn current_thread() -> io::Result<Runtime> {
 
 /// Calls `work` with `count` runtimes that other threads run; they end with it.
 pub(crate) fn with_cores<R>(count: usize, work: impl FnOnce(&[Handle]) -> R) -> io::Result<R> {
-    let cores = (0..count)
-        .map(|_| current_thread())
-        .collect::<io::Result<Vec<_>>>()?;
+    let cores = (0..count).map(|_| current_thread()).collect::<io::Result<Vec<_>>>()?;
     let handles: Vec<_> = cores.iter().map(|core| core.handle().clone()).collect();
     let result = thread::scope(|scope| {
         let mut stops = Vec::new();

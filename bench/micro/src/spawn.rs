@@ -16,12 +16,7 @@ use crate::{
     runtimes,
 };
 
-const GROUP: Group = Group {
-    name: "spawn",
-    unit: "ns/task",
-    against: "tokio::spawn",
-    goal: Some(1.2),
-};
+const GROUP: Group = Group { name: "spawn", unit: "ns/task", against: "tokio::spawn", goal: Some(1.2) };
 
 /// Tasks alive at once: a busy core's worth.
 const BATCH: usize = 256;
@@ -98,10 +93,7 @@ struct Padded {
 
 impl Padded {
     fn new(polls: u32) -> Self {
-        Self {
-            polls: Polls(polls),
-            _state: [u64::from(polls); 256],
-        }
+        Self { polls: Polls(polls), _state: [u64::from(polls); 256] }
     }
 }
 

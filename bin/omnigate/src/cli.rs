@@ -152,10 +152,9 @@ impl Cli {
             }),
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
-            Command::Config(ConfigCommand::Show { config, json }) => Task::ConfigShow {
-                source: config.resolve()?,
-                json,
-            },
+            Command::Config(ConfigCommand::Show { config, json }) => {
+                Task::ConfigShow { source: config.resolve()?, json }
+            }
             Command::Config(ConfigCommand::Schema) => Task::ConfigSchema,
             Command::Config(ConfigCommand::Reference) => Task::ConfigReference,
             Command::Docs(DocsCommand::Concurrency { dir, check }) => Task::DocsConcurrency { dir, check },

@@ -24,11 +24,7 @@ const ENV_FILE: &str = "OMNIGATE_CONFIG";
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
-    Schema::new()
-        .table::<NodeConfig>()
-        .table::<LogConfig>()
-        .table::<AdminConfig>()
-        .table::<GatewayConfig>()
+    Schema::new().table::<NodeConfig>().table::<LogConfig>().table::<AdminConfig>().table::<GatewayConfig>()
 }
 
 /// Where a configuration comes from: everything but the text of the file, which is read at each load.
@@ -54,10 +50,7 @@ impl ConfigSource {
     pub(crate) fn passing_everything_to(mut self, server: &Endpoint) -> Self {
         let server = toml::Value::String(server.to_string());
         self.flags.extend([
-            (
-                "gateway.route".to_owned(),
-                r#"[{ path = "/", upstream = "to" }]"#.to_owned(),
-            ),
+            ("gateway.route".to_owned(), r#"[{ path = "/", upstream = "to" }]"#.to_owned()),
             ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
         ]);
         self
@@ -70,10 +63,9 @@ impl ConfigSource {
 
     /// The file's name, or what stands in for it.
     pub(crate) fn name(&self) -> String {
-        self.file.as_ref().map_or_else(
-            || "no file, defaults only".to_owned(),
-            |file| file.display().to_string(),
-        )
+        self.file
+            .as_ref()
+            .map_or_else(|| "no file, defaults only".to_owned(), |file| file.display().to_string())
     }
 
     /// Reads and checks the configuration. Blocking.
@@ -98,20 +90,14 @@ impl ConfigSource {
 
     fn load_text(&self, file: Option<(PathBuf, String)>) -> Result<Snapshot, Report> {
         let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE]);
-        loader.load(Sources {
-            file,
-            env: self.env.clone(),
-            flags: self.flags.clone(),
-        })
+        loader.load(Sources { file, env: self.env.clone(), flags: self.flags.clone() })
     }
 }
 
 impl std::fmt::Debug for ConfigSource {
     /// Variables and flags may hold secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConfigSource")
-            .field("file", &self.file)
-            .finish_non_exhaustive()
+        f.debug_struct("ConfigSource").field("file", &self.file).finish_non_exhaustive()
     }
 }
 
@@ -123,10 +109,8 @@ fn environment() -> Result<Vec<(String, String)>, Failure> {
     });
     ours.map(|(name, value)| match value.into_string() {
         Ok(value) => Ok((name, value)),
-        Err(_) => Err(
-            Failure::bad_config(format!("the variable {name} is not UTF-8 text"))
-                .help("write its value as UTF-8, or unset it"),
-        ),
+        Err(_) => Err(Failure::bad_config(format!("the variable {name} is not UTF-8 text"))
+            .help("write its value as UTF-8, or unset it")),
     })
     .collect()
 }
@@ -139,9 +123,7 @@ fn environment() -> Result<Vec<(String, String)>, Failure> {
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     // One byte more than allowed, so that the loader can tell that there is more.
-    File::open(path)?
-        .take(MAX_FILE_BYTES as u64 + 1)
-        .read_to_string(&mut text)?;
+    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -157,10 +139,8 @@ fn describe(file: &Path, error: &io::Error) -> String {
 fn unreadable(file: &Path, error: &io::Error) -> Failure {
     let failure = Failure::bad_config(describe(file, error));
     match error.kind() {
-        io::ErrorKind::NotFound => failure.help(format!(
-            "write one with `omnigate config init {}`, or correct the path",
-            file.display()
-        )),
+        io::ErrorKind::NotFound => failure
+            .help(format!("write one with `omnigate config init {}`, or correct the path", file.display())),
         io::ErrorKind::PermissionDenied => failure.help("let this process's user read it"),
         _ => failure.help("name a text file in TOML"),
     }

@@ -35,20 +35,14 @@ impl Failure {
     }
 
     fn new(problem: impl fmt::Display, code: ExitCode) -> Self {
-        Self {
-            shown: format!("error: {problem}"),
-            code,
-        }
+        Self { shown: format!("error: {problem}"), code }
     }
 }
 
 impl From<Report> for Failure {
     /// A configuration's problems, each with its line, in colour on a terminal.
     fn from(report: Report) -> Self {
-        Self {
-            shown: report.render(wants_color()),
-            code: ExitCode::BadConfig,
-        }
+        Self { shown: report.render(wants_color()), code: ExitCode::BadConfig }
     }
 }
 

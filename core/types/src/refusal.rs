@@ -168,11 +168,7 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal for `reason`, with the particulars in `detail`.
     pub fn new(reason: Reason, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            reason,
-            detail: detail.into(),
-            retry_after: None,
-        }
+        Self { reason, detail: detail.into(), retry_after: None }
     }
 
     /// The same refusal, telling the caller when to come back.
@@ -205,11 +201,8 @@ mod tests {
 
     #[test]
     fn only_what_time_can_mend_is_retryable() {
-        let retryable: Vec<_> = Reason::ALL
-            .into_iter()
-            .filter(|r| r.retryable())
-            .map(Reason::as_str)
-            .collect();
+        let retryable: Vec<_> =
+            Reason::ALL.into_iter().filter(|r| r.retryable()).map(Reason::as_str).collect();
         assert_eq!(
             retryable,
             [

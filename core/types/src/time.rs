@@ -75,11 +75,7 @@ impl Deadline {
     /// The deadline to pass on, so that an answer that takes `reserve` to travel back still arrives in time.
     #[must_use]
     pub fn shrunk(self, reserve: Duration) -> Self {
-        if self == Self::NEVER {
-            self
-        } else {
-            Self(Moment(self.0.0.saturating_sub(nanos(reserve))))
-        }
+        if self == Self::NEVER { self } else { Self(Moment(self.0.0.saturating_sub(nanos(reserve)))) }
     }
 
     /// What is left at `now`; zero once it has passed.
@@ -128,14 +124,8 @@ mod tests {
     #[test]
     fn each_hop_reserves_time_for_its_answer() {
         let ours = Deadline::within(NOW, Duration::from_millis(100));
-        assert_eq!(
-            ours.shrunk(Duration::from_millis(10)).remaining(NOW),
-            Duration::from_millis(90)
-        );
-        assert_eq!(
-            ours.shrunk(Duration::from_secs(10)).remaining(NOW),
-            Duration::ZERO
-        );
+        assert_eq!(ours.shrunk(Duration::from_millis(10)).remaining(NOW), Duration::from_millis(90));
+        assert_eq!(ours.shrunk(Duration::from_secs(10)).remaining(NOW), Duration::ZERO);
         assert_eq!(Deadline::NEVER.shrunk(Duration::from_secs(10)), Deadline::NEVER);
     }
 

@@ -76,20 +76,14 @@ impl Blocking {
     ///
     /// # Errors
     /// [`BlockingError::Busy`] at once if too many callers wait, otherwise what became of the job.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the pool is where blocking work is started"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
     pub async fn run<T, F>(&self, job: &'static str, work: F) -> Result<T, BlockingError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let waiter = self.wait_for_thread()?;
-        let thread = Arc::clone(&self.0.threads)
-            .acquire_owned()
-            .await
-            .map_err(|_| BlockingError::Stopped)?;
+        let thread = Arc::clone(&self.0.threads).acquire_owned().await.map_err(|_| BlockingError::Stopped)?;
         drop(waiter);
         let running = self.start(job);
         let task = self.0.runtime.spawn_blocking(move || {
@@ -97,10 +91,7 @@ impl Blocking {
             work()
         });
         task.await.map_err(|error| match error.try_into_panic() {
-            Ok(payload) => BlockingError::Panicked {
-                job,
-                fault: panic_message(&*payload),
-            },
+            Ok(payload) => BlockingError::Panicked { job, fault: panic_message(&*payload) },
             Err(_) => BlockingError::Stopped,
         })
     }
@@ -131,10 +122,7 @@ impl Blocking {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         self.0.tasks.spawned.inc();
         self.0.running().insert(id, job);
-        Running {
-            pool: Arc::clone(&self.0),
-            id,
-        }
+        Running { pool: Arc::clone(&self.0), id }
     }
 }
 

@@ -175,11 +175,7 @@ impl Breaker {
             return false;
         }
         let too_many_in_a_row = policy.consecutive != 0
-            && self
-                .failures_in_a_row
-                .fetch_add(1, Ordering::Relaxed)
-                .saturating_add(1)
-                >= policy.consecutive;
+            && self.failures_in_a_row.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= policy.consecutive;
         let too_large_a_share = policy.error_permille != 0
             && recent.total >= u64::from(policy.min_samples)
             && recent.failures * 1000 >= u64::from(policy.error_permille) * recent.total;
@@ -203,10 +199,7 @@ impl Breaker {
 fn open_time(policy: &BreakerPolicy, strikes: u64) -> Duration {
     let doublings = u32::try_from(strikes).unwrap_or(u32::MAX);
     let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
-    policy
-        .open_for
-        .saturating_mul(factor)
-        .min(policy.open_cap.max(policy.open_for))
+    policy.open_for.saturating_mul(factor).min(policy.open_cap.max(policy.open_for))
 }
 
 const EPOCH_BITS: u32 = 16;
@@ -228,22 +221,12 @@ struct Word {
 }
 
 impl Word {
-    const START: Self = Self {
-        state: State::Closed,
-        epoch: 0,
-        strikes: 0,
-        until_millis: 0,
-    };
+    const START: Self = Self { state: State::Closed, epoch: 0, strikes: 0, until_millis: 0 };
 
     fn next(self, state: State, strikes: u64, until: Moment) -> Self {
         // Rounded up: a caller told to come back then must not be early.
         let until_millis = until.as_nanos().div_ceil(1_000_000).min((1 << UNTIL_BITS) - 1);
-        Self {
-            state,
-            epoch: (self.epoch + 1) % (1 << EPOCH_BITS),
-            strikes,
-            until_millis,
-        }
+        Self { state, epoch: (self.epoch + 1) % (1 << EPOCH_BITS), strikes, until_millis }
     }
 
     fn until(self) -> Moment {
@@ -254,9 +237,7 @@ impl Word {
     fn answer(self, now: Moment) -> Admit {
         match self.state {
             State::Closed => Admit::Pass(Ticket { epoch: self.epoch }),
-            State::Open | State::HalfOpen => Admit::Open {
-                retry_after: self.until().since(now),
-            },
+            State::Open | State::HalfOpen => Admit::Open { retry_after: self.until().since(now) },
         }
     }
 

@@ -84,11 +84,7 @@ impl Bus {
     /// A bus that counts what slow subscribers lose in `lagged`.
     #[must_use]
     pub fn new(lagged: Counter) -> Self {
-        Self {
-            sender: broadcast::channel(BUS_CAPACITY).0,
-            lagged,
-            asked_to_stop: Arc::default(),
-        }
+        Self { sender: broadcast::channel(BUS_CAPACITY).0, lagged, asked_to_stop: Arc::default() }
     }
 
     /// Tells everybody who listens; nobody listening is fine.
@@ -107,10 +103,7 @@ impl Bus {
     /// A subscription of one's own, from now on. Each task takes its own.
     #[must_use]
     pub fn subscribe(&self) -> Subscription {
-        Subscription {
-            receiver: self.sender.subscribe(),
-            lagged: self.lagged.clone(),
-        }
+        Subscription { receiver: self.sender.subscribe(), lagged: self.lagged.clone() }
     }
 }
 

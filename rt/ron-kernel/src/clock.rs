@@ -18,16 +18,10 @@ pub struct Clock {
 impl Clock {
     /// A clock whose origin is now.
     #[must_use]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the wall clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn start() -> Self {
         let wall_origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            origin: Instant::now(),
-            wall_origin,
-        }
+        Self { origin: Instant::now(), wall_origin }
     }
 
     /// The present moment.
@@ -62,9 +56,7 @@ impl Clock {
         if deadline == Deadline::NEVER {
             return Some(work.await);
         }
-        tokio::time::timeout(deadline.remaining(self.now()), work)
-            .await
-            .ok()
+        tokio::time::timeout(deadline.remaining(self.now()), work).await.ok()
     }
 }
 

@@ -27,19 +27,12 @@ const STAGES: [Stage; 4] = [Stage::Intake, Stage::Workers, Stage::Writers, Stage
 
 /// Conducts a node to its end.
 pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Exit> {
-    let mut signals = if own_signals {
-        Some(Signals::watch()?)
-    } else {
-        None
-    };
+    let mut signals = if own_signals { Some(Signals::watch()?) } else { None };
     let cause = run_until_asked(kernel, &mut signals).await;
     let clock = kernel.shared.clock;
     let start = clock.now();
-    let drain_deadline = *kernel
-        .shared
-        .drain_deadline
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let drain_deadline =
+        *kernel.shared.drain_deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
     let outcome = drain(kernel, &mut signals, Deadline::within(start, drain_deadline)).await;
     let aborted = match outcome {
@@ -49,13 +42,7 @@ pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Ex
     let stuck = end(kernel, outcome).await;
     kernel.shared.shutdown.advance(Phase::Stopped);
     let code = exit_code(outcome, kernel.shared.failure().is_some(), &aborted, &stuck);
-    Ok(Exit {
-        code,
-        cause,
-        aborted,
-        stuck,
-        took: clock.now().since(start),
-    })
+    Ok(Exit { code, cause, aborted, stuck, took: clock.now().since(start) })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,11 +150,7 @@ async fn abort(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
 
 /// Ends the runtimes; names what does not let go.
 async fn end(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
-    let grace = if outcome == Outcome::SecondSignal {
-        FORCED_GRACE
-    } else {
-        GRACE
-    };
+    let grace = if outcome == Outcome::SecondSignal { FORCED_GRACE } else { GRACE };
     let ended = kernel.shared.planes.end(grace).await;
     let jobs = kernel.shared.blocking.running();
     let mut stuck = ended.stuck;
@@ -194,10 +177,7 @@ struct Signals {
 
 impl Signals {
     fn watch() -> io::Result<Self> {
-        Ok(Self {
-            term: signal(SignalKind::terminate())?,
-            int: signal(SignalKind::interrupt())?,
-        })
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
 
     async fn next(&mut self) -> &'static str {

@@ -42,12 +42,7 @@ pub fn concurrency_page(topology: &Topology) -> String {
 
 /// Front matter, title, where the page comes from, and the purpose.
 fn head(topology: &Topology) -> String {
-    let Topology {
-        service,
-        purpose,
-        last_reviewed,
-        ..
-    } = topology;
+    let Topology { service, purpose, last_reviewed, .. } = topology;
     let msrv = env!("CARGO_PKG_RUST_VERSION");
     format!(
         "---\n\
@@ -77,13 +72,7 @@ fn tasks(topology: &Topology) -> String {
     let mut table = Table::new(["task", "plane", "when it fails", "stops at", "what it does"]);
     for task in topology.tasks {
         let restart = words::restart(task.restart);
-        table.row([
-            &code(task.name),
-            words::plane(task.plane),
-            &restart,
-            words::stage(task.stop),
-            task.doc,
-        ]);
+        table.row([&code(task.name), words::plane(task.plane), &restart, words::stage(task.stop), task.doc]);
     }
     table.finish()
 }
@@ -111,15 +100,7 @@ fn queues(topology: &Topology) -> String {
         let kind = words::policy(queue.policy);
         let path = format!("{} → {}", queue.from, queue.to);
         let (full, counted) = (words::when_full(queue.policy), words::counted_by(queue.policy));
-        table.row([
-            &code(queue.name),
-            kind,
-            &queue.capacity.to_string(),
-            &path,
-            queue.doc,
-            &full,
-            counted,
-        ]);
+        table.row([&code(queue.name), kind, &queue.capacity.to_string(), &path, queue.doc, &full, counted]);
     }
     table.finish()
 }
@@ -152,11 +133,7 @@ fn metrics(topology: &Topology) -> String {
     let shared = table_of_metrics(SHARED_METRICS.iter().copied());
     let service = topology.service;
     let shared = format!("Shared by all services, here with the label `service=\"{service}\"`:\n\n{shared}");
-    if own.is_empty() {
-        shared
-    } else {
-        format!("Its own:\n\n{own}\n{shared}")
-    }
+    if own.is_empty() { shared } else { format!("Its own:\n\n{own}\n{shared}") }
 }
 
 fn table_of_metrics<'a>(metrics: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> String {

@@ -99,10 +99,7 @@ pub(crate) fn look(scope: &Scope) {
         match core.pulse.look(now) {
             Some(PulseChange::Silent) => {
                 gauge.set(1);
-                tracing::error!(
-                    core = name,
-                    "a core has not answered for a second: something on it blocks"
-                );
+                tracing::error!(core = name, "a core has not answered for a second: something on it blocks");
                 let core = name.clone();
                 scope.bus().publish(KernelEvent::CoreSilent { core });
             }
@@ -140,10 +137,7 @@ mod tests {
         let start = Moment::from_nanos(5_000_000_000);
         pulse.beat(start);
         assert_eq!(pulse.look(start.after(SILENCE)), None);
-        assert_eq!(
-            pulse.look(start.after(SILENCE + Duration::from_nanos(1))),
-            Some(PulseChange::Silent)
-        );
+        assert_eq!(pulse.look(start.after(SILENCE + Duration::from_nanos(1))), Some(PulseChange::Silent));
         assert_eq!(pulse.look(start.after(2 * SILENCE)), None);
         assert!(pulse.is_silent());
         pulse.beat(start.after(2 * SILENCE));

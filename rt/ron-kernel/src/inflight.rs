@@ -27,19 +27,13 @@ impl InFlight {
     /// Counts one more until the guard is dropped, on whatever thread that happens.
     #[must_use]
     pub fn enter(&self) -> InFlightGuard {
-        InFlightGuard {
-            count: self.clone(),
-            shard: self.begin(),
-        }
+        InFlightGuard { count: self.clone(), shard: self.begin() }
     }
 
     /// The same for a guard that does not outlive the count: it spares the reference count, which all cores share.
     #[must_use]
     pub fn enter_here(&self) -> InFlightHere<'_> {
-        InFlightHere {
-            count: self,
-            shard: self.begin(),
-        }
+        InFlightHere { count: self, shard: self.begin() }
     }
 
     /// Counts one more until [`InFlight::end`] is given what this returns; for owners that keep the count themselves.

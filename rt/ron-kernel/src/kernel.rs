@@ -172,9 +172,7 @@ impl Kernel {
         }
         drop(known);
         // Declared now, so that a service without trouble is listed as ready.
-        let _ = shared
-            .readiness
-            .condition(topology.service, "draining", Effect::Down, Duration::ZERO);
+        let _ = shared.readiness.condition(topology.service, "draining", Effect::Down, Duration::ZERO);
         Scope::new(Arc::clone(shared), topology)
     }
 
@@ -187,11 +185,7 @@ impl Kernel {
     /// The declarations of every service that has a scope.
     #[must_use]
     pub fn topologies(&self) -> Vec<&'static Topology> {
-        self.shared
-            .topologies
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.topologies.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Runs `work` on the control plane and waits for it; how a program's main thread builds its services.
@@ -204,12 +198,8 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::Runtime`] if this thread cannot have a runtime or the signals cannot be watched.
     pub fn run(self) -> Result<Exit, KernelError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime
-            .block_on(conductor::conduct(&self, true))
-            .map_err(KernelError::from)
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(conductor::conduct(&self, true)).map_err(KernelError::from)
     }
 
     /// Conducts the node from a task, without touching the process's signals; for tests and embedding.

@@ -23,10 +23,7 @@ pub struct Ranked<T> {
 impl<T> Ranked<T> {
     /// A lock as declared by `spec`, around `value`.
     pub const fn new(spec: &'static LockSpec, value: T) -> Self {
-        Self {
-            spec,
-            value: Mutex::new(value),
-        }
+        Self { spec, value: Mutex::new(value) }
     }
 
     /// Waits for the lock. A panic of an earlier holder does not spoil it: what it protects must be sound at each step.
@@ -36,10 +33,7 @@ impl<T> Ranked<T> {
     pub fn lock(&self) -> RankedGuard<'_, T> {
         // First the check: a thread that takes the same lock twice should hear of it rather than hang.
         let place = order::Place::take(self.spec);
-        RankedGuard {
-            value: self.value.lock().unwrap_or_else(PoisonError::into_inner),
-            _place: place,
-        }
+        RankedGuard { value: self.value.lock().unwrap_or_else(PoisonError::into_inner), _place: place }
     }
 }
 
@@ -108,11 +102,7 @@ impl<F: Future> Future for NoLockAcrossAwait<F> {
         let polled = self.project().inner.poll(cx);
         if polled.is_pending() {
             let held = order::names();
-            assert!(
-                held.is_empty(),
-                "an await while holding {}: release it first",
-                held.join(", ")
-            );
+            assert!(held.is_empty(), "an await while holding {}: release it first", held.join(", "));
         }
         polled
     }

@@ -28,18 +28,13 @@ pub struct Meter(Arc<[Cell; SHARDS]>);
 impl Meter {
     /// Books `units` more.
     pub fn add(&self, units: u64) {
-        self.0[shard_of_this_thread() % SHARDS]
-            .0
-            .fetch_add(units, Ordering::Relaxed);
+        self.0[shard_of_this_thread() % SHARDS].0.fetch_add(units, Ordering::Relaxed);
     }
 
     /// Everything booked since the node started.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0
-            .iter()
-            .map(|cell| cell.0.load(Ordering::Relaxed))
-            .fold(0, u64::wrapping_add)
+        self.0.iter().map(|cell| cell.0.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
 }
 
@@ -54,10 +49,7 @@ impl MeterBook {
     /// A book of at most `max_meters` meters (each about 1 KiB), not counting those of `other`.
     #[must_use]
     pub fn new(max_meters: usize) -> Self {
-        Self {
-            meters: Arc::default(),
-            max_meters,
-        }
+        Self { meters: Arc::default(), max_meters }
     }
 
     /// The meter of `actor` for `metric`. Keep it: looking it up takes a lock.
@@ -67,11 +59,7 @@ impl MeterBook {
         if let Some(meter) = meters.get(&(actor.clone(), metric)) {
             return meter.clone();
         }
-        let actor = if meters.len() < self.max_meters {
-            actor.clone()
-        } else {
-            ActorId::other()
-        };
+        let actor = if meters.len() < self.max_meters { actor.clone() } else { ActorId::other() };
         meters.entry((actor, metric)).or_default().clone()
     }
 
@@ -79,10 +67,7 @@ impl MeterBook {
     #[must_use]
     pub fn totals(&self) -> Vec<(ActorId, &'static str, u64)> {
         let meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
-        meters
-            .iter()
-            .map(|((actor, metric), meter)| (actor.clone(), *metric, meter.total()))
-            .collect()
+        meters.iter().map(|((actor, metric), meter)| (actor.clone(), *metric, meter.total())).collect()
     }
 }
 
@@ -110,14 +95,7 @@ mod tests {
         for name in ["a", "b", "c", "d"] {
             book.meter(&ActorId::new(name).unwrap(), "used.bytes").add(1);
         }
-        let totals: Vec<_> = book
-            .totals()
-            .into_iter()
-            .map(|(actor, _, n)| (actor.to_string(), n))
-            .collect();
-        assert_eq!(
-            totals,
-            [("a".into(), 1), ("b".into(), 1), ("other".to_owned(), 2)]
-        );
+        let totals: Vec<_> = book.totals().into_iter().map(|(actor, _, n)| (actor.to_string(), n)).collect();
+        assert_eq!(totals, [("a".into(), 1), ("b".into(), 1), ("other".to_owned(), 2)]);
     }
 }

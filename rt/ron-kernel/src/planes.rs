@@ -47,12 +47,7 @@ pub struct Core {
 
 impl Core {
     fn new(index: usize, handle: Handle) -> Arc<Self> {
-        Arc::new(Self {
-            index,
-            handle,
-            load: AtomicUsize::new(0),
-            pulse: Pulse::default(),
-        })
+        Arc::new(Self { index, handle, load: AtomicUsize::new(0), pulse: Pulse::default() })
     }
 
     /// Its number, from zero.
@@ -143,11 +138,7 @@ impl Planes {
         if mode == RuntimeMode::Current {
             let control = Handle::current();
             let cores = vec![Core::new(0, control.clone())];
-            return Ok(Self {
-                control,
-                cores,
-                owned: Mutex::new(None),
-            });
+            return Ok(Self { control, cores, owned: Mutex::new(None) });
         }
         let control_threads = LiveThreads::default();
         let mut owned = Owned {
@@ -159,20 +150,10 @@ impl Planes {
         };
         let handles = match mode {
             RuntimeMode::Shared => vec![owned.start_shared(cores)?],
-            _ => (0..cores)
-                .map(|index| owned.start_core(index))
-                .collect::<io::Result<_>>()?,
+            _ => (0..cores).map(|index| owned.start_core(index)).collect::<io::Result<_>>()?,
         };
-        let cores = handles
-            .into_iter()
-            .enumerate()
-            .map(|(index, handle)| Core::new(index, handle))
-            .collect();
-        Ok(Self {
-            control: owned.control.handle().clone(),
-            cores,
-            owned: Mutex::new(Some(owned)),
-        })
+        let cores = handles.into_iter().enumerate().map(|(index, handle)| Core::new(index, handle)).collect();
+        Ok(Self { control: owned.control.handle().clone(), cores, owned: Mutex::new(Some(owned)) })
     }
 
     /// The control plane.
@@ -190,11 +171,8 @@ impl Planes {
     /// connection evens it out.
     #[must_use]
     pub fn seat(&self) -> Seat {
-        let core = self
-            .cores
-            .iter()
-            .min_by_key(|core| core.load())
-            .expect("a data plane has at least one core");
+        let core =
+            self.cores.iter().min_by_key(|core| core.load()).expect("a data plane has at least one core");
         core.load.fetch_add(1, Ordering::Relaxed);
         Seat(Arc::clone(core))
     }
@@ -202,10 +180,7 @@ impl Planes {
     /// Drops every task on every runtime and waits at most `grace` for each plane's threads.
     ///
     /// Not cancel safe: dropped, it goes on without telling.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is where the planes' threads are made and kept"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is where the planes' threads are made and kept")]
     pub(crate) async fn end(&self, grace: Duration) -> Ended {
         let owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(owned) = owned else {
@@ -248,16 +223,12 @@ impl Owned {
     }
 
     /// A thread with a runtime of its own, which runs until its stop channel is dropped.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is where the data plane's threads are made and kept"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is where the data plane's threads are made and kept")]
     fn start_core(&mut self, index: usize) -> io::Result<Handle> {
         let (stop, stopped) = oneshot::channel::<()>();
         let (send_handle, receive_handle) = mpsc::sync_channel(1);
-        let thread = thread::Builder::new()
-            .name(format!("core-{index}"))
-            .spawn(move || match Builder::new_current_thread().enable_all().build() {
+        let thread = thread::Builder::new().name(format!("core-{index}")).spawn(move || {
+            match Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => {
                     let _ = send_handle.send(Ok(runtime.handle().clone()));
                     let _ = runtime.block_on(stopped);
@@ -266,12 +237,11 @@ impl Owned {
                 Err(error) => {
                     let _ = send_handle.send(Err(error));
                 }
-            })?;
+            }
+        })?;
         self.threads.push(thread);
         self.stop_cores.push(stop);
-        receive_handle
-            .recv()
-            .map_err(|_| io::Error::other("a core's thread ended before it began"))?
+        receive_handle.recv().map_err(|_| io::Error::other("a core's thread ended before it began"))?
     }
 
     fn end(mut self, grace: Duration) -> Ended {
@@ -282,10 +252,7 @@ impl Owned {
             stuck.extend((live.count() > 0).then(|| SHARED.to_owned()));
         }
         self.control.shutdown_timeout(grace);
-        Ended {
-            stuck,
-            control_threads: self.control_threads.count(),
-        }
+        Ended { stuck, control_threads: self.control_threads.count() }
     }
 }
 
@@ -301,8 +268,5 @@ fn join_within(threads: Vec<thread::JoinHandle<()>>, grace: Duration) -> Vec<Str
     for thread in done {
         let _ = thread.join();
     }
-    stuck
-        .iter()
-        .map(|t| t.thread().name().unwrap_or("a core").to_owned())
-        .collect()
+    stuck.iter().map(|t| t.thread().name().unwrap_or("a core").to_owned()).collect()
 }

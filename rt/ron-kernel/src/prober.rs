@@ -48,10 +48,7 @@ impl Samplers {
         queue: Weak<dyn Measured>,
     ) {
         let mut depths = lock(&self.depths);
-        let depth = depths.entry((service, name)).or_insert_with(|| Depth {
-            gauge,
-            queues: Vec::new(),
-        });
+        let depth = depths.entry((service, name)).or_insert_with(|| Depth { gauge, queues: Vec::new() });
         if depth.queues.len() == depth.queues.capacity() {
             depth.queues.retain(|queue| queue.strong_count() > 0);
         }

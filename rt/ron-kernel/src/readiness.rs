@@ -112,12 +112,7 @@ impl ServiceReadiness {
 
 impl Readiness {
     pub(crate) fn new(clock: Clock, metrics: Metrics, bus: Bus) -> Self {
-        Self(Arc::new(Board {
-            clock,
-            metrics,
-            bus,
-            services: Mutex::default(),
-        }))
+        Self(Arc::new(Board { clock, metrics, bus, services: Mutex::default() }))
     }
 
     /// Declares a condition of a service. Declaring it twice gives the same condition.
@@ -138,12 +133,7 @@ impl Readiness {
             standing: None,
             cleared_at: None,
         });
-        Condition {
-            board: self.clone(),
-            service: board,
-            service_name: service,
-            name,
-        }
+        Condition { board: self.clone(), service: board, service_name: service, name }
     }
 
     /// The fast view of one service.
@@ -161,21 +151,14 @@ impl Readiness {
     /// The standing conditions, of one service or of all, worst first.
     #[must_use]
     pub fn standing(&self, only: Option<&str>) -> Vec<Standing> {
-        let services: Vec<_> = lock(&self.0.services)
-            .iter()
-            .map(|(name, board)| (*name, Arc::clone(board)))
-            .collect();
+        let services: Vec<_> =
+            lock(&self.0.services).iter().map(|(name, board)| (*name, Arc::clone(board))).collect();
         let mut all: Vec<Standing> = services
             .iter()
             .filter(|(service, _)| only.is_none_or(|wanted| wanted == *service))
             .flat_map(|(service, board)| board.standing(service))
             .collect();
-        all.sort_by(|a, b| {
-            b.effect
-                .cmp(&a.effect)
-                .then(a.service.cmp(b.service))
-                .then(a.name.cmp(b.name))
-        });
+        all.sort_by(|a, b| b.effect.cmp(&a.effect).then(a.service.cmp(b.service)).then(a.name.cmp(b.name)));
         all
     }
 
@@ -187,19 +170,12 @@ impl Readiness {
 
     /// Lets conditions whose cause has been gone for long enough clear. The prober calls it.
     pub fn settle(&self) {
-        let services: Vec<_> = lock(&self.0.services)
-            .iter()
-            .map(|(name, board)| (*name, Arc::clone(board)))
-            .collect();
+        let services: Vec<_> =
+            lock(&self.0.services).iter().map(|(name, board)| (*name, Arc::clone(board))).collect();
         for (service, board) in services {
             for name in board.settle(self.0.clock.now()) {
                 let reason = "cleared".to_owned();
-                self.0.bus.publish(KernelEvent::Condition {
-                    service,
-                    name,
-                    effect: None,
-                    reason,
-                });
+                self.0.bus.publish(KernelEvent::Condition { service, name, effect: None, reason });
             }
         }
     }
@@ -207,10 +183,7 @@ impl Readiness {
     fn service_board(&self, service: &'static str) -> Arc<ServiceBoard> {
         let mut services = lock(&self.0.services);
         Arc::clone(services.entry(service).or_insert_with(|| {
-            Arc::new(ServiceBoard {
-                worst: AtomicU8::new(0),
-                conditions: Mutex::default(),
-            })
+            Arc::new(ServiceBoard { worst: AtomicU8::new(0), conditions: Mutex::default() })
         }))
     }
 }
@@ -218,17 +191,9 @@ impl Readiness {
 impl ServiceBoard {
     fn standing(&self, service: &'static str) -> Vec<Standing> {
         let conditions = lock(&self.conditions);
-        let stand = conditions
-            .iter()
-            .filter_map(|(name, state)| Some((name, state, state.standing.clone()?)));
-        stand
-            .map(|(name, state, reason)| Standing {
-                service,
-                name,
-                effect: state.effect,
-                reason,
-            })
-            .collect()
+        let stand =
+            conditions.iter().filter_map(|(name, state)| Some((name, state, state.standing.clone()?)));
+        stand.map(|(name, state, reason)| Standing { service, name, effect: state.effect, reason }).collect()
     }
 
     fn settle(&self, now: Moment) -> Vec<&'static str> {
@@ -247,11 +212,7 @@ impl ServiceBoard {
     }
 
     fn fold(&self, conditions: &BTreeMap<&'static str, State>) {
-        let worst = conditions
-            .values()
-            .filter(|s| s.standing.is_some())
-            .map(|s| s.effect as u8)
-            .max();
+        let worst = conditions.values().filter(|s| s.standing.is_some()).map(|s| s.effect as u8).max();
         self.worst.store(worst.unwrap_or(0), Ordering::Relaxed);
     }
 }
@@ -270,9 +231,7 @@ impl Condition {
     fn stand(&self, effect: Option<Effect>, reason: String) {
         let news = {
             let mut conditions = lock(&self.service.conditions);
-            let state = conditions
-                .get_mut(self.name)
-                .expect("declared when the handle was made");
+            let state = conditions.get_mut(self.name).expect("declared when the handle was made");
             let effect = effect.unwrap_or(state.declared);
             let news = state.standing.as_ref() != Some(&reason) || state.effect != effect;
             state.effect = effect;
@@ -284,12 +243,7 @@ impl Condition {
         };
         if let Some(effect) = news {
             let (service, name) = (self.service_name, self.name);
-            self.board.0.bus.publish(KernelEvent::Condition {
-                service,
-                name,
-                effect: Some(effect),
-                reason,
-            });
+            self.board.0.bus.publish(KernelEvent::Condition { service, name, effect: Some(effect), reason });
         }
     }
 
@@ -298,9 +252,7 @@ impl Condition {
         let now = self.board.0.clock.now();
         {
             let mut conditions = lock(&self.service.conditions);
-            let state = conditions
-                .get_mut(self.name)
-                .expect("declared when the handle was made");
+            let state = conditions.get_mut(self.name).expect("declared when the handle was made");
             if state.standing.is_some() && state.cleared_at.is_none() {
                 state.cleared_at = Some(now);
             }
@@ -311,9 +263,7 @@ impl Condition {
     /// Whether it stands.
     #[must_use]
     pub fn stands(&self) -> bool {
-        lock(&self.service.conditions)
-            .get(self.name)
-            .is_some_and(|s| s.standing.is_some())
+        lock(&self.service.conditions).get(self.name).is_some_and(|s| s.standing.is_some())
     }
 }
 
@@ -362,9 +312,7 @@ mod tests {
     #[tokio::test]
     async fn services_do_not_answer_for_each_other() {
         let board = board();
-        board
-            .condition("ledger", "outage", Effect::ShedWrites, Duration::ZERO)
-            .raise("no connection");
+        board.condition("ledger", "outage", Effect::ShedWrites, Duration::ZERO).raise("no connection");
         assert!(board.service("ledger").sheds_writes());
         assert!(!board.service("gateway").sheds_writes());
         assert_eq!(board.worst(Some("gateway")), None);
@@ -374,9 +322,7 @@ mod tests {
     #[tokio::test]
     async fn a_report_is_listed_but_sheds_nothing() {
         let board = board();
-        board
-            .condition("node", "bad_reload", Effect::Report, Duration::ZERO)
-            .raise("line 3");
+        board.condition("node", "bad_reload", Effect::Report, Duration::ZERO).raise("line 3");
         assert!(!board.service("node").sheds_writes());
         assert_eq!(board.standing(Some("node"))[0].reason, "line 3");
     }

@@ -87,10 +87,7 @@ impl Reloader {
             Err(error) => {
                 failed.set(1);
                 let problem = error.to_string();
-                tracing::error!(
-                    problem,
-                    "the configuration was refused; the old one stays in force"
-                );
+                tracing::error!(problem, "the configuration was refused; the old one stays in force");
                 self.bad_reload.raise(problem.clone());
                 self.scope.bus().publish(KernelEvent::ConfigRefused { problem });
             }
@@ -100,11 +97,7 @@ impl Reloader {
 
     async fn try_reload(&self) -> Result<(), ReloadError> {
         let read = Arc::clone(&self.read);
-        let read = self
-            .scope
-            .blocking()
-            .run("read the configuration", move || read())
-            .await;
+        let read = self.scope.blocking().run("read the configuration", move || read()).await;
         let new = match read.map_err(|error| ReloadError::Refused(error.to_string()))? {
             Ok(snapshot) => Arc::new(snapshot),
             Err(report) => {
@@ -114,11 +107,7 @@ impl Reloader {
         };
         let mut commits = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            commits.push(
-                part.prepare(Arc::clone(&new))
-                    .await
-                    .map_err(ReloadError::Refused)?,
-            );
+            commits.push(part.prepare(Arc::clone(&new)).await.map_err(ReloadError::Refused)?);
         }
         commits.into_iter().for_each(|commit| commit());
         self.put_into_force(&new);
@@ -142,25 +131,14 @@ impl Reloader {
         self.tell_restart(&new);
         self.scope.all_metrics().families().config_update.inc();
         let changed: Vec<String> = changes.into_iter().map(|c| c.path).collect();
-        tracing::info!(
-            generation = new.generation(),
-            changed = changed.join(", "),
-            "configuration applied"
-        );
-        self.scope.bus().publish(KernelEvent::ConfigApplied {
-            generation: new.generation(),
-            changed,
-        });
+        tracing::info!(generation = new.generation(), changed = changed.join(", "), "configuration applied");
+        self.scope.bus().publish(KernelEvent::ConfigApplied { generation: new.generation(), changed });
     }
 
     /// Readiness tells for as long as the node does not run with what is configured; a change taken back clears it.
     fn tell_restart(&self, new: &Snapshot) {
         let changes = new.diff(&self.started_with);
-        let restart: Vec<&str> = changes
-            .iter()
-            .filter(|c| c.restart)
-            .map(|c| c.path.as_str())
-            .collect();
+        let restart: Vec<&str> = changes.iter().filter(|c| c.restart).map(|c| c.path.as_str()).collect();
         if restart.is_empty() {
             self.restart_needed.clear();
             return;

@@ -36,11 +36,7 @@ pub struct Scope {
 impl Scope {
     pub(crate) fn new(shared: Arc<Shared>, topology: &'static Topology) -> Self {
         let metrics = shared.metrics.service(topology.service);
-        Self {
-            shared,
-            topology,
-            metrics,
-        }
+        Self { shared, topology, metrics }
     }
 
     /// Starts a supervised task; on the data plane, one on every core, numbered.
@@ -64,9 +60,7 @@ impl Scope {
         for core in self.shared.planes.cores() {
             let (run, at) = (run.clone(), Arc::clone(core));
             let name = format!("{}#{}", spec.name, core.index());
-            self.start(spec, name, core.handle().clone(), move |ctx| {
-                run(Arc::clone(&at), ctx)
-            });
+            self.start(spec, name, core.handle().clone(), move |ctx| run(Arc::clone(&at), ctx));
         }
     }
 
@@ -77,12 +71,7 @@ impl Scope {
         Fut: Future<Output = TaskResult> + Send + 'static,
     {
         for index in 0..count {
-            self.start(
-                spec,
-                format!("{}#{index}", spec.name),
-                self.control().clone(),
-                run.clone(),
-            );
+            self.start(spec, format!("{}#{index}", spec.name), self.control().clone(), run.clone());
         }
     }
 
@@ -91,11 +80,7 @@ impl Scope {
         F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = TaskResult> + Send + 'static,
     {
-        self.must_declare(
-            self.topology.tasks.iter().any(|t| t.name == spec.name),
-            "task",
-            spec.name,
-        );
+        self.must_declare(self.topology.tasks.iter().any(|t| t.name == spec.name), "task", spec.name);
         self.supervisor().start(self.clone(), spec, name, runtime, run);
     }
 
@@ -122,11 +107,7 @@ impl Scope {
             "{}: a queue that drops needs `shedding_queue`",
             spec.name
         );
-        self.must_declare(
-            self.topology.queues.iter().any(|q| q.name == spec.name),
-            "queue",
-            spec.name,
-        );
+        self.must_declare(self.topology.queues.iter().any(|q| q.name == spec.name), "queue", spec.name);
         queue::build(self, spec, endpoint, |_| ())
     }
 
@@ -138,33 +119,19 @@ impl Scope {
         endpoint: &'static str,
         told: impl Fn(T) + Send + Sync + 'static,
     ) -> (Sender<T>, Receiver<T>) {
-        assert!(
-            spec.policy == Policy::DropOldest,
-            "{}: only a queue that drops can shed",
-            spec.name
-        );
-        self.must_declare(
-            self.topology.queues.iter().any(|q| q.name == spec.name),
-            "queue",
-            spec.name,
-        );
+        assert!(spec.policy == Policy::DropOldest, "{}: only a queue that drops can shed", spec.name);
+        self.must_declare(self.topology.queues.iter().any(|q| q.name == spec.name), "queue", spec.name);
         queue::build(self, spec, endpoint, told)
     }
 
     fn must_declare(&self, declared: bool, what: &str, name: &str) {
-        assert!(
-            declared,
-            "the topology of `{}` declares no {what} `{name}`",
-            self.topology.service
-        );
+        assert!(declared, "the topology of `{}` declares no {what} `{name}`", self.topology.service);
     }
 
     /// Declares a readiness condition of this service.
     #[must_use]
     pub fn condition(&self, name: &'static str, effect: Effect, settle: Duration) -> Condition {
-        self.shared
-            .readiness
-            .condition(self.service(), name, effect, settle)
+        self.shared.readiness.condition(self.service(), name, effect, settle)
     }
 
     /// Has `sample` called four times a second, to publish what is too hot to count as it happens. It is kept as long
@@ -174,9 +141,7 @@ impl Scope {
     }
 
     pub(crate) fn sample_depth(&self, spec: &'static QueueSpec, gauge: Gauge, queue: Weak<dyn Measured>) {
-        self.shared
-            .samplers
-            .add_queue((self.service(), spec.name), gauge, queue);
+        self.shared.samplers.add_queue((self.service(), spec.name), gauge, queue);
     }
 
     /// Work in flight that a drain waits for before it flushes writers and closes idle connections.
@@ -263,11 +228,7 @@ impl Scope {
 
     /// Changes how long the node's drain may take.
     pub fn set_drain_deadline(&self, deadline: Duration) {
-        *self
-            .shared
-            .drain_deadline
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = deadline;
+        *self.shared.drain_deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
     }
 
     /// The node cannot go on: it drains and exits with a failure.

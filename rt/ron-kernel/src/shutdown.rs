@@ -13,10 +13,7 @@ pub struct Shutdown {
 
 impl Shutdown {
     pub(crate) fn new(bus: Bus) -> Self {
-        Self {
-            phase: PhaseCell::new(),
-            bus,
-        }
+        Self { phase: PhaseCell::new(), bus }
     }
 
     /// The present phase: one atomic load.

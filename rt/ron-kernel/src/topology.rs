@@ -96,12 +96,7 @@ impl Restart {
     /// The usual policy: 100 ms doubling to 5 s, five a minute.
     #[must_use]
     pub const fn usual(then: Escalation) -> Self {
-        Self::OnFailure {
-            base: Duration::from_millis(100),
-            cap: Duration::from_secs(5),
-            per_minute: 5,
-            then,
-        }
+        Self::OnFailure { base: Duration::from_millis(100), cap: Duration::from_secs(5), per_minute: 5, then }
     }
 
     /// What follows when the task is given up.

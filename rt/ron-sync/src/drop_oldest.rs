@@ -16,10 +16,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 /// Both ends can be cloned. The queue closes when either end asks for it, or when the last sender or the last
 /// receiver is dropped.
 pub fn channel<T>(capacity: NonZeroUsize) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared {
-        capacity,
-        state: Mutex::new(State::new()),
-    });
+    let shared = Arc::new(Shared { capacity, state: Mutex::new(State::new()) });
     (Sender::first(Arc::clone(&shared)), Receiver::first(shared))
 }
 

@@ -55,21 +55,13 @@ impl<R: Room> Gate<R> {
 
     /// Makes an open gate. A limit of 0 lets nobody in until it is raised.
     pub fn new(limit: u32, room: R) -> Arc<Self> {
-        let waiting = Mutex::new(Waiting {
-            room,
-            tickets: Tickets::new(),
-        });
-        Arc::new(Self {
-            word: AtomicWord::new(limit),
-            waiting,
-        })
+        let waiting = Mutex::new(Waiting { room, tickets: Tickets::new() });
+        Arc::new(Self { word: AtomicWord::new(limit), waiting })
     }
 
     /// Enters at once, or not at all: fails when the gate is at its limit or closed, or when a ticket waits.
     pub fn try_enter(self: &Arc<Self>) -> Option<Permit<R>> {
-        self.word.try_enter().then(|| Permit {
-            gate: Arc::clone(self),
-        })
+        self.word.try_enter().then(|| Permit { gate: Arc::clone(self) })
     }
 
     /// Enters, waiting in the room if need be. Nothing happens before the first poll.
@@ -137,9 +129,7 @@ impl<R: Room> Gate<R> {
         let mut waiting = lock(&self.waiting);
         let arrival = match self.word.enlist() {
             Enlisted::Entered => Ok(Arrival::Entered),
-            Enlisted::Waiting => self
-                .queue(&mut waiting, key, waker, &mut wakes)
-                .map(Arrival::Queued),
+            Enlisted::Waiting => self.queue(&mut waiting, key, waker, &mut wakes).map(Arrival::Queued),
             Enlisted::Denied(denied) => Err(denied),
         };
         drop(waiting);

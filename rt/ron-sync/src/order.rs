@@ -19,12 +19,7 @@ struct Node<T> {
 
 impl<T> Order<T> {
     pub(crate) fn new() -> Self {
-        Self {
-            nodes: Vec::new(),
-            first: None,
-            last: None,
-            len: 0,
-        }
+        Self { nodes: Vec::new(), first: None, last: None, len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -42,11 +37,7 @@ impl<T> Order<T> {
             Some(node) => node.after = Some(index),
             None => self.first = Some(index),
         }
-        self.nodes[index] = Some(Node {
-            value,
-            before,
-            after: None,
-        });
+        self.nodes[index] = Some(Node { value, before, after: None });
         self.len += 1;
     }
 
@@ -93,10 +84,7 @@ mod tests {
         assert_eq!(order.remove(1), Some('d'));
         assert_eq!(order.remove(1), None);
         order.push_back(2, 'e');
-        assert_eq!(
-            [order.pop_front(), order.pop_front(), order.pop_front()],
-            [Some('b'), Some('e'), None]
-        );
+        assert_eq!([order.pop_front(), order.pop_front(), order.pop_front()], [Some('b'), Some('e'), None]);
         assert_eq!(order.len(), 0);
     }
 

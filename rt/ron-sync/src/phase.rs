@@ -86,13 +86,8 @@ impl Phase {
 impl PhaseCell {
     /// Starts in [`Phase::Running`].
     pub fn new() -> Self {
-        let shared = Shared {
-            rank: AtomicU8::new(Phase::Running.rank()),
-            seats: Mutex::new(Slab::new()),
-        };
-        Self {
-            shared: Arc::new(shared),
-        }
+        let shared = Shared { rank: AtomicU8::new(Phase::Running.rank()), seats: Mutex::new(Slab::new()) };
+        Self { shared: Arc::new(shared) }
     }
 
     /// The current phase: one atomic load.
@@ -121,11 +116,7 @@ impl PhaseCell {
     ///
     /// Cancel safe: it keeps nothing but its place among the waiters, which it gives up when dropped.
     pub fn reached(&self, target: Phase) -> Reached {
-        Reached {
-            cell: self.clone(),
-            target,
-            seat: None,
-        }
+        Reached { cell: self.clone(), target, seat: None }
     }
 
     /// How many futures wait, of those that were polled.
@@ -173,10 +164,7 @@ impl Reached {
             drop(stale_waker);
             return Some(index);
         }
-        Some(seats.insert(Seat {
-            target: self.target,
-            waker: waker.clone(),
-        }))
+        Some(seats.insert(Seat { target: self.target, waker: waker.clone() }))
     }
 }
 
@@ -190,19 +178,11 @@ impl Future for Reached {
             self.seat = None;
             return Poll::Ready(());
         }
-        if self
-            .seat
-            .as_ref()
-            .is_some_and(|(_, known)| known.will_wake(cx.waker()))
-        {
+        if self.seat.as_ref().is_some_and(|(_, known)| known.will_wake(cx.waker())) {
             return Poll::Pending;
         }
         self.seat = self.register(cx.waker()).map(|index| (index, cx.waker().clone()));
-        if self.seat.is_some() {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
+        if self.seat.is_some() { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
@@ -213,11 +193,7 @@ impl Drop for Reached {
         };
         let mut seats = lock(&self.cell.shared.seats);
         // Once the target is reached the seat is gone, and its index may be another's.
-        let seat = if self.is_reached() {
-            None
-        } else {
-            seats.remove(index)
-        };
+        let seat = if self.is_reached() { None } else { seats.remove(index) };
         drop(seats);
         drop(seat);
     }

@@ -16,11 +16,7 @@ enum Entry<T> {
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
-        Self {
-            entries: Vec::new(),
-            first_vacant: None,
-            occupied: 0,
-        }
+        Self { entries: Vec::new(), first_vacant: None, occupied: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -29,9 +25,7 @@ impl<T> Slab<T> {
 
     pub(crate) fn insert(&mut self, value: T) -> usize {
         self.occupied += 1;
-        let vacant = self
-            .first_vacant
-            .and_then(|index| Some((index, self.entries.get_mut(index)?)));
+        let vacant = self.first_vacant.and_then(|index| Some((index, self.entries.get_mut(index)?)));
         if let Some((index, entry)) = vacant
             && let Entry::Vacant { next } = *entry
         {
@@ -55,12 +49,7 @@ impl<T> Slab<T> {
         if matches!(entry, Entry::Vacant { .. }) {
             return None;
         }
-        let removed = std::mem::replace(
-            entry,
-            Entry::Vacant {
-                next: self.first_vacant,
-            },
-        );
+        let removed = std::mem::replace(entry, Entry::Vacant { next: self.first_vacant });
         self.first_vacant = Some(index);
         self.occupied -= 1;
         match removed {
@@ -70,25 +59,17 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
-        self.entries
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(index, entry)| match entry {
-                Entry::Occupied(value) => Some((index, value)),
-                Entry::Vacant { .. } => None,
-            })
+        self.entries.iter_mut().enumerate().filter_map(|(index, entry)| match entry {
+            Entry::Occupied(value) => Some((index, value)),
+            Entry::Vacant { .. } => None,
+        })
     }
 
     /// Removes and returns the values for which `choose` says so.
     pub(crate) fn extract(&mut self, choose: impl Fn(&T) -> bool) -> Vec<T> {
-        let chosen: Vec<usize> = self
-            .iter_mut()
-            .filter_map(|(index, value)| choose(value).then_some(index))
-            .collect();
-        chosen
-            .into_iter()
-            .filter_map(|index| self.remove(index))
-            .collect()
+        let chosen: Vec<usize> =
+            self.iter_mut().filter_map(|(index, value)| choose(value).then_some(index)).collect();
+        chosen.into_iter().filter_map(|index| self.remove(index)).collect()
     }
 }
 
@@ -124,9 +105,6 @@ mod tests {
             slab.insert(value);
         }
         assert_eq!(slab.extract(|value| value % 2 == 0), [0, 2, 4]);
-        assert_eq!(
-            slab.iter_mut().map(|(_, value)| *value).collect::<Vec<_>>(),
-            [1, 3, 5]
-        );
+        assert_eq!(slab.iter_mut().map(|(_, value)| *value).collect::<Vec<_>>(), [1, 3, 5]);
     }
 }

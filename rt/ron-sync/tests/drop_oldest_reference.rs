@@ -52,11 +52,7 @@ impl Naive {
             return Err(Closed(item));
         }
         self.accepted += 1;
-        let displaced = if self.items.len() == self.capacity {
-            self.take()
-        } else {
-            None
-        };
+        let displaced = if self.items.len() == self.capacity { self.take() } else { None };
         self.items.push(item);
         Ok(displaced)
     }
@@ -106,16 +102,8 @@ fn poll_at(pending: &mut Vec<Pending<'_>>, at: usize, naive: &mut Naive) -> Resu
 /// A runtime that runs every woken receiver would leave no item behind while someone waits.
 fn assert_enough_are_woken(pending: &[Pending<'_>], naive: &Naive) -> Result<(), TestCaseError> {
     let woken = pending.iter().filter(|pending| pending.is_woken()).count();
-    let needed = if naive.closed {
-        pending.len()
-    } else {
-        naive.items.len().min(pending.len())
-    };
-    prop_assert!(
-        woken >= needed,
-        "{woken} of {} woken, {needed} needed",
-        pending.len()
-    );
+    let needed = if naive.closed { pending.len() } else { naive.items.len().min(pending.len()) };
+    prop_assert!(woken >= needed, "{woken} of {} woken, {needed} needed", pending.len());
     Ok(())
 }
 

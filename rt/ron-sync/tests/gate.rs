@@ -168,11 +168,7 @@ impl Room for Lone {
     }
 
     fn pop(&mut self) -> Option<TicketId> {
-        if self.held.load(SeqCst) > 0 {
-            None
-        } else {
-            self.ticket.take()
-        }
+        if self.held.load(SeqCst) > 0 { None } else { self.ticket.take() }
     }
 
     fn cancel(&mut self, id: TicketId) {
@@ -209,21 +205,12 @@ fn a_shed_ticket_that_is_dropped_unseen_gives_nothing_back() {
 #[test]
 fn a_room_that_holds_back_is_asked_again_at_the_next_change() {
     let held = Arc::new(AtomicU32::new(1));
-    let gate = Gate::new(
-        1,
-        Lone {
-            ticket: None,
-            held: Arc::clone(&held),
-        },
-    );
+    let gate = Gate::new(1, Lone { ticket: None, held: Arc::clone(&held) });
     let permit = gate.try_enter();
     let mut entry = waiting(&gate);
     drop(permit);
     assert_eq!((counts(&gate), entry.1.wakes()), ((0, 1, 1), 0));
-    assert!(
-        gate.try_enter().is_none(),
-        "nobody overtakes a ticket that is held back"
-    );
+    assert!(gate.try_enter().is_none(), "nobody overtakes a ticket that is held back");
     held.store(0, SeqCst);
     gate.set_limit(1);
     assert_eq!((counts(&gate), entry.1.wakes()), ((1, 0, 1), 1));

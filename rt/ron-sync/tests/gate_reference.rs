@@ -56,8 +56,7 @@ impl Room for ShedOldest {
 
     fn cancel(&mut self, id: TicketId) {
         let at = self.tickets.iter().position(|&known| known == id);
-        self.tickets
-            .remove(at.expect("only a waiting ticket is cancelled"));
+        self.tickets.remove(at.expect("only a waiting ticket is cancelled"));
     }
 }
 
@@ -121,8 +120,7 @@ impl Naive {
 
     fn close(&mut self) {
         self.closed = true;
-        self.settled
-            .extend(self.room.drain(..).map(|entry| (entry, Err(Denied::Closed))));
+        self.settled.extend(self.room.drain(..).map(|entry| (entry, Err(Denied::Closed))));
     }
 }
 
@@ -207,12 +205,7 @@ impl<R: Room<Key = ()>> Bench<R> {
         prop_assert_eq!(self.gate.is_closed(), naive.closed);
         for (number, _, task) in &self.entries {
             let expected = usize::from(naive.settled.contains_key(number));
-            prop_assert_eq!(
-                task.wakes(),
-                expected,
-                "entry {} is woken once, when it is settled",
-                number
-            );
+            prop_assert_eq!(task.wakes(), expected, "entry {} is woken once, when it is settled", number);
         }
         Ok(())
     }
@@ -235,28 +228,13 @@ fn run<R: Room<Key = ()>>(
         settled: BTreeMap::new(),
     };
     let gate = Gate::new(limit, room);
-    let mut bench = Bench {
-        gate,
-        naive,
-        permits: Vec::new(),
-        entries: Vec::new(),
-        next_entry: 0,
-    };
+    let mut bench = Bench { gate, naive, permits: Vec::new(), entries: Vec::new(), next_entry: 0 };
     for step in steps {
         bench.apply(step)?;
     }
-    let Bench {
-        gate,
-        permits,
-        entries,
-        ..
-    } = bench;
+    let Bench { gate, permits, entries, .. } = bench;
     drop((permits, entries));
-    prop_assert_eq!(
-        (gate.inflight(), gate.waiters()),
-        (0, 0),
-        "something was not given back"
-    );
+    prop_assert_eq!((gate.inflight(), gate.waiters()), (0, 0), "something was not given back");
     Ok(())
 }
 

@@ -14,24 +14,11 @@ const INTAKE: Phase = Phase::Draining(Stage::Intake);
 fn the_sequence_runs_forward_through_every_stage() {
     let cell = PhaseCell::new();
     assert_eq!(cell.get(), Phase::Running);
-    let stages = [
-        Stage::Readiness,
-        Stage::Intake,
-        Stage::Workers,
-        Stage::Writers,
-        Stage::Support,
-    ];
-    for phase in stages
-        .map(Phase::Draining)
-        .into_iter()
-        .chain([Phase::Aborting, Phase::Stopped])
-    {
+    let stages = [Stage::Readiness, Stage::Intake, Stage::Workers, Stage::Writers, Stage::Support];
+    for phase in stages.map(Phase::Draining).into_iter().chain([Phase::Aborting, Phase::Stopped]) {
         assert!(cell.advance(phase));
         assert_eq!(cell.clone().get(), phase);
-        assert!(
-            !cell.advance(phase),
-            "advancing to the current phase changes nothing"
-        );
+        assert!(!cell.advance(phase), "advancing to the current phase changes nothing");
         assert!(!cell.advance(Phase::Running), "the phase never goes back");
     }
 }
@@ -39,10 +26,7 @@ fn the_sequence_runs_forward_through_every_stage() {
 #[test]
 fn a_future_for_the_current_phase_or_an_earlier_one_is_ready_at_once() {
     let cell = PhaseCell::new();
-    assert_eq!(
-        Task::new().poll(&mut cell.reached(Phase::Running)),
-        Poll::Ready(())
-    );
+    assert_eq!(Task::new().poll(&mut cell.reached(Phase::Running)), Poll::Ready(()));
     cell.advance(INTAKE);
     assert_eq!(Task::new().poll(&mut cell.reached(READINESS)), Poll::Ready(()));
     assert_eq!(Task::new().poll(&mut cell.reached(INTAKE)), Poll::Ready(()));
@@ -63,10 +47,7 @@ fn an_advance_wakes_those_whose_phase_has_come_and_no_others() {
     assert_eq!(cell.waiting(), 1);
     let wakes: Vec<_> = waiting.iter().map(|(_, task)| task.wakes()).collect();
     assert_eq!(wakes, [1, 1, 1, 0]);
-    let ready: Vec<_> = waiting
-        .iter_mut()
-        .map(|(reached, task)| task.poll(reached).is_ready())
-        .collect();
+    let ready: Vec<_> = waiting.iter_mut().map(|(reached, task)| task.poll(reached).is_ready()).collect();
     assert_eq!(ready, [true, true, true, false]);
 }
 

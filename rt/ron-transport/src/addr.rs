@@ -52,10 +52,7 @@ pub(crate) fn check_unix_path(path: &Path) -> Result<(), UnixPathError> {
         return Err(UnixPathError::Abstract(path.display().to_string()));
     }
     if bytes.len() > UNIX_PATH_MAX {
-        return Err(UnixPathError::TooLong {
-            path: path.display().to_string(),
-            len: bytes.len(),
-        });
+        return Err(UnixPathError::TooLong { path: path.display().to_string(), len: bytes.len() });
     }
     Ok(())
 }

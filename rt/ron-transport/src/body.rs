@@ -57,11 +57,7 @@ struct Watch {
 impl Watch {
     fn begin(activity: &Arc<Activity>, announced: u64) -> Self {
         activity.body_began();
-        Self {
-            activity: Arc::clone(activity),
-            waits_since: None,
-            unread: announced,
-        }
+        Self { activity: Arc::clone(activity), waits_since: None, unread: announced }
     }
 
     fn polled<E>(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>) {
@@ -111,11 +107,7 @@ impl Body {
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        if bytes.is_empty() {
-            Self::empty()
-        } else {
-            Self(Kind::Full(bytes))
-        }
+        if bytes.is_empty() { Self::empty() } else { Self(Kind::Full(bytes)) }
     }
 }
 
@@ -133,11 +125,7 @@ impl From<&'static str> for Body {
 
 impl From<Incoming> for Body {
     fn from(incoming: Incoming) -> Self {
-        if incoming.is_end_stream() {
-            Self::empty()
-        } else {
-            Self(Kind::Incoming(incoming))
-        }
+        if incoming.is_end_stream() { Self::empty() } else { Self(Kind::Incoming(incoming)) }
     }
 }
 

@@ -175,15 +175,11 @@ impl ConnCaps {
     /// [`CapError`], counted.
     pub fn try_admit(&self, client: ClientKey) -> Result<ConnPermit, CapError> {
         let mut held = self.shared.held();
-        self.shared
-            .counted(held.check_client(client).and_then(|()| held.check_total()))?;
+        self.shared.counted(held.check_client(client).and_then(|()| held.check_total()))?;
         held.add(client);
         drop(held);
         self.shared.admitted.fetch_add(1, Ordering::Relaxed);
-        Ok(ConnPermit {
-            shared: Arc::clone(&self.shared),
-            client,
-        })
+        Ok(ConnPermit { shared: Arc::clone(&self.shared), client })
     }
 
     /// Changes the caps at once. Permits already given stay valid; a lower cap refuses newcomers until enough
@@ -203,11 +199,7 @@ impl ConnCaps {
     /// The client with the most permits and their number; among equals any one.
     #[must_use]
     pub fn largest_holder(&self) -> Option<(ClientKey, usize)> {
-        self.shared
-            .held()
-            .by_count
-            .last()
-            .map(|(count, client)| (*client, *count))
+        self.shared.held().by_count.last().map(|(count, client)| (*client, *count))
     }
 
     /// Permits held by one client.
@@ -285,18 +277,14 @@ impl Held {
 
     fn check_client(&self, client: ClientKey) -> Result<(), CapError> {
         if client.is_capped() && self.count(client) >= self.max_per_client {
-            return Err(CapError::PerClient {
-                limit: self.max_per_client,
-            });
+            return Err(CapError::PerClient { limit: self.max_per_client });
         }
         Ok(())
     }
 
     fn check_total(&self) -> Result<(), CapError> {
         if self.open >= self.max_total {
-            return Err(CapError::Total {
-                limit: self.max_total,
-            });
+            return Err(CapError::Total { limit: self.max_total });
         }
         Ok(())
     }

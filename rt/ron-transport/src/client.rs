@@ -57,10 +57,7 @@ impl HttpConn {
     pub async fn open(stream: Stream) -> Result<Self, SendFault> {
         let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(SendFault::Broken)?;
-        Ok(Self(Box::new(Inner {
-            sender,
-            connection: Some(connection),
-        })))
+        Ok(Self(Box::new(Inner { sender, connection: Some(connection) })))
     }
 
     /// Whether the server has not closed the connection while it slept.
@@ -94,11 +91,7 @@ impl HttpConn {
     }
 
     fn into_body(self, incoming: Incoming, home: Arc<dyn Home>) -> Body {
-        let mut body = ResponseBody {
-            incoming,
-            conn: Some(self),
-            home,
-        };
+        let mut body = ResponseBody { incoming, conn: Some(self), home };
         if body.incoming.is_end_stream() {
             body.go_home();
             return Body::empty();

@@ -90,16 +90,11 @@ impl DialError {
 pub async fn dial(endpoint: &Endpoint, timeout: Duration) -> Result<Stream, DialError> {
     let now = Instant::now();
     let deadline = now.checked_add(timeout).unwrap_or(now + LONGEST);
-    let late = || DialError::Timeout {
-        endpoint: endpoint.clone(),
-        after: timeout,
-    };
+    let late = || DialError::Timeout { endpoint: endpoint.clone(), after: timeout };
     match endpoint.target() {
         Target::Unix(path) => match timeout_at(deadline, UnixStream::connect(path)).await {
             Err(_) => Err(late()),
-            Ok(connected) => connected
-                .map(Stream::Unix)
-                .map_err(|error| DialError::from_io(endpoint, error)),
+            Ok(connected) => connected.map(Stream::Unix).map_err(|error| DialError::from_io(endpoint, error)),
         },
         Target::Tcp { host, port } => {
             let addresses = match host {
@@ -107,10 +102,7 @@ pub async fn dial(endpoint: &Endpoint, timeout: Duration) -> Result<Stream, Dial
                 Host::Name(name) => timeout_at(deadline, resolve(name, *port))
                     .await
                     .map_err(|_| late())?
-                    .map_err(|source| DialError::Resolve {
-                        endpoint: endpoint.clone(),
-                        source,
-                    })?,
+                    .map_err(|source| DialError::Resolve { endpoint: endpoint.clone(), source })?,
             };
             match connect_any(&addresses, deadline).await {
                 Err(None) => Err(late()),
@@ -160,11 +152,7 @@ mod tests {
     use super::*;
 
     async fn refusing() -> SocketAddr {
-        TcpListener::bind("127.0.0.1:0")
-            .await
-            .unwrap()
-            .local_addr()
-            .unwrap()
+        TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
     }
 
     #[tokio::test]
@@ -179,28 +167,20 @@ mod tests {
     #[tokio::test]
     async fn the_last_failure_is_reported_when_none_answers() {
         let addresses = [refusing().await, refusing().await];
-        let error = connect_any(&addresses, Instant::now() + LONGEST)
-            .await
-            .unwrap_err()
-            .unwrap();
+        let error = connect_any(&addresses, Instant::now() + LONGEST).await.unwrap_err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_address_leaves_the_next_its_part_of_the_budget() {
         let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-        silent
-            .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
-            .unwrap();
+        silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         silent.listen(0).unwrap();
         let silent_addr = silent.local_addr().unwrap().as_socket().unwrap();
         let _fills_the_backlog = TcpStream::connect(silent_addr).await.unwrap();
         let begun = Instant::now();
         let addresses = [silent_addr, refusing().await];
-        let error = connect_any(&addresses, begun + Duration::from_secs(2))
-            .await
-            .unwrap_err()
-            .unwrap();
+        let error = connect_any(&addresses, begun + Duration::from_secs(2)).await.unwrap_err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(
             begun.elapsed() - Duration::from_secs(1) <= Duration::from_millis(1),

@@ -111,9 +111,7 @@ impl Inherited {
 
     /// Names and addresses of the listeners nobody took.
     pub fn unused(&self) -> impl Iterator<Item = (&str, &ListenAddr)> {
-        self.listeners
-            .iter()
-            .map(|(name, listener)| (name.as_str(), listener.local_addr()))
+        self.listeners.iter().map(|(name, listener)| (name.as_str(), listener.local_addr()))
     }
 
     /// Descriptors that are no listeners.
@@ -132,10 +130,7 @@ impl Inherited {
 
     fn take_all(mut fds: ListenFd, names: &str, predecessor: Option<u32>) -> Self {
         let mut names = names.split(':');
-        let mut inherited = Self {
-            predecessor,
-            ..Self::default()
-        };
+        let mut inherited = Self { predecessor, ..Self::default() };
         for index in 0..fds.len() {
             let name = match names.next() {
                 Some(name) if ListenAddr::is_inherited_name(name) => name.to_owned(),
@@ -143,10 +138,7 @@ impl Inherited {
             };
             match take_one(&mut fds, index, &name, predecessor.is_some()) {
                 Ok(listener) => inherited.listeners.push((name, listener)),
-                Err(why) => inherited.unusable.push(Unusable {
-                    name,
-                    why: why.to_string(),
-                }),
+                Err(why) => inherited.unusable.push(Unusable { name, why: why.to_string() }),
             }
         }
         inherited
@@ -157,10 +149,7 @@ fn take_one(fds: &mut ListenFd, index: usize, name: &str, owns_path: bool) -> io
     if let Ok(Some(tcp)) = fds.take_tcp_listener(index) {
         return Listener::from_tcp(tcp);
     }
-    let unix = fds
-        .take_unix_listener(index)
-        .map_err(|_| not_a_listener())?
-        .ok_or_else(not_a_listener)?;
+    let unix = fds.take_unix_listener(index).map_err(|_| not_a_listener())?.ok_or_else(not_a_listener)?;
     Listener::from_unix(unix, name, owns_path)
 }
 
@@ -196,26 +185,16 @@ pub fn spawn_successor<A: AsRef<OsStr>>(
 pub fn hand_over(command: &mut Command, listeners: &[(&str, &Listener)]) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     if listeners.len() > MAX_INHERITED {
-        return Err(invalid(format!(
-            "more than {MAX_INHERITED} listeners to hand over"
-        )));
+        return Err(invalid(format!("more than {MAX_INHERITED} listeners to hand over")));
     }
-    if let Some((name, _)) = listeners
-        .iter()
-        .find(|(name, _)| !ListenAddr::is_inherited_name(name))
-    {
+    if let Some((name, _)) = listeners.iter().find(|(name, _)| !ListenAddr::is_inherited_name(name)) {
         return Err(invalid(format!("`{name}` cannot name a listener")));
     }
     // The duplicates take the lowest free descriptors, so all of 3.. that the child will overwrite are taken
     // before `spawn` opens the pipe by which the child reports a failed exec.
     let mappings = (FIRST_FD..)
         .zip(listeners)
-        .map(|(child_fd, (_, listener))| {
-            Ok(FdMapping {
-                parent_fd: listener.try_clone_fd()?,
-                child_fd,
-            })
-        })
+        .map(|(child_fd, (_, listener))| Ok(FdMapping { parent_fd: listener.try_clone_fd()?, child_fd }))
         .collect::<io::Result<Vec<_>>>()?;
     let names: Vec<&str> = listeners.iter().map(|(name, _)| *name).collect();
     for stale in STALE_VARS {

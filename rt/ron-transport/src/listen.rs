@@ -74,10 +74,9 @@ impl Listener {
                 bind_tcp(*socket_addr).map_err(|error| BindError::from_io(addr, error))
             }
             ListenAddr::Unix(path) => bind_unix(path, options),
-            ListenAddr::Inherited(name) => Err(BindError::NotInherited {
-                name: name.clone(),
-                offered: Vec::new(),
-            }),
+            ListenAddr::Inherited(name) => {
+                Err(BindError::NotInherited { name: name.clone(), offered: Vec::new() })
+            }
         }
     }
 
@@ -90,10 +89,7 @@ impl Listener {
         prepare(&socket)?;
         // Accepted sockets inherit the option, which spares a system call each.
         socket.set_tcp_nodelay(true)?;
-        let local = socket
-            .local_addr()?
-            .as_socket()
-            .ok_or(io::ErrorKind::InvalidInput)?;
+        let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self::new(socket, ListenAddr::Tcp(local), None))
     }
 
@@ -108,11 +104,7 @@ impl Listener {
         let Some(path) = addr.as_pathname() else {
             return Ok(Self::new(socket, ListenAddr::Inherited(name.to_owned()), None));
         };
-        let file = if owns_path {
-            SocketFile::at(path).ok()
-        } else {
-            None
-        };
+        let file = if owns_path { SocketFile::at(path).ok() } else { None };
         Ok(Self::new(socket, ListenAddr::Unix(path.to_owned()), file))
     }
 
@@ -185,13 +177,7 @@ impl Listener {
     }
 
     fn new(socket: Socket, local: ListenAddr, file: Option<SocketFile>) -> Self {
-        Self {
-            socket,
-            local,
-            file,
-            readiness: OnceLock::new(),
-            closed: false,
-        }
+        Self { socket, local, file, readiness: OnceLock::new(), closed: false }
     }
 
     fn readiness(&self) -> io::Result<&AsyncFd<OwnedFd>> {
@@ -259,10 +245,7 @@ fn bind_unix(path: &Path, options: BindOptions) -> Result<Listener, BindError> {
 /// Makes a listening socket fit for [`Listener`].
 fn prepare(socket: &Socket) -> io::Result<()> {
     if !socket.is_listener()? {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the socket is not listening",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket is not listening"));
     }
     socket.set_nonblocking(true)
 }

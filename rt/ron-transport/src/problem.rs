@@ -22,10 +22,7 @@ pub fn response(refusal: &Refusal) -> Response {
     *response.status_mut() =
         StatusCode::from_u16(reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/problem+json"),
-    );
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(wait) = refusal.retry_after {
         // Whole seconds, rounded up: a client that obeys must not come too early.

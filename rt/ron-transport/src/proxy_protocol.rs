@@ -189,10 +189,7 @@ impl Header {
     /// The value of the first entry of a kind.
     #[must_use]
     pub fn tlv(&self, kind: u8) -> Option<&[u8]> {
-        self.tlvs
-            .iter()
-            .find(|tlv| tlv.kind == kind)
-            .map(|tlv| tlv.value.as_slice())
+        self.tlvs.iter().find(|tlv| tlv.kind == kind).map(|tlv| tlv.value.as_slice())
     }
 }
 
@@ -202,10 +199,7 @@ impl Origin {
     pub fn tcp(source: SocketAddr, destination: SocketAddr) -> Self {
         match (source, destination) {
             (SocketAddr::V4(source), SocketAddr::V4(destination)) => Self::Tcp4 { source, destination },
-            _ => Self::Tcp6 {
-                source: to_v6(source),
-                destination: to_v6(destination),
-            },
+            _ => Self::Tcp6 { source: to_v6(source), destination: to_v6(destination) },
         }
     }
 }

@@ -38,15 +38,8 @@ impl ConnInfo {
     /// A connection of `peer` served by `core`, in the clear.
     #[must_use]
     pub fn new(peer: Peer, core: usize) -> Self {
-        let client_header = peer
-            .addr
-            .and_then(|addr| HeaderValue::from_str(&addr.ip().to_string()).ok());
-        Self {
-            peer,
-            core,
-            tls: None,
-            client_header,
-        }
+        let client_header = peer.addr.and_then(|addr| HeaderValue::from_str(&addr.ip().to_string()).ok());
+        Self { peer, core, tls: None, client_header }
     }
 
     /// The client's IP address as a header value.

@@ -50,19 +50,13 @@ impl Peer {
     /// A peer over TCP.
     #[must_use]
     pub fn tcp(addr: SocketAddr) -> Self {
-        Self {
-            addr: Some(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
-            unix: false,
-        }
+        Self { addr: Some(SocketAddr::new(addr.ip().to_canonical(), addr.port())), unix: false }
     }
 
     /// A peer over a Unix socket.
     #[must_use]
     pub const fn unix() -> Self {
-        Self {
-            addr: None,
-            unix: true,
-        }
+        Self { addr: None, unix: true }
     }
 }
 
@@ -222,15 +216,9 @@ mod tests {
         let whole = gather(&[IoSlice::new(&head), IoSlice::new(&body)], &mut space).map(<[u8]>::to_vec);
         assert_eq!(whole, Some([head.as_slice(), body.as_slice()].concat()));
         let one_more = [2; 2001];
-        assert_eq!(
-            gather(&[IoSlice::new(&head), IoSlice::new(&one_more)], &mut space),
-            None
-        );
+        assert_eq!(gather(&[IoSlice::new(&head), IoSlice::new(&one_more)], &mut space), None);
         let large = [3; 5000];
-        assert_eq!(
-            gather(&[IoSlice::new(&large)], &mut space),
-            Some(large.as_slice())
-        );
+        assert_eq!(gather(&[IoSlice::new(&large)], &mut space), Some(large.as_slice()));
         assert_eq!(gather(&[], &mut space), Some([].as_slice()));
     }
 }

@@ -27,10 +27,7 @@ fn listen_addresses_are_read_and_written_back_unchanged() {
         let addr: ListenAddr = text.parse().unwrap();
         assert_eq!(addr.to_string(), text);
     }
-    assert_eq!(
-        "unix:/run/x.sock".parse(),
-        Ok(ListenAddr::Unix(PathBuf::from("/run/x.sock")))
-    );
+    assert_eq!("unix:/run/x.sock".parse(), Ok(ListenAddr::Unix(PathBuf::from("/run/x.sock"))));
     assert_eq!("inherit:web".parse(), Ok(ListenAddr::Inherited("web".to_owned())));
 }
 
@@ -39,33 +36,15 @@ fn a_refused_listen_address_says_what_to_write() {
     for (text, message) in [
         ("", "the address is empty: write one such as 127.0.0.1:8080"),
         ("8080", "`8080` has no host: write 127.0.0.1:8080 or 0.0.0.0:8080"),
-        (
-            ":8080",
-            "`:8080` has no host: write 127.0.0.1:8080 or 0.0.0.0:8080",
-        ),
+        (":8080", "`:8080` has no host: write 127.0.0.1:8080 or 0.0.0.0:8080"),
         ("127.0.0.1", "`127.0.0.1` has no port: write 127.0.0.1:8080"),
         ("[::1]", "`[::1]` has no port: write [::1]:8080"),
-        (
-            "::1",
-            "`::1` is an IPv6 address outside brackets: write [address]:port, such as [::1]:8080",
-        ),
-        (
-            "::1:80",
-            "`::1:80` is an IPv6 address outside brackets: write [address]:port, such as [::1]:8080",
-        ),
-        (
-            "127.0.0.1:65536",
-            "`65536` is not a port: write a number from 0 to 65535",
-        ),
-        (
-            "127.0.0.1:+80",
-            "`+80` is not a port: write a number from 0 to 65535",
-        ),
+        ("::1", "`::1` is an IPv6 address outside brackets: write [address]:port, such as [::1]:8080"),
+        ("::1:80", "`::1:80` is an IPv6 address outside brackets: write [address]:port, such as [::1]:8080"),
+        ("127.0.0.1:65536", "`65536` is not a port: write a number from 0 to 65535"),
+        ("127.0.0.1:+80", "`+80` is not a port: write a number from 0 to 65535"),
         ("127.0.0.1:", "`` is not a port: write a number from 0 to 65535"),
-        (
-            "*:80",
-            "`*` is not an address: write 0.0.0.0:80 for IPv4 or [::]:80 for IPv4 and IPv6",
-        ),
+        ("*:80", "`*` is not an address: write 0.0.0.0:80 for IPv4 or [::]:80 for IPv4 and IPv6"),
         (
             "localhost:80",
             "`localhost` is not an IP address: write the address to listen on, such as 127.0.0.1:80",
@@ -74,10 +53,7 @@ fn a_refused_listen_address_says_what_to_write() {
             "http://127.0.0.1:80",
             "a URL is not an address to listen on: write only host and port, such as 127.0.0.1:8080",
         ),
-        (
-            "unix:",
-            "no path is given: write the socket's path after the colon, as in unix:/run/app.sock",
-        ),
+        ("unix:", "no path is given: write the socket's path after the colon, as in unix:/run/app.sock"),
         (
             "unix:@x",
             "`@x` names an abstract socket, which no file mode protects: use a path such as /run/app.sock",
@@ -101,24 +77,11 @@ fn paths_and_names_one_byte_too_long_are_refused() {
     let path = format!("/{}", "p".repeat(UNIX_PATH_MAX));
     assert_eq!(
         format!("unix:{path}").parse::<ListenAddr>(),
-        Err(ListenAddrError::UnixPath(UnixPathError::TooLong {
-            path,
-            len: UNIX_PATH_MAX + 1
-        }))
+        Err(ListenAddrError::UnixPath(UnixPathError::TooLong { path, len: UNIX_PATH_MAX + 1 }))
     );
-    assert_eq!(
-        "unix:/a\0b".parse::<ListenAddr>(),
-        Err(ListenAddrError::UnixPath(UnixPathError::Nul))
-    );
-    for name in [
-        String::new(),
-        "n".repeat(ListenAddr::INHERITED_NAME_MAX + 1),
-        "a b".to_owned(),
-    ] {
-        assert_eq!(
-            format!("inherit:{name}").parse::<ListenAddr>(),
-            Err(ListenAddrError::BadName(name))
-        );
+    assert_eq!("unix:/a\0b".parse::<ListenAddr>(), Err(ListenAddrError::UnixPath(UnixPathError::Nul)));
+    for name in [String::new(), "n".repeat(ListenAddr::INHERITED_NAME_MAX + 1), "a b".to_owned()] {
+        assert_eq!(format!("inherit:{name}").parse::<ListenAddr>(), Err(ListenAddrError::BadName(name)));
     }
 }
 
@@ -126,26 +89,18 @@ fn paths_and_names_one_byte_too_long_are_refused() {
 fn addresses_travel_as_strings_and_their_schema_says_so() {
     let addr: ListenAddr = serde_json::from_str("\"[::1]:80\"").unwrap();
     assert_eq!(serde_json::to_string(&addr).unwrap(), "\"[::1]:80\"");
-    let refused = serde_json::from_str::<ListenAddr>("\"8080\"")
-        .unwrap_err()
-        .to_string();
+    let refused = serde_json::from_str::<ListenAddr>("\"8080\"").unwrap_err().to_string();
     assert!(refused.contains("has no host"), "{refused}");
 
     let endpoint: Endpoint = serde_json::from_str("\"https://API.example\"").unwrap();
-    assert_eq!(
-        serde_json::to_string(&endpoint).unwrap(),
-        "\"https://api.example:443\""
-    );
+    assert_eq!(serde_json::to_string(&endpoint).unwrap(), "\"https://api.example:443\"");
 
     for schema in [schemars::schema_for!(ListenAddr), schemars::schema_for!(Endpoint)] {
         let examples = schema.get("examples").unwrap().as_array().unwrap();
         assert_eq!(schema.get("type").unwrap(), "string");
         assert!(!examples.is_empty());
     }
-    let examples = schemars::schema_for!(ListenAddr)
-        .get("examples")
-        .cloned()
-        .unwrap();
+    let examples = schemars::schema_for!(ListenAddr).get("examples").cloned().unwrap();
     for example in examples.as_array().unwrap() {
         example.as_str().unwrap().parse::<ListenAddr>().unwrap();
     }
@@ -155,40 +110,16 @@ fn addresses_travel_as_strings_and_their_schema_says_so() {
 fn endpoints_are_read_with_the_schemes_port() {
     for (text, written, authority) in [
         ("http://127.0.0.1:9001", "http://127.0.0.1:9001", "127.0.0.1:9001"),
-        (
-            "http://127.0.0.1:9001/",
-            "http://127.0.0.1:9001",
-            "127.0.0.1:9001",
-        ),
+        ("http://127.0.0.1:9001/", "http://127.0.0.1:9001", "127.0.0.1:9001"),
         ("https://api.example", "https://api.example:443", "api.example"),
-        (
-            "https://api.example:443",
-            "https://api.example:443",
-            "api.example",
-        ),
-        (
-            "https://api.example:80",
-            "https://api.example:80",
-            "api.example:80",
-        ),
+        ("https://api.example:443", "https://api.example:443", "api.example"),
+        ("https://api.example:80", "https://api.example:80", "api.example:80"),
         ("http://[::1]", "http://[::1]:80", "[::1]"),
         ("http://[::1]:1", "http://[::1]:1", "[::1]:1"),
-        (
-            "http://a_b.internal.:65535",
-            "http://a_b.internal.:65535",
-            "a_b.internal.:65535",
-        ),
+        ("http://a_b.internal.:65535", "http://a_b.internal.:65535", "a_b.internal.:65535"),
         ("http+unix:/run/app.sock", "http+unix:/run/app.sock", "localhost"),
-        (
-            "https+unix:/run/app.sock",
-            "https+unix:/run/app.sock",
-            "localhost",
-        ),
-        (
-            "http+unix:///run/app.sock",
-            "http+unix:/run/app.sock",
-            "localhost",
-        ),
+        ("https+unix:/run/app.sock", "https+unix:/run/app.sock", "localhost"),
+        ("http+unix:///run/app.sock", "http+unix:/run/app.sock", "localhost"),
     ] {
         let endpoint: Endpoint = text.parse().unwrap();
         assert_eq!(endpoint.to_string(), written);
@@ -197,13 +128,7 @@ fn endpoints_are_read_with_the_schemes_port() {
     }
     let endpoint: Endpoint = "https://Api.Example:8443".parse().unwrap();
     assert_eq!(endpoint.scheme(), Scheme::Https);
-    assert_eq!(
-        *endpoint.target(),
-        Target::Tcp {
-            host: Host::Name("api.example".to_owned()),
-            port: 8443
-        }
-    );
+    assert_eq!(*endpoint.target(), Target::Tcp { host: Host::Name("api.example".to_owned()), port: 8443 });
 }
 
 #[test]

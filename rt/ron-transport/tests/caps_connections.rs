@@ -19,10 +19,7 @@ fn the_last_place_is_given_and_the_next_refused() {
     let caps = ConnCaps::new(2, 2);
     let first = caps.try_admit(client("192.0.2.1")).unwrap();
     let _second = caps.try_admit(client("192.0.2.2")).unwrap();
-    assert_eq!(
-        caps.try_admit(client("192.0.2.3")).unwrap_err(),
-        CapError::Total { limit: 2 }
-    );
+    assert_eq!(caps.try_admit(client("192.0.2.3")).unwrap_err(), CapError::Total { limit: 2 });
     drop(first);
     let _third = caps.try_admit(client("192.0.2.3")).unwrap();
     assert_eq!(caps.total(), 2);
@@ -31,45 +28,24 @@ fn the_last_place_is_given_and_the_next_refused() {
 #[test]
 fn a_client_at_its_share_is_refused_while_others_enter() {
     let caps = ConnCaps::new(10, 2);
-    let _held = [
-        caps.try_admit(client("192.0.2.1")).unwrap(),
-        caps.try_admit(client("192.0.2.1")).unwrap(),
-    ];
-    assert_eq!(
-        caps.try_admit(client("192.0.2.1")).unwrap_err(),
-        CapError::PerClient { limit: 2 }
-    );
+    let _held = [caps.try_admit(client("192.0.2.1")).unwrap(), caps.try_admit(client("192.0.2.1")).unwrap()];
+    assert_eq!(caps.try_admit(client("192.0.2.1")).unwrap_err(), CapError::PerClient { limit: 2 });
     assert!(caps.try_admit(client("192.0.2.2")).is_ok());
 }
 
 #[test]
 fn a_client_at_its_share_is_told_so_even_when_all_is_full() {
     let caps = ConnCaps::new(2, 2);
-    let _held = [
-        caps.try_admit(client("192.0.2.1")).unwrap(),
-        caps.try_admit(client("192.0.2.1")).unwrap(),
-    ];
-    assert_eq!(
-        caps.try_admit(client("192.0.2.1")).unwrap_err(),
-        CapError::PerClient { limit: 2 }
-    );
-    assert_eq!(
-        caps.try_admit(client("192.0.2.2")).unwrap_err(),
-        CapError::Total { limit: 2 }
-    );
+    let _held = [caps.try_admit(client("192.0.2.1")).unwrap(), caps.try_admit(client("192.0.2.1")).unwrap()];
+    assert_eq!(caps.try_admit(client("192.0.2.1")).unwrap_err(), CapError::PerClient { limit: 2 });
+    assert_eq!(caps.try_admit(client("192.0.2.2")).unwrap_err(), CapError::Total { limit: 2 });
 }
 
 #[test]
 fn caps_of_zero_admit_nobody() {
-    assert_eq!(
-        ConnCaps::new(0, 1).try_admit(ClientKey::Unix).unwrap_err(),
-        CapError::Total { limit: 0 }
-    );
+    assert_eq!(ConnCaps::new(0, 1).try_admit(ClientKey::Unix).unwrap_err(), CapError::Total { limit: 0 });
     let none_each = ConnCaps::new(1, 0);
-    assert_eq!(
-        none_each.try_admit(client("192.0.2.1")).unwrap_err(),
-        CapError::PerClient { limit: 0 }
-    );
+    assert_eq!(none_each.try_admit(client("192.0.2.1")).unwrap_err(), CapError::PerClient { limit: 0 });
 }
 
 #[test]
@@ -79,18 +55,9 @@ fn one_client_is_an_ipv4_address_or_an_ipv6_network_of_64_bits() {
     assert_eq!(client("::ffff:192.0.2.1"), client("192.0.2.1"));
     assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
     assert_eq!(client("2001:db8:0:7::1").to_string(), "2001:db8:0:7::/64");
-    assert_eq!(
-        ClientKey::of(&Peer::tcp("[::ffff:192.0.2.1]:80".parse().unwrap())),
-        client("192.0.2.1")
-    );
+    assert_eq!(ClientKey::of(&Peer::tcp("[::ffff:192.0.2.1]:80".parse().unwrap())), client("192.0.2.1"));
     assert_eq!(ClientKey::of(&Peer::unix()), ClientKey::Unix);
-    assert_eq!(
-        ClientKey::of(&Peer {
-            addr: None,
-            unix: false
-        }),
-        ClientKey::Unknown
-    );
+    assert_eq!(ClientKey::of(&Peer { addr: None, unix: false }), ClientKey::Unknown);
 }
 
 #[test]
@@ -102,10 +69,7 @@ fn unix_peers_and_trusted_proxies_are_bound_by_the_total_alone() {
     }
     let caps = ConnCaps::new(3, 1);
     let _held = caps.try_admit(ClientKey::Unknown).unwrap();
-    assert_eq!(
-        caps.try_admit(ClientKey::Unknown).unwrap_err(),
-        CapError::PerClient { limit: 1 }
-    );
+    assert_eq!(caps.try_admit(ClientKey::Unknown).unwrap_err(), CapError::PerClient { limit: 1 });
 }
 
 #[test]
@@ -118,35 +82,20 @@ fn a_proxied_connection_moves_to_its_clients_account() {
     assert_eq!((caps.total(), caps.held_by(ClientKey::TrustedProxy)), (1, 0));
 
     let mut second = caps.try_admit(ClientKey::TrustedProxy).unwrap();
-    assert_eq!(
-        second.rekey(client("192.0.2.1")).unwrap_err(),
-        CapError::PerClient { limit: 1 }
-    );
+    assert_eq!(second.rekey(client("192.0.2.1")).unwrap_err(), CapError::PerClient { limit: 1 });
     assert_eq!(second.client(), ClientKey::TrustedProxy);
     drop((proxied, second));
-    assert_eq!(
-        caps.stats(),
-        CapStats {
-            admitted_total: 2,
-            refused_client_cap: 1,
-            ..CapStats::default()
-        }
-    );
+    assert_eq!(caps.stats(), CapStats { admitted_total: 2, refused_client_cap: 1, ..CapStats::default() });
 }
 
 #[test]
 fn new_limits_hold_for_the_next_arrival_and_leave_the_present_alone() {
     let caps = ConnCaps::new(4, 4);
-    let mut held: Vec<_> = (0..4)
-        .map(|_| caps.try_admit(client("192.0.2.1")).unwrap())
-        .collect();
+    let mut held: Vec<_> = (0..4).map(|_| caps.try_admit(client("192.0.2.1")).unwrap()).collect();
     caps.set_limits(2, 2);
     assert_eq!(caps.total(), 4);
     held.truncate(2);
-    assert_eq!(
-        caps.try_admit(client("192.0.2.2")).unwrap_err(),
-        CapError::Total { limit: 2 }
-    );
+    assert_eq!(caps.try_admit(client("192.0.2.2")).unwrap_err(), CapError::Total { limit: 2 });
     held.truncate(1);
     let _other = caps.try_admit(client("192.0.2.2")).unwrap();
     caps.set_limits(3, 2);
@@ -161,10 +110,7 @@ fn the_default_share_is_a_quarter_and_at_least_one() {
     }
     let caps = ConnCaps::with_default_share(8);
     let _held = [(); 2].map(|()| caps.try_admit(client("192.0.2.1")).unwrap());
-    assert_eq!(
-        caps.try_admit(client("192.0.2.1")).unwrap_err(),
-        CapError::PerClient { limit: 2 }
-    );
+    assert_eq!(caps.try_admit(client("192.0.2.1")).unwrap_err(), CapError::PerClient { limit: 2 });
 }
 
 #[test]
@@ -178,13 +124,7 @@ fn figures_count_admissions_and_both_kinds_of_refusal() {
     caps.try_admit(client("192.0.2.3")).unwrap_err();
     assert_eq!(
         caps.stats(),
-        CapStats {
-            open: 2,
-            clients: 2,
-            admitted_total: 2,
-            refused_total_cap: 1,
-            refused_client_cap: 3
-        }
+        CapStats { open: 2, clients: 2, admitted_total: 2, refused_total_cap: 1, refused_client_cap: 3 }
     );
 }
 

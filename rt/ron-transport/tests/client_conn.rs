@@ -44,12 +44,7 @@ impl Shelf {
 }
 
 fn request(method: &str, path: &str, body: impl Into<Body>) -> Request {
-    http::Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", "t")
-        .body(body.into())
-        .unwrap()
+    http::Request::builder().method(method).uri(path).header("host", "t").body(body.into()).unwrap()
 }
 
 async fn open(stream: TcpStream) -> HttpConn {
@@ -63,10 +58,7 @@ async fn a_connection_comes_home_when_its_response_has_been_read() {
     let mut conn = open(node.tcp().await).await;
     for round in 1..=5 {
         let home: Arc<dyn Home> = shelf.clone();
-        let response = conn
-            .send(request("GET", "/whole/100000", ""), home)
-            .await
-            .unwrap();
+        let response = conn.send(request("GET", "/whole/100000", ""), home).await.unwrap();
         assert!(shelf.is_empty(), "not before its body has ended");
         let body = response.into_body().collect().await.unwrap().to_bytes();
         assert!(body == pattern(100_000));
@@ -84,22 +76,10 @@ async fn a_response_without_a_body_goes_home_at_once() {
     let node = Node::start(patient());
     let shelf = Arc::new(Shelf::default());
     let mut conn = open(node.tcp().await).await;
-    for (method, path) in [
-        ("GET", "/empty"),
-        ("HEAD", "/whole/1234"),
-        ("HEAD", "/stream/1234"),
-    ] {
+    for (method, path) in [("GET", "/empty"), ("HEAD", "/whole/1234"), ("HEAD", "/stream/1234")] {
         let response = conn.send(request(method, path, ""), shelf.clone()).await.unwrap();
         conn = shelf.take().expect("home before the body is looked at");
-        assert!(
-            response
-                .into_body()
-                .collect()
-                .await
-                .unwrap()
-                .to_bytes()
-                .is_empty()
-        );
+        assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty());
     }
     drop(conn);
     node.stop().await;
@@ -146,11 +126,7 @@ async fn dropping_a_request_midway_closes_the_connection() {
     let shelf = Arc::new(Shelf::default());
     let conn = open(node.tcp().await).await;
     let waiting = conn.send(request("GET", "/held", ""), shelf.clone());
-    assert!(
-        tokio::time::timeout(Duration::from_millis(50), waiting)
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(Duration::from_millis(50), waiting).await.is_err());
     eventually("the server gives it up", || node.desk.dropped() == 1).await;
     node.all_gone().await;
     assert!(shelf.is_empty());
@@ -159,10 +135,7 @@ async fn dropping_a_request_midway_closes_the_connection() {
 
 #[tokio::test]
 async fn a_connection_that_the_server_closed_in_its_sleep_is_noticed() {
-    let limits = HttpLimits {
-        idle_timeout: SHORT,
-        ..patient()
-    };
+    let limits = HttpLimits { idle_timeout: SHORT, ..patient() };
     let node = Node::start(limits);
     let shelf = Arc::new(Shelf::default());
     let conn = open(node.tcp().await).await;
@@ -177,15 +150,9 @@ async fn a_connection_that_the_server_closed_in_its_sleep_is_noticed() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(serve_support::PATIENCE, noticed)
-        .await
-        .unwrap();
-    let sent = conn
-        .send(request("POST", "/length", "again"), shelf.clone())
-        .await;
-    let Err(SendFault::Unsent(back)) = sent else {
-        panic!("{sent:?}")
-    };
+    tokio::time::timeout(serve_support::PATIENCE, noticed).await.unwrap();
+    let sent = conn.send(request("POST", "/length", "again"), shelf.clone()).await;
+    let Err(SendFault::Unsent(back)) = sent else { panic!("{sent:?}") };
     assert_eq!(back.method(), "POST");
     let body = back.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body, "again", "the request comes back whole");
@@ -199,9 +166,7 @@ async fn a_server_that_says_close_keeps_its_connection_from_going_home() {
     let shelf = Arc::new(Shelf::default());
     let conn = open(node.tcp().await).await;
     let mut closing = request("GET", "/", "");
-    closing
-        .headers_mut()
-        .insert("connection", "close".parse().unwrap());
+    closing.headers_mut().insert("connection", "close".parse().unwrap());
     let response = conn.send(closing, shelf.clone()).await.unwrap();
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hello");
     assert!(shelf.is_empty());
@@ -216,10 +181,7 @@ async fn large_bodies_stream_both_ways_at_once() {
     let big = Bytes::from(pattern(5 * 1024 * 1024));
     let mut conn = open(node.tcp().await).await;
     for path in ["/echo", "/length"] {
-        let response = conn
-            .send(request("POST", path, big.clone()), shelf.clone())
-            .await
-            .unwrap();
+        let response = conn.send(request("POST", path, big.clone()), shelf.clone()).await.unwrap();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         match path {
             "/echo" => assert!(body == big),
@@ -281,11 +243,8 @@ async fn a_body_that_breaks_off_is_an_error_and_goes_nowhere() {
 #[tokio::test]
 async fn a_connection_with_something_unasked_on_it_is_not_used_again() {
     let shelf = Arc::new(Shelf::default());
-    let (stream, serving) = answering(
-        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n",
-        true,
-    )
-    .await;
+    let (stream, serving) =
+        answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n", true).await;
     let conn = open(stream).await;
     let asking = async {
         let response = conn.send(request("GET", "/", ""), shelf.clone()).await.unwrap();

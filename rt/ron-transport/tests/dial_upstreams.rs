@@ -27,12 +27,8 @@ async fn an_address_and_a_name_are_dialled_without_delay() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     for host in ["127.0.0.1", "localhost"] {
-        let mut stream = dial(&endpoint(&format!("http://{host}:{port}")), LIMIT)
-            .await
-            .unwrap();
-        let Stream::Tcp(socket) = &stream else {
-            panic!("not TCP")
-        };
+        let mut stream = dial(&endpoint(&format!("http://{host}:{port}")), LIMIT).await.unwrap();
+        let Stream::Tcp(socket) = &stream else { panic!("not TCP") };
         assert!(socket.nodelay().unwrap());
         let (mut accepted, _) = listener.accept().await.unwrap();
         accepted.write_all(b"hello").await.unwrap();
@@ -48,10 +44,7 @@ async fn a_unix_socket_is_dialled_and_its_absence_is_a_refusal() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("app.sock");
     let upstream = Endpoint::unix(Scheme::Http, &path).unwrap();
-    assert!(matches!(
-        dial(&upstream, LIMIT).await,
-        Err(DialError::Refused { .. })
-    ));
+    assert!(matches!(dial(&upstream, LIMIT).await, Err(DialError::Refused { .. })));
     let listener = UnixListener::bind(&path).unwrap();
     assert!(matches!(dial(&upstream, LIMIT).await, Ok(Stream::Unix(_))));
     drop(listener);
@@ -65,18 +58,13 @@ async fn a_port_without_listener_refuses() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let upstream = endpoint(&format!("http://{}", listener.local_addr().unwrap()));
     drop(listener);
-    assert!(matches!(
-        dial(&upstream, LIMIT).await,
-        Err(DialError::Refused { .. })
-    ));
+    assert!(matches!(dial(&upstream, LIMIT).await, Err(DialError::Refused { .. })));
 }
 
 /// A listener whose backlog is full: the kernel ignores further connection attempts.
 fn silent_listener() -> (Socket, SocketAddr, Vec<Socket>) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    listener
-        .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
-        .unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     listener.listen(0).unwrap();
     let addr = listener.local_addr().unwrap();
     let waiting = (0..3).map(|_| {
@@ -96,16 +84,9 @@ async fn a_silent_upstream_is_given_up_at_the_end_of_the_budget() {
     for budget in [Duration::ZERO, Duration::from_millis(250)] {
         let begun = Instant::now();
         let late = dial(&upstream, budget).await.unwrap_err();
-        assert!(
-            matches!(late, DialError::Timeout { after, .. } if after == budget),
-            "{late:?}"
-        );
+        assert!(matches!(late, DialError::Timeout { after, .. } if after == budget), "{late:?}");
         assert!(late.retryable());
-        assert!(
-            begun.elapsed() - budget <= Duration::from_millis(1),
-            "{:?}",
-            begun.elapsed()
-        );
+        assert!(begun.elapsed() - budget <= Duration::from_millis(1), "{:?}", begun.elapsed());
     }
 }
 
@@ -119,31 +100,15 @@ async fn a_budget_beyond_the_clock_is_no_panic() {
 #[test]
 fn failures_that_need_a_hand_are_not_retried() {
     let upstream = endpoint("http://a.example:80");
-    let failure = |kind: io::ErrorKind| DialError::Io {
-        endpoint: upstream.clone(),
-        source: kind.into(),
-    };
-    for kind in [
-        io::ErrorKind::PermissionDenied,
-        io::ErrorKind::InvalidInput,
-        io::ErrorKind::Unsupported,
-    ] {
+    let failure = |kind: io::ErrorKind| DialError::Io { endpoint: upstream.clone(), source: kind.into() };
+    for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::InvalidInput, io::ErrorKind::Unsupported] {
         assert!(!failure(kind).retryable(), "{kind:?}");
     }
-    for kind in [
-        io::ErrorKind::NetworkUnreachable,
-        io::ErrorKind::ConnectionReset,
-        io::ErrorKind::WouldBlock,
-    ] {
+    for kind in [io::ErrorKind::NetworkUnreachable, io::ErrorKind::ConnectionReset, io::ErrorKind::WouldBlock]
+    {
         assert!(failure(kind).retryable(), "{kind:?}");
     }
-    let unresolved = DialError::Resolve {
-        endpoint: upstream,
-        source: io::Error::other("no such host"),
-    };
-    assert_eq!(
-        unresolved.to_string(),
-        "http://a.example:80 does not resolve: no such host"
-    );
+    let unresolved = DialError::Resolve { endpoint: upstream, source: io::Error::other("no such host") };
+    assert_eq!(unresolved.to_string(), "http://a.example:80 does not resolve: no such host");
     assert!(unresolved.retryable());
 }

@@ -6,8 +6,9 @@ mod serve_support;
 
 use ron_transport::serve::HttpLimits;
 use serve_support::{
-    H2Client, Node, eventually,
+    Node, eventually,
     frames::{self, Raw},
+    h2_client::H2Client,
     patient,
 };
 use tokio::{io::AsyncWriteExt, net::TcpStream};
@@ -109,11 +110,7 @@ async fn streams_opened_and_reset_at_once_end_the_connection() {
 #[tokio::test]
 async fn headers_without_end_end_the_connection() {
     let open = frames::frame(frames::HEADERS, frames::END_STREAM, 1, &frames::get_block("/"));
-    for junk in [
-        vec![],
-        frames::block(&[("x", "y")]),
-        frames::block(&[("x", &"y".repeat(10_000))]),
-    ] {
+    for junk in [vec![], frames::block(&[("x", "y")]), frames::block(&[("x", &"y".repeat(10_000))])] {
         let more = frames::frame(frames::CONTINUATION, 0, 1, &junk);
         let all = std::iter::once(open.clone()).chain(std::iter::repeat_n(more, 1_000_000));
         let (node, loot) = beside_an_honest_client(patient(), all).await;
@@ -128,10 +125,7 @@ async fn headers_without_end_end_the_connection() {
 async fn pings_without_end_end_the_connection() {
     let ping = frames::frame(frames::PING, 0, 0, &[7; 8]);
     let thousand = ping.repeat(1000);
-    let limits = HttpLimits {
-        h2_streams: 8,
-        ..patient()
-    };
+    let limits = HttpLimits { h2_streams: 8, ..patient() };
     // 1.5 MiB, by the windows of eight streams and a megabyte.
     let (node, loot) = beside_an_honest_client(limits, std::iter::repeat_n(thousand, 1000)).await;
     assert!(loot.sent < 1000, "{loot:?}");
@@ -142,10 +136,7 @@ async fn pings_without_end_end_the_connection() {
 #[tokio::test]
 async fn settings_without_end_end_the_connection() {
     let settings = frames::frame(frames::SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 100]).repeat(1000);
-    let limits = HttpLimits {
-        h2_streams: 8,
-        ..patient()
-    };
+    let limits = HttpLimits { h2_streams: 8, ..patient() };
     let (node, loot) = beside_an_honest_client(limits, std::iter::repeat_n(settings, 1000)).await;
     assert!(loot.sent < 1000, "{loot:?}");
     assert!(loot.acks <= 1_572_864 / 15, "{loot:?}");
@@ -154,19 +145,13 @@ async fn settings_without_end_end_the_connection() {
 
 #[tokio::test]
 async fn pings_whose_answers_nobody_reads_end_the_connection() {
-    let limits = HttpLimits {
-        write_timeout: serve_support::SHORT,
-        h2_streams: 100_000,
-        ..patient()
-    };
+    let limits = HttpLimits { write_timeout: serve_support::SHORT, h2_streams: 100_000, ..patient() };
     let node = Node::start(limits);
     let mut stream = node.tcp().await;
     stream.write_all(&frames::hello(&[])).await.unwrap();
     let pings = frames::frame(frames::PING, 0, 0, &[7; 8]).repeat(1000);
     let flood = async { while stream.write_all(&pings).await.is_ok() {} };
-    tokio::time::timeout(serve_support::PATIENCE, flood)
-        .await
-        .unwrap();
+    tokio::time::timeout(serve_support::PATIENCE, flood).await.unwrap();
     node.all_gone().await;
     assert_eq!(node.timeouts("write"), 1);
     node.stop().await;
@@ -174,21 +159,13 @@ async fn pings_whose_answers_nobody_reads_end_the_connection() {
 
 #[tokio::test]
 async fn an_oversized_header_list_is_refused_on_its_stream() {
-    let limits = HttpLimits {
-        max_head_bytes: 8 * 1024,
-        ..patient()
-    };
+    let limits = HttpLimits { max_head_bytes: 8 * 1024, ..patient() };
     let node = Node::start(limits);
     let mut raw = Raw(node.tcp().await);
     raw.send(&frames::hello(&[])).await.unwrap();
     let mut block = frames::get_block("/");
     block.extend(frames::block(&[("x", &"y".repeat(10_000))]));
-    let head = frames::frame(
-        frames::HEADERS,
-        frames::END_STREAM | frames::END_HEADERS,
-        1,
-        &block,
-    );
+    let head = frames::frame(frames::HEADERS, frames::END_STREAM | frames::END_HEADERS, 1, &block);
     raw.send(&head).await.unwrap();
     let answer = raw.until(frames::HEADERS).await.unwrap();
     // "431", plain or in the header compression's own code.
@@ -196,11 +173,7 @@ async fn an_oversized_header_list_is_refused_on_its_stream() {
     assert!(answer.payload.windows(3).any(refused), "{:x?}", answer.payload);
     assert_eq!(node.desk.begun(), 0, "it never reached the service");
     raw.send(&frames::get_frame(3, "/")).await.unwrap();
-    assert_eq!(
-        raw.until(frames::DATA).await.unwrap().payload,
-        b"hello",
-        "the connection goes on"
-    );
+    assert_eq!(raw.until(frames::DATA).await.unwrap().payload, b"hello", "the connection goes on");
     drop(raw);
     node.stop().await;
 }
@@ -228,11 +201,8 @@ async fn nonsense_after_the_preface_ends_the_connection_with_a_reason() {
 
 #[tokio::test]
 async fn a_preface_that_is_followed_by_nothing_is_idle_and_ends() {
-    let limits = HttpLimits {
-        idle_timeout: serve_support::SHORT,
-        write_timeout: serve_support::SHORT,
-        ..patient()
-    };
+    let limits =
+        HttpLimits { idle_timeout: serve_support::SHORT, write_timeout: serve_support::SHORT, ..patient() };
     let node = Node::start(limits);
     let loot = attack(node.tcp().await, std::iter::empty()).await;
     assert!(loot.goaway, "{loot:?}");

@@ -8,8 +8,11 @@ use std::{sync::Arc, time::Duration};
 
 use ron_transport::serve::HttpLimits;
 use serve_support::{
-    Client, H2Client, Node, SHORT, client, eventually,
+    Node, SHORT, client,
+    client::Client,
+    eventually,
     frames::{self, Raw},
+    h2_client::H2Client,
     patient, pattern,
     tls::Identity,
 };
@@ -45,10 +48,7 @@ async fn speak(node: &Node, client: H2Client) {
     assert!(client.get(&format!("/whole/{BIG}")).await.body == pattern(BIG));
     assert!(client.get(&format!("/stream/{BIG}")).await.body == pattern(BIG));
     assert_eq!(client.get("/empty").await.body, b"");
-    assert_eq!(
-        client.post("/length", pattern(BIG)).await.body,
-        BIG.to_string().into_bytes()
-    );
+    assert_eq!(client.post("/length", pattern(BIG)).await.body, BIG.to_string().into_bytes());
     assert!(client.post("/echo", pattern(BIG)).await.body == pattern(BIG));
     let refused = client.get("/busy").await;
     assert_eq!(refused.status, 429);
@@ -84,11 +84,7 @@ async fn streams_run_side_by_side() {
     }
     node.desk.has_begun(100).await;
     assert_eq!((node.live("connection"), node.live("h2_stream")), (1, 100));
-    assert_eq!(
-        client.get("/").await.body,
-        b"hello",
-        "one more overtakes them all"
-    );
+    assert_eq!(client.get("/").await.body, b"hello", "one more overtakes them all");
     node.desk.let_go(100);
     for answer in asking.join_all().await {
         assert_eq!(answer.body, b"held");
@@ -105,10 +101,7 @@ fn spawn<T: Send + 'static>(set: &mut JoinSet<T>, work: impl Future<Output = T> 
 
 #[tokio::test]
 async fn no_more_streams_are_served_at_once_than_the_limit_allows() {
-    let limits = HttpLimits {
-        h2_streams: 3,
-        ..patient()
-    };
+    let limits = HttpLimits { h2_streams: 3, ..patient() };
     let node = Node::start(limits);
     let mut raw = Raw(node.tcp().await);
     raw.send(&frames::hello(&[])).await.unwrap();
@@ -116,11 +109,7 @@ async fn no_more_streams_are_served_at_once_than_the_limit_allows() {
         raw.send(&frames::get_frame(stream, "/held")).await.unwrap();
     }
     let reset = raw.until(frames::RST_STREAM).await.unwrap();
-    assert_eq!(
-        (reset.stream, &reset.payload[..]),
-        (7, &[0, 0, 0, 7][..]),
-        "REFUSED_STREAM"
-    );
+    assert_eq!((reset.stream, &reset.payload[..]), (7, &[0, 0, 0, 7][..]), "REFUSED_STREAM");
     node.desk.has_begun(3).await;
     assert_eq!((node.desk.begun(), node.live("h2_stream")), (3, 3));
     // One ends, and another one may begin.
@@ -137,10 +126,7 @@ async fn no_more_streams_are_served_at_once_than_the_limit_allows() {
 
 #[tokio::test]
 async fn a_client_that_pings_between_requests_has_no_late_head() {
-    let limits = HttpLimits {
-        read_timeout: SHORT / 2,
-        ..patient()
-    };
+    let limits = HttpLimits { read_timeout: SHORT / 2, ..patient() };
     let node = Node::start(limits);
     let mut raw = Raw(node.tcp().await);
     raw.send(&frames::hello(&[])).await.unwrap();
@@ -149,15 +135,10 @@ async fn a_client_that_pings_between_requests_has_no_late_head() {
         raw.until(frames::DATA).await.unwrap();
         let window = frames::frame(frames::WINDOW_UPDATE, 0, 0, &5_u32.to_be_bytes());
         raw.send(&window).await.unwrap();
-        raw.send(&frames::frame(frames::PING, 0, 0, &[7; 8]))
-            .await
-            .unwrap();
+        raw.send(&frames::frame(frames::PING, 0, 0, &[7; 8])).await.unwrap();
         sleep(SHORT).await;
     }
-    assert_eq!(
-        (node.timeouts("read"), node.rejected(Reason::RequestTimeout)),
-        (0, 0)
-    );
+    assert_eq!((node.timeouts("read"), node.rejected(Reason::RequestTimeout)), (0, 0));
     drop(raw);
     node.all_gone().await;
     node.stop().await;
@@ -166,10 +147,7 @@ async fn a_client_that_pings_between_requests_has_no_late_head() {
 #[tokio::test]
 async fn an_idle_client_is_told_goodbye_even_if_it_pings() {
     let identity = Identity::new();
-    let limits = HttpLimits {
-        idle_timeout: SHORT,
-        ..patient()
-    };
+    let limits = HttpLimits { idle_timeout: SHORT, ..patient() };
     let node = Node::start_tls(limits, identity.server.clone());
     let mut raw = Raw(identity.wrap(node.tcp().await, &["h2"]).await);
     raw.send(&frames::hello(&[])).await.unwrap();
@@ -183,9 +161,7 @@ async fn an_idle_client_is_told_goodbye_even_if_it_pings() {
         let Some(frame) = next else { break };
         goodbye |= frame.kind == frames::GOAWAY;
         if frame.kind == frames::PING && frame.flags & frames::ACK == 0 {
-            let _ = raw
-                .send(&frames::frame(frames::PING, frames::ACK, 0, &frame.payload))
-                .await;
+            let _ = raw.send(&frames::frame(frames::PING, frames::ACK, 0, &frame.payload)).await;
         }
     }
     assert!(goodbye, "a GOAWAY comes before the end");
@@ -214,17 +190,9 @@ async fn gives_no_room(node: &Node, path: &str, window: u32) {
 
 #[tokio::test]
 async fn a_client_that_gives_no_room_for_its_response_is_cut() {
-    let limits = HttpLimits {
-        write_timeout: SHORT,
-        ..patient()
-    };
+    let limits = HttpLimits { write_timeout: SHORT, ..patient() };
     let node = Node::start(limits);
-    let cases = [
-        ("/whole/100", 0),
-        ("/stream/100", 0),
-        ("/whole/200000", 1),
-        ("/stream/200000", 1),
-    ];
+    let cases = [("/whole/100", 0), ("/stream/100", 0), ("/whole/200000", 1), ("/stream/200000", 1)];
     for (number, (path, window)) in (1..).zip(cases) {
         gives_no_room(&node, path, window).await;
         node.all_gone().await;
@@ -236,10 +204,7 @@ async fn a_client_that_gives_no_room_for_its_response_is_cut() {
 
 #[tokio::test]
 async fn a_body_that_stops_ends_the_connection_and_one_that_moves_does_not() {
-    let limits = HttpLimits {
-        read_timeout: SHORT,
-        ..patient()
-    };
+    let limits = HttpLimits { read_timeout: SHORT, ..patient() };
     let node = Node::start(limits);
     for moving in [true, false] {
         let mut raw = Raw(node.tcp().await);
@@ -250,17 +215,13 @@ async fn a_body_that_stops_ends_the_connection_and_one_that_moves_does_not() {
             (":authority", "t"),
             (":path", "/length"),
         ]);
-        raw.send(&frames::frame(frames::HEADERS, frames::END_HEADERS, 1, &head))
-            .await
-            .unwrap();
+        raw.send(&frames::frame(frames::HEADERS, frames::END_HEADERS, 1, &head)).await.unwrap();
         for _ in 0..6 {
             raw.send(&frames::frame(frames::DATA, 0, 1, b"x")).await.unwrap();
             sleep(SHORT / 3).await;
         }
         if moving {
-            raw.send(&frames::frame(frames::DATA, frames::END_STREAM, 1, b""))
-                .await
-                .unwrap();
+            raw.send(&frames::frame(frames::DATA, frames::END_STREAM, 1, b"")).await.unwrap();
             assert_eq!(raw.until(frames::DATA).await.unwrap().payload, b"6");
         } else {
             raw.rest().await;
@@ -278,7 +239,7 @@ async fn who_agrees_on_http2_and_speaks_http1_is_closed() {
     let node = Node::start_tls(patient(), identity.server.clone());
     let mut client = Client::new(identity.wrap(node.tcp().await, &["h2"]).await);
     client.send(client::get("/")).await;
-    assert_eq!(client.end().await, serve_support::End::Fin);
+    assert_eq!(client.end().await, serve_support::client::End::Fin);
     assert_eq!((node.rejected(Reason::Malformed), node.desk.begun()), (1, 0));
     node.stop().await;
 }
@@ -286,10 +247,7 @@ async fn who_agrees_on_http2_and_speaks_http1_is_closed() {
 #[tokio::test]
 async fn a_stream_in_flight_is_finished_after_the_goodbye() {
     let identity = Identity::new();
-    let (clear, encrypted) = (
-        Node::start(patient()),
-        Node::start_tls(patient(), identity.server.clone()),
-    );
+    let (clear, encrypted) = (Node::start(patient()), Node::start_tls(patient(), identity.server.clone()));
     let secret = identity.wrap(encrypted.tcp().await, &["h2"]).await;
     let plain = H2Client::new(clear.tcp().await).await;
     finish(clear, plain).await;
@@ -324,14 +282,8 @@ async fn a_client_that_confirms_nothing_does_not_hold_a_drain_up() {
     node.begin_stop();
     node.stopped().await;
     let frames = raw.rest().await;
-    assert!(
-        frames.iter().any(|frame| frame.kind == frames::DATA),
-        "it was answered"
-    );
-    assert!(
-        frames.iter().any(|frame| frame.kind == frames::GOAWAY),
-        "and told goodbye"
-    );
+    assert!(frames.iter().any(|frame| frame.kind == frames::DATA), "it was answered");
+    assert!(frames.iter().any(|frame| frame.kind == frames::GOAWAY), "and told goodbye");
 }
 
 #[tokio::test]

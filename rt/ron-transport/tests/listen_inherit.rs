@@ -67,16 +67,10 @@ fn successor_process() {
     let facts = format!(
         "{} {:?} predecessor={}",
         web.local_addr(),
-        inherited
-            .unused()
-            .map(|(name, _)| name.to_owned())
-            .collect::<Vec<_>>(),
+        inherited.unused().map(|(name, _)| name.to_owned()).collect::<Vec<_>>(),
         inherited.predecessor() == Some(parent_id()),
     );
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         loop {
             let (raw, _) = web.accept().await.unwrap();
@@ -119,18 +113,8 @@ fn take_twice(inherited: &mut Inherited) {
     let Ok(addr) = env::var(TAKE_VAR) else { return };
     let addr = addr.parse().unwrap();
     let first = inherited.listen(&addr, BindOptions::default()).unwrap();
-    println!(
-        "taken: {} leaves {}",
-        first.local_addr(),
-        inherited.unused().count()
-    );
-    println!(
-        "again: {}",
-        inherited
-            .listen(&addr, BindOptions::default())
-            .unwrap_err()
-            .problem()
-    );
+    println!("taken: {} leaves {}", first.local_addr(), inherited.unused().count());
+    println!("again: {}", inherited.listen(&addr, BindOptions::default()).unwrap_err().problem());
     first.release();
 }
 
@@ -150,14 +134,7 @@ fn report(command: &mut Command) -> Vec<String> {
     let output = command.stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    let ours = [
-        "refused:",
-        "listener:",
-        "unusable:",
-        "predecessor:",
-        "taken:",
-        "again:",
-    ];
+    let ours = ["refused:", "listener:", "unusable:", "predecessor:", "taken:", "again:"];
     let of_report = |line: &&str| ours.iter().any(|prefix| line.starts_with(prefix));
     text.lines().filter(of_report).map(str::to_owned).collect()
 }
@@ -177,23 +154,15 @@ fn a_successor_answers_who_came_before_during_and_after_the_hand_over() {
     let child = spawn_successor(&exe, &role("successor_process"), &[("web", &listener)]).unwrap();
     let during: Vec<TcpStream> = (0..20).map(|_| connect(&listener)).collect();
     let addr = listener.local_addr().clone();
-    let ListenAddr::Tcp(socket_addr) = addr else {
-        panic!("not TCP")
-    };
+    let ListenAddr::Tcp(socket_addr) = addr else { panic!("not TCP") };
     listener.release();
     let expected = format!("{addr} [] predecessor=true");
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the successor answers from another process"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the successor answers from another process")]
     let after = (0..20).map(|_| TcpStream::connect(socket_addr).unwrap());
     for client in before.into_iter().chain(during).chain(after) {
         assert_eq!(ask(client, ASK), expected);
     }
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the successor answers from another process"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the successor answers from another process")]
     let last = TcpStream::connect(socket_addr).unwrap();
     assert_eq!(ask(last, QUIT), expected);
     ended_well(child);
@@ -206,19 +175,12 @@ fn a_successor_owns_the_files_of_the_unix_sockets_it_was_handed() {
     let (path, spare_path) = (dir.path().join("web.sock"), dir.path().join("spare.sock"));
     let (web, spare) = (unix_listener(&path), unix_listener(&spare_path));
     let exe = env::current_exe().unwrap();
-    let child = spawn_successor(
-        &exe,
-        &role("successor_process"),
-        &[("spare", &spare), ("web", &web)],
-    )
-    .unwrap();
+    let child =
+        spawn_successor(&exe, &role("successor_process"), &[("spare", &spare), ("web", &web)]).unwrap();
     web.release();
     spare.release();
     let answer = ask(UnixStream::connect(&path).unwrap(), QUIT);
-    assert_eq!(
-        answer,
-        format!("unix:{} [\"spare\"] predecessor=true", path.display())
-    );
+    assert_eq!(answer, format!("unix:{} [\"spare\"] predecessor=true", path.display()));
     ended_well(child);
     assert!(!path.exists() && !spare_path.exists());
 }
@@ -257,18 +219,13 @@ fn names_that_cannot_travel_and_too_many_listeners_are_refused() {
 fn managed(fds: Vec<OwnedFd>, names: Option<&str>, listen_pid: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("LISTEN_PID={listen_pid} exec \"$0\" \"$@\"")]);
-    command
-        .arg(env::current_exe().unwrap())
-        .args(role("reporting_process"));
+    command.arg(env::current_exe().unwrap()).args(role("reporting_process"));
     command.env("LISTEN_FDS", fds.len().to_string());
     if let Some(names) = names {
         command.env("LISTEN_FDNAMES", names);
     }
-    let mappings = fds
-        .into_iter()
-        .zip(3..)
-        .map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd })
-        .collect();
+    let mappings =
+        fds.into_iter().zip(3..).map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }).collect();
     command.fd_mappings(mappings).unwrap();
     command
 }
@@ -317,11 +274,7 @@ fn descriptors_that_cannot_listen_are_listed_and_an_absurd_count_refused() {
     let _alone = alone();
     let datagram = UnixDatagram::unbound().unwrap().into();
     let (connected, _far) = UnixStream::pair().unwrap();
-    let lines = report(&mut managed(
-        vec![datagram, connected.into()],
-        Some("one:two"),
-        "$$",
-    ));
+    let lines = report(&mut managed(vec![datagram, connected.into()], Some("one:two"), "$$"));
     assert_eq!(
         lines,
         [
@@ -331,23 +284,16 @@ fn descriptors_that_cannot_listen_are_listed_and_an_absurd_count_refused() {
         ]
     );
     let refused = report(reporter().env("LISTEN_FDS", "65"));
-    assert_eq!(
-        refused,
-        ["refused: LISTEN_FDS=65 announces more than 64 listeners: pass fewer, or unset it"]
-    );
+    assert_eq!(refused, ["refused: LISTEN_FDS=65 announces more than 64 listeners: pass fewer, or unset it"]);
 }
 
 #[test]
 fn without_an_inheritance_addresses_are_bound_and_names_are_not_found() {
     let _alone = alone();
     let mut inherited = Inherited::default();
-    let listener = inherited
-        .listen(&"127.0.0.1:0".parse().unwrap(), BindOptions::default())
-        .unwrap();
+    let listener = inherited.listen(&"127.0.0.1:0".parse().unwrap(), BindOptions::default()).unwrap();
     drop(listener.close());
-    let missing = inherited
-        .listen(&"inherit:web".parse().unwrap(), BindOptions::default())
-        .unwrap_err();
+    let missing = inherited.listen(&"inherit:web".parse().unwrap(), BindOptions::default()).unwrap_err();
     assert!(
         matches!(&missing, BindError::NotInherited { name, offered } if name == "web" && offered.is_empty())
     );

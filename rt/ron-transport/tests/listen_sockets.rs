@@ -26,9 +26,7 @@ async fn an_accepted_connection_knows_its_peer_and_carries_bytes_both_ways() {
     let mut client = connect(&listener);
     let (raw, peer) = listener.accept().await.unwrap();
     assert_eq!(peer, Peer::tcp(client.local_addr().unwrap()));
-    let RawStream::Tcp(socket) = &raw else {
-        panic!("not TCP")
-    };
+    let RawStream::Tcp(socket) = &raw else { panic!("not TCP") };
     assert!(socket.nodelay().unwrap(), "inherited from the listener");
 
     let mut served = raw.register().unwrap();
@@ -49,12 +47,7 @@ async fn an_accepted_connection_knows_its_peer_and_carries_bytes_both_ways() {
 
 #[test]
 fn a_stream_outlives_the_runtime_that_accepted_it() {
-    let build = || {
-        runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap()
-    };
+    let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let listener = tcp_listener();
     let mut client = connect(&listener);
     let accepting = build();
@@ -158,11 +151,7 @@ fn what_the_system_reports_becomes_advice() {
         (tcp("0.0.0.0:1023"), denied(), "CAP_NET_BIND_SERVICE"),
         (tcp("0.0.0.0:1024"), denied(), "security policy"),
         (unix.clone(), denied(), "write to the socket's directory"),
-        (
-            tcp("192.0.2.1:80"),
-            io::ErrorKind::AddrNotAvailable.into(),
-            "`ip addr` lists",
-        ),
+        (tcp("192.0.2.1:80"), io::ErrorKind::AddrNotAvailable.into(), "`ip addr` lists"),
         (unix.clone(), io::ErrorKind::NotFound.into(), "create it"),
         (tcp("[::1]:80"), io::Error::from_raw_os_error(97), "0.0.0.0:80"),
         (unix, io::ErrorKind::OutOfMemory.into(), "change `listen`"),
@@ -171,18 +160,10 @@ fn what_the_system_reports_becomes_advice() {
         assert!(text.contains(advice), "{text}");
     }
     let elsewhere = Listener::bind(&tcp("192.0.2.1:0"), BindOptions::default()).unwrap_err();
-    assert!(
-        matches!(elsewhere, BindError::NotAvailable { .. }),
-        "{elsewhere:?}"
-    );
+    assert!(matches!(elsewhere, BindError::NotAvailable { .. }), "{elsewhere:?}");
     let name = "inherit:web".parse().unwrap();
     let not_passed = Listener::bind(&name, BindOptions::default()).unwrap_err();
-    assert!(
-        not_passed
-            .to_string()
-            .starts_with("no listener named `web` was passed in"),
-        "{not_passed}"
-    );
+    assert!(not_passed.to_string().starts_with("no listener named `web` was passed in"), "{not_passed}");
 }
 
 #[test]
@@ -202,10 +183,7 @@ fn accept_errors_say_whether_to_go_on() {
     ] {
         assert_eq!(AcceptFault::of(&errno.into()), fault, "{errno:?}");
     }
-    assert_eq!(
-        AcceptFault::of(&io::Error::other("the runtime is gone")),
-        AcceptFault::Fatal
-    );
+    assert_eq!(AcceptFault::of(&io::Error::other("the runtime is gone")), AcceptFault::Fatal);
 }
 
 #[tokio::test]
@@ -248,9 +226,7 @@ fn only_a_listener_dropped_unclosed_is_mentioned() {
 #[test]
 fn a_socket_that_does_not_listen_is_not_taken_over() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket
-        .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
-        .unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let refused = Listener::from_tcp(socket.into()).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
 }

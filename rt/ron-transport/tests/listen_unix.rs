@@ -175,9 +175,6 @@ fn a_missing_directory_is_named() {
     let refused = bind(&path).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        format!(
-            "the directory of {} does not exist: create it, or change `listen`",
-            path.display()
-        )
+        format!("the directory of {} does not exist: create it, or change `listen`", path.display())
     );
 }

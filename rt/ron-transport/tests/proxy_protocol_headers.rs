@@ -27,74 +27,31 @@ fn v2(version_command: u8, family: u8, block: &[u8]) -> Vec<u8> {
 
 /// Valid headers of every kind, with what they mean.
 fn vectors() -> Vec<(Vec<u8>, Header)> {
-    let header = |version, origin, tlvs: &[Tlv]| Header {
-        version,
-        origin,
-        tlvs: tlvs.to_vec(),
-    };
+    let header = |version, origin, tlvs: &[Tlv]| Header { version, origin, tlvs: tlvs.to_vec() };
     let tcp4 = origin("192.0.2.1:4711", "192.0.2.2:443");
     let tcp6 = origin("[2001:db8::1]:4711", "[2001:db8::2]:443");
-    let authority = Tlv {
-        kind: Tlv::AUTHORITY,
-        value: b"api.example".to_vec(),
-    };
+    let authority = Tlv { kind: Tlv::AUTHORITY, value: b"api.example".to_vec() };
     let mut tcp4_block = vec![192, 0, 2, 1, 192, 0, 2, 2, 0x12, 0x67, 0x01, 0xbb];
     let plain4 = v2(0x21, 0x11, &tcp4_block);
     tcp4_block.extend(b"\x02\x00\x0bapi.example");
     let mut unix_block = vec![0; 216];
     unix_block[..2].copy_from_slice(b"/a");
     unix_block[108..110].copy_from_slice(b"\0b");
-    let unix = Origin::Unix {
-        source: b"/a".to_vec(),
-        destination: b"\0b".to_vec(),
-    };
-    let checksummed = encode_v2(
-        &tcp6,
-        &[
-            authority.clone(),
-            Tlv {
-                kind: Tlv::CRC32C,
-                value: Vec::new(),
-            },
-        ],
-    )
-    .unwrap();
-    let checksum = Tlv {
-        kind: Tlv::CRC32C,
-        value: checksummed[checksummed.len() - 4..].to_vec(),
-    };
+    let unix = Origin::Unix { source: b"/a".to_vec(), destination: b"\0b".to_vec() };
+    let checksummed =
+        encode_v2(&tcp6, &[authority.clone(), Tlv { kind: Tlv::CRC32C, value: Vec::new() }]).unwrap();
+    let checksum = Tlv { kind: Tlv::CRC32C, value: checksummed[checksummed.len() - 4..].to_vec() };
     vec![
-        (
-            b"PROXY TCP4 192.0.2.1 192.0.2.2 4711 443\r\n".to_vec(),
-            header(Version::V1, tcp4.clone(), &[]),
-        ),
-        (
-            b"PROXY TCP6 2001:db8::1 2001:db8::2 4711 443\r\n".to_vec(),
-            header(Version::V1, tcp6.clone(), &[]),
-        ),
-        (
-            b"PROXY UNKNOWN\r\n".to_vec(),
-            header(Version::V1, Origin::Unknown, &[]),
-        ),
-        (
-            b"PROXY UNKNOWN what ever\r\n".to_vec(),
-            header(Version::V1, Origin::Unknown, &[]),
-        ),
+        (b"PROXY TCP4 192.0.2.1 192.0.2.2 4711 443\r\n".to_vec(), header(Version::V1, tcp4.clone(), &[])),
+        (b"PROXY TCP6 2001:db8::1 2001:db8::2 4711 443\r\n".to_vec(), header(Version::V1, tcp6.clone(), &[])),
+        (b"PROXY UNKNOWN\r\n".to_vec(), header(Version::V1, Origin::Unknown, &[])),
+        (b"PROXY UNKNOWN what ever\r\n".to_vec(), header(Version::V1, Origin::Unknown, &[])),
         (plain4, header(Version::V2, tcp4.clone(), &[])),
-        (
-            v2(0x21, 0x11, &tcp4_block),
-            header(Version::V2, tcp4, std::slice::from_ref(&authority)),
-        ),
+        (v2(0x21, 0x11, &tcp4_block), header(Version::V2, tcp4, std::slice::from_ref(&authority))),
         (v2(0x21, 0x31, &unix_block), header(Version::V2, unix, &[])),
         (v2(0x20, 0x00, &[]), header(Version::V2, Origin::Local, &[])),
-        (
-            v2(0x20, 0xff, b"skipped"),
-            header(Version::V2, Origin::Local, &[]),
-        ),
-        (
-            v2(0x21, 0x00, b"skipped"),
-            header(Version::V2, Origin::Unknown, &[]),
-        ),
+        (v2(0x20, 0xff, b"skipped"), header(Version::V2, Origin::Local, &[])),
+        (v2(0x21, 0x00, b"skipped"), header(Version::V2, Origin::Unknown, &[])),
         (checksummed, header(Version::V2, tcp6, &[authority, checksum])),
     ]
 }
@@ -104,10 +61,7 @@ fn vectors_are_understood_and_what_follows_is_left() {
     for (bytes, header) in vectors() {
         for follows in [&b""[..], b"GET / HTTP/1.1\r\n", b"PROXY UNKNOWN\r\n"] {
             let input = [&bytes[..], follows].concat();
-            let done = Parsed::Done {
-                consumed: bytes.len(),
-                header: header.clone(),
-            };
+            let done = Parsed::Done { consumed: bytes.len(), header: header.clone() };
             assert_eq!(parse(&input), Ok(done), "for {bytes:?}");
         }
     }
@@ -151,10 +105,7 @@ fn a_line_of_107_bytes_is_accepted_and_one_of_108_refused() {
     assert_eq!(v1(&longer), Err(ProxyError::TooLong { limit: V1_MAX }));
     let endless = "PROXY ".to_owned() + &"x".repeat(V1_MAX);
     assert!(matches!(v1(&endless[..V1_MAX - 2]), Ok(Parsed::NeedMore { .. })));
-    assert_eq!(
-        v1(&endless[..V1_MAX - 1]),
-        Err(ProxyError::TooLong { limit: V1_MAX })
-    );
+    assert_eq!(v1(&endless[..V1_MAX - 1]), Err(ProxyError::TooLong { limit: V1_MAX }));
 }
 
 #[test]
@@ -179,31 +130,15 @@ fn lines_are_read_strictly() {
         "PROXY UNKNOWN\rX",
         "PROXY TCP4 192.0.2.1 192.0.2.2 4711 443\nGET\r\n",
     ] {
-        assert!(
-            matches!(v1(line), Err(ProxyError::Malformed(_))),
-            "{line:?}: {:?}",
-            v1(line)
-        );
+        assert!(matches!(v1(line), Err(ProxyError::Malformed(_))), "{line:?}: {:?}", v1(line));
     }
-    assert!(matches!(
-        v1("PROXY TCP4 0.0.0.0 255.255.255.255 0 65535\r\n"),
-        Ok(Parsed::Done { .. })
-    ));
-    assert!(matches!(
-        parse(b"PROXY TCP4 \xff\r\n"),
-        Err(ProxyError::Malformed(_))
-    ));
+    assert!(matches!(v1("PROXY TCP4 0.0.0.0 255.255.255.255 0 65535\r\n"), Ok(Parsed::Done { .. })));
+    assert!(matches!(parse(b"PROXY TCP4 \xff\r\n"), Err(ProxyError::Malformed(_))));
 }
 
 #[test]
 fn other_protocols_are_told_from_their_first_wrong_byte() {
-    for input in [
-        &b"G"[..],
-        b"PROXX",
-        b"proxy ",
-        b"\x16\x03\x01",
-        b"\r\n\r\n\0\r\nQUIX",
-    ] {
+    for input in [&b"G"[..], b"PROXX", b"proxy ", b"\x16\x03\x01", b"\r\n\r\n\0\r\nQUIX"] {
         assert_eq!(parse(input), Err(ProxyError::NotProxy), "for {input:?}");
     }
 }
@@ -219,10 +154,7 @@ fn a_block_of_4096_bytes_is_accepted_and_one_of_4097_refused_before_it_arrives()
     block.push(0);
     for command in [0x20, 0x21] {
         let bytes = v2(command, 0x11, &block);
-        assert_eq!(
-            parse(&bytes[..16]),
-            Err(ProxyError::TooLong { limit: V2_BLOCK_MAX })
-        );
+        assert_eq!(parse(&bytes[..16]), Err(ProxyError::TooLong { limit: V2_BLOCK_MAX }));
     }
 }
 
@@ -232,26 +164,14 @@ fn binary_headers_are_read_strictly() {
     assert_eq!(parse(&v2(0x11, 0x11, &[0; 12])), unsupported("version", 0x11));
     assert_eq!(parse(&v2(0x22, 0x11, &[0; 12])), unsupported("command", 0x22));
     for family in [0x01, 0x10, 0x12, 0x13, 0x22, 0x32, 0x41, 0xff] {
-        assert_eq!(
-            parse(&v2(0x21, family, &[0; 216])),
-            unsupported("family and transport", family)
-        );
+        assert_eq!(parse(&v2(0x21, family, &[0; 216])), unsupported("family and transport", family));
     }
     for (family, len) in [(0x11, 12), (0x21, 36), (0x31, 216)] {
-        assert!(matches!(
-            parse(&v2(0x21, family, &vec![0; len])),
-            Ok(Parsed::Done { .. })
-        ));
-        assert!(matches!(
-            parse(&v2(0x21, family, &vec![0; len - 1])),
-            Err(ProxyError::Malformed(_))
-        ));
+        assert!(matches!(parse(&v2(0x21, family, &vec![0; len])), Ok(Parsed::Done { .. })));
+        assert!(matches!(parse(&v2(0x21, family, &vec![0; len - 1])), Err(ProxyError::Malformed(_))));
         for cut_entry in [&[5][..], &[5, 0], &[5, 0, 1], &[5, 0, 2, 7]] {
             let block = [&vec![0; len][..], cut_entry].concat();
-            assert!(matches!(
-                parse(&v2(0x21, family, &block)),
-                Err(ProxyError::Malformed(_))
-            ));
+            assert!(matches!(parse(&v2(0x21, family, &block)), Err(ProxyError::Malformed(_))));
         }
         let whole_entry = [&vec![0; len][..], &[5, 0, 1, 7]].concat();
         let Ok(Parsed::Done { header, .. }) = parse(&v2(0x21, family, &whole_entry)) else {
@@ -265,14 +185,8 @@ fn binary_headers_are_read_strictly() {
 #[test]
 fn a_checksum_is_verified_wherever_it_stands() {
     let origin = origin("192.0.2.1:1", "192.0.2.2:2");
-    let checksum = Tlv {
-        kind: Tlv::CRC32C,
-        value: Vec::new(),
-    };
-    let other = Tlv {
-        kind: Tlv::ALPN,
-        value: b"h2".to_vec(),
-    };
+    let checksum = Tlv { kind: Tlv::CRC32C, value: Vec::new() };
+    let other = Tlv { kind: Tlv::ALPN, value: b"h2".to_vec() };
     for tlvs in [[checksum.clone(), other.clone()], [other, checksum.clone()]] {
         let good = encode_v2(&origin, &tlvs).unwrap();
         assert!(matches!(parse(&good), Ok(Parsed::Done { .. })));
@@ -282,52 +196,23 @@ fn a_checksum_is_verified_wherever_it_stands() {
             assert_eq!(parse(&changed), Err(ProxyError::Checksum), "byte {at}");
         }
     }
-    let twice = encode_v2(
-        &origin,
-        &[
-            checksum,
-            Tlv {
-                kind: Tlv::CRC32C,
-                value: vec![0; 4],
-            },
-        ],
-    )
-    .unwrap();
+    let twice = encode_v2(&origin, &[checksum, Tlv { kind: Tlv::CRC32C, value: vec![0; 4] }]).unwrap();
     assert_eq!(parse(&twice), Err(ProxyError::Checksum));
 }
 
 /// The checksum was computed with another implementation, itself checked with the usual `123456789`.
 #[test]
 fn the_checksum_is_castagnolis() {
-    let bytes = v2(
-        0x21,
-        0x11,
-        &[
-            1, 2, 3, 4, 5, 6, 7, 8, 0, 80, 1, 187, 3, 0, 4, 0x5c, 0x04, 0x43, 0xc9,
-        ],
-    );
-    assert!(
-        matches!(parse(&bytes), Ok(Parsed::Done { .. })),
-        "{:?}",
-        parse(&bytes)
-    );
+    let bytes = v2(0x21, 0x11, &[1, 2, 3, 4, 5, 6, 7, 8, 0, 80, 1, 187, 3, 0, 4, 0x5c, 0x04, 0x43, 0xc9]);
+    assert!(matches!(parse(&bytes), Ok(Parsed::Done { .. })), "{:?}", parse(&bytes));
 }
 
 #[test]
 fn mixed_pairs_are_written_as_ipv6_and_the_client_is_told() {
     let origin = origin("192.0.2.1:1", "[2001:db8::2]:2");
-    let Ok(Parsed::Done { header, .. }) = parse(&encode_v1(&origin)) else {
-        panic!("refused")
-    };
-    assert_eq!(
-        header.client(),
-        Some("[::ffff:192.0.2.1]:1".parse::<SocketAddr>().unwrap())
-    );
-    let unknown = Header {
-        version: Version::V1,
-        origin: Origin::Unknown,
-        tlvs: Vec::new(),
-    };
+    let Ok(Parsed::Done { header, .. }) = parse(&encode_v1(&origin)) else { panic!("refused") };
+    assert_eq!(header.client(), Some("[::ffff:192.0.2.1]:1".parse::<SocketAddr>().unwrap()));
+    let unknown = Header { version: Version::V1, origin: Origin::Unknown, tlvs: Vec::new() };
     assert_eq!(unknown.client(), None);
 }
 
@@ -335,20 +220,12 @@ fn mixed_pairs_are_written_as_ipv6_and_the_client_is_told() {
 fn what_does_not_fit_is_not_written() {
     let origin4 = origin("192.0.2.1:1", "192.0.2.2:2");
     let room = V2_BLOCK_MAX - 12 - 3;
-    let padding = |len| {
-        [Tlv {
-            kind: 0x04,
-            value: vec![0; len],
-        }]
-    };
+    let padding = |len| [Tlv { kind: 0x04, value: vec![0; len] }];
     assert!(encode_v2(&origin4, &padding(room)).is_ok());
     for len in [room + 1, 65_535, 65_536] {
         assert_eq!(encode_v2(&origin4, &padding(len)), Err(EncodeError::TooLong));
     }
-    let unix = |len| Origin::Unix {
-        source: vec![b'a'; len],
-        destination: Vec::new(),
-    };
+    let unix = |len| Origin::Unix { source: vec![b'a'; len], destination: Vec::new() };
     assert!(encode_v2(&unix(108), &[]).is_ok());
     assert_eq!(encode_v2(&unix(109), &[]), Err(EncodeError::UnixName));
     assert_eq!(encode_v1(&unix(1)), b"PROXY UNKNOWN\r\n");

@@ -15,10 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 const LIMIT: Duration = Duration::from_secs(2);
 
 fn origin() -> Origin {
-    Origin::tcp(
-        "192.0.2.1:4711".parse().unwrap(),
-        "192.0.2.2:443".parse().unwrap(),
-    )
+    Origin::tcp("192.0.2.1:4711".parse().unwrap(), "192.0.2.2:443".parse().unwrap())
 }
 
 #[tokio::test]
@@ -53,10 +50,7 @@ async fn a_header_that_does_not_come_is_given_up_at_the_limit() {
     let begun = tokio::time::Instant::now();
     let (mut near, mut far) = duplex(64);
     far.write_all(b"PROXY TC").await.unwrap();
-    assert_eq!(
-        read_header(&mut near, LIMIT).await.unwrap_err(),
-        ProxyError::Timeout
-    );
+    assert_eq!(read_header(&mut near, LIMIT).await.unwrap_err(), ProxyError::Timeout);
     assert_eq!(begun.elapsed(), LIMIT);
 }
 
@@ -71,10 +65,7 @@ async fn a_peer_that_leaves_early_is_told_from_one_that_lies() {
     }
     let (mut near, mut far) = duplex(64);
     far.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
-    assert_eq!(
-        read_header(&mut near, LIMIT).await.unwrap_err(),
-        ProxyError::NotProxy
-    );
+    assert_eq!(read_header(&mut near, LIMIT).await.unwrap_err(), ProxyError::NotProxy);
 }
 
 fn sources(texts: &[&str]) -> TrustedSources {
@@ -95,14 +86,8 @@ fn networks_end_where_their_prefix_says() {
         ("::ffff:10.0.0.0/104", "10.1.2.3", "11.0.0.0"),
     ] {
         let trusted = sources(&[network]);
-        assert!(
-            trusted.contains(inside.parse::<IpAddr>().unwrap()),
-            "{inside} in {network}"
-        );
-        assert!(
-            !trusted.contains(outside.parse::<IpAddr>().unwrap()),
-            "{outside} not in {network}"
-        );
+        assert!(trusted.contains(inside.parse::<IpAddr>().unwrap()), "{inside} in {network}");
+        assert!(!trusted.contains(outside.parse::<IpAddr>().unwrap()), "{outside} not in {network}");
     }
 }
 
@@ -113,22 +98,10 @@ fn slips_in_a_network_are_refused_with_advice() {
             "10.0.0.1/8",
             "`10.0.0.1/8` has bits set behind its prefix: write 10.0.0.0/8 for the network or the address alone",
         ),
-        (
-            "10.0.0.0/33",
-            "`33` is not a prefix length: write a number from 0 to 32",
-        ),
-        (
-            "10.0.0.0/",
-            "`` is not a prefix length: write a number from 0 to 32",
-        ),
-        (
-            "10.0.0.0/+8",
-            "`+8` is not a prefix length: write a number from 0 to 32",
-        ),
-        (
-            "::/129",
-            "`129` is not a prefix length: write a number from 0 to 128",
-        ),
+        ("10.0.0.0/33", "`33` is not a prefix length: write a number from 0 to 32"),
+        ("10.0.0.0/", "`` is not a prefix length: write a number from 0 to 32"),
+        ("10.0.0.0/+8", "`+8` is not a prefix length: write a number from 0 to 32"),
+        ("::/129", "`129` is not a prefix length: write a number from 0 to 128"),
         (
             "example.org",
             "`example.org` is not an IP address: write one such as 10.0.0.0/8, 192.0.2.7, ::1 or the word unix",
@@ -136,20 +109,14 @@ fn slips_in_a_network_are_refused_with_advice() {
     ] {
         assert_eq!(text.parse::<TrustedSource>().unwrap_err().to_string(), message);
     }
-    assert!(matches!(
-        "10.0.0.1/31".parse::<TrustedSource>(),
-        Err(CidrError::HostBits { .. })
-    ));
+    assert!(matches!("10.0.0.1/31".parse::<TrustedSource>(), Err(CidrError::HostBits { .. })));
     assert!("10.0.0.1/32".parse::<TrustedSource>().is_ok());
 }
 
 #[test]
 fn peers_over_unix_sockets_are_trusted_only_by_name() {
     let tcp = Peer::tcp("10.0.0.1:1".parse().unwrap());
-    let unnamed = Peer {
-        addr: None,
-        unix: false,
-    };
+    let unnamed = Peer { addr: None, unix: false };
     let everywhere = sources(&["0.0.0.0/0", "::/0"]);
     assert!(everywhere.trusts(&tcp) && !everywhere.trusts(&Peer::unix()));
     let unix = sources(&["unix"]);
@@ -165,8 +132,5 @@ fn trusted_sources_travel_as_a_list_of_strings() {
     assert_eq!(trusted, sources(&["10.0.0.0/8", "::1", "unix"]));
     assert_eq!(serde_json::to_string(&trusted).unwrap(), text);
     assert!(serde_json::from_str::<TrustedSources>(r#"["10.0.0.1/8"]"#).is_err());
-    assert_eq!(
-        schemars::schema_for!(TrustedSources).get("type").unwrap(),
-        "array"
-    );
+    assert_eq!(schemars::schema_for!(TrustedSources).get("type").unwrap(), "array");
 }

@@ -5,15 +5,11 @@
 mod serve_support;
 
 use ron_transport::serve::HttpLimits;
-use serve_support::{Client, End, Node, client, eventually, patient};
+use serve_support::{Node, client, client::Client, client::End, eventually, patient};
 use tokio::net::{TcpSocket, TcpStream};
 
 fn caps(max_conns: usize, max_conns_per_client: usize) -> HttpLimits {
-    HttpLimits {
-        max_conns,
-        max_conns_per_client,
-        ..patient()
-    }
+    HttpLimits { max_conns, max_conns_per_client, ..patient() }
 }
 
 /// A connection from one of the loopback interface's many addresses.
@@ -25,10 +21,7 @@ async fn from(node: &Node, ip: [u8; 4]) -> Client<TcpStream> {
 
 async fn is_served(client: &mut Client<TcpStream>) -> bool {
     let _ = client.try_send(client::get("/")).await;
-    client
-        .try_answer(false)
-        .await
-        .is_some_and(|answer| answer.status == 200)
+    client.try_answer(false).await.is_some_and(|answer| answer.status == 200)
 }
 
 #[tokio::test]

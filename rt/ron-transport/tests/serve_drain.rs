@@ -7,7 +7,7 @@ mod serve_support;
 use std::time::Duration;
 
 use ron_transport::serve::{HttpLimits, ListenPlan};
-use serve_support::{Client, End, Node, client, eventually, patient, plan, tls::Identity};
+use serve_support::{Node, client, client::Client, client::End, eventually, patient, plan, tls::Identity};
 use tokio::{net::TcpStream, time::timeout};
 
 #[tokio::test]
@@ -96,10 +96,7 @@ async fn clients_that_never_ask_do_not_hold_a_drain_up() {
     // What each begins with and does not finish: a head of either protocol, a handshake, a PROXY header.
     let nodes = [
         (Node::start(patient()), ["", "GET / HT", "PRI * "]),
-        (
-            Node::start_tls(patient(), identity.server.clone()),
-            ["", "\x16\x03\x01", "\x16"],
-        ),
+        (Node::start_tls(patient(), identity.server.clone()), ["", "\x16\x03\x01", "\x16"]),
         (Node::start_with(proxied, 1), ["", "PROXY TCP4 ", "P"]),
     ];
     for (node, words) in nodes {
@@ -139,10 +136,7 @@ async fn a_client_in_the_middle_of_a_head_may_still_finish_it() {
 
 #[tokio::test]
 async fn nobody_sees_a_reset_when_a_node_stops_under_load() {
-    let limits = HttpLimits {
-        park_after: Duration::from_millis(5),
-        ..patient()
-    };
+    let limits = HttpLimits { park_after: Duration::from_millis(5), ..patient() };
     for _ in 0..5 {
         let node = Node::start(limits.clone());
         let addr = node.addr();
@@ -192,11 +186,7 @@ async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
             }
             std::task::Poll::Pending => true,
         });
-        if futures.is_empty() {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
+        if futures.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
     done

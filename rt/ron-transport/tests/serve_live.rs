@@ -9,17 +9,14 @@ use ron_transport::{
     proxy_protocol::TrustedSources,
     serve::{HttpLimits, ListenPlan},
 };
-use serve_support::{Client, End, Node, SHORT, bind, client, eventually, patient, tls::Identity};
+use serve_support::{
+    Node, SHORT, bind, client, client::Client, client::End, eventually, patient, tls::Identity,
+};
 use tokio::net::TcpStream;
 
 /// The present plan with other limits.
 fn with_limits(limits: HttpLimits) -> ListenPlan {
-    ListenPlan {
-        listener: None,
-        tls: None,
-        proxy_protocol: TrustedSources::new(Vec::new()),
-        limits,
-    }
+    ListenPlan { listener: None, tls: None, proxy_protocol: TrustedSources::new(Vec::new()), limits }
 }
 
 #[tokio::test]
@@ -27,11 +24,7 @@ async fn new_limits_hold_for_new_connections() {
     let node = Node::start(patient());
     let mut old = node.connect().await;
     old.get("/").await;
-    node.server.commit(with_limits(HttpLimits {
-        max_conns_per_client: 2,
-        read_timeout: SHORT,
-        ..patient()
-    }));
+    node.server.commit(with_limits(HttpLimits { max_conns_per_client: 2, read_timeout: SHORT, ..patient() }));
     let mut new = node.connect().await;
     assert_eq!(new.end().await, End::Fin, "the new timeout");
     assert_eq!(node.timeouts("read"), 1);
@@ -42,17 +35,9 @@ async fn new_limits_hold_for_new_connections() {
     let mut third = node.connect().await;
     assert_eq!(third.end().await, End::Fin, "the new cap");
     assert_eq!(node.refused("per_client"), 1);
-    assert_eq!(
-        old.get("/").await.status,
-        200,
-        "the old one keeps what it began with"
-    );
+    assert_eq!(old.get("/").await.status, 200, "the old one keeps what it began with");
     node.server.commit(with_limits(patient()));
-    assert_eq!(
-        node.connect().await.get("/").await.status,
-        200,
-        "a cap that was raised again"
-    );
+    assert_eq!(node.connect().await.get("/").await.status, 200, "a cap that was raised again");
     node.stop().await;
 }
 
@@ -70,20 +55,14 @@ async fn a_listener_is_exchanged_and_nobody_is_lost() {
             client.send(client::get("/")).await;
             waiting.push(client);
         }
-        node.server.commit(ListenPlan {
-            listener: Some(bind("127.0.0.1:0")),
-            ..with_limits(patient())
-        });
+        node.server.commit(ListenPlan { listener: Some(bind("127.0.0.1:0")), ..with_limits(patient()) });
         assert_ne!(node.addr(), before);
         assert_eq!(node.connect().await.get("/").await.status, 200, "the new address");
         for mut client in waiting {
             assert_eq!(client.answer().await.status, 200, "the old address");
         }
     }
-    eventually("the old address refuses", || {
-        std::net::TcpListener::bind(old_addr).is_ok()
-    })
-    .await;
+    eventually("the old address refuses", || std::net::TcpListener::bind(old_addr).is_ok()).await;
     assert!(TcpStream::connect(old_addr).await.is_err());
     assert_eq!(kept.get("/").await.status, 200, "open connections go on");
     node.stop().await;
@@ -95,17 +74,12 @@ async fn listeners_exchanged_in_quick_succession_lose_nobody_either() {
     let mut waiting = Vec::new();
     for _ in 0..20 {
         let next = bind("127.0.0.1:0");
-        let ListenAddr::Tcp(addr) = next.local_addr().clone() else {
-            panic!("not TCP")
-        };
+        let ListenAddr::Tcp(addr) = next.local_addr().clone() else { panic!("not TCP") };
         let mut client = Client::new(TcpStream::connect(addr).await.unwrap());
         client.send(client::get("/")).await;
         waiting.push(client);
         // The accept loop may not get to see every one of them.
-        node.server.commit(ListenPlan {
-            listener: Some(next),
-            ..with_limits(patient())
-        });
+        node.server.commit(ListenPlan { listener: Some(next), ..with_limits(patient()) });
     }
     for (number, mut client) in waiting.into_iter().enumerate() {
         let answer = client.try_answer(false).await;
@@ -125,13 +99,8 @@ async fn a_listener_that_comes_when_the_node_drains_is_not_opened() {
     eventually("intake is closed", || std::net::TcpListener::bind(addr).is_ok()).await;
     assert_eq!(node.addr(), addr, "it can still be asked");
     let late = bind("127.0.0.1:0");
-    let ListenAddr::Tcp(late_addr) = late.local_addr().clone() else {
-        panic!("not TCP")
-    };
-    node.server.commit(ListenPlan {
-        listener: Some(late),
-        ..with_limits(patient())
-    });
+    let ListenAddr::Tcp(late_addr) = late.local_addr().clone() else { panic!("not TCP") };
+    node.server.commit(ListenPlan { listener: Some(late), ..with_limits(patient()) });
     assert!(TcpStream::connect(late_addr).await.is_err());
     node.desk.let_go(1);
     assert_eq!(busy.answer().await.text(), "held");
@@ -144,22 +113,13 @@ async fn tls_is_switched_on_and_off_under_open_connections() {
     let node = Node::start(patient());
     let mut plain = node.connect().await;
     plain.get("/").await;
-    node.server.commit(ListenPlan {
-        tls: Some(identity.server.clone()),
-        ..with_limits(patient())
-    });
+    node.server.commit(ListenPlan { tls: Some(identity.server.clone()), ..with_limits(patient()) });
     let mut secret = identity.connect(&node).await;
     assert!(secret.get("/who").await.text().ends_with(" t.test"));
-    assert!(
-        plain.get("/who").await.text().ends_with(" clear"),
-        "an open one stays in the clear"
-    );
+    assert!(plain.get("/who").await.text().ends_with(" clear"), "an open one stays in the clear");
     node.server.commit(with_limits(patient()));
     assert!(node.connect().await.get("/who").await.text().ends_with(" clear"));
-    assert!(
-        secret.get("/who").await.text().ends_with(" t.test"),
-        "an open one stays encrypted"
-    );
+    assert!(secret.get("/who").await.text().ends_with(" t.test"), "an open one stays encrypted");
     assert!(plain.get("/who").await.text().ends_with(" clear"));
     node.stop().await;
 }

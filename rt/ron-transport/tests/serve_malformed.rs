@@ -5,7 +5,7 @@
 mod serve_support;
 
 use ron_transport::serve::HttpLimits;
-use serve_support::{Answer, End, Node, patient};
+use serve_support::{Node, client::Answer, client::End, patient};
 use types::Reason;
 
 /// Sends raw bytes; gives the answers before the connection ended, which must be in good order.
@@ -53,11 +53,7 @@ async fn what_is_not_http_is_refused_and_counted() {
 
 #[tokio::test]
 async fn too_many_and_too_large_headers_are_refused() {
-    let limits = HttpLimits {
-        max_headers: 10,
-        max_head_bytes: 8 * 1024,
-        ..patient()
-    };
+    let limits = HttpLimits { max_headers: 10, max_head_bytes: 8 * 1024, ..patient() };
     let node = Node::start(limits);
     let head = |fields: usize, value: usize| {
         let field = |i| format!("x{i}: {}\r\n", "v".repeat(value));
@@ -115,10 +111,7 @@ async fn of_length_and_chunks_the_chunks_count_and_nothing_is_smuggled() {
         let answers = answers(&node, &request).await;
         assert_eq!(answers.len(), 1, "{answers:?}");
         assert_eq!(answers[0].text(), "26", "all of it was body");
-        assert!(
-            answers[0].closes(),
-            "whoever sends such a thing is not trusted with a second"
-        );
+        assert!(answers[0].closes(), "whoever sends such a thing is not trusted with a second");
         assert_eq!(node.desk.begun(), begun + 1, "the body was taken for a request");
     }
     node.stop().await;
@@ -144,20 +137,12 @@ async fn equal_lengths_and_bare_line_feeds_are_understood_in_one_way_only() {
 #[tokio::test]
 async fn damaged_chunks_end_the_connection_after_the_answer() {
     let node = Node::start(patient());
-    for chunk in [
-        "zz\r\n",
-        "5\r\nabcdeXX",
-        "ffffffffffffffffff\r\n",
-        "5;\n\r\nabcde\r\n",
-    ] {
+    for chunk in ["zz\r\n", "5\r\nabcdeXX", "ffffffffffffffffff\r\n", "5;\n\r\nabcde\r\n"] {
         let request =
             format!("POST /length HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n{chunk}");
         let answers = answers(&node, &request).await;
         assert!(answers.len() <= 1, "{chunk:?}: {answers:?}");
-        assert!(
-            answers.iter().all(|answer| answer.status == 400),
-            "{chunk:?}: {answers:?}"
-        );
+        assert!(answers.iter().all(|answer| answer.status == 400), "{chunk:?}: {answers:?}");
     }
     node.stop().await;
 }

@@ -7,7 +7,7 @@ mod serve_support;
 use std::time::Duration;
 
 use ron_transport::serve::HttpLimits;
-use serve_support::{Client, End, Node, client, patient, pattern, tls::Identity};
+use serve_support::{Node, client, client::Client, client::End, patient, pattern, tls::Identity};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::sleep,
@@ -18,10 +18,7 @@ const PARK: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(60);
 
 fn parking() -> HttpLimits {
-    HttpLimits {
-        park_after: PARK,
-        ..patient()
-    }
+    HttpLimits { park_after: PARK, ..patient() }
 }
 
 /// The same for a connection in the clear and one over TLS.
@@ -58,17 +55,7 @@ async fn next_request<S: AsyncRead + AsyncWrite + Unpin>(mut client: Client<S>) 
 async fn split_request<S: AsyncRead + AsyncWrite + Unpin>(mut client: Client<S>) {
     let whole = client::post("/length", 4) + "body";
     // Each split once before the first parking and once after it.
-    for at in [
-        1,
-        3,
-        5,
-        23,
-        24,
-        30,
-        whole.len() - 6,
-        whole.len() - 4,
-        whole.len() - 1,
-    ] {
+    for at in [1, 3, 5, 23, 24, 30, whole.len() - 6, whole.len() - 4, whole.len() - 1] {
         client.send(&whole[..at]).await;
         sleep(PAUSE / 2).await;
         client.send(&whole[at..]).await;
@@ -100,10 +87,7 @@ async fn fifty_times<S: AsyncRead + AsyncWrite + Unpin>(mut client: Client<S>) {
 async fn large_body<S: AsyncRead + AsyncWrite + Unpin>(mut client: Client<S>) {
     client.get("/").await;
     sleep(PAUSE).await;
-    assert_eq!(
-        client.post("/length", &pattern(1_000_000)).await.text(),
-        "1000000"
-    );
+    assert_eq!(client.post("/length", &pattern(1_000_000)).await.text(), "1000000");
 }
 
 #[tokio::test]

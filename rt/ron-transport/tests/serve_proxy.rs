@@ -8,7 +8,7 @@ use ron_transport::{
     proxy_protocol::{Origin, TrustedSources, encode_v2},
     serve::{HttpLimits, ListenPlan},
 };
-use serve_support::{Client, Node, SHORT, client, eventually, patient, plan, tls::Identity};
+use serve_support::{Node, SHORT, client, client::Client, eventually, patient, plan, tls::Identity};
 use tokio::io::AsyncWriteExt;
 
 /// A node that believes `source`.
@@ -17,10 +17,7 @@ fn believing(source: &str, limits: HttpLimits) -> Node {
 }
 
 fn believing_plan(source: &str, limits: HttpLimits) -> ListenPlan {
-    ListenPlan {
-        proxy_protocol: TrustedSources::new(vec![source.parse().unwrap()]),
-        ..plan(limits)
-    }
+    ListenPlan { proxy_protocol: TrustedSources::new(vec![source.parse().unwrap()]), ..plan(limits) }
 }
 
 fn v1(client: &str) -> Vec<u8> {
@@ -28,10 +25,7 @@ fn v1(client: &str) -> Vec<u8> {
 }
 
 fn v2(client: &str) -> Vec<u8> {
-    let origin = Origin::tcp(
-        format!("{client}:4711").parse().unwrap(),
-        "10.0.0.1:80".parse().unwrap(),
-    );
+    let origin = Origin::tcp(format!("{client}:4711").parse().unwrap(), "10.0.0.1:80".parse().unwrap());
     encode_v2(&origin, &[]).unwrap()
 }
 
@@ -41,9 +35,7 @@ async fn a_trusted_proxy_names_the_client_in_either_version() {
     for header in [v1("192.0.2.7"), v2("192.0.2.7")] {
         // At once with the request, and bit by bit.
         let mut client = node.connect().await;
-        client
-            .send([&header, client::get("/who").as_bytes()].concat())
-            .await;
+        client.send([&header, client::get("/who").as_bytes()].concat()).await;
         assert_eq!(client.answer().await.text(), "192.0.2.7:4711 clear");
         assert_eq!(client.get("/who").await.text(), "192.0.2.7:4711 clear");
         let mut client = node.connect().await;
@@ -58,10 +50,7 @@ async fn a_trusted_proxy_names_the_client_in_either_version() {
 #[tokio::test]
 async fn a_proxy_that_speaks_for_itself_keeps_its_own_address() {
     let node = believing("127.0.0.0/8", patient());
-    for header in [
-        "PROXY UNKNOWN\r\n".into(),
-        encode_v2(&Origin::Local, &[]).unwrap(),
-    ] {
+    for header in ["PROXY UNKNOWN\r\n".into(), encode_v2(&Origin::Local, &[]).unwrap()] {
         let mut client = node.connect().await;
         let own = client.stream.local_addr().unwrap();
         client.send(header).await;
@@ -85,16 +74,9 @@ async fn a_stranger_is_not_asked_and_not_believed() {
 
 #[tokio::test]
 async fn a_trusted_proxy_without_a_header_is_closed() {
-    let limits = HttpLimits {
-        handshake_timeout: SHORT,
-        ..patient()
-    };
+    let limits = HttpLimits { handshake_timeout: SHORT, ..patient() };
     let node = believing("127.0.0.1", limits);
-    for words in [
-        client::get("/"),
-        "PROXY TCP4 nonsense\r\n".into(),
-        "\r\n\r\n\0\r\nQUIT\nxxxxxxxx".into(),
-    ] {
+    for words in [client::get("/"), "PROXY TCP4 nonsense\r\n".into(), "\r\n\r\n\0\r\nQUIT\nxxxxxxxx".into()] {
         let mut client = node.connect().await;
         let _ = client.try_send(&words).await;
         let (rest, _) = client.rest_and_end().await;
@@ -114,10 +96,7 @@ async fn a_trusted_proxy_without_a_header_is_closed() {
 #[tokio::test]
 async fn a_header_may_stand_in_front_of_tls() {
     let identity = Identity::new();
-    let plan = ListenPlan {
-        tls: Some(identity.server.clone()),
-        ..believing_plan("127.0.0.1", patient())
-    };
+    let plan = ListenPlan { tls: Some(identity.server.clone()), ..believing_plan("127.0.0.1", patient()) };
     let node = Node::start_with(plan, 2);
     for header in [v1("192.0.2.7"), v2("192.0.2.7")] {
         let mut stream = node.tcp().await;
@@ -130,11 +109,7 @@ async fn a_header_may_stand_in_front_of_tls() {
 
 #[tokio::test]
 async fn the_cap_per_client_counts_the_named_client_and_not_the_proxy() {
-    let limits = HttpLimits {
-        max_conns: 20,
-        max_conns_per_client: 2,
-        ..patient()
-    };
+    let limits = HttpLimits { max_conns: 20, max_conns_per_client: 2, ..patient() };
     let node = believing("127.0.0.1", limits);
     // More than two at once that have not yet said for whom.
     let mut waiting = Vec::new();
@@ -150,9 +125,7 @@ async fn the_cap_per_client_counts_the_named_client_and_not_the_proxy() {
     }
     assert_eq!(node.refused("per_client"), 0);
     let mut third = node.connect().await;
-    let _ = third
-        .try_send([v1("192.0.2.1"), client::get("/").into_bytes()].concat())
-        .await;
+    let _ = third.try_send([v1("192.0.2.1"), client::get("/").into_bytes()].concat()).await;
     assert!(third.try_answer(false).await.is_none());
     eventually("the refusal is counted", || node.refused("per_client") == 1).await;
     // 192.0.2.0 gives one back, and can have it again.

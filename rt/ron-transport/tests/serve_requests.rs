@@ -9,7 +9,9 @@ use ron_transport::{
     listen::{BindOptions, Listener},
     serve::ListenPlan,
 };
-use serve_support::{Client, End, Node, bind, client, eventually, patient, pattern, plan, tls::Identity};
+use serve_support::{
+    Node, bind, client, client::Client, client::End, eventually, patient, pattern, plan, tls::Identity,
+};
 use tokio::net::UnixStream;
 use types::Reason;
 
@@ -36,10 +38,7 @@ async fn pipelined_requests_are_answered_in_order() {
     let node = Node::start(patient());
     let mut client = node.connect().await;
     let lengths = [3, 70_000, 1, 200_000, 5];
-    let all: String = lengths
-        .iter()
-        .map(|n| client::get(&format!("/whole/{n}")))
-        .collect();
+    let all: String = lengths.iter().map(|n| client::get(&format!("/whole/{n}"))).collect();
     client.send(all).await;
     for length in lengths {
         assert_eq!(client.answer().await.body, pattern(length));
@@ -52,9 +51,7 @@ async fn head_is_answered_with_the_length_and_no_body() {
     let node = Node::start(patient());
     let mut client = node.connect().await;
     for path in ["/whole/1234", "/stream/1234"] {
-        client
-            .send(format!("HEAD {path} HTTP/1.1\r\nhost: t\r\n\r\n"))
-            .await;
+        client.send(format!("HEAD {path} HTTP/1.1\r\nhost: t\r\n\r\n")).await;
         let answer = client.answer_to_head().await;
         assert_eq!(answer.status, 200);
         if path == "/whole/1234" {
@@ -69,9 +66,7 @@ async fn head_is_answered_with_the_length_and_no_body() {
 async fn chunked_bodies_pass_both_ways() {
     let node = Node::start(patient());
     let mut client = node.connect().await;
-    client
-        .send("POST /echo HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n")
-        .await;
+    client.send("POST /echo HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n").await;
     for chunk in ["5\r\nabcde\r\n", "3\r\nfgh\r\n", "0\r\n\r\n"] {
         client.send(chunk).await;
     }
@@ -100,10 +95,7 @@ async fn a_client_that_asks_first_is_told_to_continue() {
 #[tokio::test]
 async fn large_bodies_arrive_intact_both_ways() {
     let identity = Identity::new();
-    let (clear, encrypted) = (
-        Node::start(patient()),
-        Node::start_tls(patient(), identity.server.clone()),
-    );
+    let (clear, encrypted) = (Node::start(patient()), Node::start_tls(patient(), identity.server.clone()));
     large_bodies(Client::new(clear.tcp().await)).await;
     large_bodies(identity.connect(&encrypted).await).await;
     clear.stop().await;
@@ -115,14 +107,8 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
     let body = pattern(BIG);
-    assert!(
-        client.get(&format!("/whole/{BIG}")).await.body == body,
-        "a whole body"
-    );
-    assert!(
-        client.get(&format!("/stream/{BIG}")).await.body == body,
-        "a streamed body"
-    );
+    assert!(client.get(&format!("/whole/{BIG}")).await.body == body, "a whole body");
+    assert!(client.get(&format!("/stream/{BIG}")).await.body == body, "a streamed body");
     assert_eq!(client.post("/length", &body).await.text(), BIG.to_string());
     // An echo needs both directions at once.
     client.send(client::post("/echo", BIG)).await;
@@ -154,9 +140,7 @@ async fn a_refusal_is_a_problem_document_and_counted_by_its_reason() {
 async fn connection_close_is_honoured_with_an_end() {
     let node = Node::start(patient());
     let mut client = node.connect().await;
-    client
-        .send("GET / HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")
-        .await;
+    client.send("GET / HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
     let answer = client.answer().await;
     assert!(answer.closes());
     assert_eq!(client.end().await, End::Fin);
@@ -225,20 +209,12 @@ async fn connections_are_spread_over_the_cores() {
         client.get("/").await;
         clients.push(client);
     }
-    let loads: Vec<_> = node
-        .scope
-        .planes()
-        .cores()
-        .iter()
-        .map(|core| core.load())
-        .collect();
+    let loads: Vec<_> = node.scope.planes().cores().iter().map(|core| core.load()).collect();
     assert_eq!(loads, [3, 3]);
     drop(clients);
     node.all_gone().await;
-    eventually("seats are given back", || {
-        node.scope.planes().cores().iter().all(|core| core.load() == 0)
-    })
-    .await;
+    eventually("seats are given back", || node.scope.planes().cores().iter().all(|core| core.load() == 0))
+        .await;
     node.stop().await;
 }
 

@@ -7,7 +7,7 @@ mod serve_support;
 use std::time::Duration;
 
 use ron_transport::serve::HttpLimits;
-use serve_support::{Client, End, Node, SHORT, client, patient, tls::Identity};
+use serve_support::{Node, SHORT, client, client::Client, client::End, patient, tls::Identity};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
@@ -16,17 +16,11 @@ use tokio::{
 use types::Reason;
 
 fn read_timeout() -> HttpLimits {
-    HttpLimits {
-        read_timeout: SHORT,
-        ..patient()
-    }
+    HttpLimits { read_timeout: SHORT, ..patient() }
 }
 
 fn write_timeout() -> HttpLimits {
-    HttpLimits {
-        write_timeout: SHORT,
-        ..patient()
-    }
+    HttpLimits { write_timeout: SHORT, ..patient() }
 }
 
 /// Asserts what was counted, and that the node is otherwise well.
@@ -95,10 +89,7 @@ async fn a_body_that_stops_ends_the_connection() {
     ] {
         let mut client = node.connect().await;
         client.send(request).await;
-        assert!(
-            client.try_answer(false).await.is_none(),
-            "no answer to half a request"
-        );
+        assert!(client.try_answer(false).await.is_none(), "no answer to half a request");
     }
     assert_eq!(node.rejected(Reason::RequestTimeout), 0);
     counted(node, 2, 0).await;
@@ -151,14 +142,8 @@ async fn a_client_that_never_reads_its_response_is_cut_over_tls() {
 #[tokio::test]
 async fn a_client_that_pauses_gets_the_rest_of_its_response() {
     let identity = Identity::new();
-    let limits = HttpLimits {
-        park_after: Duration::from_millis(30),
-        ..patient()
-    };
-    let (clear, encrypted) = (
-        Node::start(limits.clone()),
-        Node::start_tls(limits, identity.server.clone()),
-    );
+    let limits = HttpLimits { park_after: Duration::from_millis(30), ..patient() };
+    let (clear, encrypted) = (Node::start(limits.clone()), Node::start_tls(limits, identity.server.clone()));
     // Large enough to fill the sockets, small enough that over TLS the session holds the rest.
     for len in [2_000_000, 6_000_000] {
         let path = format!("/whole/{len}");
@@ -167,14 +152,8 @@ async fn a_client_that_pauses_gets_the_rest_of_its_response() {
         plain.send(client::get(&path)).await;
         secret.send(client::get(&path)).await;
         sleep(Duration::from_millis(200)).await;
-        assert!(
-            plain.answer().await.body == serve_support::pattern(len),
-            "{len} in the clear"
-        );
-        assert!(
-            secret.answer().await.body == serve_support::pattern(len),
-            "{len} over TLS"
-        );
+        assert!(plain.answer().await.body == serve_support::pattern(len), "{len} in the clear");
+        assert!(secret.answer().await.body == serve_support::pattern(len), "{len} over TLS");
         assert_eq!(plain.get("/").await.text(), "hello", "in step");
         assert_eq!(secret.get("/").await.text(), "hello", "in step");
     }
@@ -196,9 +175,7 @@ async fn a_slow_service_trips_no_timeout() {
     waiting.send(client::get("/held")).await;
     // One that had asked for more of the body, and then no longer did.
     let mut uninterested = node.connect().await;
-    uninterested
-        .send(client::post("/first-frame-then-held", 10) + "half")
-        .await;
+    uninterested.send(client::post("/first-frame-then-held", 10) + "half").await;
     node.desk.has_begun(2).await;
     sleep(SHORT * 2).await;
     node.desk.let_go(2);
@@ -215,15 +192,9 @@ async fn an_idle_connection_is_ended_and_not_reset() {
     let identity = Identity::new();
     // Before and after it was parked.
     for park_after in [Duration::from_millis(20), SHORT * 2] {
-        let limits = HttpLimits {
-            idle_timeout: SHORT,
-            park_after,
-            ..patient()
-        };
-        let (clear, encrypted) = (
-            Node::start(limits.clone()),
-            Node::start_tls(limits, identity.server.clone()),
-        );
+        let limits = HttpLimits { idle_timeout: SHORT, park_after, ..patient() };
+        let (clear, encrypted) =
+            (Node::start(limits.clone()), Node::start_tls(limits, identity.server.clone()));
         let (mut plain, mut secret) = (clear.connect().await, identity.connect(&encrypted).await);
         plain.get("/").await;
         secret.get("/").await;
@@ -241,10 +212,7 @@ async fn an_idle_connection_is_ended_and_not_reset() {
 #[tokio::test]
 async fn a_handshake_that_does_not_happen_is_counted_and_closed() {
     let identity = Identity::new();
-    let limits = HttpLimits {
-        handshake_timeout: SHORT,
-        ..patient()
-    };
+    let limits = HttpLimits { handshake_timeout: SHORT, ..patient() };
     let node = Node::start_tls(limits, identity.server.clone());
     let mut client = node.connect().await;
     let (rest, _) = client.rest_and_end().await;

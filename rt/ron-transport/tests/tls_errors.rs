@@ -28,11 +28,7 @@ impl Fixture {
     fn new() -> Self {
         let ca = TestCa::new("authority");
         let identity = ca.server(&["server.test"]);
-        Self {
-            ca,
-            identity,
-            dir: TempDir::new().unwrap(),
-        }
+        Self { ca, identity, dir: TempDir::new().unwrap() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -45,49 +41,29 @@ impl Fixture {
 
     fn with_cert(&self, text: &str) -> TlsError {
         let cert_path = write_file(self.dir.path(), "cert", text, 0o644);
-        load(IdentityFiles {
-            cert_path,
-            ..self.good()
-        })
+        load(IdentityFiles { cert_path, ..self.good() })
     }
 
     fn with_key(&self, text: &str) -> TlsError {
         let key_path = write_file(self.dir.path(), "key", text, 0o600);
-        load(IdentityFiles {
-            key_path,
-            ..self.good()
-        })
+        load(IdentityFiles { key_path, ..self.good() })
     }
 
     fn with_ca(&self, text: &str) -> TlsError {
         let ca = write_file(self.dir.path(), "ca", text, 0o644);
         let client_auth = ClientAuth::Required { ca };
-        ServerTls::load(&ServerTlsConfig {
-            client_auth,
-            ..ServerTlsConfig::new(self.good())
-        })
-        .unwrap_err()
+        ServerTls::load(&ServerTlsConfig { client_auth, ..ServerTlsConfig::new(self.good()) }).unwrap_err()
     }
 
     fn with_names(&self, names: &[&str]) -> TlsError {
-        let entry = |name: &&str| SniIdentity {
-            name: (*name).to_owned(),
-            identity: self.good(),
-        };
+        let entry = |name: &&str| SniIdentity { name: (*name).to_owned(), identity: self.good() };
         let sni = names.iter().map(entry).collect();
-        ServerTls::load(&ServerTlsConfig {
-            sni,
-            ..ServerTlsConfig::new(self.good())
-        })
-        .unwrap_err()
+        ServerTls::load(&ServerTlsConfig { sni, ..ServerTlsConfig::new(self.good()) }).unwrap_err()
     }
 
     fn with_alpn(&self, length: usize) -> Result<ServerTls, TlsError> {
         let alpn = vec![vec![b'x'; length]];
-        ServerTls::load(&ServerTlsConfig {
-            alpn,
-            ..ServerTlsConfig::new(self.good())
-        })
+        ServerTls::load(&ServerTlsConfig { alpn, ..ServerTlsConfig::new(self.good()) })
     }
 }
 
@@ -110,51 +86,24 @@ fn a_file_that_is_missing_unreadable_or_huge_is_named() {
     let absent = fixture.path("absent");
     let good = fixture.good();
     let huge = "x".repeat(FILE_LIMIT + 1);
-    let client = |identity| ClientTlsConfig {
-        identity: Some(identity),
-        ..ClientTlsConfig::new(fixture.ca.roots())
-    };
+    let client =
+        |identity| ClientTlsConfig { identity: Some(identity), ..ClientTlsConfig::new(fixture.ca.roots()) };
     let missing = "DIR/absent does not exist; check the path, or create the file";
     let table = [
-        (
-            load(IdentityFiles {
-                cert_path: absent.clone(),
-                ..good.clone()
-            }),
-            missing,
-        ),
-        (
-            load(IdentityFiles {
-                key_path: absent.clone(),
-                ..good.clone()
-            }),
-            missing,
-        ),
+        (load(IdentityFiles { cert_path: absent.clone(), ..good.clone() }), missing),
+        (load(IdentityFiles { key_path: absent.clone(), ..good.clone() }), missing),
         (load_roots(Roots::File(absent.clone())), missing),
         (
-            ClientTls::load(&client(IdentityFiles {
-                key_path: absent.clone(),
-                ..good.clone()
-            }))
-            .unwrap_err(),
+            ClientTls::load(&client(IdentityFiles { key_path: absent.clone(), ..good.clone() })).unwrap_err(),
             missing,
         ),
         (NodeKey::load(&absent).unwrap_err(), missing),
         (
-            load(IdentityFiles {
-                cert_path: fixture.dir.path().to_owned(),
-                ..good
-            }),
+            load(IdentityFiles { cert_path: fixture.dir.path().to_owned(), ..good }),
             "DIR cannot be read: Is a directory (os error 21); check its owner and mode",
         ),
-        (
-            fixture.with_cert(&huge),
-            "DIR/cert is larger than 1048576 bytes; point to a PEM file",
-        ),
-        (
-            fixture.with_key(&huge),
-            "DIR/key is larger than 1048576 bytes; point to a PEM file",
-        ),
+        (fixture.with_cert(&huge), "DIR/cert is larger than 1048576 bytes; point to a PEM file"),
+        (fixture.with_key(&huge), "DIR/key is larger than 1048576 bytes; point to a PEM file"),
         (
             fixture.with_cert(&huge[1..]),
             "DIR/cert holds no certificate; it needs a PEM section CERTIFICATE, leaf first",
@@ -177,10 +126,7 @@ fn what_is_wrong_inside_a_file_is_said() {
             fixture.with_cert(""),
             "DIR/cert holds no certificate; it needs a PEM section CERTIFICATE, leaf first",
         ),
-        (
-            fixture.with_cert(&cut(&other.cert_pem)),
-            "DIR/cert is damaged PEM; write the file anew",
-        ),
+        (fixture.with_cert(&cut(&other.cert_pem)), "DIR/cert is damaged PEM; write the file anew"),
         (
             fixture.with_cert(GARBAGE_CERTIFICATE),
             "DIR/cert holds a certificate that does not parse as X.509 v3; issue it anew",
@@ -188,10 +134,7 @@ fn what_is_wrong_inside_a_file_is_said() {
         (fixture.with_key(""), no_key),
         (fixture.with_key(&other.cert_pem), no_key),
         (fixture.with_key(ENCRYPTED_KEY), no_key),
-        (
-            fixture.with_key(&cut(&other.key_pem)),
-            "DIR/key is damaged PEM; write the file anew",
-        ),
+        (fixture.with_key(&cut(&other.key_pem)), "DIR/key is damaged PEM; write the file anew"),
         (
             fixture.with_key(GARBAGE_KEY),
             "private key DIR/key cannot be used; supply an ECDSA, Ed25519 or RSA key",
@@ -201,14 +144,8 @@ fn what_is_wrong_inside_a_file_is_said() {
             "private key DIR/key does not belong to the certificate in DIR/good.cert.pem; supply the pair that was \
                 issued together",
         ),
-        (
-            fixture.with_ca(""),
-            "DIR/ca holds no authority; it needs at least one PEM section CERTIFICATE",
-        ),
-        (
-            fixture.with_ca(&cut(&other.cert_pem)),
-            "DIR/ca is damaged PEM; write the file anew",
-        ),
+        (fixture.with_ca(""), "DIR/ca holds no authority; it needs at least one PEM section CERTIFICATE"),
+        (fixture.with_ca(&cut(&other.cert_pem)), "DIR/ca is damaged PEM; write the file anew"),
         (
             fixture.with_ca(GARBAGE_CERTIFICATE),
             "DIR/ca holds a certificate that does not parse as X.509 v3; issue it anew",
@@ -261,14 +198,8 @@ fn names_and_protocols_that_cannot_work_are_refused() {
             "the certificate in DIR/good.cert.pem is not valid for the name \"*.server.test\"; issue it with that \
                 name, or drop the entry",
         ),
-        (
-            fixture.with_alpn(0).unwrap_err(),
-            "an ALPN protocol name has 0 bytes; it needs 1 to 255",
-        ),
-        (
-            fixture.with_alpn(256).unwrap_err(),
-            "an ALPN protocol name has 256 bytes; it needs 1 to 255",
-        ),
+        (fixture.with_alpn(0).unwrap_err(), "an ALPN protocol name has 0 bytes; it needs 1 to 255"),
+        (fixture.with_alpn(256).unwrap_err(), "an ALPN protocol name has 256 bytes; it needs 1 to 255"),
     ];
     for (error, expected) in &table {
         assert_eq!(message(error, fixture.dir.path()), *expected);
@@ -309,10 +240,7 @@ fn a_key_open_to_others_is_refused_with_the_remedy_and_one_that_is_not_is_taken(
     let fixture = Fixture::new();
     let load = |mode| {
         let key_path = write_file(fixture.dir.path(), "key", &fixture.identity.key_pem, mode);
-        ServerTls::load(&ServerTlsConfig::new(IdentityFiles {
-            key_path,
-            ..fixture.good()
-        }))
+        ServerTls::load(&ServerTlsConfig::new(IdentityFiles { key_path, ..fixture.good() }))
     };
     for mode in [0o600, 0o400, 0o700] {
         load(mode).unwrap_or_else(|error| panic!("{mode:o}: {error}"));
@@ -328,10 +256,7 @@ fn a_key_open_to_others_is_refused_with_the_remedy_and_one_that_is_not_is_taken(
     NodeKey::generate().unwrap().save(&node).unwrap();
     let exposed = write_file(fixture.dir.path(), "exposed.key", "any text", 0o640);
     NodeKey::load(&node).unwrap();
-    assert!(matches!(
-        NodeKey::load(&exposed),
-        Err(TlsError::KeyPermissions { mode: 0o640, .. })
-    ));
+    assert!(matches!(NodeKey::load(&exposed), Err(TlsError::KeyPermissions { mode: 0o640, .. })));
 }
 
 #[test]
@@ -339,10 +264,7 @@ fn chain_and_key_may_share_one_file() {
     let fixture = Fixture::new();
     let both = format!("{}{}", fixture.identity.key_pem, fixture.identity.cert_pem);
     let path = write_file(fixture.dir.path(), "both", &both, 0o600);
-    let files = IdentityFiles {
-        cert_path: path.clone(),
-        key_path: path,
-    };
+    let files = IdentityFiles { cert_path: path.clone(), key_path: path };
     ServerTls::load(&ServerTlsConfig::new(files)).unwrap();
 }
 
@@ -350,17 +272,9 @@ fn chain_and_key_may_share_one_file() {
 fn nothing_that_is_printed_shows_a_private_key() {
     let fixture = Fixture::new();
     let server = ServerTls::load(&ServerTlsConfig::new(fixture.good())).unwrap();
-    let identity = Some(
-        fixture
-            .ca
-            .client("client.test")
-            .write(fixture.dir.path(), "client"),
-    );
-    let client = ClientTls::load(&ClientTlsConfig {
-        identity,
-        ..ClientTlsConfig::new(fixture.ca.roots())
-    })
-    .unwrap();
+    let identity = Some(fixture.ca.client("client.test").write(fixture.dir.path(), "client"));
+    let client =
+        ClientTls::load(&ClientTlsConfig { identity, ..ClientTlsConfig::new(fixture.ca.roots()) }).unwrap();
     assert_eq!(format!("{server:?}"), "ServerTls { warnings: [], .. }");
     assert_eq!(format!("{client:?}"), "ClientTls { server_name: None, .. }");
 

@@ -29,10 +29,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        Self {
-            ca: TestCa::new("authority"),
-            dir: TempDir::new().unwrap(),
-        }
+        Self { ca: TestCa::new("authority"), dir: TempDir::new().unwrap() }
     }
 
     fn identity(&self, stem: &str, names: &[&str]) -> (TestIdentity, IdentityFiles) {
@@ -85,62 +82,40 @@ async fn both_versions_are_served_and_the_newest_is_preferred() {
     for (version, name) in [(&TLS12, "TLSv1.2"), (&TLS13, "TLSv1.3")] {
         let (near, far) = duplex(64 * 1024);
         let foreign = fixture.foreign_client(version);
-        let (accepted, connected) = tokio::join!(
-            server.accept(near, HANDSHAKE_LIMIT),
-            foreign.connect(server_name(), far)
-        );
+        let (accepted, connected) =
+            tokio::join!(server.accept(near, HANDSHAKE_LIMIT), foreign.connect(server_name(), far));
         let mut accepted = accepted.unwrap();
         assert_eq!(accepted.version(), name);
         talk(&mut accepted, &mut connected.unwrap()).await.unwrap();
     }
     let client = ClientTls::load(&fixture.client_config()).unwrap();
     let (accepted, connected) = handshake(&server, &client, "server.test").await;
-    assert_eq!(
-        (accepted.unwrap().version(), connected.unwrap().version()),
-        ("TLSv1.3", "TLSv1.3")
-    );
+    assert_eq!((accepted.unwrap().version(), connected.unwrap().version()), ("TLSv1.3", "TLSv1.3"));
 }
 
 #[tokio::test]
 async fn a_listener_of_tls_1_3_refuses_an_older_client() {
     let fixture = Fixture::new();
-    let config = ServerTlsConfig {
-        min_version: MinVersion::Tls13,
-        ..fixture.server_config()
-    };
+    let config = ServerTlsConfig { min_version: MinVersion::Tls13, ..fixture.server_config() };
     let server = ServerTls::load(&config).unwrap();
     let (near, far) = duplex(64 * 1024);
     let foreign = fixture.foreign_client(&TLS12);
-    let (accepted, connected) = tokio::join!(
-        server.accept(near, HANDSHAKE_LIMIT),
-        foreign.connect(server_name(), far)
-    );
-    assert!(
-        matches!(accepted, Err(HandshakeError::Protocol(_))),
-        "{accepted:?}"
-    );
+    let (accepted, connected) =
+        tokio::join!(server.accept(near, HANDSHAKE_LIMIT), foreign.connect(server_name(), far));
+    assert!(matches!(accepted, Err(HandshakeError::Protocol(_))), "{accepted:?}");
     let refusal = HandshakeError::from(connected.unwrap_err());
-    assert!(
-        matches!(refusal, HandshakeError::Alert(AlertDescription::ProtocolVersion)),
-        "{refusal:?}"
-    );
+    assert!(matches!(refusal, HandshakeError::Alert(AlertDescription::ProtocolVersion)), "{refusal:?}");
 }
 
 #[tokio::test]
 async fn a_dialer_takes_an_older_listener_unless_it_insists_on_tls_1_3() {
     let fixture = Fixture::new();
     for (min_version, taken) in [(MinVersion::Tls12, true), (MinVersion::Tls13, false)] {
-        let client = ClientTls::load(&ClientTlsConfig {
-            min_version,
-            ..fixture.client_config()
-        })
-        .unwrap();
+        let client = ClientTls::load(&ClientTlsConfig { min_version, ..fixture.client_config() }).unwrap();
         let (near, far) = duplex(64 * 1024);
         let foreign = fixture.foreign_server(&TLS12);
-        let (_, connected) = tokio::join!(
-            foreign.accept(near),
-            client.connect(far, "server.test", HANDSHAKE_LIMIT)
-        );
+        let (_, connected) =
+            tokio::join!(foreign.accept(near), client.connect(far, "server.test", HANDSHAKE_LIMIT));
         assert_eq!(connected.is_ok(), taken, "{min_version:?}: {connected:?}");
     }
 }
@@ -151,11 +126,7 @@ async fn alpn_agrees_on_the_first_protocol_of_the_listener_that_the_dialer_has()
     let names =
         |list: &[&str]| -> Vec<Vec<u8>> { list.iter().map(|name| name.as_bytes().to_vec()).collect() };
     let alpn = names(&["h2", "http/1.1"]);
-    let server = ServerTls::load(&ServerTlsConfig {
-        alpn,
-        ..fixture.server_config()
-    })
-    .unwrap();
+    let server = ServerTls::load(&ServerTlsConfig { alpn, ..fixture.server_config() }).unwrap();
     let table: [(&[&str], Option<&[u8]>); 4] = [
         (&["h2", "http/1.1"], Some(b"h2")),
         (&["http/1.1", "h2"], Some(b"h2")),
@@ -163,63 +134,31 @@ async fn alpn_agrees_on_the_first_protocol_of_the_listener_that_the_dialer_has()
         (&[], None),
     ];
     for (offered, agreed) in table {
-        let config = ClientTlsConfig {
-            alpn: names(offered),
-            ..fixture.client_config()
-        };
+        let config = ClientTlsConfig { alpn: names(offered), ..fixture.client_config() };
         let (accepted, connected) =
             handshake(&server, &ClientTls::load(&config).unwrap(), "server.test").await;
-        assert_eq!(
-            (accepted.unwrap().alpn(), connected.unwrap().alpn()),
-            (agreed, agreed),
-            "{offered:?}"
-        );
+        assert_eq!((accepted.unwrap().alpn(), connected.unwrap().alpn()), (agreed, agreed), "{offered:?}");
     }
-    let config = ClientTlsConfig {
-        alpn: names(&["smtp"]),
-        ..fixture.client_config()
-    };
+    let config = ClientTlsConfig { alpn: names(&["smtp"]), ..fixture.client_config() };
     let (accepted, connected) = handshake(&server, &ClientTls::load(&config).unwrap(), "server.test").await;
-    assert!(
-        matches!(accepted, Err(HandshakeError::Protocol(_))),
-        "{accepted:?}"
-    );
+    assert!(matches!(accepted, Err(HandshakeError::Protocol(_))), "{accepted:?}");
     let alert = AlertDescription::NoApplicationProtocol;
-    assert!(
-        matches!(connected, Err(HandshakeError::Alert(got)) if got == alert),
-        "{connected:?}"
-    );
+    assert!(matches!(connected, Err(HandshakeError::Alert(got)) if got == alert), "{connected:?}");
 }
 
 #[tokio::test]
 async fn the_server_name_picks_the_certificate_and_an_unknown_one_gets_the_default() {
     let fixture = Fixture::new();
-    let everything = [
-        "default.test",
-        "one.test",
-        "a.many.test",
-        "a.b.many.test",
-        "unknown.test",
-        "127.0.0.1",
-    ];
+    let everything =
+        ["default.test", "one.test", "a.many.test", "a.b.many.test", "unknown.test", "127.0.0.1"];
     let (default, default_files) = fixture.identity("default", &everything);
     let (one, one_files) = fixture.identity("one", &["one.test"]);
     let (many, many_files) = fixture.identity("many", &["*.many.test"]);
     let sni = vec![
-        SniIdentity {
-            name: "One.Test".into(),
-            identity: one_files,
-        },
-        SniIdentity {
-            name: "*.many.test".into(),
-            identity: many_files,
-        },
+        SniIdentity { name: "One.Test".into(), identity: one_files },
+        SniIdentity { name: "*.many.test".into(), identity: many_files },
     ];
-    let server = ServerTls::load(&ServerTlsConfig {
-        sni,
-        ..ServerTlsConfig::new(default_files)
-    })
-    .unwrap();
+    let server = ServerTls::load(&ServerTlsConfig { sni, ..ServerTlsConfig::new(default_files) }).unwrap();
     let client = ClientTls::load(&fixture.client_config()).unwrap();
     let table = [
         ("one.test", &one, Some("one.test")),
@@ -244,32 +183,20 @@ async fn a_dialer_refuses_another_name_and_another_authority() {
     let server = ServerTls::load(&fixture.server_config()).unwrap();
     let client = ClientTls::load(&fixture.client_config()).unwrap();
     let (accepted, connected) = handshake(&server, &client, "other.test").await;
-    assert!(
-        matches!(connected, Err(HandshakeError::Protocol(_))),
-        "{connected:?}"
-    );
+    assert!(matches!(connected, Err(HandshakeError::Protocol(_))), "{connected:?}");
     assert!(matches!(accepted, Err(HandshakeError::Alert(_))), "{accepted:?}");
 
     let stranger = ClientTls::load(&ClientTlsConfig::new(TestCa::new("stranger").roots())).unwrap();
     let (accepted, connected) = handshake(&server, &stranger, "server.test").await;
-    assert!(
-        matches!(connected, Err(HandshakeError::Protocol(_))),
-        "{connected:?}"
-    );
-    assert!(
-        matches!(accepted, Err(HandshakeError::Alert(AlertDescription::UnknownCA))),
-        "{accepted:?}"
-    );
+    assert!(matches!(connected, Err(HandshakeError::Protocol(_))), "{connected:?}");
+    assert!(matches!(accepted, Err(HandshakeError::Alert(AlertDescription::UnknownCA))), "{accepted:?}");
 }
 
 #[tokio::test]
 async fn a_name_override_stands_for_the_name_dialed() {
     let fixture = Fixture::new();
     let server = ServerTls::load(&fixture.server_config()).unwrap();
-    let config = ClientTlsConfig {
-        server_name: Some("server.test".into()),
-        ..fixture.client_config()
-    };
+    let config = ClientTlsConfig { server_name: Some("server.test".into()), ..fixture.client_config() };
     let client = ClientTls::load(&config).unwrap();
     let (accepted, connected) = handshake(&server, &client, "10.1.2.3").await;
     assert_eq!(accepted.unwrap().server_name(), Some("server.test"));
@@ -281,14 +208,8 @@ async fn a_name_that_is_none_is_refused_before_anything_is_sent() {
     let fixture = Fixture::new();
     let client = ClientTls::load(&fixture.client_config()).unwrap();
     let (mut near, far) = duplex(64 * 1024);
-    let refused = client
-        .connect(far, "not a name", HANDSHAKE_LIMIT)
-        .await
-        .unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "\"not a name\" is neither a DNS name nor an IP address"
-    );
+    let refused = client.connect(far, "not a name", HANDSHAKE_LIMIT).await.unwrap_err();
+    assert_eq!(refused.to_string(), "\"not a name\" is neither a DNS name nor an IP address");
     assert_eq!(near.read(&mut [0; 1]).await.unwrap(), 0, "nothing was sent");
 }
 
@@ -300,10 +221,7 @@ async fn a_silent_client_is_cut_off_at_the_limit_and_a_slow_one_before_it_is_not
     let (near, _silent) = duplex(64 * 1024);
     let begun = Instant::now();
     let refused = server.accept(near, limit).await.unwrap_err();
-    assert!(
-        matches!(refused, HandshakeError::Timeout { limit: told } if told == limit),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, HandshakeError::Timeout { limit: told } if told == limit), "{refused:?}");
     assert_eq!(begun.elapsed().as_secs(), 5);
 
     let client = ClientTls::load(&fixture.client_config()).unwrap();
@@ -321,10 +239,7 @@ async fn a_silent_client_is_cut_off_at_the_limit_and_a_slow_one_before_it_is_not
 async fn a_dialer_gives_a_silent_listener_up_at_the_limit() {
     let client = ClientTls::load(&Fixture::new().client_config()).unwrap();
     let (_silent, far) = duplex(64 * 1024);
-    let refused = client
-        .connect(far, "server.test", Duration::from_secs(3))
-        .await
-        .unwrap_err();
+    let refused = client.connect(far, "server.test", Duration::from_secs(3)).await.unwrap_err();
     assert_eq!(refused.to_string(), "the TLS handshake took longer than 3s");
 }
 
@@ -341,9 +256,7 @@ async fn a_client_that_leaves_or_speaks_something_else_is_told_apart() {
     );
 
     let (near, mut far) = duplex(64 * 1024);
-    far.write_all(b"GET / HTTP/1.1\r\nhost: server.test\r\n\r\n")
-        .await
-        .unwrap();
+    far.write_all(b"GET / HTTP/1.1\r\nhost: server.test\r\n\r\n").await.unwrap();
     let plain = server.accept(near, HANDSHAKE_LIMIT).await.unwrap_err();
     assert!(matches!(plain, HandshakeError::Protocol(_)), "{plain:?}");
 }
@@ -358,11 +271,7 @@ async fn shutting_down_says_so_and_vanishing_does_not_pass_for_it() {
     let (mut accepted, mut connected) = (accepted.unwrap(), connected.unwrap());
     talk(&mut accepted, &mut connected).await.unwrap();
     accepted.shutdown().await.unwrap();
-    assert_eq!(
-        connected.read(&mut [0; 1]).await.unwrap(),
-        0,
-        "close_notify is a clean end"
-    );
+    assert_eq!(connected.read(&mut [0; 1]).await.unwrap(), 0, "close_notify is a clean end");
     connected.shutdown().await.unwrap();
     assert_eq!(accepted.read(&mut [0; 1]).await.unwrap(), 0, "in both directions");
 

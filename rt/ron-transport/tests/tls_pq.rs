@@ -21,18 +21,9 @@ use tempfile::TempDir;
 use tokio::io::duplex;
 use tokio_rustls::TlsConnector;
 
-const OFF: Pq = Pq {
-    mode: PqMode::Off,
-    fallback: PqFallback::Allow,
-};
-const ALLOW: Pq = Pq {
-    mode: PqMode::Hybrid,
-    fallback: PqFallback::Allow,
-};
-const DENY: Pq = Pq {
-    mode: PqMode::Hybrid,
-    fallback: PqFallback::Deny,
-};
+const OFF: Pq = Pq { mode: PqMode::Off, fallback: PqFallback::Allow };
+const ALLOW: Pq = Pq { mode: PqMode::Hybrid, fallback: PqFallback::Allow };
+const DENY: Pq = Pq { mode: PqMode::Hybrid, fallback: PqFallback::Deny };
 
 struct Fixture {
     ca: TestCa,
@@ -41,27 +32,16 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        Self {
-            ca: TestCa::new("authority"),
-            dir: TempDir::new().unwrap(),
-        }
+        Self { ca: TestCa::new("authority"), dir: TempDir::new().unwrap() }
     }
 
     fn server(&self, pq: Pq) -> ServerTls {
         let identity = self.ca.server(&["server.test"]).write(self.dir.path(), "server");
-        ServerTls::load(&ServerTlsConfig {
-            pq,
-            ..ServerTlsConfig::new(identity)
-        })
-        .unwrap()
+        ServerTls::load(&ServerTlsConfig { pq, ..ServerTlsConfig::new(identity) }).unwrap()
     }
 
     fn client(&self, pq: Pq) -> ClientTls {
-        ClientTls::load(&ClientTlsConfig {
-            pq,
-            ..ClientTlsConfig::new(self.ca.roots())
-        })
-        .unwrap()
+        ClientTls::load(&ClientTlsConfig { pq, ..ClientTlsConfig::new(self.ca.roots()) }).unwrap()
     }
 }
 
@@ -79,12 +59,7 @@ async fn a_rustls_client_negotiates_x25519mlkem768() {
         );
         let (mut accepted, mut connected) = (accepted.unwrap(), connected.unwrap());
         assert_eq!(accepted.key_exchange(), Some("X25519MLKEM768"), "{pq:?}");
-        let client_side = connected
-            .get_ref()
-            .1
-            .negotiated_key_exchange_group()
-            .unwrap()
-            .name();
+        let client_side = connected.get_ref().1.negotiated_key_exchange_group().unwrap().name();
         assert_eq!(client_side.as_str(), Some("X25519MLKEM768"), "{pq:?}");
         talk(&mut accepted, &mut connected).await.unwrap();
     }
@@ -110,10 +85,7 @@ async fn every_pair_of_policies_agrees_on_the_best_both_allow_or_fails() {
             handshake(&fixture.server(server), &fixture.client(client), "server.test").await;
         let case = format!("server {server:?}, client {client:?}");
         let Some(agreed) = agreed else {
-            assert!(
-                matches!(accepted, Err(HandshakeError::Protocol(_))),
-                "{case}: {accepted:?}"
-            );
+            assert!(matches!(accepted, Err(HandshakeError::Protocol(_))), "{case}: {accepted:?}");
             let alert = AlertDescription::HandshakeFailure;
             assert!(
                 matches!(connected, Err(HandshakeError::Alert(got)) if got == alert),
@@ -131,10 +103,7 @@ async fn every_pair_of_policies_agrees_on_the_best_both_allow_or_fails() {
 #[tokio::test]
 async fn a_client_of_nist_curves_alone_is_served_where_fallback_is_allowed() {
     let fixture = Fixture::new();
-    let provider = CryptoProvider {
-        kx_groups: vec![kx_group::SECP256R1],
-        ..default_provider()
-    };
+    let provider = CryptoProvider { kx_groups: vec![kx_group::SECP256R1], ..default_provider() };
     let config = fixture.ca.rustls_client(provider, DEFAULT_VERSIONS);
     for (pq, agreed) in [(OFF, Some("secp256r1")), (ALLOW, Some("secp256r1")), (DENY, None)] {
         let (near, far) = duplex(64 * 1024);
@@ -144,11 +113,7 @@ async fn a_client_of_nist_curves_alone_is_served_where_fallback_is_allowed() {
             server.accept(near, HANDSHAKE_LIMIT),
             connector.connect(ServerName::try_from("server.test").unwrap(), far)
         );
-        assert_eq!(
-            accepted.ok().and_then(|stream| stream.key_exchange()),
-            agreed,
-            "{pq:?}"
-        );
+        assert_eq!(accepted.ok().and_then(|stream| stream.key_exchange()), agreed, "{pq:?}");
     }
 }
 

@@ -37,10 +37,7 @@ fn only(key: &NodeKey) -> impl Fn(&PeerKey) -> bool + Send + Sync + 'static {
 
 async fn meet(server: &RawServerTls, client: &RawClientTls) -> (End, End) {
     let (near, far) = duplex(64 * 1024);
-    tokio::join!(
-        server.accept(near, HANDSHAKE_LIMIT),
-        client.connect(far, HANDSHAKE_LIMIT)
-    )
+    tokio::join!(server.accept(near, HANDSHAKE_LIMIT), client.connect(far, HANDSHAKE_LIMIT))
 }
 
 #[tokio::test]
@@ -60,46 +57,25 @@ async fn two_nodes_that_list_each_other_meet_and_know_whom() {
 
 #[tokio::test]
 async fn a_server_refuses_a_node_it_does_not_list() {
-    let (alice, bob, eve) = (
-        NodeKey::generate().unwrap(),
-        NodeKey::generate().unwrap(),
-        NodeKey::generate().unwrap(),
-    );
+    let (alice, bob, eve) =
+        (NodeKey::generate().unwrap(), NodeKey::generate().unwrap(), NodeKey::generate().unwrap());
     let server = RawServerTls::new(&alice, &options(), only(&bob)).unwrap();
     let client = RawClientTls::new(&eve, &options(), only(&alice)).unwrap();
     let (accepted, connected) = meet(&server, &client).await;
-    assert!(
-        matches!(accepted, Err(HandshakeError::Protocol(_))),
-        "{accepted:?}"
-    );
+    assert!(matches!(accepted, Err(HandshakeError::Protocol(_))), "{accepted:?}");
     let told = HandshakeError::from(connected.unwrap().read(&mut [0; 1]).await.unwrap_err());
-    assert!(
-        matches!(told, HandshakeError::Alert(AlertDescription::AccessDenied)),
-        "{told:?}"
-    );
+    assert!(matches!(told, HandshakeError::Alert(AlertDescription::AccessDenied)), "{told:?}");
 }
 
 #[tokio::test]
 async fn a_client_refuses_a_node_it_did_not_dial() {
-    let (alice, bob, eve) = (
-        NodeKey::generate().unwrap(),
-        NodeKey::generate().unwrap(),
-        NodeKey::generate().unwrap(),
-    );
+    let (alice, bob, eve) =
+        (NodeKey::generate().unwrap(), NodeKey::generate().unwrap(), NodeKey::generate().unwrap());
     let server = RawServerTls::new(&eve, &options(), only(&bob)).unwrap();
     let client = RawClientTls::new(&bob, &options(), only(&alice)).unwrap();
     let (accepted, connected) = meet(&server, &client).await;
-    assert!(
-        matches!(connected, Err(HandshakeError::Protocol(_))),
-        "{connected:?}"
-    );
-    assert!(
-        matches!(
-            accepted,
-            Err(HandshakeError::Alert(AlertDescription::AccessDenied))
-        ),
-        "{accepted:?}"
-    );
+    assert!(matches!(connected, Err(HandshakeError::Protocol(_))), "{connected:?}");
+    assert!(matches!(accepted, Err(HandshakeError::Alert(AlertDescription::AccessDenied))), "{accepted:?}");
 }
 
 #[tokio::test]
@@ -127,14 +103,9 @@ async fn raw_keys_and_certificates_do_not_mix() {
     let raw_client = RawClientTls::new(&node, &options(), |_| true).unwrap();
     let x509_server = ServerTls::load(&ServerTlsConfig::new(identity)).unwrap();
     let (near, far) = duplex(64 * 1024);
-    let (accepted, connected) = tokio::join!(
-        x509_server.accept(near, HANDSHAKE_LIMIT),
-        raw_client.connect(far, HANDSHAKE_LIMIT)
-    );
-    assert!(
-        accepted.is_err() && connected.is_err(),
-        "{accepted:?} {connected:?}"
-    );
+    let (accepted, connected) =
+        tokio::join!(x509_server.accept(near, HANDSHAKE_LIMIT), raw_client.connect(far, HANDSHAKE_LIMIT));
+    assert!(accepted.is_err() && connected.is_err(), "{accepted:?} {connected:?}");
 
     let raw_server = RawServerTls::new(&node, &options(), |_| true).unwrap();
     let x509_client = ClientTls::load(&ClientTlsConfig::new(ca.roots())).unwrap();
@@ -143,39 +114,24 @@ async fn raw_keys_and_certificates_do_not_mix() {
         raw_server.accept(near, HANDSHAKE_LIMIT),
         x509_client.connect(far, "server.test", HANDSHAKE_LIMIT)
     );
-    assert!(
-        accepted.is_err() && connected.is_err(),
-        "{accepted:?} {connected:?}"
-    );
+    assert!(accepted.is_err() && connected.is_err(), "{accepted:?} {connected:?}");
 }
 
 #[tokio::test]
 async fn nodes_agree_on_alpn_and_key_exchange() {
     let (alice, bob) = (NodeKey::generate().unwrap(), NodeKey::generate().unwrap());
-    let offer = |mode, fallback| RawKeyOptions {
-        alpn: vec![b"mesh/1".to_vec()],
-        pq: Pq { mode, fallback },
-    };
+    let offer = |mode, fallback| RawKeyOptions { alpn: vec![b"mesh/1".to_vec()], pq: Pq { mode, fallback } };
     let server = RawServerTls::new(&alice, &offer(PqMode::Hybrid, PqFallback::Allow), |_| true).unwrap();
     let classical = RawClientTls::new(&bob, &offer(PqMode::Off, PqFallback::Allow), |_| true).unwrap();
     let (accepted, _connected) = meet(&server, &classical).await;
     let accepted = accepted.unwrap();
-    assert_eq!(
-        (accepted.alpn(), accepted.key_exchange()),
-        (Some(&b"mesh/1"[..]), Some("X25519"))
-    );
+    assert_eq!((accepted.alpn(), accepted.key_exchange()), (Some(&b"mesh/1"[..]), Some("X25519")));
 
     let strict = RawServerTls::new(&alice, &offer(PqMode::Hybrid, PqFallback::Deny), |_| true).unwrap();
     let (accepted, connected) = meet(&strict, &classical).await;
-    assert!(
-        accepted.is_err() && connected.is_err(),
-        "{accepted:?} {connected:?}"
-    );
+    assert!(accepted.is_err() && connected.is_err(), "{accepted:?} {connected:?}");
 
-    let unnamed = RawKeyOptions {
-        alpn: vec![Vec::new()],
-        ..options()
-    };
+    let unnamed = RawKeyOptions { alpn: vec![Vec::new()], ..options() };
     let refused = RawServerTls::new(&alice, &unnamed, |_| true).unwrap_err();
     assert!(matches!(refused, TlsError::BadAlpn { length: 0 }), "{refused}");
 }
@@ -213,10 +169,7 @@ fn a_key_that_another_tool_wrote_is_read() {
     let public = "19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1";
     let dir = TempDir::new().unwrap();
     let key = NodeKey::load(&write_file(dir.path(), "node.key", pem, 0o600)).unwrap();
-    assert_eq!(
-        format!("{key:?}"),
-        format!("NodeKey {{ public: PeerKey({public}), .. }}")
-    );
+    assert_eq!(format!("{key:?}"), format!("NodeKey {{ public: PeerKey({public}), .. }}"));
     let copy = dir.path().join("copy.key");
     key.save(&copy).unwrap();
     assert_eq!(fs::read_to_string(copy).unwrap(), pem);
@@ -243,11 +196,7 @@ fn a_public_key_survives_its_wire_form_and_nothing_else_passes_for_one() {
     for length in 0..spki.len() {
         assert_eq!(PeerKey::from_spki(&spki[..length]), None, "cut to {length} bytes");
     }
-    assert_eq!(
-        PeerKey::from_spki(&[&spki[..], &[0]].concat()),
-        None,
-        "one byte more"
-    );
+    assert_eq!(PeerKey::from_spki(&[&spki[..], &[0]].concat()), None, "one byte more");
     for index in 0..12 {
         let mut other = spki.clone();
         other[index] ^= 1;

@@ -32,10 +32,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        Self {
-            ca: TestCa::new("authority"),
-            dir: TempDir::new().unwrap(),
-        }
+        Self { ca: TestCa::new("authority"), dir: TempDir::new().unwrap() }
     }
 
     /// Issues a new certificate over the files of the old one, as renewal does.
@@ -66,18 +63,12 @@ async fn resumed(server: &ServerTls, client: &ClientTls) -> bool {
 async fn foreign_resumed(server: &ServerTls, config: &Arc<ClientConfig>) -> bool {
     let (near, far) = duplex(64 * 1024);
     let connector = TlsConnector::from(Arc::clone(config));
-    let (accepted, connected) = tokio::join!(
-        server.accept(near, HANDSHAKE_LIMIT),
-        connector.connect(server_name(), far)
-    );
+    let (accepted, connected) =
+        tokio::join!(server.accept(near, HANDSHAKE_LIMIT), connector.connect(server_name(), far));
     let (mut accepted, mut connected) = (accepted.unwrap(), connected.unwrap());
     talk(&mut accepted, &mut connected).await.unwrap();
     let kind = connected.get_ref().1.handshake_kind();
-    assert_eq!(
-        accepted.resumed(),
-        kind == Some(HandshakeKind::Resumed),
-        "both sides agree"
-    );
+    assert_eq!(accepted.resumed(), kind == Some(HandshakeKind::Resumed), "both sides agree");
     accepted.resumed()
 }
 
@@ -110,9 +101,7 @@ async fn a_certificate_swap_under_200_open_connections_drops_none() {
     server.reload(&config).unwrap();
 
     for (index, (accepted, connected)) in open.iter_mut().enumerate() {
-        talk(accepted, connected)
-            .await
-            .unwrap_or_else(|error| panic!("connection {index} broke: {error}"));
+        talk(accepted, connected).await.unwrap_or_else(|error| panic!("connection {index} broke: {error}"));
     }
     let (mut accepted, mut connected) = connect().await;
     talk(&mut accepted, &mut connected).await.unwrap();
@@ -126,9 +115,7 @@ async fn a_handshake_under_way_ends_with_the_certificate_it_began_with() {
     let server = ServerTls::load(&config).unwrap();
     let (near, far) = duplex(64 * 1024);
     let mut accepting = pin!(server.accept(near, HANDSHAKE_LIMIT));
-    tokio::time::timeout(Duration::ZERO, &mut accepting)
-        .await
-        .expect_err("the client has said nothing yet");
+    tokio::time::timeout(Duration::ZERO, &mut accepting).await.expect_err("the client has said nothing yet");
 
     server.reload(&fixture.renew().1).unwrap();
     let client = fixture.client();
@@ -145,25 +132,15 @@ async fn a_failed_reload_keeps_everything_as_it_was() {
     let client = fixture.client();
     assert!(!resumed(&server, &client).await);
 
-    let broken = fixture
-        .ca
-        .server(&["server.test"])
-        .with_key_of(&old)
-        .write(fixture.dir.path(), "server");
+    let broken = fixture.ca.server(&["server.test"]).with_key_of(&old).write(fixture.dir.path(), "server");
     server.reload(&ServerTlsConfig::new(broken)).unwrap_err();
-    let missing = IdentityFiles {
-        cert_path: "/nonexistent".into(),
-        key_path: "/nonexistent".into(),
-    };
+    let missing = IdentityFiles { cert_path: "/nonexistent".into(), key_path: "/nonexistent".into() };
     server.reload(&ServerTlsConfig::new(missing)).unwrap_err();
 
     let (accepted, connected) = handshake(&server, &fixture.client(), "server.test").await;
     accepted.unwrap();
     assert_eq!(connected.unwrap().peer_certificates(), [old.leaf()]);
-    assert!(
-        resumed(&server, &client).await,
-        "tickets from before are still good"
-    );
+    assert!(resumed(&server, &client).await, "tickets from before are still good");
 }
 
 #[tokio::test]
@@ -175,20 +152,10 @@ async fn a_reload_can_ask_for_client_certificates_and_no_old_session_slips_past(
     assert!(!resumed(&server, &client).await);
     assert!(resumed(&server, &client).await);
 
-    let client_auth = ClientAuth::Required {
-        ca: fixture.ca.write(fixture.dir.path(), "clients"),
-    };
-    server
-        .reload(&ServerTlsConfig {
-            client_auth,
-            ..config
-        })
-        .unwrap();
+    let client_auth = ClientAuth::Required { ca: fixture.ca.write(fixture.dir.path(), "clients") };
+    server.reload(&ServerTlsConfig { client_auth, ..config }).unwrap();
     let (accepted, _connected) = handshake(&server, &client, "server.test").await;
-    assert!(
-        matches!(accepted, Err(HandshakeError::Protocol(_))),
-        "{accepted:?}"
-    );
+    assert!(matches!(accepted, Err(HandshakeError::Protocol(_))), "{accepted:?}");
 }
 
 #[tokio::test]
@@ -211,10 +178,7 @@ async fn a_session_is_resumed_by_its_dialer_alone_and_not_after_a_reload() {
     assert!(!resumed(&server, &client).await, "the first is new");
     assert!(resumed(&server, &client).await, "the second is not");
     assert!(resumed(&server, &client.clone()).await, "clones share sessions");
-    assert!(
-        !resumed(&server, &fixture.client()).await,
-        "another dialer has none"
-    );
+    assert!(!resumed(&server, &fixture.client()).await, "another dialer has none");
     server.reload(&config).unwrap();
     assert!(!resumed(&server, &client).await, "a reload forgets");
     assert!(resumed(&server, &client).await, "and begins anew");
@@ -224,10 +188,7 @@ async fn a_session_is_resumed_by_its_dialer_alone_and_not_after_a_reload() {
 async fn tls_1_2_sessions_are_resumed_by_ticket_and_by_session_id() {
     let fixture = Fixture::new();
     let server = ServerTls::load(&fixture.renew().1).unwrap();
-    for how in [
-        Tls12Resumption::SessionIdOrTickets,
-        Tls12Resumption::SessionIdOnly,
-    ] {
+    for how in [Tls12Resumption::SessionIdOrTickets, Tls12Resumption::SessionIdOnly] {
         let mut config = fixture.ca.rustls_client(default_provider(), &[&TLS12]);
         config.resumption = Resumption::in_memory_sessions(8).tls12_resumption(how);
         let config = Arc::new(config);
@@ -246,10 +207,7 @@ async fn a_resumed_session_is_never_offered_early_data() {
     assert!(!foreign_resumed(&server, &config).await);
     let mut next = ClientConnection::new(Arc::clone(&config), server_name()).unwrap();
     assert!(next.early_data().is_none());
-    assert!(
-        foreign_resumed(&server, &config).await,
-        "although there is a ticket"
-    );
+    assert!(foreign_resumed(&server, &config).await, "although there is a ticket");
 }
 
 #[tokio::test]
@@ -259,33 +217,18 @@ async fn certificates_out_of_their_time_are_served_with_a_warning() {
     let server = ServerTls::load(&good).unwrap();
     assert_eq!(server.warnings(), []);
 
-    let expired = fixture
-        .ca
-        .expired_server(&["server.test"])
-        .write(fixture.dir.path(), "expired");
+    let expired = fixture.ca.expired_server(&["server.test"]).write(fixture.dir.path(), "expired");
     let path = expired.cert_path.clone();
     server.reload(&ServerTlsConfig::new(expired)).unwrap();
     assert_eq!(server.warnings(), [TlsWarning::Expired { path: path.clone() }]);
-    let text = format!(
-        "the certificate in {} has expired; renew it and reload",
-        path.display()
-    );
+    let text = format!("the certificate in {} has expired; renew it and reload", path.display());
     assert_eq!(server.warnings()[0].to_string(), text);
 
-    let future = fixture
-        .ca
-        .future_server(&["server.test"])
-        .write(fixture.dir.path(), "future");
+    let future = fixture.ca.future_server(&["server.test"]).write(fixture.dir.path(), "future");
     let path = future.cert_path.clone();
     server.reload(&ServerTlsConfig::new(future)).unwrap();
-    assert_eq!(
-        server.warnings(),
-        [TlsWarning::NotYetValid { path: path.clone() }]
-    );
-    let text = format!(
-        "the certificate in {} is not valid yet; check the clock",
-        path.display()
-    );
+    assert_eq!(server.warnings(), [TlsWarning::NotYetValid { path: path.clone() }]);
+    let text = format!("the certificate in {} is not valid yet; check the clock", path.display());
     assert_eq!(server.warnings()[0].to_string(), text);
 
     server.reload(&good).unwrap();

@@ -75,18 +75,8 @@ impl Gateway {
         });
         // Cores share a route's metrics, so one of them stands for all.
         let sampled = Arc::clone(&routers[0]);
-        scope.sampled(move || {
-            sampled
-                .load()
-                .routes()
-                .iter()
-                .for_each(|route| route.metrics.sample())
-        });
-        Ok(Arc::new(Self {
-            scope: scope.clone(),
-            routers,
-            server,
-        }))
+        scope.sampled(move || sampled.load().routes().iter().for_each(|route| route.metrics.sample()));
+        Ok(Arc::new(Self { scope: scope.clone(), routers, server }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -126,10 +116,7 @@ async fn load_tls(scope: &Scope, config: &GatewayConfig) -> Result<Option<Server
     let Some(tls) = config.tls.server_config() else {
         return Ok(None);
     };
-    let loaded = scope
-        .blocking()
-        .run("load certificates", move || ServerTls::load(&tls))
-        .await??;
+    let loaded = scope.blocking().run("load certificates", move || ServerTls::load(&tls)).await??;
     for warning in loaded.warnings() {
         tracing::warn!(%warning, "certificate");
     }
@@ -152,30 +139,18 @@ fn build_routers(scope: &Scope, config: &GatewayConfig, old: Option<&Routers>) -
     let first = old_of(0);
     let metrics_of = |path: &str| {
         let kept = first.routes().iter().find(|route| route.prefix == path);
-        kept.map_or_else(
-            || scope.metrics().route(path.to_owned()),
-            |route| route.metrics.clone(),
-        )
+        kept.map_or_else(|| scope.metrics().route(path.to_owned()), |route| route.metrics.clone())
     };
     let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(&route.path)).collect();
     let cores = scope.planes().cores().iter();
-    cores
-        .map(|core| Arc::new(build_router(scope, config, &metrics, &old_of(core.index()))))
-        .collect()
+    cores.map(|core| Arc::new(build_router(scope, config, &metrics, &old_of(core.index())))).collect()
 }
 
 fn build_router(scope: &Scope, config: &GatewayConfig, metrics: &[RouteMetrics], old: &Router) -> Router {
     let upstream = |name: &str| {
         let wanted = config.upstream.get(name)?;
-        let kept = old
-            .routes()
-            .iter()
-            .map(|route| &route.upstream)
-            .find(|u| u.is(name, wanted));
-        Some(kept.map_or_else(
-            || Arc::new(Upstream::new(name, wanted, scope.clock())),
-            Arc::clone,
-        ))
+        let kept = old.routes().iter().map(|route| &route.upstream).find(|u| u.is(name, wanted));
+        Some(kept.map_or_else(|| Arc::new(Upstream::new(name, wanted, scope.clock())), Arc::clone))
     };
     let routes = config.route.iter().zip(metrics).filter_map(|(route, metrics)| {
         Some(Arc::new(Route {

@@ -117,11 +117,7 @@ impl Default for GatewayConfig {
 
 impl Default for UpstreamConfig {
     fn default() -> Self {
-        Self {
-            endpoints: Vec::new(),
-            timeout: Duration::from_secs(5).into(),
-            max_idle: 128,
-        }
+        Self { endpoints: Vec::new(), timeout: Duration::from_secs(5).into(), max_idle: 128 }
     }
 }
 
@@ -169,14 +165,8 @@ impl GatewayConfig {
                 let message = format!("there is no upstream `{}`", route.upstream);
                 problems.at(format!("route.{index}.upstream"), message).help(help);
             }
-            if self.route[..index]
-                .iter()
-                .any(|earlier| earlier.path == route.path)
-            {
-                problems.at(
-                    format!("route.{index}.path"),
-                    format!("`{}` is routed twice", route.path),
-                );
+            if self.route[..index].iter().any(|earlier| earlier.path == route.path) {
+                problems.at(format!("route.{index}.path"), format!("`{}` is routed twice", route.path));
             }
         }
     }
@@ -203,18 +193,11 @@ impl TlsConfig {
     fn check(&self, problems: &mut Problems) {
         let (cert, key) = (self.cert_path.as_os_str(), self.key_path.as_os_str());
         if cert.is_empty() != key.is_empty() {
-            let missing = if cert.is_empty() {
-                "tls.cert_path"
-            } else {
-                "tls.key_path"
-            };
+            let missing = if cert.is_empty() { "tls.cert_path" } else { "tls.key_path" };
             problems.at(missing, "a certificate needs its key and a key its certificate");
         }
         if cert.is_empty() && !self.client_ca_path.as_os_str().is_empty() {
-            problems.at(
-                "tls.client_ca_path",
-                "client certificates need a certificate of our own",
-            );
+            problems.at("tls.client_ca_path", "client certificates need a certificate of our own");
         }
     }
 
@@ -224,10 +207,8 @@ impl TlsConfig {
         if self.cert_path.as_os_str().is_empty() {
             return None;
         }
-        let identity = tls::IdentityFiles {
-            cert_path: self.cert_path.clone(),
-            key_path: self.key_path.clone(),
-        };
+        let identity =
+            tls::IdentityFiles { cert_path: self.cert_path.clone(), key_path: self.key_path.clone() };
         let mut config = tls::ServerTlsConfig::new(identity);
         config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         config.pq.mode = match self.pq {
@@ -235,9 +216,7 @@ impl TlsConfig {
             PqMode::Hybrid => tls::PqMode::Hybrid,
         };
         if !self.client_ca_path.as_os_str().is_empty() {
-            config.client_auth = tls::ClientAuth::Required {
-                ca: self.client_ca_path.clone(),
-            };
+            config.client_auth = tls::ClientAuth::Required { ca: self.client_ca_path.clone() };
         }
         Some(config)
     }
@@ -246,10 +225,7 @@ impl TlsConfig {
 impl UpstreamConfig {
     fn check(&self, name: &str, problems: &mut Problems) {
         if self.endpoints.is_empty() {
-            problems.at(
-                format!("upstream.{name}.endpoints"),
-                "must name at least one server",
-            );
+            problems.at(format!("upstream.{name}.endpoints"), "must name at least one server");
         }
         for (index, endpoint) in self.endpoints.iter().enumerate() {
             if endpoint.scheme() == Scheme::Https {

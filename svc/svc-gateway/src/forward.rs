@@ -49,11 +49,7 @@ fn to_origin_form(request: &mut Request) {
         return;
     };
     let host = HeaderValue::from_str(authority.as_str()).ok();
-    let path = request
-        .uri()
-        .path_and_query()
-        .cloned()
-        .unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     *request.uri_mut() = Uri::from(path);
     if let Some(host) = host {
         request.headers_mut().insert(HOST, host);

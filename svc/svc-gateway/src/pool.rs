@@ -14,10 +14,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(max_idle: usize) -> Self {
-        Self {
-            idle: Mutex::default(),
-            max_idle,
-        }
+        Self { idle: Mutex::default(), max_idle }
     }
 
     /// The connection used last that is still alive. Dead ones met on the way are dropped.

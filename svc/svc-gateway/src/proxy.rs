@@ -41,11 +41,7 @@ impl Service for Proxy {
         let method = request.method().clone();
         let router = self.router.load();
         let Some(route) = router.find(request.uri().path()) else {
-            self.unrouted.record(
-                method.as_str(),
-                Reason::NotFound.status(),
-                self.clock.now().since(began),
-            );
+            self.unrouted.record(method.as_str(), Reason::NotFound.status(), self.clock.now().since(began));
             let detail = format!(
                 "no route matches {}; routes are [[gateway.route]] in the configuration",
                 request.uri().path()
@@ -62,9 +58,7 @@ impl Service for Proxy {
             Ok(response) => response.status().as_u16(),
             Err(refusal) => refusal.reason.status(),
         };
-        route
-            .metrics
-            .record(method.as_str(), status, self.clock.now().since(began));
+        route.metrics.record(method.as_str(), status, self.clock.now().since(began));
         self.requests.add(1);
         if let Err(refusal) = &outcome
             && refusal.reason == Reason::DownstreamTimeout

@@ -44,8 +44,7 @@ fn segments_of(prefix: &str) -> &str {
 /// Whether `prefix` covers `path` in whole segments.
 fn covers(prefix: &str, path: &str) -> bool {
     let prefix = segments_of(prefix);
-    path.strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]

@@ -28,10 +28,7 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new(name: &str, config: &UpstreamConfig, clock: Clock) -> Self {
-        let pools = config
-            .endpoints
-            .iter()
-            .map(|_| Arc::new(Pool::new(config.max_idle)));
+        let pools = config.endpoints.iter().map(|_| Arc::new(Pool::new(config.max_idle)));
         Self {
             name: name.to_owned(),
             config: config.clone(),
@@ -67,15 +64,8 @@ impl Upstream {
                 Err(SendFault::Broken(error)) => return Err(self.broken(&error)),
             }
         }
-        let conn = self
-            .dial(
-                &self.config.endpoints[index],
-                deadline.remaining(self.clock.now()),
-            )
-            .await?;
-        conn.send(request, Arc::clone(pool) as _)
-            .await
-            .map_err(|error| self.broken(&error))
+        let conn = self.dial(&self.config.endpoints[index], deadline.remaining(self.clock.now())).await?;
+        conn.send(request, Arc::clone(pool) as _).await.map_err(|error| self.broken(&error))
     }
 
     async fn dial(&self, endpoint: &Endpoint, within: Duration) -> Result<HttpConn, Refusal> {

@@ -51,10 +51,7 @@ fn literal_or_comment(source: &[u8], at: usize) -> Option<usize> {
 
 /// `b` and `c` may stand before a raw string's `r`.
 fn continues_a_name(source: &[u8], at: usize) -> bool {
-    let name = source[..at]
-        .iter()
-        .rev()
-        .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_');
+    let name = source[..at].iter().rev().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_');
     !matches!(name.copied().collect::<Vec<_>>().as_slice(), [] | [b'b' | b'c'])
 }
 
@@ -102,9 +99,7 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
     }
     let mut close = vec![b'"'];
     close.resize(1 + hashes, b'#');
-    let inside = rest[body..]
-        .windows(close.len())
-        .position(|window| window == close);
+    let inside = rest[body..].windows(close.len()).position(|window| window == close);
     Some(inside.map_or(rest.len(), |at| body + at + close.len()))
 }
 
@@ -125,10 +120,7 @@ mod tests {
             (r####"a r#"b " c"# d br"e" f"####, vec!["a", "d", "b", "f"]),
             (r"a 'b' '\'' 'é' d", vec!["a", "d"]),
             ("fn f<'a>(x: &'a str)", vec!["fn", "f<'a>(x:", "&'a", "str)"]),
-            (
-                "let r = for_r; attr\"x\"",
-                vec!["let", "r", "=", "for_r;", "attr"],
-            ),
+            ("let r = for_r; attr\"x\"", vec!["let", "r", "=", "for_r;", "attr"]),
             ("r#type \"unclosed", vec!["r#type"]),
             ("a /* unclosed", vec!["a"]),
         ];

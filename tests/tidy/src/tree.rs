@@ -54,9 +54,7 @@ impl Tree {
 
     /// Every text file, in the order of their paths.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.texts
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+        self.texts.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// The text files whose name ends in `suffix`.
@@ -70,11 +68,7 @@ impl Tree {
         let folder = format!("{path}/");
         path.is_empty()
             || self.paths.contains(path)
-            || self
-                .paths
-                .range(folder.clone()..)
-                .next()
-                .is_some_and(|p| p.starts_with(&folder))
+            || self.paths.range(folder.clone()..).next().is_some_and(|p| p.starts_with(&folder))
     }
 
     fn insert(&mut self, path: &str, bytes: Vec<u8>) {
@@ -90,21 +84,14 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let output = Command::new("git").args(list).current_dir(root).output().ok()?;
     let names = String::from_utf8(output.stdout).ok()?;
-    let paths: Vec<_> = names
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let paths: Vec<_> = names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     (output.status.success() && !paths.is_empty()).then_some(paths)
 }
 
 fn walked(root: &Path) -> io::Result<Vec<String>> {
     let ignore = read(&root.join(".gitignore")).unwrap_or_default();
     let ignore = String::from_utf8_lossy(&ignore);
-    let skipped: BTreeSet<&str> = ignore
-        .lines()
-        .map(|line| line.trim().trim_end_matches('/'))
-        .collect();
+    let skipped: BTreeSet<&str> = ignore.lines().map(|line| line.trim().trim_end_matches('/')).collect();
     let mut paths = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
@@ -162,10 +149,7 @@ mod tests {
         let walked = walked(root).expect("the package's own folder can be read");
         assert!(walked.contains(&"src/tree.rs".to_owned()), "{walked:?}");
         if let Some(listed) = listed_by_git(root) {
-            assert!(
-                walked.iter().all(|path| listed.contains(path)),
-                "{walked:?} are not all in {listed:?}"
-            );
+            assert!(walked.iter().all(|path| listed.contains(path)), "{walked:?} are not all in {listed:?}");
         }
     }
 }

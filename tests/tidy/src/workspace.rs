@@ -35,16 +35,10 @@ impl Workspace {
     /// A sentence, when the root manifest or a member's is missing or cannot be understood.
     pub fn read(tree: &Tree) -> Result<Self, String> {
         let root = manifest(tree, "Cargo.toml")?;
-        let members = root
-            .get("workspace")
-            .and_then(|w| w.get("members"))
-            .and_then(Value::as_array);
+        let members = root.get("workspace").and_then(|w| w.get("members")).and_then(Value::as_array);
         let folders = members.ok_or("Cargo.toml lists no workspace members")?;
         let member = |folder: &Value| {
-            let folder = folder
-                .as_str()
-                .ok_or("a workspace member is not a string")?
-                .to_owned();
+            let folder = folder.as_str().ok_or("a workspace member is not a string")?.to_owned();
             let manifest = manifest(tree, &format!("{folder}/Cargo.toml"))?;
             Ok(Member { folder, manifest })
         };
@@ -82,32 +76,17 @@ impl Member {
     #[must_use]
     pub fn dependencies(&self) -> Vec<Dependency> {
         let targets = self.manifest.get("target").and_then(Value::as_table);
-        let per_target = targets
-            .into_iter()
-            .flat_map(Table::values)
-            .filter_map(Value::as_table);
-        [&self.manifest]
-            .into_iter()
-            .chain(per_target)
-            .flat_map(listed)
-            .collect()
+        let per_target = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
+        [&self.manifest].into_iter().chain(per_target).flat_map(listed).collect()
     }
 }
 
 fn listed(table: &Table) -> Vec<Dependency> {
-    let kinds = [
-        ("dependencies", false),
-        ("build-dependencies", false),
-        ("dev-dependencies", true),
-    ];
+    let kinds = [("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)];
     let entries = |(kind, dev)| {
         let names = table.get(kind).and_then(Value::as_table).into_iter().flatten();
         names.map(move |(key, value)| {
-            let name = value
-                .get("package")
-                .and_then(Value::as_str)
-                .unwrap_or(key)
-                .to_owned();
+            let name = value.get("package").and_then(Value::as_str).unwrap_or(key).to_owned();
             Dependency { name, dev }
         })
     };
@@ -135,37 +114,19 @@ mod tests {
         let workspace = Workspace::read(&tree).expect("both manifests parse");
         let mut found = workspace.members[0].dependencies();
         found.sort_by(|a, b| a.name.cmp(&b.name));
-        let expected = [
-            ("a", false),
-            ("b", false),
-            ("c", false),
-            ("d", false),
-            ("e", true),
-        ];
-        assert_eq!(
-            found,
-            expected.map(|(name, dev)| Dependency {
-                name: name.to_owned(),
-                dev
-            })
-        );
+        let expected = [("a", false), ("b", false), ("c", false), ("d", false), ("e", true)];
+        assert_eq!(found, expected.map(|(name, dev)| Dependency { name: name.to_owned(), dev }));
     }
 
     #[test]
     fn a_missing_manifest_is_an_error_that_names_it() {
         let root = ("Cargo.toml", "[workspace]\nmembers = [\"core/x\"]");
-        assert_eq!(
-            Workspace::read(&Tree::of(&[])).err(),
-            Some("Cargo.toml is missing".to_owned())
-        );
+        assert_eq!(Workspace::read(&Tree::of(&[])).err(), Some("Cargo.toml is missing".to_owned()));
         assert_eq!(
             Workspace::read(&Tree::of(&[root])).err(),
             Some("core/x/Cargo.toml is missing".to_owned())
         );
         let empty = Tree::of(&[("Cargo.toml", "[workspace]")]);
-        assert_eq!(
-            Workspace::read(&empty).err(),
-            Some("Cargo.toml lists no workspace members".to_owned())
-        );
+        assert_eq!(Workspace::read(&empty).err(), Some("Cargo.toml lists no workspace members".to_owned()));
     }
 }

@@ -17,12 +17,7 @@ static WORKSPACE: LazyLock<Workspace> = LazyLock::new(|| {
 #[track_caller]
 fn assert_none(findings: &[Finding]) {
     let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
-    assert!(
-        findings.is_empty(),
-        "{} found:\n{}\n",
-        findings.len(),
-        lines.join("\n")
-    );
+    assert!(findings.is_empty(), "{} found:\n{}\n", findings.len(), lines.join("\n"));
 }
 
 #[test]

@@ -60,9 +60,7 @@ pub(super) fn balance(server: &Server, trials: usize) -> Result<Vec<f64>, Failur
             *on_core.get_mut(core).ok_or("a core that is none")? += 1.0;
             open.push(stream);
         }
-        let (busiest, all) = on_core
-            .iter()
-            .fold((0.0, 0.0), |(most, all), n: &f64| (n.max(most), all + n));
+        let (busiest, all) = on_core.iter().fold((0.0, 0.0), |(most, all), n: &f64| (n.max(most), all + n));
         results.push(busiest / (all / f64::from(u32::try_from(CORES.get())?)));
         drop(open);
         // The server learns of each end by itself; until then a core still counts it.

@@ -31,10 +31,7 @@ impl Server {
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut port)?;
         }
-        let port = port
-            .trim()
-            .parse()
-            .map_err(|_| format!("the server `{model}` did not start"))?;
+        let port = port.trim().parse().map_err(|_| format!("the server `{model}` did not start"))?;
         Ok(Self { child, port })
     }
 

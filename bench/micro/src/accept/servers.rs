@@ -63,11 +63,7 @@ fn acceptor() -> Result<(), Failure> {
         listener: Some(bind()?),
         tls: None,
         proxy_protocol: TrustedSources::default(),
-        limits: HttpLimits {
-            max_conns: 4096,
-            max_conns_per_client: 4096,
-            ..HttpLimits::default()
-        },
+        limits: HttpLimits { max_conns: 4096, max_conns_per_client: 4096, ..HttpLimits::default() },
     };
     let server = HttpServer::start(&scope, Roles::default(), plan, Fixed);
     print_port(&server.local_addr())?;
@@ -96,10 +92,7 @@ fn hand_over(cores: &[Handle]) -> Result<(), Failure> {
     let Some((acceptor, cores)) = cores.split_last() else {
         return Err("there is no core".into());
     };
-    let loads: Vec<_> = cores
-        .iter()
-        .map(|core| (core.clone(), Arc::new(AtomicUsize::new(0))))
-        .collect();
+    let loads: Vec<_> = cores.iter().map(|core| (core.clone(), Arc::new(AtomicUsize::new(0)))).collect();
     acceptor.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let least = loads.iter().enumerate();
@@ -152,9 +145,7 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, core: usize) {
     let answer =
         service_fn(move |_| async move { Ok::<_, Infallible>(http::Response::new(Full::new(answer(core)))) });
     // A client that breaks its connection off is no news.
-    let _ = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), answer)
-        .await;
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
 }
 
 fn bind() -> Result<Listener, Failure> {

@@ -43,10 +43,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// The queue itself holds the producer back.
-    pub(super) const NONE: Self = Self {
-        window: usize::MAX / 2,
-        stride: 256,
-    };
+    pub(super) const NONE: Self = Self { window: usize::MAX / 2, stride: 256 };
 }
 
 /// What the consumer has taken, for the producer to keep its pace.
@@ -67,13 +64,7 @@ pub(super) struct Lane<T, S, R> {
 
 impl<T: Item, S: Send<T>, R: Receive<T>> Lane<T, S, R> {
     pub(super) fn new((tx, rx): (S, R), items: usize, pace: Pace) -> Self {
-        Self {
-            tx,
-            rx: Some(rx),
-            items,
-            pace,
-            carries: PhantomData,
-        }
+        Self { tx, rx: Some(rx), items, pace, carries: PhantomData }
     }
 
     /// Sends all items of a round from a task on `near` to a task on `far`, which may be the same runtime.

@@ -17,10 +17,7 @@ pub(super) fn admit_operator(
 ) -> Result<(), Refusal> {
     match token {
         Some(token) if shows(token, headers) => Ok(()),
-        Some(_) => Err(Refusal::new(
-            Reason::Unauth,
-            "send the header `Authorization: Bearer <admin.token>`",
-        )),
+        Some(_) => Err(Refusal::new(Reason::Unauth, "send the header `Authorization: Bearer <admin.token>`")),
         None if !is_local(conn) => Err(Refusal::new(
             Reason::Forbidden,
             "without a token this is for the machine itself: set `admin.token`",
@@ -37,10 +34,7 @@ pub(super) fn admit_operator(
 pub(super) fn admit_intent(headers: &HeaderMap) -> Result<(), Refusal> {
     match headers.get(INTENT) {
         Some(value) if value == "1" => Ok(()),
-        _ => Err(Refusal::new(
-            Reason::Forbidden,
-            "send the header `X-Omnigate: 1` to say that you mean it",
-        )),
+        _ => Err(Refusal::new(Reason::Forbidden, "send the header `X-Omnigate: 1` to say that you mean it")),
     }
 }
 
@@ -110,11 +104,7 @@ mod tests {
         let token = Some("0123456789abcdef");
         let stranger = conn(Peer::tcp("10.1.2.3:9".parse().unwrap()));
         for good in ["Bearer 0123456789abcdef", "bearer  0123456789abcdef"] {
-            assert_eq!(
-                reason(token, &stranger, &[("authorization", good)]),
-                None,
-                "{good}"
-            );
+            assert_eq!(reason(token, &stranger, &[("authorization", good)]), None, "{good}");
         }
         for bad in [
             "Bearer 0123456789abcdeF",
@@ -124,11 +114,7 @@ mod tests {
             "Bearer",
             "0123456789abcdef",
         ] {
-            assert_eq!(
-                reason(token, &local(), &[("authorization", bad)]),
-                Some(Reason::Unauth),
-                "{bad}"
-            );
+            assert_eq!(reason(token, &local(), &[("authorization", bad)]), Some(Reason::Unauth), "{bad}");
         }
         assert_eq!(reason(token, &local(), &[]), Some(Reason::Unauth));
     }
@@ -138,26 +124,11 @@ mod tests {
         let stranger = conn(Peer::tcp("10.1.2.3:9".parse().unwrap()));
         assert_eq!(reason(None, &stranger, &[]), Some(Reason::Forbidden));
         assert_eq!(reason(None, &conn(Peer::unix()), &[]), None);
-        for host in [
-            "127.0.0.1:9600",
-            "localhost:9600",
-            "[::1]:9600",
-            "LOCALHOST",
-            "10.0.0.1",
-        ] {
+        for host in ["127.0.0.1:9600", "localhost:9600", "[::1]:9600", "LOCALHOST", "10.0.0.1"] {
             assert_eq!(reason(None, &local(), &[("host", host)]), None, "{host}");
         }
-        for host in [
-            "evil.example:9600",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "",
-        ] {
-            assert_eq!(
-                reason(None, &local(), &[("host", host)]),
-                Some(Reason::Forbidden),
-                "{host}"
-            );
+        for host in ["evil.example:9600", "localhost.evil.example", "127.0.0.1.evil.example", ""] {
+            assert_eq!(reason(None, &local(), &[("host", host)]), Some(Reason::Forbidden), "{host}");
         }
     }
 

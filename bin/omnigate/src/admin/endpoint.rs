@@ -104,10 +104,7 @@ impl Endpoint {
             let method = if e == Self::Shutdown { "POST" } else { "GET" };
             format!("{method:<5}{:<11}{}\n", e.path(), e.about())
         };
-        format!(
-            "The admin listener of an Omnigate node.\n\n{}",
-            Self::ALL.map(line).concat()
-        )
+        format!("The admin listener of an Omnigate node.\n\n{}", Self::ALL.map(line).concat())
     }
 
     /// The paths in one line, for somebody who asked for another.
@@ -125,10 +122,7 @@ mod tests {
         for endpoint in Endpoint::ALL {
             assert_eq!(Endpoint::find(endpoint.path()), Some((endpoint, None)));
         }
-        assert_eq!(
-            Endpoint::find("/readyz/gateway"),
-            Some((Endpoint::Readyz, Some("gateway")))
-        );
+        assert_eq!(Endpoint::find("/readyz/gateway"), Some((Endpoint::Readyz, Some("gateway"))));
         for path in ["", "/metrics/", "/healthz/x", "/nothing", "//", "*"] {
             assert_eq!(Endpoint::find(path), None, "{path}");
         }

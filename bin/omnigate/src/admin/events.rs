@@ -39,11 +39,8 @@ impl EventStreams {
     /// A stream of events from now until the node has stopped.
     pub(super) fn open(&self, scope: &Scope) -> Result<Response, Refusal> {
         let place = Arc::clone(&self.0).try_acquire_owned().map_err(|_| {
-            Refusal::new(
-                Reason::Busy,
-                format!("{MAX_SUBSCRIBERS} event streams are open already"),
-            )
-            .retry_after(BUSY_RETRY)
+            Refusal::new(Reason::Busy, format!("{MAX_SUBSCRIBERS} event streams are open already"))
+                .retry_after(BUSY_RETRY)
         })?;
         let stream = EventStream {
             events: scope.bus().subscribe(),
@@ -104,21 +101,11 @@ fn describe(event: &KernelEvent) -> (&'static str, Value) {
     match event {
         KernelEvent::Shutdown { cause } => ("shutdown", json!({ "cause": cause })),
         KernelEvent::PhaseChanged(phase) => ("phase", json!({ "phase": phase_name(*phase) })),
-        KernelEvent::TaskFailed {
-            task,
-            fault,
-            restarts,
-        } => (
-            "task_failed",
-            json!({ "task": task, "fault": fault, "restarts": restarts }),
-        ),
+        KernelEvent::TaskFailed { task, fault, restarts } => {
+            ("task_failed", json!({ "task": task, "fault": fault, "restarts": restarts }))
+        }
         KernelEvent::TaskGivenUp { task } => ("task_given_up", json!({ "task": task })),
-        KernelEvent::Condition {
-            service,
-            name,
-            effect,
-            reason,
-        } => (
+        KernelEvent::Condition { service, name, effect, reason } => (
             "condition",
             json!({
                 "service": service,
@@ -127,10 +114,9 @@ fn describe(event: &KernelEvent) -> (&'static str, Value) {
                 "reason": reason,
             }),
         ),
-        KernelEvent::ConfigApplied { generation, changed } => (
-            "config_applied",
-            json!({ "generation": generation, "changed": changed }),
-        ),
+        KernelEvent::ConfigApplied { generation, changed } => {
+            ("config_applied", json!({ "generation": generation, "changed": changed }))
+        }
         KernelEvent::ConfigRefused { problem } => ("config_refused", json!({ "problem": problem })),
         KernelEvent::CoreSilent { core } => ("core_silent", json!({ "core": core })),
         KernelEvent::CoreBack { core } => ("core_back", json!({ "core": core })),
@@ -155,16 +141,11 @@ mod tests {
     use ron_kernel::{Kernel, bus::BUS_CAPACITY, planes::RuntimeMode};
 
     fn kernel() -> Kernel {
-        Kernel::builder("n")
-            .runtime(RuntimeMode::Current)
-            .build()
-            .unwrap()
+        Kernel::builder("n").runtime(RuntimeMode::Current).build().unwrap()
     }
 
     fn back(core: usize) -> KernelEvent {
-        KernelEvent::CoreBack {
-            core: core.to_string(),
-        }
+        KernelEvent::CoreBack { core: core.to_string() }
     }
 
     async fn next(body: &mut Body) -> String {
@@ -181,23 +162,15 @@ mod tests {
         for core in 0..BUS_CAPACITY + 3 {
             scope.bus().publish(back(core));
         }
-        assert_eq!(
-            next(&mut body).await,
-            "id: 3\nevent: lagged\ndata: {\"missed\":3}\n\n"
-        );
-        assert_eq!(
-            next(&mut body).await,
-            "id: 4\nevent: core_back\ndata: {\"core\":\"3\"}\n\n"
-        );
+        assert_eq!(next(&mut body).await, "id: 3\nevent: lagged\ndata: {\"missed\":3}\n\n");
+        assert_eq!(next(&mut body).await, "id: 4\nevent: core_back\ndata: {\"core\":\"3\"}\n\n");
     }
 
     #[tokio::test]
     async fn one_subscriber_too_many_is_told_to_come_back_and_a_place_comes_free() {
         let kernel = kernel();
         let streams = EventStreams::new();
-        let mut open: Vec<_> = (0..MAX_SUBSCRIBERS)
-            .map(|_| streams.open(kernel.own()).unwrap())
-            .collect();
+        let mut open: Vec<_> = (0..MAX_SUBSCRIBERS).map(|_| streams.open(kernel.own()).unwrap()).collect();
         let refusal = streams.open(kernel.own()).unwrap_err();
         assert_eq!(refusal.reason, Reason::Busy);
         assert!(refusal.retry_after.is_some());

@@ -30,9 +30,7 @@ pub(super) fn topology(scope: &Scope, declared: &[&'static Topology]) -> Value {
 /// The depths of the queues, as last sampled.
 fn depths(scope: &Scope, declared: &[&'static Topology]) -> Vec<(&'static str, &'static str, usize)> {
     let gauges = &scope.all_metrics().families().queue_depth;
-    let queues = declared
-        .iter()
-        .flat_map(|t| t.queues.iter().map(|queue| (t.service, queue.name)));
+    let queues = declared.iter().flat_map(|t| t.queues.iter().map(|queue| (t.service, queue.name)));
     queues
         .filter_map(|(service, queue)| {
             let labels = vec![("service", service.into()), ("queue", queue.into())];

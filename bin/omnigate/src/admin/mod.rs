@@ -49,9 +49,7 @@ impl Admin {
         topologies: Vec<&'static Topology>,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, String> {
-        let listener = inherited
-            .listen(&config.listen, SOCKET)
-            .map_err(|error| format!("admin: {error}"))?;
+        let listener = inherited.listen(&config.listen, SOCKET).map_err(|error| format!("admin: {error}"))?;
         refuse_open(config, listener.local_addr())?;
         let shared = Arc::new(Shared::new(scope, config.token.clone(), topologies));
         let service = |_core| AdminService::new(&shared);
@@ -71,10 +69,7 @@ impl Admin {
 
     fn follow(&self, new: &Snapshot) -> Result<Commit, String> {
         let config = new.get::<AdminConfig>();
-        let listener = self
-            .server
-            .bind(&config.listen, SOCKET)
-            .map_err(|error| format!("admin: {error}"))?;
+        let listener = self.server.bind(&config.listen, SOCKET).map_err(|error| format!("admin: {error}"))?;
         if listener.is_none() {
             refuse_open(&config, &self.local_addr())?;
         }
@@ -104,10 +99,5 @@ fn refuse_open(config: &AdminConfig, addr: &ListenAddr) -> Result<(), String> {
 }
 
 fn plan(listener: Option<Listener>) -> ListenPlan {
-    ListenPlan {
-        listener,
-        tls: None,
-        proxy_protocol: TrustedSources::default(),
-        limits: service::limits(),
-    }
+    ListenPlan { listener, tls: None, proxy_protocol: TrustedSources::default(), limits: service::limits() }
 }

@@ -27,9 +27,7 @@ pub(super) fn readyz(scope: &Scope, service: Option<&str>, with_reasons: bool) -
     let body = json!({ "status": verdict.as_str(), "conditions": conditions });
     let mut response = reply::json(verdict.status(), &body);
     if verdict == Verdict::Degraded {
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     Ok(response)
 }
@@ -37,11 +35,8 @@ pub(super) fn readyz(scope: &Scope, service: Option<&str>, with_reasons: bool) -
 /// Answers as long as the process runs, and names cores that do not.
 pub(super) fn healthz(scope: &Scope) -> Response {
     let standing = scope.readiness().standing(Some("kernel"));
-    let silent: Vec<&str> = standing
-        .iter()
-        .filter(|s| s.name == "core_silent")
-        .map(|s| s.reason.as_str())
-        .collect();
+    let silent: Vec<&str> =
+        standing.iter().filter(|s| s.name == "core_silent").map(|s| s.reason.as_str()).collect();
     reply::json(StatusCode::OK, &json!({ "status": "ok", "silent_cores": silent }))
 }
 
@@ -99,12 +94,7 @@ mod tests {
     use super::*;
 
     fn standing(effect: Effect) -> Standing {
-        Standing {
-            service: "gateway",
-            name: "broken",
-            effect,
-            reason: "secret plans".to_owned(),
-        }
+        Standing { service: "gateway", name: "broken", effect, reason: "secret plans".to_owned() }
     }
 
     #[test]
@@ -124,10 +114,6 @@ mod tests {
     #[test]
     fn reasons_are_told_to_operators_only() {
         assert_eq!(condition(&standing(Effect::Down), true)["reason"], "secret plans");
-        assert!(
-            !condition(&standing(Effect::Down), false)
-                .to_string()
-                .contains("plans")
-        );
+        assert!(!condition(&standing(Effect::Down), false).to_string().contains("plans"));
     }
 }

@@ -22,20 +22,16 @@ pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: Bo
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
 /// A refusal that tells how to ask for a token.
 pub(super) fn unauthorized(refusal: &Refusal) -> Response {
     let mut response = problem::response(refusal);
-    response.headers_mut().insert(
-        header::WWW_AUTHENTICATE,
-        HeaderValue::from_static("Bearer realm=\"omnigate\""),
-    );
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"omnigate\""));
     response
 }
 
@@ -47,13 +43,8 @@ pub(super) fn method_not_allowed(method: &http::Method, path: &str, allow: &'sta
         "detail": format!("{path} takes {allow}, not {method}"),
         "reason": types::Reason::Unsupported.as_str(),
     });
-    let mut response = with_type(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "application/problem+json",
-        document.to_string().into(),
-    );
-    response
-        .headers_mut()
-        .insert(header::ALLOW, HeaderValue::from_static(allow));
+    let mut response =
+        with_type(StatusCode::METHOD_NOT_ALLOWED, "application/problem+json", document.to_string().into());
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
     response
 }

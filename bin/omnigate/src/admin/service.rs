@@ -26,11 +26,7 @@ pub(super) const MAX_CONNS: usize = 64;
 
 /// The listener's limits: few connections, any of which may come from one client, because most come from this machine.
 pub(super) fn limits() -> HttpLimits {
-    HttpLimits {
-        max_conns: MAX_CONNS,
-        max_conns_per_client: MAX_CONNS,
-        ..HttpLimits::default()
-    }
+    HttpLimits { max_conns: MAX_CONNS, max_conns_per_client: MAX_CONNS, ..HttpLimits::default() }
 }
 
 /// What the handlers of all cores share.
@@ -86,11 +82,7 @@ impl Shared {
         }
         if !endpoint.takes(&request.method) {
             self.scope.metrics().rejected(Reason::Unsupported).inc();
-            return Ok(reply::method_not_allowed(
-                &request.method,
-                endpoint.path(),
-                endpoint.allow(),
-            ));
+            return Ok(reply::method_not_allowed(&request.method, endpoint.path(), endpoint.allow()));
         }
         match endpoint {
             Endpoint::Index => Ok(reply::text(Endpoint::index())),
@@ -98,10 +90,9 @@ impl Shared {
             Endpoint::Healthz => Ok(readyz::healthz(&self.scope)),
             Endpoint::Readyz => readyz::readyz(&self.scope, rest, operator.is_ok()),
             Endpoint::Version => Ok(reply::json(StatusCode::OK, &crate::commands::about())),
-            Endpoint::Topology => Ok(reply::json(
-                StatusCode::OK,
-                &live::topology(&self.scope, &self.topologies),
-            )),
+            Endpoint::Topology => {
+                Ok(reply::json(StatusCode::OK, &live::topology(&self.scope, &self.topologies)))
+            }
             Endpoint::Events => self.events.open(&self.scope),
             Endpoint::Shutdown => self.shutdown(headers),
         }
@@ -121,19 +112,15 @@ impl Shared {
                 (PROMETHEUS_TEXT, metrics.prometheus_text())
             }
         });
-        let (content_type, text) = written
-            .await
-            .map_err(|error| Refusal::new(Reason::Internal, error.to_string()))?;
+        let (content_type, text) =
+            written.await.map_err(|error| Refusal::new(Reason::Internal, error.to_string()))?;
         Ok(reply::with_type(StatusCode::OK, content_type, text.into()))
     }
 
     fn shutdown(&self, headers: &HeaderMap) -> Result<Response, Refusal> {
         access::admit_intent(headers)?;
         self.scope.shutdown().request("asked on the admin listener");
-        Ok(reply::json(
-            StatusCode::ACCEPTED,
-            &json!({ "status": "draining" }),
-        ))
+        Ok(reply::json(StatusCode::ACCEPTED, &json!({ "status": "draining" })))
     }
 }
 
@@ -162,9 +149,7 @@ impl Service for AdminService {
             }
             other => other,
         };
-        let status = answer
-            .as_ref()
-            .map_or_else(|refusal| refusal.reason.status(), |r| r.status().as_u16());
+        let status = answer.as_ref().map_or_else(|refusal| refusal.reason.status(), |r| r.status().as_u16());
         route.record(request.method.as_str(), status, clock.now().since(began));
         answer
     }

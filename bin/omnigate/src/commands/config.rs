@@ -51,15 +51,10 @@ pub(super) fn init(path: &Path, force: bool) -> Result<(), Failure> {
             .help("create it, or choose another path"),
         _ => Failure::failed(format!("cannot write {shown}: {error}")),
     })?;
-    super::print(&format!(
-        "wrote {shown}: every setting with its default, commented out\n"
-    ))
+    super::print(&format!("wrote {shown}: every setting with its default, commented out\n"))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a command that writes a file and ends; no runtime is running"
-)]
+#[expect(clippy::disallowed_methods, reason = "a command that writes a file and ends; no runtime is running")]
 fn write_template(path: &Path, force: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true);
@@ -85,16 +80,12 @@ pub(super) fn show(source: &ConfigSource, as_json: bool) -> Result<(), Failure> 
         );
         return super::print(&super::pretty(&Value::Array(entries.collect())));
     }
-    let lines: Vec<(String, String)> = entries
-        .into_iter()
-        .map(|(path, value, origin)| (format!("{path} = {value}"), origin))
-        .collect();
+    let lines: Vec<(String, String)> =
+        entries.into_iter().map(|(path, value, origin)| (format!("{path} = {value}"), origin)).collect();
     let widths = lines.iter().map(|(setting, _)| setting.chars().count());
     let width = widths.filter(|width| *width <= ALIGN_MAX).max().unwrap_or(0);
-    let text: String = lines
-        .iter()
-        .map(|(setting, origin)| format!("{setting:width$}   # {origin}\n"))
-        .collect();
+    let text: String =
+        lines.iter().map(|(setting, origin)| format!("{setting:width$}   # {origin}\n")).collect();
     super::print(&text)
 }
 
@@ -112,9 +103,7 @@ fn origin_text(origin: &Origin, source: &ConfigSource) -> String {
 fn json_value(toml: &str) -> Value {
     let parsed = toml::from_str::<toml::Table>(&format!("value = {toml}")).ok();
     let value = parsed.and_then(|mut table| table.remove("value"));
-    value
-        .and_then(|value| serde_json::to_value(value).ok())
-        .unwrap_or_else(|| toml.into())
+    value.and_then(|value| serde_json::to_value(value).ok()).unwrap_or_else(|| toml.into())
 }
 
 /// Prints the JSON schema.

@@ -13,15 +13,9 @@ use crate::{failure::Failure, node::TOPOLOGIES};
 
 /// Writes one page per service into `dir`, or with `check` only compares.
 pub(super) fn concurrency(dir: &Path, check: bool) -> Result<(), Failure> {
-    let pages: Vec<(PathBuf, String)> = TOPOLOGIES
-        .iter()
-        .map(|t| (dir.join(format!("{}.md", t.service)), concurrency_page(t)))
-        .collect();
-    if check {
-        compare(&pages)
-    } else {
-        write(dir, &pages)
-    }
+    let pages: Vec<(PathBuf, String)> =
+        TOPOLOGIES.iter().map(|t| (dir.join(format!("{}.md", t.service)), concurrency_page(t))).collect();
+    if check { compare(&pages) } else { write(dir, &pages) }
 }
 
 fn write(dir: &Path, pages: &[(PathBuf, String)]) -> Result<(), Failure> {
@@ -38,16 +32,11 @@ fn compare(pages: &[(PathBuf, String)]) -> Result<(), Failure> {
     let is_stale = |(path, page): &&(PathBuf, String)| {
         !std::fs::read_to_string(path).is_ok_and(|committed| committed == *page)
     };
-    let stale: Vec<String> = pages
-        .iter()
-        .filter(is_stale)
-        .map(|(path, _)| path.display().to_string())
-        .collect();
+    let stale: Vec<String> =
+        pages.iter().filter(is_stale).map(|(path, _)| path.display().to_string()).collect();
     if stale.is_empty() {
         return super::print("ok: every page is as the services declare\n");
     }
-    Err(
-        Failure::failed(format!("not as the services declare: {}", stale.join(", ")))
-            .help("write them with `omnigate docs concurrency`"),
-    )
+    Err(Failure::failed(format!("not as the services declare: {}", stale.join(", ")))
+        .help("write them with `omnigate docs concurrency`"))
 }

@@ -1,9 +1,6 @@
 //! `omnigate man`: the manual, from the same declarations as the help.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a command that writes files and ends; no runtime is running"
-)]
+#![expect(clippy::disallowed_methods, reason = "a command that writes files and ends; no runtime is running")]
 
 use std::{io, path::Path};
 
@@ -16,9 +13,7 @@ use crate::{cli::Cli, failure::Failure};
 pub(super) fn run(dir: Option<&Path>) -> Result<(), Failure> {
     let Some(dir) = dir else {
         let mut page = Vec::new();
-        Man::new(Cli::command())
-            .render(&mut page)
-            .map_err(Failure::failed)?;
+        Man::new(Cli::command()).render(&mut page).map_err(Failure::failed)?;
         return super::print(&String::from_utf8_lossy(&page));
     };
     write_pages(dir)

@@ -23,11 +23,5 @@ pub(super) fn run(json: bool) -> Result<(), Failure> {
         return super::print(&super::pretty(&about));
     }
     let text = |key: &str| about[key].as_str().unwrap_or_default().to_owned();
-    super::print(&format!(
-        "{} {} ({}, {})\n",
-        text("name"),
-        text("version"),
-        text("target"),
-        text("build")
-    ))
+    super::print(&format!("{} {} ({}, {})\n", text("name"), text("version"), text("target"), text("build")))
 }

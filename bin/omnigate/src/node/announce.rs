@@ -36,9 +36,7 @@ pub(super) fn start(scope: &Scope, news: News) {
     let sampled = Arc::clone(&conducted);
     scope.sampled(move || sampled.notify_one());
     let news = Arc::new(news);
-    scope.task(&ANNOUNCER, move |ctx| {
-        run(ctx, Arc::clone(&conducted), Arc::clone(&news))
-    });
+    scope.task(&ANNOUNCER, move |ctx| run(ctx, Arc::clone(&conducted), Arc::clone(&news)));
 }
 
 async fn run(ctx: TaskCtx, conducted: Arc<Notify>, news: Arc<News>) -> TaskResult {
@@ -48,11 +46,7 @@ async fn run(ctx: TaskCtx, conducted: Arc<Notify>, news: Arc<News>) -> TaskResul
     }
     let banner = news.banner.clone();
     // Nobody has to read it, and a reader that is slow must not hold the node up.
-    let _ = ctx
-        .scope
-        .blocking()
-        .run("print the banner", move || print(&banner))
-        .await;
+    let _ = ctx.scope.blocking().run("print the banner", move || print(&banner)).await;
     let manager = Manager::from_env();
     if let Some(manager) = &manager {
         manager.ready(news.predecessor.is_some());

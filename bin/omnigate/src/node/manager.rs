@@ -25,11 +25,7 @@ impl Manager {
 
     /// Everything is up. A successor adds that it is the main process from now on.
     pub(super) fn ready(&self, is_successor: bool) {
-        let main_pid = if is_successor {
-            format!("MAINPID={}\n", std::process::id())
-        } else {
-            String::new()
-        };
+        let main_pid = if is_successor { format!("MAINPID={}\n", std::process::id()) } else { String::new() };
         self.tell(&format!("{main_pid}READY=1\n"));
     }
 

@@ -71,10 +71,7 @@ async fn start(
     let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);
     reload::start(kernel.own(), reloader, file);
     upgrade::start(parts.admin_scope(), Arc::clone(&parts), store)?;
-    let news = News {
-        banner: banner(&snapshot.get::<NodeConfig>().name, &parts),
-        predecessor,
-    };
+    let news = News { banner: banner(&snapshot.get::<NodeConfig>().name, &parts), predecessor };
     announce::start(parts.admin_scope(), news);
     Ok(())
 }

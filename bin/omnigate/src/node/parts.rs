@@ -44,11 +44,7 @@ impl Parts {
         let admin_scope = kernel.scope(&admin::TOPOLOGY);
         let topologies = kernel.topologies();
         let admin = Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, inherited)?;
-        Ok(Self {
-            gateway,
-            admin,
-            admin_scope,
-        })
+        Ok(Self { gateway, admin, admin_scope })
     }
 
     /// What follows a new configuration, in the order in which it commits.
@@ -59,11 +55,7 @@ impl Parts {
             Arc::new(Drain(self.admin_scope.clone())),
             Arc::clone(&self.admin) as _,
         ];
-        parts.extend(
-            self.gateway
-                .iter()
-                .map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>),
-        );
+        parts.extend(self.gateway.iter().map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>));
         parts
     }
 
@@ -84,9 +76,7 @@ impl Parts {
             (name("gateway", configured), gateway.listener())
         });
         let configured = &config.get::<AdminConfig>().listen;
-        gateway
-            .chain([(name("admin", configured), self.admin.listener())])
-            .collect()
+        gateway.chain([(name("admin", configured), self.admin.listener())]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.

@@ -21,11 +21,7 @@ pub(super) struct Reread {
 
 impl Reread {
     pub(super) fn new(source: ConfigSource, started_with: &Snapshot) -> Arc<Self> {
-        Arc::new(Self {
-            source,
-            started_with: started_with.clone(),
-            unreadable: Mutex::default(),
-        })
+        Arc::new(Self { source, started_with: started_with.clone(), unreadable: Mutex::default() })
     }
 
     /// The reader for the reloader, which must have this as its first part.
@@ -41,10 +37,7 @@ impl Reread {
 
     /// Replaces the note and returns the one before.
     fn note(&self, problem: Option<String>) -> Option<String> {
-        std::mem::replace(
-            &mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner),
-            problem,
-        )
+        std::mem::replace(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner), problem)
     }
 }
 

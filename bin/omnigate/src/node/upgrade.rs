@@ -74,19 +74,12 @@ pub(super) fn dismiss(predecessor: u32) {
     let asked = pid.map(|pid| kill_process(pid, Signal::TERM));
     match asked {
         Some(Ok(())) => tracing::info!(predecessor, "took over; the predecessor drains"),
-        _ => tracing::warn!(
-            predecessor,
-            "took over, but the predecessor could not be asked to drain"
-        ),
+        _ => tracing::warn!(predecessor, "took over, but the predecessor could not be asked to drain"),
     }
 }
 
 async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
-    let watched = upgrade
-        .asked
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
+    let watched = upgrade.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
     let mut asked = match watched {
         Some(asked) => asked,
         None => watch().map_err(TaskFault::new)?,
@@ -108,10 +101,7 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
                 }
             }
             Err(problem) => {
-                tracing::error!(
-                    problem,
-                    "the successor could not be started; this process goes on"
-                );
+                tracing::error!(problem, "the successor could not be started; this process goes on");
             }
         }
     }
@@ -126,10 +116,8 @@ impl Upgrade {
         let (exe, args, sockets) = (self.exe.clone(), self.args.clone(), sockets.clone());
         tracing::info!(exe = %exe.display(), "starting a successor");
         let spawned = scope.blocking().run("start the successor", move || {
-            let named: Vec<(&str, &Listener)> = sockets
-                .iter()
-                .map(|(name, socket)| (name.as_str(), &**socket))
-                .collect();
+            let named: Vec<(&str, &Listener)> =
+                sockets.iter().map(|(name, socket)| (name.as_str(), &**socket)).collect();
             spawn_successor(&exe, &args, &named)
         });
         let child = spawned.await.map_err(|error| error.to_string())?;

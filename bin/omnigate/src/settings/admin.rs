@@ -25,10 +25,7 @@ pub(crate) struct AdminConfig {
 
 impl Default for AdminConfig {
     fn default() -> Self {
-        Self {
-            listen: ListenAddr::Tcp(([127, 0, 0, 1], 9600).into()),
-            token: None,
-        }
+        Self { listen: ListenAddr::Tcp(([127, 0, 0, 1], 9600).into()), token: None }
     }
 }
 
@@ -37,15 +34,10 @@ impl Table for AdminConfig {
 
     fn check(&self, _: &Checks, problems: &mut Problems) {
         if let Some(what) = self.token.as_ref().and_then(token_problem) {
-            problems
-                .at("token", what)
-                .help("`openssl rand -hex 32` makes a good one");
+            problems.at("token", what).help("`openssl rand -hex 32` makes a good one");
         }
         if self.token.is_none() && is_open(&self.listen) {
-            let message = format!(
-                "{} can be reached from other machines, without a token",
-                self.listen
-            );
+            let message = format!("{} can be reached from other machines, without a token", self.listen);
             problems.at("listen", message).help(OPEN_REMEDY);
         }
     }
@@ -73,14 +65,9 @@ mod tests {
 
     #[test]
     fn only_addresses_of_this_machine_are_closed() {
-        for closed in [
-            "127.0.0.1:1",
-            "127.9.9.9:1",
-            "[::1]:1",
-            "[::ffff:127.0.0.1]:1",
-            "unix:/run/a",
-            "inherit:a",
-        ] {
+        for closed in
+            ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/a", "inherit:a"]
+        {
             assert!(!is_open(&closed.parse().unwrap()), "{closed}");
         }
         for open in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "128.0.0.1:1"] {

@@ -31,10 +31,7 @@ pub(crate) enum LogFormat {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self {
-            format: LogFormat::default(),
-            level: "info".to_owned(),
-        }
+        Self { format: LogFormat::default(), level: "info".to_owned() }
     }
 }
 
@@ -62,9 +59,7 @@ impl LogConfig {
         if let Some(stray) = directives.iter().find(|directive| !names_a_level(directive)) {
             return Err(format!("`{stray}` is not a level: use {}", LEVELS.join(", ")));
         }
-        EnvFilter::builder()
-            .parse(directives.join(","))
-            .map_err(|error| error.to_string())
+        EnvFilter::builder().parse(directives.join(",")).map_err(|error| error.to_string())
     }
 }
 
@@ -73,21 +68,13 @@ mod tests {
     use super::*;
 
     fn filter(level: &str) -> Result<EnvFilter, String> {
-        let config = LogConfig {
-            level: level.to_owned(),
-            ..LogConfig::default()
-        };
+        let config = LogConfig { level: level.to_owned(), ..LogConfig::default() };
         config.filter()
     }
 
     #[test]
     fn levels_and_levels_of_parts_are_taken() {
-        for level in [
-            "info",
-            "OFF",
-            "warn, svc_gateway=debug",
-            "info,ron_transport::serve=trace",
-        ] {
+        for level in ["info", "OFF", "warn, svc_gateway=debug", "info,ron_transport::serve=trace"] {
             assert!(filter(level).is_ok(), "{level}");
         }
     }

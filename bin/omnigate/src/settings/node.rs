@@ -79,15 +79,8 @@ impl Table for NodeConfig {
         let deadline = self.drain_deadline;
         if deadline.as_duration() < DRAIN_MIN {
             let message = format!("{deadline} is too short to finish what is in flight");
-            problems
-                .at("drain_deadline", message)
-                .help("use a value from 1s to 5s");
+            problems.at("drain_deadline", message).help("use a value from 1s to 5s");
         }
-        problems.guard(
-            "drain_deadline",
-            deadline,
-            DRAIN_SAFE_MAX.into(),
-            checks.danger_ok(),
-        );
+        problems.guard("drain_deadline", deadline, DRAIN_SAFE_MAX.into(), checks.danger_ok());
     }
 }

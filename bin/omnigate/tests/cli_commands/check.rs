@@ -20,10 +20,7 @@ fn the_file_in_the_working_directory_is_used_unless_another_is_named() {
     fs::write(dir.path().join("omnigate.toml"), "[node]\nname = \"a\"\n").unwrap();
     fs::write(dir.path().join("other.toml"), "[node]\nname = \"b\"\n").unwrap();
     assert_eq!(cli(dir.path(), &["check"]).out, "ok: omnigate.toml\n");
-    assert_eq!(
-        cli(dir.path(), &["check", "--config", "other.toml"]).out,
-        "ok: other.toml\n"
-    );
+    assert_eq!(cli(dir.path(), &["check", "--config", "other.toml"]).out, "ok: other.toml\n");
     let mut by_variable = omnigate(dir.path(), &["check"]);
     by_variable.env("OMNIGATE_CONFIG", "other.toml");
     assert_eq!(run(by_variable).out, "ok: other.toml\n");
@@ -56,22 +53,11 @@ error: unknown key `max_cons`
 #[test]
 fn every_mistake_is_told_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let args = [
-        "check",
-        "--set",
-        "node.cores=9999",
-        "--set",
-        "node.name=two words",
-        "--set",
-        "log.level=inof",
-    ];
+    let args =
+        ["check", "--set", "node.cores=9999", "--set", "node.name=two words", "--set", "log.level=inof"];
     let ran = cli(dir.path(), &args);
     assert_eq!(ran.code, Some(2));
-    for key in [
-        "`node.cores`",
-        "`node.name`",
-        "`log.level`: `inof` is not a level",
-    ] {
+    for key in ["`node.cores`", "`node.name`", "`log.level`: `inof` is not a level"] {
         assert!(ran.err.contains(key), "{key} is missing in\n{}", ran.err);
     }
 }
@@ -103,12 +89,8 @@ fn a_short_token_is_refused_and_not_repeated() {
 #[test]
 fn the_drain_deadline_lies_between_one_and_five_seconds() {
     let dir = tempfile::tempdir().unwrap();
-    let with = |deadline: &str| {
-        cli(
-            dir.path(),
-            &["check", "--set", &format!("node.drain_deadline={deadline}")],
-        )
-    };
+    let with =
+        |deadline: &str| cli(dir.path(), &["check", "--set", &format!("node.drain_deadline={deadline}")]);
     for right in ["1s", "5s"] {
         assert_clean(&with(right));
     }
@@ -120,44 +102,24 @@ fn the_drain_deadline_lies_between_one_and_five_seconds() {
 #[test]
 fn an_accepted_danger_is_right_but_warned_about() {
     let dir = tempfile::tempdir().unwrap();
-    let args = [
-        "check",
-        "--set",
-        "node.drain_deadline=9s",
-        "--set",
-        "node.danger_ok=true",
-    ];
+    let args = ["check", "--set", "node.drain_deadline=9s", "--set", "node.danger_ok=true"];
     let ran = cli(dir.path(), &args);
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (Some(0), "ok: no file, defaults only\n")
-    );
-    assert!(
-        ran.err.starts_with("warning: `node.drain_deadline`: 9s is above"),
-        "{}",
-        ran.err
-    );
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ok: no file, defaults only\n"));
+    assert!(ran.err.starts_with("warning: `node.drain_deadline`: 9s is above"), "{}", ran.err);
 }
 
 #[test]
 fn certificates_are_loaded_and_their_keys_looked_at() {
     let dir = tempfile::tempdir().unwrap();
     let files = TestCa::new("ca").server(&["localhost"]).write(dir.path(), "srv");
-    let tls = format!(
-        "[gateway.tls]\ncert_path = {:?}\nkey_path = {:?}\n",
-        files.cert_path, files.key_path
-    );
+    let tls = format!("[gateway.tls]\ncert_path = {:?}\nkey_path = {:?}\n", files.cert_path, files.key_path);
     fs::write(dir.path().join("omnigate.toml"), tls).unwrap();
     assert_clean(&cli(dir.path(), &["check"]));
 
     fs::set_permissions(&files.key_path, fs::Permissions::from_mode(0o644)).unwrap();
     let ran = cli(dir.path(), &["check"]);
     assert_eq!(ran.code, Some(2));
-    assert!(
-        ran.err.starts_with("error: gateway.tls: private key"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.starts_with("error: gateway.tls: private key"), "{}", ran.err);
     assert!(ran.err.contains("run: chmod 600"), "{}", ran.err);
 
     fs::remove_file(&files.cert_path).unwrap();

@@ -11,18 +11,13 @@ fn the_template_is_right_as_it_is_and_with_every_setting_uncommented() {
     let dir = tempfile::tempdir().unwrap();
     let ran = cli(dir.path(), &["config", "init"]);
     assert_clean(&ran);
-    assert_eq!(
-        ran.out,
-        "wrote omnigate.toml: every setting with its default, commented out\n"
-    );
+    assert_eq!(ran.out, "wrote omnigate.toml: every setting with its default, commented out\n");
     assert_clean(&cli(dir.path(), &["check"]));
 
     let file = dir.path().join("omnigate.toml");
     let template = fs::read_to_string(&file).unwrap();
-    let uncommented: String = template
-        .lines()
-        .map(|line| format!("{}\n", line.strip_prefix("# ").unwrap_or(line)))
-        .collect();
+    let uncommented: String =
+        template.lines().map(|line| format!("{}\n", line.strip_prefix("# ").unwrap_or(line))).collect();
     assert_ne!(template, uncommented);
     fs::write(&file, uncommented).unwrap();
     assert_clean(&cli(dir.path(), &["check"]));
@@ -56,26 +51,19 @@ fn every_value_is_shown_with_where_it_came_from() {
     fs::write(dir.path().join("omnigate.toml"), file).unwrap();
     let args = ["config", "show", "--set", "node.name=edge-1"];
     let mut command = omnigate(dir.path(), &args);
-    command
-        .env("OMNIGATE_GATEWAY__READ_TIMEOUT", "4s")
-        .env("OMNIGATE_ADMIN__TOKEN", "s3cret-s3cret-s3cret");
+    command.env("OMNIGATE_GATEWAY__READ_TIMEOUT", "4s").env("OMNIGATE_ADMIN__TOKEN", "s3cret-s3cret-s3cret");
     let ran = run(command);
     assert_clean(&ran);
     assert!(!ran.out.contains("s3cret"), "{}", ran.out);
 
     let origins: BTreeMap<&str, &str> = ran.out.lines().map(|l| l.split_once("   # ").unwrap()).collect();
-    let origins: BTreeMap<&str, &str> = origins
-        .into_iter()
-        .map(|(key, origin)| (key.trim_end(), origin))
-        .collect();
+    let origins: BTreeMap<&str, &str> =
+        origins.into_iter().map(|(key, origin)| (key.trim_end(), origin)).collect();
     for (setting, origin) in [
         ("node.name = \"edge-1\"", "--set"),
         ("node.cores = 0", "default"),
         ("gateway.max_conns = 12", "omnigate.toml:3"),
-        (
-            "gateway.read_timeout = \"4s\"",
-            "env OMNIGATE_GATEWAY__READ_TIMEOUT",
-        ),
+        ("gateway.read_timeout = \"4s\"", "env OMNIGATE_GATEWAY__READ_TIMEOUT"),
         ("admin.token = \"<hidden>\"", "env OMNIGATE_ADMIN__TOKEN"),
     ] {
         assert_eq!(origins.get(setting), Some(&origin), "{setting} in\n{}", ran.out);
@@ -94,10 +82,7 @@ fn origins_stand_in_one_column() {
 #[test]
 fn values_are_shown_as_json_of_their_own_type() {
     let dir = tempfile::tempdir().unwrap();
-    let ran = cli(
-        dir.path(),
-        &["config", "show", "--json", "--set", "gateway.max_conns=7"],
-    );
+    let ran = cli(dir.path(), &["config", "show", "--json", "--set", "gateway.max_conns=7"]);
     assert_clean(&ran);
     let all: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
     let entry = |key: &str| all.iter().find(|entry| entry["key"] == key).unwrap();
@@ -128,10 +113,5 @@ fn the_schema_and_the_reference_know_every_table() {
         assert!(schema["properties"][table].is_object(), "{table}");
         assert!(reference.out.contains(&format!("## `[{table}]`")), "{table}");
     }
-    assert!(
-        reference
-            .out
-            .lines()
-            .any(|line| line.starts_with("| `token` | secret"))
-    );
+    assert!(reference.out.lines().any(|line| line.starts_with("| `token` | secret")));
 }

@@ -11,16 +11,7 @@ fn help_lists_every_command_and_the_exit_codes() {
     let dir = tempfile::tempdir().unwrap();
     let ran = cli(dir.path(), &["--help"]);
     assert_clean(&ran);
-    for word in [
-        "up",
-        "check",
-        "config",
-        "docs",
-        "completions",
-        "man",
-        "version",
-        "Exit codes",
-    ] {
+    for word in ["up", "check", "config", "docs", "completions", "man", "version", "Exit codes"] {
         assert!(ran.out.contains(word), "{word} is missing in\n{}", ran.out);
     }
 }
@@ -32,14 +23,8 @@ fn a_command_line_that_is_wrong_says_how_it_is_right() {
         (&["up", "--bogus"][..], "unexpected argument '--bogus'"),
         (&["upp"], "similar subcommand"),
         (&[], "Usage: omnigate <COMMAND>"),
-        (
-            &["check", "--set", "nonsense"],
-            "write a key and a value, such as gateway.max_conns=100",
-        ),
-        (
-            &["up", "--to", "localhost:3000"],
-            "write http://localhost:3000 or https://localhost:3000",
-        ),
+        (&["check", "--set", "nonsense"], "write a key and a value, such as gateway.max_conns=100"),
+        (&["up", "--to", "localhost:3000"], "write http://localhost:3000 or https://localhost:3000"),
         (&["completions", "tcsh"], "possible values: bash"),
     ] {
         let ran = cli(dir.path(), args);
@@ -54,15 +39,8 @@ fn the_version_is_told_to_people_and_to_machines() {
     let version = env!("CARGO_PKG_VERSION");
     let text = cli(dir.path(), &["version"]);
     assert_clean(&text);
-    assert!(
-        text.out.starts_with(&format!("omnigate {version} (")),
-        "{}",
-        text.out
-    );
-    assert_eq!(
-        cli(dir.path(), &["--version"]).out,
-        format!("omnigate {version}\n")
-    );
+    assert!(text.out.starts_with(&format!("omnigate {version} (")), "{}", text.out);
+    assert_eq!(cli(dir.path(), &["--version"]).out, format!("omnigate {version}\n"));
     let about: Value = serde_json::from_str(&cli(dir.path(), &["version", "--json"]).out).unwrap();
     assert_eq!(about["name"], "omnigate");
     assert_eq!(about["version"], version);
@@ -93,11 +71,7 @@ fn the_manual_is_one_page_on_a_terminal_and_one_per_command_in_a_folder() {
     fs::write(dir.path().join("file"), "").unwrap();
     let ran = cli(dir.path(), &["man", "--dir", "file"]);
     assert_eq!(ran.code, Some(1));
-    assert!(
-        ran.err.starts_with("error: cannot write manual pages to file: "),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.starts_with("error: cannot write manual pages to file: "), "{}", ran.err);
 }
 
 #[test]

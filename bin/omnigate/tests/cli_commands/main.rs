@@ -23,12 +23,7 @@ fn cli(dir: &Path, args: &[&str]) -> Ran {
 /// Succeeded, with nothing to complain about.
 #[track_caller]
 fn assert_clean(ran: &Ran) {
-    assert_eq!(
-        (ran.code, ran.err.as_str()),
-        (Some(0), ""),
-        "printed: {}",
-        ran.out
-    );
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "printed: {}", ran.out);
 }
 
 /// Failed with this code and exactly these words.

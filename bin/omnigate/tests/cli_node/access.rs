@@ -19,11 +19,7 @@ fn with_a_token_only_probes_are_answered_without_it() {
     for closed in ["/", "/metrics", "/version", "/topology", "/events"] {
         let reply = node.get(closed);
         assert_eq!(reply.status, 401, "{closed}");
-        assert_eq!(
-            reply.header("www-authenticate"),
-            Some("Bearer realm=\"omnigate\""),
-            "{closed}"
-        );
+        assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"omnigate\""), "{closed}");
         assert!(!reply.body.contains(TOKEN));
     }
     let wrong = node.ask("GET", "/metrics", &["Authorization: Bearer 0123456789abcdef0124"]);
@@ -42,10 +38,7 @@ fn a_shutdown_needs_the_token_and_the_intent() {
     assert_eq!(node.ask("POST", "/shutdown", &["X-Omnigate: 1"]).status, 401);
     assert_eq!(node.ask("POST", "/shutdown", &[&bearer]).status, 403);
     assert_eq!(node.get("/healthz").status, 200);
-    assert_eq!(
-        node.ask("POST", "/shutdown", &[&bearer, "X-Omnigate: 1"]).status,
-        202
-    );
+    assert_eq!(node.ask("POST", "/shutdown", &[&bearer, "X-Omnigate: 1"]).status, 202);
     assert_eq!(node.wait(), Some(0));
 }
 
@@ -54,11 +47,7 @@ fn without_a_token_a_web_page_cannot_ask_under_its_own_name() {
     let node = Node::start(&[]);
     for path in ["/metrics", "/topology", "/events"] {
         let reply = node.ask("GET", path, &["Host: evil.example"]);
-        assert_eq!(
-            (reply.status, &reply.json()["reason"]),
-            (403, &"forbidden".into()),
-            "{path}"
-        );
+        assert_eq!((reply.status, &reply.json()["reason"]), (403, &"forbidden".into()), "{path}");
     }
     let forged = node.ask("POST", "/shutdown", &["Host: evil.example", "X-Omnigate: 1"]);
     assert_eq!(forged.status, 403);

@@ -10,15 +10,7 @@ fn the_index_lists_every_endpoint() {
     let node = Node::start(&[]);
     let index = node.get("/");
     assert_eq!(index.status, 200);
-    for path in [
-        "/metrics",
-        "/healthz",
-        "/readyz",
-        "/version",
-        "/topology",
-        "/events",
-        "/shutdown",
-    ] {
+    for path in ["/metrics", "/healthz", "/readyz", "/version", "/topology", "/events", "/shutdown"] {
         assert!(index.body.contains(path), "{path} is missing in\n{}", index.body);
     }
 }
@@ -44,25 +36,15 @@ fn an_unknown_service_is_not_found_and_the_known_ones_are_named() {
     let node = Node::start(&[]);
     let reply = node.get("/readyz/nope");
     assert_eq!(reply.status, 404);
-    assert_eq!(
-        reply.json()["detail"],
-        "no service is called `nope`; there are admin, gateway, kernel"
-    );
+    assert_eq!(reply.json()["detail"], "no service is called `nope`; there are admin, gateway, kernel");
 }
 
 #[test]
 fn metrics_come_in_the_format_the_scraper_asks_for() {
     let node = Node::start(&["--set", "node.name=edge-7"]);
     let plain = node.get("/metrics");
-    assert_eq!(
-        plain.header("content-type"),
-        Some("text/plain; version=0.0.4; charset=utf-8")
-    );
-    assert!(
-        plain.body.contains("tasks_spawned_total{node=\"edge-7\""),
-        "{}",
-        plain.body
-    );
+    assert_eq!(plain.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(plain.body.contains("tasks_spawned_total{node=\"edge-7\""), "{}", plain.body);
     assert!(!plain.body.contains("# EOF"));
 
     let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.3";
@@ -117,15 +99,8 @@ fn a_wrong_path_or_method_is_told_the_right_ones() {
     assert!(unknown.body.contains("/metrics, /healthz"), "{}", unknown.body);
     for (method, path, allow) in [("POST", "/metrics", "GET, HEAD"), ("GET", "/shutdown", "POST")] {
         let reply = node.ask(method, path, &[]);
-        assert_eq!(
-            (reply.status, reply.header("allow")),
-            (405, Some(allow)),
-            "{path}"
-        );
-        assert_eq!(
-            reply.json()["detail"],
-            format!("{path} takes {allow}, not {method}")
-        );
+        assert_eq!((reply.status, reply.header("allow")), (405, Some(allow)), "{path}");
+        assert_eq!(reply.json()["detail"], format!("{path} takes {allow}, not {method}"));
     }
 }
 

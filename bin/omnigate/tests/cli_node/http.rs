@@ -21,9 +21,7 @@ pub(crate) struct Reply {
 impl Reply {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.lines().filter_map(|line| line.split_once(": "));
-        fields
-            .find(|(field, _)| field.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
+        fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -39,11 +37,7 @@ pub(crate) fn ask(addr: &str, method: &str, path: &str, headers: &[&str]) -> Rep
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Reply {
-        status,
-        body: body.to_owned(),
-        head: head.to_owned(),
-    }
+    Reply { status, body: body.to_owned(), head: head.to_owned() }
 }
 
 pub(crate) fn get(addr: &str, path: &str) -> Reply {

@@ -27,16 +27,11 @@ fn a_bad_configuration_ends_before_anything_is_opened() {
     // Were the listener opened first, its port would be the complaint.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("listen = \"{}\"\n", taken.local_addr().unwrap());
-    fs::write(
-        dir.path().join("omnigate.toml"),
-        format!("[gateway]\n{listen}max_conns = 0\n"),
-    )
-    .unwrap();
+    fs::write(dir.path().join("omnigate.toml"), format!("[gateway]\n{listen}max_conns = 0\n")).unwrap();
     let ran = run(omnigate(dir.path(), &["up"]));
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
     assert!(
-        ran.err
-            .starts_with("error: `gateway.max_conns`: must be at least 1\n --> omnigate.toml:3:13\n"),
+        ran.err.starts_with("error: `gateway.max_conns`: must be at least 1\n --> omnigate.toml:3:13\n"),
         "{}",
         ran.err
     );
@@ -88,35 +83,22 @@ fn one_flag_is_enough_to_pass_everything_to_a_server() {
         let (mut stream, _) = server.accept().unwrap();
         let mut head = [0; 1024];
         let read = stream.read(&mut head).unwrap();
-        stream
-            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
-            .unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").unwrap();
         String::from_utf8_lossy(&head[..read]).into_owned()
     });
     let node = Node::start(&["--to", &url]);
     let reply = http::get(&node.gateway, "/some/path?q=1");
     assert_eq!((reply.status, reply.body.as_str()), (200, "hello"));
-    assert!(
-        answering
-            .join()
-            .unwrap()
-            .starts_with("GET /some/path?q=1 HTTP/1.1")
-    );
+    assert!(answering.join().unwrap().starts_with("GET /some/path?q=1 HTTP/1.1"));
 }
 
 #[test]
 fn the_log_is_json_when_asked_and_off_when_asked() {
     let (code, log) = Node::start(&["--set", "log.format=json"]).stop();
     assert_eq!(code, Some(0));
-    let lines: Vec<Value> = log
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = lines.last().unwrap();
-    assert!(
-        last["message"].as_str().unwrap().starts_with("stopped in "),
-        "{last}"
-    );
+    assert!(last["message"].as_str().unwrap().starts_with("stopped in "), "{last}");
 
     let (code, log) = Node::start(&["--set", "log.level=off"]).stop();
     assert_eq!((code, log.as_str()), (Some(0), ""));
@@ -154,10 +136,7 @@ fn sockets_of_the_service_manager_are_used_by_name_and_spare_ones_are_closed() {
     assert_eq!(http::get(&node.gateway, "/").status, 404);
     let (code, log) = node.stop();
     assert_eq!(code, Some(0));
-    assert!(
-        log.contains("nothing is configured to use") && log.contains("spare"),
-        "{log}"
-    );
+    assert!(log.contains("nothing is configured to use") && log.contains("spare"), "{log}");
     web.release();
     spare.release();
 }
@@ -166,13 +145,7 @@ fn sockets_of_the_service_manager_are_used_by_name_and_spare_ones_are_closed() {
 fn an_inherited_admin_socket_that_strangers_can_reach_needs_a_token() {
     let dir = tempfile::tempdir().unwrap();
     let open = Listener::bind(&"0.0.0.0:0".parse().unwrap(), BindOptions::default()).unwrap();
-    let args = [
-        "up",
-        "--set",
-        "admin.listen=inherit:ops",
-        "--set",
-        "gateway.enabled=false",
-    ];
+    let args = ["up", "--set", "admin.listen=inherit:ops", "--set", "gateway.enabled=false"];
     let mut command = omnigate(dir.path(), &args);
     hand_over(&mut command, &[("ops", &open)]).unwrap();
     command.env_remove("RON_PREDECESSOR_PID");

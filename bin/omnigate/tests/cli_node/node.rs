@@ -33,13 +33,7 @@ impl Node {
     /// The same, after `prepare` has had its way with the folder and the command.
     pub(crate) fn start_with(args: &[&str], prepare: impl FnOnce(&Path, &mut Command)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let any_port = [
-            "up",
-            "--set",
-            "admin.listen=127.0.0.1:0",
-            "--set",
-            "gateway.listen=127.0.0.1:0",
-        ];
+        let any_port = ["up", "--set", "admin.listen=127.0.0.1:0", "--set", "gateway.listen=127.0.0.1:0"];
         let mut command = omnigate(dir.path(), &[&any_port, args].concat());
         prepare(dir.path(), &mut command);
         Self::spawn(dir, command)
@@ -57,13 +51,7 @@ impl Node {
         let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (gateway, admin) = (String::new(), String::new());
-        let mut node = Self {
-            child,
-            out,
-            dir,
-            gateway,
-            admin,
-        };
+        let mut node = Self { child, out, dir, gateway, admin };
         (node.gateway, node.admin) = node.read_banner();
         node
     }

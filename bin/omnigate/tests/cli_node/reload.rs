@@ -37,10 +37,7 @@ fn a_changed_file_is_applied_and_a_new_address_is_bound_before_the_old_one_goes(
     rewrite(&node, &ports(port), "max_conns = 9\n");
     let applied = events.wait_for("config_applied");
     assert_eq!(applied["generation"], 2);
-    assert_eq!(
-        applied["changed"],
-        serde_json::json!(["gateway.listen", "gateway.max_conns"])
-    );
+    assert_eq!(applied["changed"], serde_json::json!(["gateway.listen", "gateway.max_conns"]));
     assert_eq!(http::get(&format!("127.0.0.1:{port}"), "/").status, 404);
     assert_eq!(node.get("/readyz").json()["conditions"], serde_json::json!([]));
 }
@@ -51,12 +48,7 @@ fn a_mistake_is_reported_keeps_the_node_ready_and_goes_away_when_mended() {
     let mut events = Events::open(&node.admin);
     rewrite(&node, &ports(0), "max_cons = 9\n");
     let refused = events.wait_for("config_refused");
-    assert!(
-        refused["problem"]
-            .as_str()
-            .unwrap()
-            .contains("did you mean `max_conns`?")
-    );
+    assert!(refused["problem"].as_str().unwrap().contains("did you mean `max_conns`?"));
     let ready = node.get("/readyz");
     assert_eq!((ready.status, &ready.json()["status"]), (200, &"ready".into()));
     let condition = ready.json()["conditions"][0].clone();

@@ -34,10 +34,7 @@ fn a_successor_takes_the_sockets_over_and_the_predecessor_ends_cleanly() {
 
     assert_eq!(http::get(&successor.0, "/readyz").status, 200);
     let socket = fs::metadata(node.path("gateway.sock")).unwrap();
-    assert!(
-        socket.file_type().is_socket(),
-        "the successor's socket was removed"
-    );
+    assert!(socket.file_type().is_socket(), "the successor's socket was removed");
     let log = node.log();
     assert!(log.contains("took over; the predecessor drains"), "{log}");
     drop(successor);

@@ -21,11 +21,7 @@ pub(crate) struct Ran {
 
 /// Runs a command to its end.
 pub(crate) fn run(mut command: Command) -> Ran {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
+    let Output { status, stdout, stderr } = command.output().unwrap();
     Ran {
         code: status.code(),
         out: String::from_utf8(stdout).unwrap(),

@@ -16,15 +16,9 @@ const POLICY: BreakerPolicy = BreakerPolicy {
 };
 
 /// Only the rule of the share.
-const BY_SHARE: BreakerPolicy = BreakerPolicy {
-    consecutive: 0,
-    ..POLICY
-};
+const BY_SHARE: BreakerPolicy = BreakerPolicy { consecutive: 0, ..POLICY };
 /// Only the rule of failures in a row.
-const BY_ROW: BreakerPolicy = BreakerPolicy {
-    error_permille: 0,
-    ..POLICY
-};
+const BY_ROW: BreakerPolicy = BreakerPolicy { error_permille: 0, ..POLICY };
 
 fn at(millis: u64) -> Moment {
     Moment::ORIGIN.after(Duration::from_millis(millis))
@@ -52,18 +46,13 @@ fn report(breaker: &Breaker, outcome: Outcome, now: Moment) -> Option<State> {
 fn opened(policy: BreakerPolicy, now: Moment) -> Breaker {
     let breaker = Breaker::new(policy);
     let tickets: Vec<_> = (0..policy.consecutive).map(|_| pass(&breaker, now)).collect();
-    let last = tickets
-        .into_iter()
-        .map(|ticket| breaker.record(ticket, Outcome::Failure, now))
-        .last();
+    let last = tickets.into_iter().map(|ticket| breaker.record(ticket, Outcome::Failure, now)).last();
     assert_eq!(last, Some(Some(State::Open)));
     breaker
 }
 
 fn refused(millis: u64) -> Admit {
-    Admit::Open {
-        retry_after: Duration::from_millis(millis),
-    }
+    Admit::Open { retry_after: Duration::from_millis(millis) }
 }
 
 #[test]
@@ -72,11 +61,7 @@ fn the_last_failure_of_a_row_opens_it_and_the_one_before_does_not() {
     for _ in 0..2 {
         assert_eq!(report(&breaker, Outcome::Failure, at(0)), None);
     }
-    assert_eq!(
-        report(&breaker, Outcome::Success, at(0)),
-        None,
-        "a success breaks the row"
-    );
+    assert_eq!(report(&breaker, Outcome::Success, at(0)), None, "a success breaks the row");
     for _ in 0..2 {
         assert_eq!(report(&breaker, Outcome::Failure, at(0)), None);
     }
@@ -87,11 +72,7 @@ fn the_last_failure_of_a_row_opens_it_and_the_one_before_does_not() {
 fn the_share_counts_from_the_least_number_of_samples_on() {
     let breaker = Breaker::new(BY_SHARE);
     for _ in 0..3 {
-        assert_eq!(
-            report(&breaker, Outcome::Failure, at(0)),
-            None,
-            "too few to judge"
-        );
+        assert_eq!(report(&breaker, Outcome::Failure, at(0)), None, "too few to judge");
     }
     assert_eq!(report(&breaker, Outcome::Failure, at(0)), Some(State::Open));
 }
@@ -105,11 +86,7 @@ fn a_share_just_below_the_limit_keeps_it_closed() {
     for _ in 0..500 {
         assert_eq!(report(&breaker, Outcome::Failure, at(0)), None);
     }
-    assert_eq!(
-        report(&breaker, Outcome::Failure, at(0)),
-        Some(State::Open),
-        "501 of 1002 is half"
-    );
+    assert_eq!(report(&breaker, Outcome::Failure, at(0)), Some(State::Open), "501 of 1002 is half");
 }
 
 #[test]
@@ -136,10 +113,7 @@ fn an_open_breaker_refuses_until_its_time_and_then_lets_one_probe_pass() {
 fn a_probe_that_succeeds_closes_it_and_nothing_is_held_against_it() {
     let breaker = opened(POLICY, at(0));
     let probe = probe(&breaker, at(5_000));
-    assert_eq!(
-        breaker.record(probe, Outcome::Success, at(5_010)),
-        Some(State::Closed)
-    );
+    assert_eq!(breaker.record(probe, Outcome::Success, at(5_010)), Some(State::Closed));
     for _ in 0..2 {
         assert_eq!(report(&breaker, Outcome::Failure, at(5_020)), None);
     }
@@ -153,21 +127,14 @@ fn failed_probes_double_the_open_time_up_to_the_cap() {
     for open_secs in [5, 10, 15, 15] {
         assert_eq!(breaker.check(now), refused(open_secs * 1_000));
         now = now.after(Duration::from_secs(open_secs));
-        assert_eq!(
-            breaker.record(probe(&breaker, now), Outcome::Failure, now),
-            Some(State::Open)
-        );
+        assert_eq!(breaker.record(probe(&breaker, now), Outcome::Failure, now), Some(State::Open));
     }
     let probe = probe(&breaker, now.after(Duration::from_secs(15)));
     breaker.record(probe, Outcome::Success, now);
     for _ in 0..3 {
         report(&breaker, Outcome::Failure, now);
     }
-    assert_eq!(
-        breaker.check(now),
-        refused(5_000),
-        "closing forgets the failed probes"
-    );
+    assert_eq!(breaker.check(now), refused(5_000), "closing forgets the failed probes");
 }
 
 #[test]
@@ -178,10 +145,7 @@ fn a_lost_probe_is_replaced_and_its_late_result_ignored() {
     let second = probe(&breaker, at(10_000));
     assert_eq!(breaker.record(lost, Outcome::Success, at(10_001)), None);
     assert_eq!(breaker.state(), State::HalfOpen);
-    assert_eq!(
-        breaker.record(second, Outcome::Success, at(10_002)),
-        Some(State::Closed)
-    );
+    assert_eq!(breaker.record(second, Outcome::Success, at(10_002)), Some(State::Closed));
 }
 
 #[test]
@@ -201,16 +165,8 @@ fn results_of_requests_admitted_before_it_opened_change_nothing() {
 #[test]
 fn a_new_policy_applies_to_a_running_breaker_and_keeps_its_state() {
     let breaker = opened(POLICY, at(0));
-    breaker.set_policy(BreakerPolicy {
-        open_for: Duration::from_secs(1),
-        consecutive: 1,
-        ..POLICY
-    });
-    assert_eq!(
-        breaker.check(at(0)),
-        refused(5_000),
-        "the promise made when it opened stands"
-    );
+    breaker.set_policy(BreakerPolicy { open_for: Duration::from_secs(1), consecutive: 1, ..POLICY });
+    assert_eq!(breaker.check(at(0)), refused(5_000), "the promise made when it opened stands");
     let probe = probe(&breaker, at(5_000));
     breaker.record(probe, Outcome::Success, at(5_000));
     assert_eq!(report(&breaker, Outcome::Failure, at(5_000)), Some(State::Open));
@@ -223,10 +179,7 @@ fn another_window_starts_counting_anew() {
     for _ in 0..3 {
         report(&breaker, Outcome::Failure, at(0));
     }
-    breaker.set_policy(BreakerPolicy {
-        window: Duration::from_secs(20),
-        ..BY_SHARE
-    });
+    breaker.set_policy(BreakerPolicy { window: Duration::from_secs(20), ..BY_SHARE });
     assert_eq!(report(&breaker, Outcome::Failure, at(0)), None);
 }
 
@@ -236,9 +189,7 @@ fn a_time_between_milliseconds_is_never_early() {
     let breaker = opened(POLICY, opened_at);
     let end = opened_at.after(POLICY.open_for);
     assert!(matches!(breaker.check(end), Admit::Open { retry_after } if !retry_after.is_zero()));
-    let Admit::Open { retry_after } = breaker.check(end) else {
-        panic!("still open")
-    };
+    let Admit::Open { retry_after } = breaker.check(end) else { panic!("still open") };
     let _probe = probe(&breaker, end.after(retry_after));
 }
 
@@ -267,9 +218,7 @@ fn exactly_one_of_many_racing_requests_becomes_the_probe() {
 fn racing_failures_open_it_once() {
     let breaker = Breaker::new(POLICY);
     let opened = AtomicUsize::new(0);
-    let shares: Vec<Vec<_>> = (0..8)
-        .map(|_| (0..50).map(|_| pass(&breaker, at(0))).collect())
-        .collect();
+    let shares: Vec<Vec<_>> = (0..8).map(|_| (0..50).map(|_| pass(&breaker, at(0))).collect()).collect();
     std::thread::scope(|s| {
         for tickets in shares {
             let (breaker, opened) = (&breaker, &opened);

@@ -37,11 +37,8 @@ impl Window {
     /// Counts one result and returns the counts of this half-window and the one before, itself included.
     pub(super) fn count(&self, outcome: Outcome, window: Duration, now: Moment) -> Recent {
         let half = half_at(window, now);
-        let (this, other) = if half.is_multiple_of(2) {
-            (&self.0[0], &self.0[1])
-        } else {
-            (&self.0[1], &self.0[0])
-        };
+        let (this, other) =
+            if half.is_multiple_of(2) { (&self.0[0], &self.0[1]) } else { (&self.0[1], &self.0[0]) };
         let added = 1 | u64::from(outcome == Outcome::Failure) << COUNT_BITS;
         let current = sum(add(this, half & TAG_MASK, added));
         let before = other.load(Ordering::Relaxed);
@@ -49,10 +46,7 @@ impl Window {
             return current;
         }
         let before = sum(before);
-        Recent {
-            failures: current.failures + before.failures,
-            total: current.total + before.total,
-        }
+        Recent { failures: current.failures + before.failures, total: current.total + before.total }
     }
 
     /// Forgets everything.
@@ -83,9 +77,7 @@ fn add(half: &AtomicU64, turn: u64, added: u64) -> u64 {
 
 /// Which half-window `now` is in, counted from the clock's origin.
 fn half_at(window: Duration, now: Moment) -> u64 {
-    let half = u64::try_from(window.as_nanos() / 2)
-        .unwrap_or(u64::MAX)
-        .max(SHORTEST_HALF);
+    let half = u64::try_from(window.as_nanos() / 2).unwrap_or(u64::MAX).max(SHORTEST_HALF);
     now.as_nanos() / half
 }
 
@@ -94,10 +86,7 @@ fn tag(half: u64) -> u64 {
 }
 
 fn sum(half: u64) -> Recent {
-    Recent {
-        failures: half >> COUNT_BITS & COUNT_MASK,
-        total: half & COUNT_MASK,
-    }
+    Recent { failures: half >> COUNT_BITS & COUNT_MASK, total: half & COUNT_MASK }
 }
 
 #[cfg(test)]
@@ -115,50 +104,24 @@ mod tests {
         let window = Window::default();
         window.count(Outcome::Failure, WINDOW, at(4_999));
         let next_half = window.count(Outcome::Success, WINDOW, at(9_999));
-        assert_eq!(
-            next_half,
-            Recent {
-                failures: 1,
-                total: 2
-            }
-        );
+        assert_eq!(next_half, Recent { failures: 1, total: 2 });
         let half_after = window.count(Outcome::Success, WINDOW, at(10_000));
-        assert_eq!(
-            half_after,
-            Recent {
-                failures: 0,
-                total: 2
-            }
-        );
+        assert_eq!(half_after, Recent { failures: 0, total: 2 });
     }
 
     #[test]
     fn a_quiet_spell_leaves_nothing_behind() {
         let window = Window::default();
         window.count(Outcome::Failure, WINDOW, at(1));
-        assert_eq!(
-            window.count(Outcome::Success, WINDOW, at(100_000)),
-            Recent {
-                failures: 0,
-                total: 1
-            }
-        );
+        assert_eq!(window.count(Outcome::Success, WINDOW, at(100_000)), Recent { failures: 0, total: 1 });
     }
 
     #[test]
     fn a_full_half_stops_counting_and_spills_into_nothing() {
         let window = Window::default();
-        let full = (0..COUNT_MASK + 10)
-            .map(|_| window.count(Outcome::Failure, WINDOW, at(1)))
-            .last();
+        let full = (0..COUNT_MASK + 10).map(|_| window.count(Outcome::Failure, WINDOW, at(1))).last();
         let limit = COUNT_MASK - HEADROOM;
-        assert_eq!(
-            full,
-            Some(Recent {
-                failures: limit,
-                total: limit
-            })
-        );
+        assert_eq!(full, Some(Recent { failures: limit, total: limit }));
     }
 
     #[test]
@@ -169,12 +132,6 @@ mod tests {
                 s.spawn(|| (0..999).for_each(|_| _ = window.count(Outcome::Failure, WINDOW, at(7))));
             }
         });
-        assert_eq!(
-            window.count(Outcome::Success, WINDOW, at(8)),
-            Recent {
-                failures: 3_996,
-                total: 3_997
-            }
-        );
+        assert_eq!(window.count(Outcome::Success, WINDOW, at(8)), Recent { failures: 3_996, total: 3_997 });
     }
 }

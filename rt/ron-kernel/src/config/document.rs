@@ -28,20 +28,15 @@ pub(crate) fn document(tables: &[Registered]) -> Value {
 /// A struct that an enum extends with its tag stays open: closed, it would refuse the tag beside it.
 fn close(definitions: &mut Map<String, Value>) {
     let mut extended = Vec::new();
-    definitions
-        .values()
-        .for_each(|definition| find_extended(definition, &mut extended));
+    definitions.values().for_each(|definition| find_extended(definition, &mut extended));
     for (name, definition) in definitions {
         let Some(definition) = definition.as_object_mut() else {
             continue;
         };
-        let composed = ["$ref", "allOf", "anyOf", "oneOf"]
-            .iter()
-            .any(|keyword| definition.contains_key(*keyword));
+        let composed =
+            ["$ref", "allOf", "anyOf", "oneOf"].iter().any(|keyword| definition.contains_key(*keyword));
         if definition.contains_key("properties") && !composed && !extended.contains(name) {
-            definition
-                .entry("additionalProperties")
-                .or_insert(Value::Bool(false));
+            definition.entry("additionalProperties").or_insert(Value::Bool(false));
         }
     }
 }

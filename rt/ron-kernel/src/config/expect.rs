@@ -18,11 +18,7 @@ pub(crate) struct Fault {
 /// Why this value cannot stand here; nothing if it can. Looks at the value itself, not inside lists and tables.
 pub(crate) fn fault(body: &Body, shape: &Shape<'_>, at: &str) -> Option<Fault> {
     let kind = json_type(body);
-    let of_kind: Vec<&Form<'_>> = shape
-        .forms()
-        .iter()
-        .filter(|form| form_allows(form, kind))
-        .collect();
+    let of_kind: Vec<&Form<'_>> = shape.forms().iter().filter(|form| form_allows(form, kind)).collect();
     if of_kind.is_empty() {
         return Some(mismatch(body, shape, at));
     }
@@ -79,10 +75,7 @@ fn mismatch(body: &Body, shape: &Shape<'_>, at: &str) -> Fault {
         "number" => "a fraction",
         other => type_phrase(other),
     };
-    let duration = shape
-        .forms()
-        .iter()
-        .any(|form| form.value_kind() == Some("duration"));
+    let duration = shape.forms().iter().any(|form| form.value_kind() == Some("duration"));
     let of_tables = shape.items().is_some_and(|items| !items.keys().is_empty());
     let help = match kind {
         "integer" | "number" if duration => {
@@ -91,10 +84,7 @@ fn mismatch(body: &Body, shape: &Shape<'_>, at: &str) -> Fault {
         "object" if of_tables => Some(format!("write each table of the list under `[[{at}]]`")),
         _ => None,
     };
-    Fault {
-        message: format!("expected {}, found {found}", expected(shape)),
-        help,
-    }
+    Fault { message: format!("expected {}, found {found}", expected(shape)), help }
 }
 
 fn json_type(body: &Body) -> &'static str {
@@ -123,40 +113,27 @@ fn leaf_fault(value: &Value, form: &Form<'_>, shape: &Shape<'_>) -> Option<Fault
 
 fn text_fault(text: &str, form: &Form<'_>, shape: &Shape<'_>) -> Option<Fault> {
     if !form.choices().is_empty() {
-        return if form.choices().contains(&text) {
-            None
-        } else {
-            Some(wrong_choice(text, shape))
-        };
+        return if form.choices().contains(&text) { None } else { Some(wrong_choice(text, shape)) };
     }
     let (kind, allowed) = match form.value_kind()? {
         "duration" => ("duration", HumanDuration::read(text).err()?),
         "size" => ("size", ByteSize::read(text).err()?),
         _ => return None,
     };
-    Some(Fault {
-        message: format!("not a {kind}"),
-        help: Some(format!("write {allowed}")),
-    })
+    Some(Fault { message: format!("not a {kind}"), help: Some(format!("write {allowed}")) })
 }
 
 fn wrong_choice(text: &str, shape: &Shape<'_>) -> Fault {
     let choices = shape.choices();
     // A value that may hold a secret in another form is not repeated.
-    let message = if shape.holds_secret() {
-        "unknown value".to_owned()
-    } else {
-        format!("unknown value `{text}`")
-    };
+    let message =
+        if shape.holds_secret() { "unknown value".to_owned() } else { format!("unknown value `{text}`") };
     let allowed = format!("allowed: {}", listed(choices.iter().copied()));
     let help = match nearest(text, choices) {
         Some(meant) => format!("did you mean `{meant}`? {allowed}"),
         None => allowed,
     };
-    Fault {
-        message,
-        help: Some(help),
-    }
+    Fault { message, help: Some(help) }
 }
 
 /// The bounds the schema states, or those of the integer type it names.
@@ -165,14 +142,8 @@ fn range_fault(value: &Value, form: &Form<'_>) -> Option<Fault> {
     let (type_min, type_max) = form.text("format").map_or((None, None), format_range);
     let (min, max) = (stated("minimum").or(type_min), stated("maximum").or(type_max));
     let given = value.as_f64()?;
-    let below = min
-        .as_ref()
-        .and_then(Value::as_f64)
-        .is_some_and(|min| given < min);
-    let above = max
-        .as_ref()
-        .and_then(Value::as_f64)
-        .is_some_and(|max| given > max);
+    let below = min.as_ref().and_then(Value::as_f64).is_some_and(|min| given < min);
+    let above = max.as_ref().and_then(Value::as_f64).is_some_and(|max| given > max);
     if !below && !above {
         return None;
     }

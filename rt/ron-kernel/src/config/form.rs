@@ -22,11 +22,9 @@ impl<'s> Form<'s> {
         let stated = self.parts.iter().find_map(|part| part.get("type"));
         match stated {
             Some(Value::String(one)) => vec![one.as_str()],
-            Some(Value::Array(some)) => some
-                .iter()
-                .filter_map(Value::as_str)
-                .filter(|t| *t != "null")
-                .collect(),
+            Some(Value::Array(some)) => {
+                some.iter().filter_map(Value::as_str).filter(|t| *t != "null").collect()
+            }
             _ if !self.keys().is_empty() => vec!["object"],
             _ => Vec::new(),
         }
@@ -39,18 +37,12 @@ impl<'s> Form<'s> {
 
     /// A number the schema states, such as `minimum`.
     pub(crate) fn number(&self, keyword: &str) -> Option<&'s Value> {
-        self.parts
-            .iter()
-            .find_map(|part| part.get(keyword))
-            .filter(|v| v.is_number())
+        self.parts.iter().find_map(|part| part.get(keyword)).filter(|v| v.is_number())
     }
 
     /// A string the schema states, such as `format`.
     pub(crate) fn text(&self, keyword: &str) -> Option<&'s str> {
-        self.parts
-            .iter()
-            .find_map(|part| part.get(keyword))
-            .and_then(Value::as_str)
+        self.parts.iter().find_map(|part| part.get(keyword)).and_then(Value::as_str)
     }
 
     /// Which of our own value types this is.
@@ -60,67 +52,43 @@ impl<'s> Form<'s> {
 
     /// The keys that must be given.
     pub(crate) fn required(&self) -> impl Iterator<Item = &'s str> {
-        let lists = self
-            .parts
-            .iter()
-            .filter_map(|part| part.get("required").and_then(Value::as_array));
+        let lists = self.parts.iter().filter_map(|part| part.get("required").and_then(Value::as_array));
         lists.flatten().filter_map(Value::as_str)
     }
 
     /// The strings this form may be, if it is an enum.
     pub(crate) fn choices(&self) -> Vec<&'s str> {
         let constants = self.parts.iter().filter_map(|part| part.get("const"));
-        let lists = self
-            .parts
-            .iter()
-            .filter_map(|part| part.get("enum").and_then(Value::as_array));
-        constants
-            .chain(lists.flatten())
-            .filter_map(Value::as_str)
-            .collect()
+        let lists = self.parts.iter().filter_map(|part| part.get("enum").and_then(Value::as_array));
+        constants.chain(lists.flatten()).filter_map(Value::as_str).collect()
     }
 
     /// Whether the value is a secret.
     pub(crate) fn is_secret(&self) -> bool {
-        self.parts
-            .iter()
-            .any(|part| part.get("writeOnly") == Some(&Value::Bool(true)))
+        self.parts.iter().any(|part| part.get("writeOnly") == Some(&Value::Bool(true)))
     }
 
     /// The keys with a fixed name.
     pub(crate) fn keys(&self) -> Vec<&'s str> {
-        let tables = self
-            .parts
-            .iter()
-            .filter_map(|part| part.get("properties").and_then(Value::as_object));
-        tables
-            .flat_map(|table| table.keys().map(String::as_str))
-            .collect()
+        let tables = self.parts.iter().filter_map(|part| part.get("properties").and_then(Value::as_object));
+        tables.flat_map(|table| table.keys().map(String::as_str)).collect()
     }
 
     /// The schema below a key, if the key is allowed.
     pub(crate) fn child(&self, key: &str) -> Option<&'s Value> {
         let mut tables = self.parts.iter().filter_map(|part| part.get("properties"));
-        tables
-            .find_map(|table| table.get(key))
-            .or_else(|| self.additional())
+        tables.find_map(|table| table.get(key)).or_else(|| self.additional())
     }
 
     /// The schema of keys the operator chooses.
     pub(crate) fn additional(&self) -> Option<&'s Value> {
-        let stated = self
-            .parts
-            .iter()
-            .find_map(|part| part.get("additionalProperties"));
+        let stated = self.parts.iter().find_map(|part| part.get("additionalProperties"));
         stated.filter(|schema| **schema != Value::Bool(false))
     }
 
     /// The schema of a list's elements.
     pub(crate) fn items(&self) -> Option<&'s Value> {
-        self.parts
-            .iter()
-            .find_map(|part| part.get("items"))
-            .filter(|schema| schema.is_object())
+        self.parts.iter().find_map(|part| part.get("items")).filter(|schema| schema.is_object())
     }
 
     /// Whether every constant key that `given` knows has the value this form wants.
@@ -138,11 +106,7 @@ impl<'s> Form<'s> {
 /// All forms of a schema, with its references followed.
 pub(crate) fn forms<'s>(doc: &'s Value, schema: &'s Value, depth: usize) -> Vec<Form<'s>> {
     let Some(map) = schema.as_object() else {
-        return if schema == &Value::Bool(true) {
-            vec![Form { parts: Vec::new() }]
-        } else {
-            Vec::new()
-        };
+        return if schema == &Value::Bool(true) { vec![Form { parts: Vec::new() }] } else { Vec::new() };
     };
     let mut found = vec![Form { parts: vec![map] }];
     if depth == 0 {
@@ -156,10 +120,7 @@ pub(crate) fn forms<'s>(doc: &'s Value, schema: &'s Value, depth: usize) -> Vec<
     }
     for keyword in ["anyOf", "oneOf"] {
         if let Some(any) = map.get(keyword).and_then(Value::as_array) {
-            let sides: Vec<_> = any
-                .iter()
-                .flat_map(|schema| forms(doc, schema, depth - 1))
-                .collect();
+            let sides: Vec<_> = any.iter().flat_map(|schema| forms(doc, schema, depth - 1)).collect();
             found = product(&found, &sides);
         }
     }
@@ -168,12 +129,8 @@ pub(crate) fn forms<'s>(doc: &'s Value, schema: &'s Value, depth: usize) -> Vec<
 }
 
 fn product<'s>(left: &[Form<'s>], right: &[Form<'s>]) -> Vec<Form<'s>> {
-    let join = |a: &Form<'s>, b: &Form<'s>| Form {
-        parts: a.parts.iter().chain(&b.parts).copied().collect(),
-    };
-    left.iter()
-        .flat_map(|a| right.iter().map(move |b| join(a, b)))
-        .collect()
+    let join = |a: &Form<'s>, b: &Form<'s>| Form { parts: a.parts.iter().chain(&b.parts).copied().collect() };
+    left.iter().flat_map(|a| right.iter().map(move |b| join(a, b))).collect()
 }
 
 /// What a schema refers to.

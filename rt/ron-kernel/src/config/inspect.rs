@@ -33,13 +33,7 @@ impl<'s> Inspector<'s> {
                 known.push(path.to_owned());
             }
         });
-        Self {
-            root,
-            env_prefix,
-            known,
-            puzzling: BTreeSet::new(),
-            problems: Vec::new(),
-        }
+        Self { root, env_prefix, known, puzzling: BTreeSet::new(), problems: Vec::new() }
     }
 
     /// Finds unknown keys and values of the wrong kind in one layer.
@@ -86,14 +80,8 @@ impl<'s> Inspector<'s> {
     fn unknown(&mut self, node: &Node, key: &str, shape: &Shape<'s>, at: &str) {
         let path = path::child(at, key);
         let (message, help) = match &node.place.origin {
-            Origin::Env(name) => (
-                format!("unknown setting `{path}`"),
-                self.env_help(name, shape, at),
-            ),
-            Origin::Flag(_) => (
-                format!("unknown setting `{path}`"),
-                self.flag_help(&path, shape, at),
-            ),
+            Origin::Env(name) => (format!("unknown setting `{path}`"), self.env_help(name, shape, at)),
+            Origin::Flag(_) => (format!("unknown setting `{path}`"), self.flag_help(&path, shape, at)),
             _ if at.is_empty() => (format!("unknown table `{key}`"), self.key_help(key, shape, at)),
             _ => (format!("unknown key `{key}`"), self.key_help(key, shape, at)),
         };
@@ -113,11 +101,8 @@ impl<'s> Inspector<'s> {
         if let Some(meant) = nearest(key, allowed.iter().copied()) {
             return format!("did you mean `{meant}`?");
         }
-        let tables = self
-            .known
-            .iter()
-            .filter(|known| last_key(known) == key)
-            .filter_map(|known| path::parent(known));
+        let tables =
+            self.known.iter().filter(|known| last_key(known) == key).filter_map(|known| path::parent(known));
         match tables.into_iter().find(|table| !table.is_empty() && *table != at) {
             Some(table) => format!("`{key}` belongs in `[{table}]`"),
             None => allowed_here(&allowed),
@@ -126,11 +111,8 @@ impl<'s> Inspector<'s> {
 
     fn env_help(&self, name: &str, shape: &Shape<'s>, at: &str) -> String {
         let written = name.strip_prefix(self.env_prefix).unwrap_or(name);
-        let names: Vec<String> = self
-            .known
-            .iter()
-            .map(|path| path.replace('.', "__").to_uppercase())
-            .collect();
+        let names: Vec<String> =
+            self.known.iter().map(|path| path.replace('.', "__").to_uppercase()).collect();
         match nearest(written, names.iter().map(String::as_str)) {
             Some(meant) => format!("did you mean `{}{meant}`?", self.env_prefix),
             None => nested_allowed(shape, at),
@@ -175,10 +157,8 @@ impl<'s> Inspector<'s> {
             return;
         }
         for key in form.required().filter(|key| !map.contains_key(*key)) {
-            let wanted = shape
-                .child(key)
-                .map(|shape| expect::expected(&shape))
-                .filter(|text| !text.is_empty());
+            let wanted =
+                shape.child(key).map(|shape| expect::expected(&shape)).filter(|text| !text.is_empty());
             let help = wanted.map(|wanted| format!("`{key}` is {wanted}"));
             let message = format!("missing key `{key}` in `{at}`");
             let mut problem = value_problem(node, &path::child(at, key), message, help);
@@ -208,11 +188,7 @@ fn value_problem(node: &Node, at: &str, message: String, help: Option<String>) -
 
 fn nested_allowed(shape: &Shape<'_>, at: &str) -> String {
     let allowed = allowed_here(&shape.keys());
-    if at.is_empty() {
-        allowed
-    } else {
-        format!("in `{at}`, {allowed}")
-    }
+    if at.is_empty() { allowed } else { format!("in `{at}`, {allowed}") }
 }
 
 fn allowed_here(keys: &[&str]) -> String {

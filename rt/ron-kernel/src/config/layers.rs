@@ -28,14 +28,7 @@ impl FileLayer {
     /// No file.
     pub(crate) fn none() -> Self {
         let (text, name, mask) = (String::new(), String::new(), Mask::default());
-        Self {
-            tree: Node::empty(),
-            problems: Vec::new(),
-            parsed: true,
-            text,
-            name,
-            mask,
-        }
+        Self { tree: Node::empty(), problems: Vec::new(), parsed: true, text, name, mask }
     }
 
     /// Parses a file. All its syntax errors are found at once.
@@ -44,12 +37,7 @@ impl FileLayer {
         if text.len() > MAX_FILE_BYTES {
             let message = format!("{name} is larger than {MAX_FILE_BYTES} bytes");
             let problems = vec![problem(message, Origin::Default, None)];
-            return Self {
-                problems,
-                parsed: false,
-                name,
-                ..Self::none()
-            };
+            return Self { problems, parsed: false, name, ..Self::none() };
         }
         let lines = Lines::of(&text);
         let (table, errors) = DeTable::parse_recoverable(&text);
@@ -60,27 +48,14 @@ impl FileLayer {
         if !(errors.is_empty() && unfit.is_empty()) {
             mask = mask.and(Mask::of_text(&text, &names));
         }
-        let syntax = errors.iter().map(|e| {
-            (
-                format!("not valid TOML: {}", e.message()),
-                e.span().unwrap_or(0..0),
-            )
-        });
-        let unfit = unfit
-            .into_iter()
-            .map(|unfit| (unfit.message.to_owned(), unfit.span));
+        let syntax =
+            errors.iter().map(|e| (format!("not valid TOML: {}", e.message()), e.span().unwrap_or(0..0)));
+        let unfit = unfit.into_iter().map(|unfit| (unfit.message.to_owned(), unfit.span));
         let located = syntax.chain(unfit).map(|(message, span)| {
             let line = lines.at(span.start);
             problem(message, Origin::File { line }, Some(span))
         });
-        Self {
-            tree,
-            problems: located.collect(),
-            parsed: errors.is_empty(),
-            name,
-            mask,
-            text,
-        }
+        Self { tree, problems: located.collect(), parsed: errors.is_empty(), name, mask, text }
     }
 
     /// The file as reports show it, and the problems moved to where things are in it.
@@ -88,10 +63,7 @@ impl FileLayer {
         for span in problems.iter_mut().filter_map(|problem| problem.span.as_mut()) {
             *span = self.mask.moved(span, &self.text);
         }
-        Source {
-            name: self.name.clone(),
-            text: self.mask.apply(&self.text),
-        }
+        Source { name: self.name.clone(), text: self.mask.apply(&self.text) }
     }
 }
 
@@ -112,10 +84,7 @@ pub(crate) fn environment(
     let mut layer = Node::empty();
     for (name, rest, value) in ours {
         let keys: Vec<String> = rest.to_lowercase().split("__").map(str::to_owned).collect();
-        layer.insert(
-            &keys,
-            outside_value(value, &keys, root, &Place::outside(Origin::Env(name.clone()))),
-        );
+        layer.insert(&keys, outside_value(value, &keys, root, &Place::outside(Origin::Env(name.clone()))));
     }
     layer
 }
@@ -125,10 +94,7 @@ pub(crate) fn flags(flags: &[(String, String)], root: &Shape<'_>) -> Node {
     let mut layer = Node::empty();
     for (name, value) in flags {
         let keys = path::keys(name);
-        layer.insert(
-            &keys,
-            outside_value(value, &keys, root, &Place::outside(Origin::Flag(name.clone()))),
-        );
+        layer.insert(&keys, outside_value(value, &keys, root, &Place::outside(Origin::Flag(name.clone()))));
     }
     layer
 }
@@ -149,12 +115,5 @@ fn outside_value(text: &str, keys: &[String], root: &Shape<'_>, place: &Place) -
 }
 
 fn problem(message: String, origin: Origin, span: Option<std::ops::Range<usize>>) -> Problem {
-    Problem {
-        severity: Severity::Error,
-        path: String::new(),
-        message,
-        help: None,
-        origin,
-        span,
-    }
+    Problem { severity: Severity::Error, path: String::new(), message, help: None, origin, span }
 }

@@ -39,11 +39,7 @@ impl Loader {
     /// A loader for a schema; `env_prefix` starts the names of all environment variables that count.
     #[must_use]
     pub fn new(schema: Schema, env_prefix: impl Into<String>) -> Self {
-        Self {
-            schema,
-            env_prefix: env_prefix.into(),
-            env_ignored: Vec::new(),
-        }
+        Self { schema, env_prefix: env_prefix.into(), env_ignored: Vec::new() }
     }
 
     /// Names variables that have the prefix but are no settings, such as the one that names the file.
@@ -88,28 +84,16 @@ impl Loader {
         let contents = self.read_tables(&merged, &root, &mut problems);
         let refused = problems.iter().any(|problem| problem.severity == Severity::Error);
         let report = Report::new(problems, |problems| file.shown(problems));
-        if refused {
-            Err(report)
-        } else {
-            Ok(Snapshot::new(Contents {
-                warnings: report,
-                ..contents
-            }))
-        }
+        if refused { Err(report) } else { Ok(Snapshot::new(Contents { warnings: report, ..contents })) }
     }
 
     /// Reads and checks every table that has no error yet, so that one bad table does not hide another's problems.
     fn read_tables(&self, merged: &Node, root: &Shape<'_>, problems: &mut Vec<Problem>) -> Contents {
         let places = Places::of(merged);
-        let checks = Checks {
-            danger_ok: danger_ok(merged),
-        };
+        let checks = Checks { danger_ok: danger_ok(merged) };
         let (mut tables, mut entries) = (BTreeMap::new(), Vec::new());
         for table in self.schema.tables() {
-            if problems
-                .iter()
-                .any(|problem| path::is_under(&problem.path, table.name))
-            {
+            if problems.iter().any(|problem| path::is_under(&problem.path, table.name)) {
                 continue;
             }
             let shape = root.child(table.name);
@@ -118,55 +102,31 @@ impl Loader {
                     let mut found = Problems::default();
                     (loaded.check)(&*loaded.table, &checks, &mut found);
                     problems.extend(located(found, table.name, &places));
-                    snapshot::leaves(
-                        &loaded.resolved,
-                        shape.as_ref(),
-                        table.name,
-                        &places,
-                        &mut entries,
-                    );
+                    snapshot::leaves(&loaded.resolved, shape.as_ref(), table.name, &places, &mut entries);
                     tables.insert(table.name, loaded.table);
                 }
                 Err(error) => problems.push(unreadable(&error, table, shape, &places)),
             }
         }
-        Contents {
-            tables,
-            entries,
-            places,
-            restart: self.restart_paths(),
-            warnings: Report::default(),
-        }
+        Contents { tables, entries, places, restart: self.restart_paths(), warnings: Report::default() }
     }
 
     fn restart_paths(&self) -> Vec<String> {
         let tables = self.schema.tables().iter();
-        tables
-            .flat_map(|table| {
-                table
-                    .restart
-                    .iter()
-                    .map(|below| format!("{}.{below}", table.name))
-            })
-            .collect()
+        tables.flat_map(|table| table.restart.iter().map(|below| format!("{}.{below}", table.name))).collect()
     }
 }
 
 fn danger_ok(merged: &Node) -> bool {
-    let node = path::keys(DANGER_OK)
-        .iter()
-        .try_fold(merged, |node, key| node.get(key));
+    let node = path::keys(DANGER_OK).iter().try_fold(merged, |node, key| node.get(key));
     matches!(node.map(|node| &node.body), Some(Body::Leaf(Value::Bool(true))))
 }
 
 /// A check's findings, each at the place of the value it is about.
 fn located(found: Problems, table: &str, places: &Places) -> impl Iterator<Item = Problem> {
     found.findings.into_iter().map(move |finding| {
-        let path = if finding.path.is_empty() {
-            table.to_owned()
-        } else {
-            format!("{table}.{}", finding.path)
-        };
+        let path =
+            if finding.path.is_empty() { table.to_owned() } else { format!("{table}.{}", finding.path) };
         let place = places.nearest(&path);
         Problem {
             severity: finding.severity,
@@ -202,11 +162,7 @@ fn unreadable(
     }
     // The reader's message may quote the value.
     let quotable = shape.is_some_and(|shape| !shape.holds_secret());
-    let reason = if quotable {
-        error.inner().to_string()
-    } else {
-        "not a valid value".to_owned()
-    };
+    let reason = if quotable { error.inner().to_string() } else { "not a valid value".to_owned() };
     let place = places.nearest(&path);
     Problem {
         severity: Severity::Error,

@@ -66,19 +66,11 @@ impl Mask {
             if let Some(close) = open {
                 open = Some(close).filter(|close| !content.contains(*close));
             } else if content.trim_start().starts_with('[') {
-                let header = content
-                    .find(|c| !is_word(c) && !"[]. \t".contains(c))
-                    .unwrap_or(content.len());
-                secret_table = content[..header]
-                    .split(|c| !is_word(c))
-                    .any(|word| names.look_secret(word));
+                let header = content.find(|c| !is_word(c) && !"[]. \t".contains(c)).unwrap_or(content.len());
+                secret_table = content[..header].split(|c| !is_word(c)).any(|word| names.look_secret(word));
                 shown = header;
             } else {
-                shown = shown.max(if secret_table {
-                    0
-                } else {
-                    plain_part(content, names)
-                });
+                shown = shown.max(if secret_table { 0 } else { plain_part(content, names) });
                 open = opened(&content[shown..]);
             }
             shown += content[shown..].len() - content[shown..].trim_start().len();
@@ -120,11 +112,7 @@ impl Mask {
             let newlines = text[range.clone()].bytes().filter(|b| *b == b'\n').count();
             let passed = range.end.min(at) - range.start;
             // A span that begins inside a secret begins at its replacement; one that ends inside ends after it.
-            let kept = if range.end <= at || is_end {
-                HIDDEN.len() + newlines
-            } else {
-                0
-            };
+            let kept = if range.end <= at || is_end { HIDDEN.len() + newlines } else { 0 };
             shown = shown - passed + kept;
         }
         shown
@@ -186,11 +174,7 @@ impl Known<'_> {
             }
             meant = nearest(key, shape.keys()).unwrap_or(key);
         }
-        if names.plain.contains(meant) {
-            Self::Plain
-        } else {
-            Self::Nothing
-        }
+        if names.plain.contains(meant) { Self::Plain } else { Self::Nothing }
     }
 }
 
@@ -204,9 +188,7 @@ fn find(node: &Node, key: &str, known: &Known<'_>, names: &Names, hidden: &mut V
         Body::Leaf(_) => {}
         Body::Array(items) => {
             let element = known.element();
-            items
-                .iter()
-                .for_each(|item| find(item, key, &element, names, hidden));
+            items.iter().for_each(|item| find(item, key, &element, names, hidden));
         }
         Body::Table(map) => {
             for (key, node) in map {
@@ -224,17 +206,9 @@ fn is_word(c: char) -> bool {
 fn plain_part(line: &str, names: &Names) -> usize {
     let mut shown = 0;
     for (at, _) in line.match_indices('=') {
-        let key = line[..at]
-            .trim_end()
-            .rsplit(|c| !is_word(c))
-            .next()
-            .unwrap_or_default();
+        let key = line[..at].trim_end().rsplit(|c| !is_word(c)).next().unwrap_or_default();
         if !names.plain.contains(key) {
-            return if shown > 0 || names.look_secret(key) {
-                at + 1
-            } else {
-                0
-            };
+            return if shown > 0 || names.look_secret(key) { at + 1 } else { 0 };
         }
         shown = line.len();
     }

@@ -5,11 +5,7 @@ use super::text;
 /// The path of `key` inside the table at `parent`; a key that is not a bare TOML key is quoted.
 pub(crate) fn child(parent: &str, key: &str) -> String {
     let key = written_key(key);
-    if parent.is_empty() {
-        key
-    } else {
-        format!("{parent}.{key}")
-    }
+    if parent.is_empty() { key } else { format!("{parent}.{key}") }
 }
 
 /// The path of the `index`th element of the array at `parent`.
@@ -19,17 +15,13 @@ pub(crate) fn element(parent: &str, index: usize) -> String {
 
 /// A key as TOML writes it: bare if it may be, otherwise in quotes.
 pub(crate) fn written_key(key: &str) -> String {
-    let bare = !key.is_empty()
-        && key
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if bare { key.to_owned() } else { text::quoted(key) }
 }
 
 /// Whether `path` is `prefix` itself or lies below it.
 pub(crate) fn is_under(path: &str, prefix: &str) -> bool {
-    path.strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// The path one level up: without the last key or index. The root has none.
@@ -100,9 +92,6 @@ mod tests {
 
     #[test]
     fn quotes_keep_a_dot_inside_a_key() {
-        assert_eq!(
-            keys("gateway.upstream.\"a.b\".timeout"),
-            ["gateway", "upstream", "a.b", "timeout"]
-        );
+        assert_eq!(keys("gateway.upstream.\"a.b\".timeout"), ["gateway", "upstream", "a.b", "timeout"]);
     }
 }

@@ -59,9 +59,7 @@ fn form_text(form: &Form<'_>, shape: &Shape<'_>) -> Vec<String> {
         return vec![kind.to_owned()];
     }
     let name = |json_type| match json_type {
-        "array" => shape.items().map_or("list".to_owned(), |items| {
-            format!("list of {}", type_text(&items))
-        }),
+        "array" => shape.items().map_or("list".to_owned(), |items| format!("list of {}", type_text(&items))),
         "object" => match shape.entries() {
             Some(entries) => format!("{} by name", type_text(&entries)),
             None => "table".to_owned(),
@@ -74,14 +72,10 @@ fn form_text(form: &Form<'_>, shape: &Shape<'_>) -> Vec<String> {
 /// The default at a path of a table, as TOML; nothing if there is none.
 pub(crate) fn default_text(defaults: &Node, path: &str, shape: &Shape<'_>) -> Option<String> {
     if path.contains(['[', '<']) {
-        let stated = shape
-            .default
-            .filter(|value| !value.is_null() && !shape.holds_secret());
+        let stated = shape.default.filter(|value| !value.is_null() && !shape.holds_secret());
         return stated.map(text::inline);
     }
-    let node = path::keys(path)
-        .iter()
-        .try_fold(defaults, |node, key| node.get(key))?;
+    let node = path::keys(path).iter().try_fold(defaults, |node, key| node.get(key))?;
     Some(text::inline(&node.to_json()))
 }
 
@@ -101,18 +95,13 @@ fn row(table: &Registered, path: &str, shape: &Shape<'_>) -> String {
 }
 
 fn node_body<'t>(table: &'t Registered, path: &str) -> Option<&'t Body> {
-    let node = path::keys(path)
-        .iter()
-        .try_fold(&table.defaults, |node, key| node.get(key));
+    let node = path::keys(path).iter().try_fold(&table.defaults, |node, key| node.get(key));
     node.map(|node| &node.body)
 }
 
 /// Text that stays inside its table cell.
 fn cell(text: &str) -> String {
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .replace('|', "\\|")
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
 fn push(page: &mut String, line: std::fmt::Arguments<'_>) {

@@ -65,11 +65,7 @@ impl Report {
         let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
         problems.truncate(MAX_PROBLEMS);
         let source = show(&mut problems);
-        Self {
-            problems,
-            left_out,
-            source,
-        }
+        Self { problems, left_out, source }
     }
 
     /// The problems, the most serious first, at most [`MAX_PROBLEMS`].
@@ -87,16 +83,9 @@ impl Report {
     /// The report as text for a terminal, with or without colour.
     #[must_use]
     pub fn render(&self, color: bool) -> String {
-        let renderer = if color {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
-        };
-        let mut shown: Vec<String> = self
-            .problems
-            .iter()
-            .map(|problem| renderer.render(&[self.group(problem)]))
-            .collect();
+        let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+        let mut shown: Vec<String> =
+            self.problems.iter().map(|problem| renderer.render(&[self.group(problem)])).collect();
         if self.left_out > 0 {
             shown.push(format!("... and {} more", self.left_out));
         }
@@ -129,13 +118,8 @@ impl Report {
     fn snippet(&self, span: &Range<usize>) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
         let text = &self.source.text;
         let line_start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
-        let line_end = text[span.start..]
-            .find('\n')
-            .map_or(text.len(), |at| span.start + at);
-        let (from, to) = (
-            span.start - line_start,
-            span.end.clamp(span.start, line_end) - line_start,
-        );
+        let line_end = text[span.start..].find('\n').map_or(text.len(), |at| span.start + at);
+        let (from, to) = (span.start - line_start, span.end.clamp(span.start, line_end) - line_start);
         Snippet::source(&text[line_start..line_end])
             .path(&self.source.name)
             .line_start(Lines::of(text).at(span.start))

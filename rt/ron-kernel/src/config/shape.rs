@@ -33,13 +33,7 @@ impl<'s> Shape<'s> {
     fn of(doc: &'s Value, schema: &'s Value) -> Self {
         let forms = forms(doc, schema, MAX_DEPTH);
         let about = about(doc, schema, MAX_DEPTH);
-        Self {
-            doc,
-            forms,
-            about,
-            default: schema.get("default"),
-            required: false,
-        }
+        Self { doc, forms, about, default: schema.get("default"), required: false }
     }
 
     /// The forms side by side.
@@ -66,9 +60,7 @@ impl<'s> Shape<'s> {
     /// The shape below a key, if the key is allowed in any of the forms.
     pub(crate) fn child(&self, key: &str) -> Option<Self> {
         let below = self.join(self.forms.iter().filter_map(|form| form.child(key)))?;
-        let required = self
-            .tables()
-            .all(|form| form.required().any(|required| required == key));
+        let required = self.tables().all(|form| form.required().any(|required| required == key));
         Some(Self { required, ..below })
     }
 
@@ -84,20 +76,9 @@ impl<'s> Shape<'s> {
 
     /// Only the forms that agree with the constant keys (the tag of an enum) of this table, if any does.
     pub(crate) fn narrowed(&self, table: &BTreeMap<String, Node>) -> Self {
-        let forms: Vec<_> = self
-            .forms
-            .iter()
-            .filter(|form| form.agrees(|key| table.get(key)))
-            .cloned()
-            .collect();
-        if forms.is_empty() {
-            self.clone()
-        } else {
-            Self {
-                forms,
-                ..self.clone()
-            }
-        }
+        let forms: Vec<_> =
+            self.forms.iter().filter(|form| form.agrees(|key| table.get(key))).cloned().collect();
+        if forms.is_empty() { self.clone() } else { Self { forms, ..self.clone() } }
     }
 
     /// Whether one form holds both tables at once, `top` winning where they overlap.
@@ -152,10 +133,7 @@ impl<'s> Shape<'s> {
         }
         let below = self.keys().into_iter().filter_map(|key| self.child(key));
         test(self)
-            || below
-                .chain(self.items())
-                .chain(self.entries())
-                .any(|shape| shape.any_within(depth - 1, test))
+            || below.chain(self.items()).chain(self.entries()).any(|shape| shape.any_within(depth - 1, test))
     }
 
     fn join(&self, schemas: impl Iterator<Item = &'s Value>) -> Option<Self> {
@@ -175,18 +153,9 @@ fn about<'s>(doc: &'s Value, schema: &'s Value, depth: usize) -> Option<&'s str>
         return text.as_str();
     }
     let below = |target| {
-        if depth == 0 {
-            None
-        } else {
-            about(doc, target, depth - 1)
-        }
+        if depth == 0 { None } else { about(doc, target, depth - 1) }
     };
     let map = schema.as_object()?;
-    let optional = map
-        .get("anyOf")
-        .and_then(Value::as_array)
-        .filter(|any| any.len() == 2);
-    referred(doc, map)
-        .and_then(below)
-        .or_else(|| optional.and_then(|any| any.first()).and_then(below))
+    let optional = map.get("anyOf").and_then(Value::as_array).filter(|any| any.len() == 2);
+    referred(doc, map).and_then(below).or_else(|| optional.and_then(|any| any.first()).and_then(below))
 }

@@ -53,18 +53,12 @@ pub struct Change {
 
 impl Snapshot {
     pub(crate) fn new(contents: Contents) -> Self {
-        Self {
-            generation: 0,
-            contents: Arc::new(contents),
-        }
+        Self { generation: 0, contents: Arc::new(contents) }
     }
 
     /// The same configuration under another number.
     pub(crate) fn numbered(&self, generation: u64) -> Self {
-        Self {
-            generation,
-            contents: Arc::clone(&self.contents),
-        }
+        Self { generation, contents: Arc::clone(&self.contents) }
     }
 
     /// How many configurations the store held up to and including this one; 0 outside a store.
@@ -79,12 +73,7 @@ impl Snapshot {
     /// If the table is not part of the schema this configuration was loaded with.
     #[must_use]
     pub fn get<T: Table>(&self) -> Arc<T> {
-        let table = self
-            .contents
-            .tables
-            .get(T::NAME)
-            .cloned()
-            .and_then(|table| table.downcast().ok());
+        let table = self.contents.tables.get(T::NAME).cloned().and_then(|table| table.downcast().ok());
         table.unwrap_or_else(|| panic!("[{}] is not part of this schema", T::NAME))
     }
 
@@ -96,10 +85,7 @@ impl Snapshot {
 
     /// Every resolved leaf as path, value in TOML and origin, in the order of the schema. Secrets are hidden.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
-        self.contents
-            .entries
-            .iter()
-            .map(|entry| (entry.path.as_str(), entry.shown.as_str(), &entry.origin))
+        self.contents.entries.iter().map(|entry| (entry.path.as_str(), entry.shown.as_str(), &entry.origin))
     }
 
     /// What the operator should know about this configuration.
@@ -113,35 +99,17 @@ impl Snapshot {
     pub fn diff(&self, old: &Self) -> Vec<Change> {
         let (was, is) = (old.values(), self.values());
         let all: BTreeSet<&str> = was.keys().chain(is.keys()).copied().collect();
-        let changed: Vec<&str> = all
-            .into_iter()
-            .filter(|path| was.get(path) != is.get(path))
-            .collect();
+        let changed: Vec<&str> = all.into_iter().filter(|path| was.get(path) != is.get(path)).collect();
         // An empty list or map that was filled (or the reverse) is told by what is in it.
-        let told: BTreeSet<&str> = changed
-            .iter()
-            .flat_map(|path| path::levels(path).skip(1))
-            .collect();
-        let restart = |path: &str| {
-            self.contents
-                .restart
-                .iter()
-                .any(|prefix| path::is_under(path, prefix))
-        };
+        let told: BTreeSet<&str> = changed.iter().flat_map(|path| path::levels(path).skip(1)).collect();
+        let restart = |path: &str| self.contents.restart.iter().any(|prefix| path::is_under(path, prefix));
         let leaves = changed.iter().filter(|path| !told.contains(*path));
-        leaves
-            .map(|path| Change {
-                path: (*path).to_owned(),
-                restart: restart(path),
-            })
-            .collect()
+        leaves.map(|path| Change { path: (*path).to_owned(), restart: restart(path) }).collect()
     }
 
     fn values(&self) -> BTreeMap<&str, (&str, Option<&Value>)> {
         let entries = self.contents.entries.iter();
-        entries
-            .map(|entry| (entry.path.as_str(), (entry.shown.as_str(), entry.secret.as_ref())))
-            .collect()
+        entries.map(|entry| (entry.path.as_str(), (entry.shown.as_str(), entry.secret.as_ref()))).collect()
     }
 }
 
@@ -171,20 +139,9 @@ impl Places {
     pub(crate) fn of(merged: &Node) -> Self {
         let mut known = BTreeMap::new();
         merged.visit("", &mut |path, node| {
-            let value = if matches!(node.body, Body::Table(_)) {
-                Value::Null
-            } else {
-                node.to_json()
-            };
+            let value = if matches!(node.body, Body::Table(_)) { Value::Null } else { node.to_json() };
             let leaf = matches!(node.body, Body::Leaf(_));
-            known.insert(
-                path.to_owned(),
-                Known {
-                    place: node.place.clone(),
-                    leaf,
-                    value,
-                },
-            );
+            known.insert(path.to_owned(), Known { place: node.place.clone(), leaf, value });
         });
         Self { known }
     }
@@ -192,31 +149,21 @@ impl Places {
     /// The place to point at for a path: its own, else that of the nearest table above that has one.
     pub(crate) fn nearest(&self, path: &str) -> Place {
         let mut levels = path::levels(path);
-        let found = levels.find_map(|path| {
-            self.known
-                .get(path)
-                .filter(|known| known.place.origin != Origin::Default)
-        });
+        let found = levels
+            .find_map(|path| self.known.get(path).filter(|known| known.place.origin != Origin::Default));
         found.map_or_else(|| Place::outside(Origin::Default), |known| known.place.clone())
     }
 
     /// Where a resolved value came from. A value made out of a leaf (a string that became a table) came with the leaf.
     fn origin(&self, path: &str) -> Origin {
         let mut levels = path::levels(path);
-        let found = levels.find_map(|level| {
-            self.known
-                .get(level)
-                .map(|known| (level == path || known.leaf, known))
-        });
-        found
-            .filter(|(own, _)| *own)
-            .map_or(Origin::Default, |(_, known)| known.place.origin.clone())
+        let found =
+            levels.find_map(|level| self.known.get(level).map(|known| (level == path || known.leaf, known)));
+        found.filter(|(own, _)| *own).map_or(Origin::Default, |(_, known)| known.place.origin.clone())
     }
 
     fn value(&self, path: &str) -> Value {
-        self.known
-            .get(path)
-            .map_or(Value::Null, |known| known.value.clone())
+        self.known.get(path).map_or(Value::Null, |known| known.value.clone())
     }
 }
 
@@ -233,11 +180,8 @@ pub(crate) fn leaves(
         Value::Object(map) if !map.is_empty() => {
             let mut keys: Vec<&str> = shape.map(Shape::keys).unwrap_or_default();
             keys.retain(|key| map.contains_key(*key));
-            let others: BTreeSet<&str> = map
-                .keys()
-                .map(String::as_str)
-                .filter(|key| !keys.contains(key))
-                .collect();
+            let others: BTreeSet<&str> =
+                map.keys().map(String::as_str).filter(|key| !keys.contains(key)).collect();
             for key in keys.into_iter().chain(others) {
                 let below = shape.and_then(|shape| shape.child(key));
                 leaves(&map[key], below.as_ref(), &path::child(at, key), places, found);
@@ -258,11 +202,7 @@ fn entry(leaf: &Value, shape: Option<&Shape<'_>>, at: &str, places: &Places) -> 
     let hide = !empty && shape.is_some_and(Shape::holds_secret);
     Entry {
         path: at.to_owned(),
-        shown: if hide {
-            text::quoted(HIDDEN)
-        } else {
-            text::inline(leaf)
-        },
+        shown: if hide { text::quoted(HIDDEN) } else { text::inline(leaf) },
         origin: places.origin(at),
         secret: hide.then(|| places.value(at)),
     }

@@ -18,10 +18,7 @@ impl ConfigStore {
     /// Starts with a snapshot, as generation 1.
     #[must_use]
     pub fn new(first: &Snapshot) -> Self {
-        Self {
-            current: ArcSwap::from_pointee(first.numbered(1)),
-            last_error: ArcSwapOption::empty(),
-        }
+        Self { current: ArcSwap::from_pointee(first.numbered(1)), last_error: ArcSwapOption::empty() }
     }
 
     /// The current snapshot. Wait-free.

@@ -96,12 +96,7 @@ impl Problems {
     }
 
     fn push(&mut self, severity: Severity, path: String, message: String) -> &mut Finding {
-        self.findings.push(Finding {
-            severity,
-            path,
-            message,
-            help: None,
-        });
+        self.findings.push(Finding { severity, path, message, help: None });
         self.findings.last_mut().expect("just pushed")
     }
 }
@@ -132,10 +127,7 @@ pub(crate) struct Loaded {
 
 impl Default for Schema {
     fn default() -> Self {
-        Self {
-            tables: Vec::new(),
-            doc: document(&[]),
-        }
+        Self { tables: Vec::new(), doc: document(&[]) }
     }
 }
 
@@ -170,9 +162,7 @@ impl Schema {
         });
         self.doc = document(&self.tables);
 
-        let shape = Shape::root(&self.doc)
-            .child(T::NAME)
-            .expect("the table was just described");
+        let shape = Shape::root(&self.doc).child(T::NAME).expect("the table was just described");
         let mut layer = Node::from_json(&defaults, &Place::outside(Origin::Default));
         drop_secrets(&mut layer, &shape);
         let again: Option<T> = serde_json::from_value(layer.to_json()).ok();
@@ -217,11 +207,7 @@ fn read<T: Table>(value: Value) -> Result<Loaded, serde_path_to_error::Error<ser
             table.check(checks, problems);
         }
     };
-    Ok(Loaded {
-        table: Arc::new(table),
-        resolved,
-        check,
-    })
+    Ok(Loaded { table: Arc::new(table), resolved, check })
 }
 
 fn resolved<T: Table>(table: &T) -> Value {

@@ -63,12 +63,8 @@ impl Page {
         self.prose(shape.about);
         let written = path::written_key(key);
         match node {
-            Some(node) => self
-                .lines
-                .push(format!("# {written} = {}", text::inline(&node.to_json()))),
-            None => self
-                .lines
-                .push(format!("## {written}: {}, unset by default", type_text(shape))),
+            Some(node) => self.lines.push(format!("# {written} = {}", text::inline(&node.to_json()))),
+            None => self.lines.push(format!("## {written}: {}, unset by default", type_text(shape))),
         }
     }
 
@@ -86,11 +82,7 @@ impl Page {
             let default =
                 default_text(&Node::empty(), "[]", &shape).map(|text| format!(", {text} by default"));
             let note = default.unwrap_or_else(|| if shape.required { ", required" } else { "" }.to_owned());
-            self.lines.push(format!(
-                "##   {}: {}{note}",
-                path::written_key(key),
-                type_text(&shape)
-            ));
+            self.lines.push(format!("##   {}: {}{note}", path::written_key(key), type_text(&shape)));
         }
         self.lines.push(String::new());
     }

@@ -15,9 +15,8 @@ pub(crate) fn inline(value: &Value) -> String {
         Value::Object(map) if map.is_empty() => "{}".to_owned(),
         Value::Object(map) => {
             let given = map.iter().filter(|(_, value)| !value.is_null());
-            let pairs: Vec<String> = given
-                .map(|(k, v)| format!("{} = {}", path::written_key(k), inline(v)))
-                .collect();
+            let pairs: Vec<String> =
+                given.map(|(k, v)| format!("{} = {}", path::written_key(k), inline(v))).collect();
             format!("{{ {} }}", pairs.join(", "))
         }
         plain => plain.to_string(),
@@ -26,9 +25,7 @@ pub(crate) fn inline(value: &Value) -> String {
 
 /// A basic string. JSON's escapes are TOML's, but for the one control character JSON lets through.
 pub(crate) fn quoted(text: &str) -> String {
-    Value::String(text.to_owned())
-        .to_string()
-        .replace('\u{7f}', "\\u007f")
+    Value::String(text.to_owned()).to_string().replace('\u{7f}', "\\u007f")
 }
 
 #[cfg(test)]
@@ -48,9 +45,6 @@ mod tests {
     #[test]
     fn nested_values_stay_on_one_line_and_absent_ones_are_left_out() {
         let value = serde_json::json!({ "a": [1, 2.5, true], "b c": { "x": "y\nz" }, "none": null, "e": {} });
-        assert_eq!(
-            inline(&value),
-            r#"{ a = [1, 2.5, true], "b c" = { x = "y\nz" }, e = {} }"#
-        );
+        assert_eq!(inline(&value), r#"{ a = [1, 2.5, true], "b c" = { x = "y\nz" }, e = {} }"#);
     }
 }

@@ -49,11 +49,7 @@ pub(crate) struct Place {
 impl Place {
     /// A place outside any file.
     pub(crate) fn outside(origin: Origin) -> Self {
-        Self {
-            origin,
-            key: None,
-            value: None,
-        }
+        Self { origin, key: None, value: None }
     }
 }
 
@@ -75,10 +71,7 @@ pub(crate) enum Body {
 impl Node {
     /// An empty table, where every layer starts.
     pub(crate) fn empty() -> Self {
-        Self {
-            body: Body::Table(BTreeMap::new()),
-            place: Place::outside(Origin::Default),
-        }
+        Self { body: Body::Table(BTreeMap::new()), place: Place::outside(Origin::Default) }
     }
 
     /// The tree of a JSON value, all of it from one place. Absent values (`null`) stay absent.
@@ -86,19 +79,12 @@ impl Node {
         let body = match value {
             Value::Object(map) => {
                 let given = map.iter().filter(|(_, v)| !v.is_null());
-                Body::Table(
-                    given
-                        .map(|(k, v)| (k.clone(), Self::from_json(v, place)))
-                        .collect(),
-                )
+                Body::Table(given.map(|(k, v)| (k.clone(), Self::from_json(v, place))).collect())
             }
             Value::Array(items) => Body::Array(items.iter().map(|v| Self::from_json(v, place)).collect()),
             leaf => Body::Leaf(leaf.clone()),
         };
-        Self {
-            body,
-            place: place.clone(),
-        }
+        Self { body, place: place.clone() }
     }
 
     /// The value of the tree without its places.
@@ -106,11 +92,9 @@ impl Node {
         match &self.body {
             Body::Leaf(value) => value.clone(),
             Body::Array(items) => Value::Array(items.iter().map(Self::to_json).collect()),
-            Body::Table(map) => Value::Object(
-                map.iter()
-                    .map(|(k, v)| (k.clone(), v.to_json()))
-                    .collect::<Map<_, _>>(),
-            ),
+            Body::Table(map) => {
+                Value::Object(map.iter().map(|(k, v)| (k.clone(), v.to_json())).collect::<Map<_, _>>())
+            }
         }
     }
 
@@ -152,10 +136,7 @@ impl Node {
             }
             [first, rest @ ..] => {
                 let place = node.place.clone();
-                let below = map.entry(first.clone()).or_insert_with(|| Self {
-                    place,
-                    ..Self::empty()
-                });
+                let below = map.entry(first.clone()).or_insert_with(|| Self { place, ..Self::empty() });
                 below.insert(rest, node);
             }
         }
@@ -196,10 +177,7 @@ pub(crate) struct Unfit {
 /// The tree of a parsed file. Values that cannot be held are listed and left out.
 pub(crate) fn from_toml(table: &DeTable<'_>, lines: &Lines, unfit: &mut Vec<Unfit>) -> Node {
     let place = Place::outside(Origin::Default);
-    Node {
-        body: Body::Table(table_nodes(table, lines, unfit)),
-        place,
-    }
+    Node { body: Body::Table(table_nodes(table, lines, unfit)), place }
 }
 
 fn table_nodes(table: &DeTable<'_>, lines: &Lines, unfit: &mut Vec<Unfit>) -> BTreeMap<String, Node> {
@@ -222,9 +200,9 @@ pub(crate) fn value_node(
     let span = value.span();
     let body = match value.get_ref() {
         DeValue::Table(table) => Ok(Body::Table(table_nodes(table, lines, unfit))),
-        DeValue::Array(items) => Ok(Body::Array(
-            items.iter().filter_map(|v| value_node(v, lines, unfit)).collect(),
-        )),
+        DeValue::Array(items) => {
+            Ok(Body::Array(items.iter().filter_map(|v| value_node(v, lines, unfit)).collect()))
+        }
         DeValue::String(text) => Ok(Body::Leaf(Value::String(text.to_string()))),
         DeValue::Boolean(yes) => Ok(Body::Leaf(Value::Bool(*yes))),
         DeValue::Integer(digits) => integer(digits.as_str(), digits.radix()),
@@ -233,17 +211,8 @@ pub(crate) fn value_node(
     };
     match body {
         Ok(body) => {
-            let origin = Origin::File {
-                line: lines.at(span.start),
-            };
-            Some(Node {
-                body,
-                place: Place {
-                    origin,
-                    key: None,
-                    value: Some(span),
-                },
-            })
+            let origin = Origin::File { line: lines.at(span.start) };
+            Some(Node { body, place: Place { origin, key: None, value: Some(span) } })
         }
         Err(message) => {
             unfit.push(Unfit { message, span });
@@ -255,16 +224,12 @@ pub(crate) fn value_node(
 fn integer(digits: &str, radix: u32) -> Result<Body, &'static str> {
     let signed = i64::from_str_radix(digits, radix).map(Number::from);
     let number = signed.or_else(|_| u64::from_str_radix(digits, radix).map(Number::from));
-    number
-        .map(|n| Body::Leaf(Value::Number(n)))
-        .map_err(|_| "this integer does not fit in 64 bits")
+    number.map(|n| Body::Leaf(Value::Number(n))).map_err(|_| "this integer does not fit in 64 bits")
 }
 
 fn float(digits: &str) -> Result<Body, &'static str> {
     let number = digits.parse().ok().and_then(Number::from_f64);
-    number
-        .map(|n| Body::Leaf(Value::Number(n)))
-        .ok_or("this number is not finite")
+    number.map(|n| Body::Leaf(Value::Number(n))).ok_or("this number is not finite")
 }
 
 /// Finds the line of a byte without reading the text again for each.
@@ -275,9 +240,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn of(text: &str) -> Self {
-        Self {
-            starts: text.match_indices('\n').map(|(at, _)| at + 1).collect(),
-        }
+        Self { starts: text.match_indices('\n').map(|(at, _)| at + 1).collect() }
     }
 
     /// The line (the first is 1) that holds a byte.

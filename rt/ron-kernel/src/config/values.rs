@@ -103,12 +103,7 @@ impl JsonSchema for HumanDuration {
 pub struct ByteSize(u64);
 
 /// The units a size is shown in, largest first; only a unit that divides the size exactly is used.
-const UNITS: [(u64, &str); 4] = [
-    (1 << 40, "TiB"),
-    (1 << 30, "GiB"),
-    (1 << 20, "MiB"),
-    (1 << 10, "KiB"),
-];
+const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
 
 impl ByteSize {
     /// A number of bytes.
@@ -149,15 +144,10 @@ impl ByteSize {
 
     /// Reads the written form; the error says what is allowed.
     pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
-        let capped = || {
-            text.parse::<bytesize::ByteSize>()
-                .map_or(u64::MAX, |size| size.as_u64())
-        };
+        let capped = || text.parse::<bytesize::ByteSize>().map_or(u64::MAX, |size| size.as_u64());
         // The parser goes through floating point and caps at the top: a capped size is a mistake, not a wish.
         let bytes = exact(text).or_else(|| Some(capped()).filter(|bytes| *bytes < u64::MAX));
-        bytes
-            .map(Self)
-            .ok_or("a size such as \"64KiB\" or \"1MiB\", or a whole number of bytes")
+        bytes.map(Self).ok_or("a size such as \"64KiB\" or \"1MiB\", or a whole number of bytes")
     }
 }
 
@@ -185,9 +175,7 @@ impl From<ByteSize> for u64 {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let exact = UNITS
-            .iter()
-            .find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit));
+        let exact = UNITS.iter().find(|(unit, _)| self.0 != 0 && self.0.is_multiple_of(*unit));
         match exact {
             Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
             None => write!(f, "{}B", self.0),

@@ -51,33 +51,16 @@ fn flow_in_words(topology: &Topology) -> String {
         text.push('\n');
     }
     for queue in topology.queues {
-        let (
-            name,
-            QueueSpec {
-                capacity,
-                from,
-                to,
-                doc,
-                ..
-            },
-        ) = (code(queue.name), queue);
+        let (name, QueueSpec { capacity, from, to, doc, .. }) = (code(queue.name), queue);
         let _ = writeln!(
             text,
             "* {name}: from {from} to {to}, at most {capacity}; {}.",
             doc.trim_end_matches('.')
         );
     }
-    let at_no_queue = |name: &&str| {
-        !topology
-            .queues
-            .iter()
-            .any(|queue| [queue.from, queue.to].contains(name))
-    };
-    let alone: Vec<_> = own_names(topology)
-        .map(|(name, _)| name)
-        .filter(at_no_queue)
-        .map(code)
-        .collect();
+    let at_no_queue =
+        |name: &&str| !topology.queues.iter().any(|queue| [queue.from, queue.to].contains(name));
+    let alone: Vec<_> = own_names(topology).map(|(name, _)| name).filter(at_no_queue).map(code).collect();
     if !alone.is_empty() {
         let _ = writeln!(text, "\nAt no queue: {}.", alone.join(", "));
     }
@@ -119,10 +102,7 @@ pub(super) fn shutdown(topology: &Topology) -> String {
 fn stops_in_words(topology: &Topology, at: Stage) -> String {
     let list = |tasks: bool| {
         let of_kind = |&(_, node): &(&str, Node)| matches!(node, Node::Task(_)) == tasks;
-        let names: Vec<_> = stopping_at(topology, at)
-            .filter(of_kind)
-            .map(|(name, _)| code(name))
-            .collect();
+        let names: Vec<_> = stopping_at(topology, at).filter(of_kind).map(|(name, _)| code(name)).collect();
         (!names.is_empty()).then(|| names.join(", "))
     };
     let told = list(true).map(|names| format!("Told to stop: {names}."));
@@ -149,28 +129,14 @@ fn waited_for_at(told: Stage) -> Stage {
 
 /// Tasks, then kinds of children.
 fn own_names(topology: &Topology) -> impl Iterator<Item = (&'static str, Node)> {
-    let tasks = topology
-        .tasks
-        .iter()
-        .map(|task| (task.name, Node::Task(task.plane)));
-    tasks.chain(
-        topology
-            .children
-            .iter()
-            .map(|child| (child.kind, Node::Child(child.plane))),
-    )
+    let tasks = topology.tasks.iter().map(|task| (task.name, Node::Task(task.plane)));
+    tasks.chain(topology.children.iter().map(|child| (child.kind, Node::Child(child.plane))))
 }
 
 fn stopping_at(topology: &Topology, at: Stage) -> impl Iterator<Item = (&'static str, Node)> {
-    let stops = topology
-        .tasks
-        .iter()
-        .map(|task| task.stop)
-        .chain(topology.children.iter().map(|child| child.stop));
-    own_names(topology)
-        .zip(stops)
-        .filter(move |(_, stop)| *stop == at)
-        .map(|(own, _)| own)
+    let stops =
+        topology.tasks.iter().map(|task| task.stop).chain(topology.children.iter().map(|child| child.stop));
+    own_names(topology).zip(stops).filter(move |(_, stop)| *stop == at).map(|(own, _)| own)
 }
 
 /// Everything the graph shows: what the service runs, then who else stands at its queues, each once.
@@ -196,10 +162,7 @@ fn draw_nodes(text: &mut String, indent: &str, nodes: &[(&str, Node)], wanted: i
 }
 
 fn id(nodes: &[(&str, Node)], name: &str) -> String {
-    let number = nodes
-        .iter()
-        .position(|(known, _)| *known == name)
-        .unwrap_or_default();
+    let number = nodes.iter().position(|(known, _)| *known == name).unwrap_or_default();
     format!("n{number}")
 }
 

@@ -24,10 +24,7 @@ pub struct Live {
 /// All services as one JSON document. Durations are in milliseconds; what is not known is `null`.
 #[must_use]
 pub fn topology_json(topologies: &[&Topology], live: &Live) -> Value {
-    let services: Vec<_> = topologies
-        .iter()
-        .map(|topology| service(topology, live))
-        .collect();
+    let services: Vec<_> = topologies.iter().map(|topology| service(topology, live)).collect();
     json!({ "services": services })
 }
 
@@ -82,12 +79,7 @@ fn restart(restart: Restart) -> Value {
     };
     match restart {
         Restart::Never(_) => json!({ "when": "never", "then": then }),
-        Restart::OnFailure {
-            base,
-            cap,
-            per_minute,
-            ..
-        } => json!({
+        Restart::OnFailure { base, cap, per_minute, .. } => json!({
             "when": "on_failure",
             "base_ms": millis(base),
             "cap_ms": millis(cap),
@@ -128,10 +120,7 @@ fn queue(service: &str, spec: &QueueSpec, live: &Live) -> Value {
 }
 
 fn known(counts: &[(&str, &str, usize)], service: &str, name: &str) -> Option<usize> {
-    counts
-        .iter()
-        .find(|(of, what, _)| *of == service && *what == name)
-        .map(|(_, _, count)| *count)
+    counts.iter().find(|(of, what, _)| *of == service && *what == name).map(|(_, _, count)| *count)
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -7,9 +7,7 @@ pub(super) struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     pub(super) fn new(titles: [&str; N]) -> Self {
-        Self {
-            rows: vec![titles.map(cell)],
-        }
+        Self { rows: vec![titles.map(cell)] }
     }
 
     pub(super) fn row(&mut self, cells: [&str; N]) {
@@ -31,20 +29,12 @@ impl<const N: usize> Table<N> {
     }
 
     fn width(&self, column: usize) -> usize {
-        self.rows
-            .iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
+        self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
     }
 }
 
 fn line<const N: usize>(cells: &[String; N], widths: &[usize; N]) -> String {
-    let padded: Vec<_> = cells
-        .iter()
-        .zip(widths)
-        .map(|(cell, &width)| format!("{cell:<width$}"))
-        .collect();
+    let padded: Vec<_> = cells.iter().zip(widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
     format!("| {} |\n", padded.join(" | "))
 }
 

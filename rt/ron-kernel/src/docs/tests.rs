@@ -18,10 +18,7 @@ static SAMPLE: Topology = Topology {
     service: "post",
     purpose: "Takes letters in and delivers them.",
     last_reviewed: "2026-11-15",
-    invariants: &[
-        "A letter is delivered once or returned.",
-        "One writer owns the ledger.",
-    ],
+    invariants: &["A letter is delivered once or returned.", "One writer owns the ledger."],
     tasks: &[
         TaskSpec {
             name: "counter",
@@ -64,9 +61,7 @@ static SAMPLE: Topology = Topology {
         QueueSpec {
             name: "receipts",
             capacity: 16,
-            policy: Policy::Await {
-                deadline: Duration::from_secs(5),
-            },
+            policy: Policy::Await { deadline: Duration::from_secs(5) },
             from: "courier",
             to: "ledger",
             doc: "signed receipts",
@@ -81,27 +76,15 @@ static SAMPLE: Topology = Topology {
         },
     ],
     locks: &[
-        LockSpec {
-            name: "stamps",
-            rank: 2,
-            doc: "stamps left; too short to be worth a task",
-        },
-        LockSpec {
-            name: "addresses",
-            rank: 1,
-            doc: "the address book",
-        },
+        LockSpec { name: "stamps", rank: 2, doc: "stamps left; too short to be worth a task" },
+        LockSpec { name: "addresses", rank: 1, doc: "the address book" },
     ],
     timeouts: &[TimeoutSpec {
         name: "delivery_timeout",
         default: Duration::from_millis(1_500),
         doc: "one delivery; then the letter is returned",
     }],
-    metrics: &[MetricSpec {
-        name: "letters_total",
-        labels: "class",
-        doc: "letters taken in",
-    }],
+    metrics: &[MetricSpec { name: "letters_total", labels: "class", doc: "letters taken in" }],
     trade_offs: &["A full counter refuses at once: waiting in line costs the sender more than coming back."],
 };
 
@@ -121,9 +104,7 @@ static EMPTY: Topology = Topology {
 
 /// The part of the page under a heading.
 fn section<'a>(page: &'a str, title: &str) -> &'a str {
-    let start = page
-        .find(&format!("\n## {title}\n"))
-        .expect("the page has the section");
+    let start = page.find(&format!("\n## {title}\n")).expect("the page has the section");
     let body = &page[start + 1..];
     body[1..].find("\n## ").map_or(body, |end| &body[..=end])
 }
@@ -273,15 +254,7 @@ fn the_page_of_a_small_service() {
 #[test]
 fn a_section_without_entries_says_so() {
     let page = concurrency_page(&EMPTY);
-    for title in [
-        "Invariants",
-        "Tasks",
-        "Children",
-        "Queues",
-        "Locks",
-        "Timeouts",
-        "Trade-offs",
-    ] {
+    for title in ["Invariants", "Tasks", "Children", "Queues", "Locks", "Timeouts", "Trade-offs"] {
         assert_eq!(section(&page, title).trim_end(), format!("## {title}\n\nNone."));
     }
     assert!(section(&page, "Shutdown").contains("Nothing of this service ends here."));
@@ -298,14 +271,8 @@ fn every_kind_of_queue_says_what_it_does_when_full_and_who_counts_it() {
         Policy::Broadcast,
         Policy::Watch,
     ];
-    let lines = policies.map(|p| {
-        format!(
-            "{}: {} ({})\n",
-            words::policy(p),
-            words::when_full(p),
-            words::counted_by(p)
-        )
-    });
+    let lines = policies
+        .map(|p| format!("{}: {} ({})\n", words::policy(p), words::when_full(p), words::counted_by(p)));
     insta::assert_snapshot!(lines.concat(), @r#"
     RejectNew: the newcomer is refused as busy (`queue_dropped_total`, `busy_rejections_total`)
     DropOldest: the oldest goes back to its owner (`queue_dropped_total`)

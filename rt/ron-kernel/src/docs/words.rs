@@ -5,13 +5,8 @@ use std::time::Duration;
 use crate::topology::{Escalation, Plane, Policy, Restart, Stage};
 
 /// The stages in which a node stops, in order.
-pub(super) const STAGES: [Stage; 5] = [
-    Stage::Readiness,
-    Stage::Intake,
-    Stage::Workers,
-    Stage::Writers,
-    Stage::Support,
-];
+pub(super) const STAGES: [Stage; 5] =
+    [Stage::Readiness, Stage::Intake, Stage::Workers, Stage::Writers, Stage::Support];
 
 pub(super) fn code(name: &str) -> String {
     format!("`{name}`")
@@ -55,12 +50,7 @@ pub(super) fn restart(restart: Restart) -> String {
     };
     match restart {
         Restart::Never(_) => format!("never restarted: {then}"),
-        Restart::OnFailure {
-            base,
-            cap,
-            per_minute,
-            ..
-        } => {
+        Restart::OnFailure { base, cap, per_minute, .. } => {
             let (base, cap) = (duration(base), duration(cap));
             format!(
                 "restarted after up to {base}, doubling to {cap}, {per_minute} times a minute; then {then}"
@@ -85,17 +75,10 @@ pub(super) fn when_full(policy: Policy) -> String {
         Policy::RejectNew => "the newcomer is refused as busy".to_owned(),
         Policy::DropOldest => "the oldest goes back to its owner".to_owned(),
         Policy::RetryOnce { min, max } => {
-            format!(
-                "one more try after {} to {}, then refused as busy",
-                duration(min),
-                duration(max)
-            )
+            format!("one more try after {} to {}, then refused as busy", duration(min), duration(max))
         }
         Policy::Await { deadline } => {
-            format!(
-                "the sender waits up to {}, then is refused as busy",
-                duration(deadline)
-            )
+            format!("the sender waits up to {}, then is refused as busy", duration(deadline))
         }
         Policy::Broadcast => "a slow subscriber loses the oldest and is told how many".to_owned(),
         Policy::Watch => "never: the newest value replaces the last".to_owned(),

@@ -4,21 +4,9 @@ use std::task::Waker;
 
 use super::*;
 
-static LOW: LockSpec = LockSpec {
-    name: "state_meta",
-    rank: 1,
-    doc: "first",
-};
-static MIDDLE: LockSpec = LockSpec {
-    name: "routing_table",
-    rank: 2,
-    doc: "second",
-};
-static HIGH: LockSpec = LockSpec {
-    name: "counters",
-    rank: 3,
-    doc: "third",
-};
+static LOW: LockSpec = LockSpec { name: "state_meta", rank: 1, doc: "first" };
+static MIDDLE: LockSpec = LockSpec { name: "routing_table", rank: 2, doc: "second" };
+static HIGH: LockSpec = LockSpec { name: "counters", rank: 3, doc: "third" };
 
 fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
     std::pin::pin!(NoLockAcrossAwait::new(future)).poll(&mut Context::from_waker(Waker::noop()))
@@ -26,11 +14,7 @@ fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
 
 #[test]
 fn locks_taken_in_rising_rank_nest() {
-    let (low, middle, high) = (
-        Ranked::new(&LOW, 1),
-        Ranked::new(&MIDDLE, 2),
-        Ranked::new(&HIGH, 3),
-    );
+    let (low, middle, high) = (Ranked::new(&LOW, 1), Ranked::new(&MIDDLE, 2), Ranked::new(&HIGH, 3));
     let sum = *low.lock() + *middle.lock() + *high.lock();
     assert_eq!((sum, held()), (6, 0));
     let mut first = low.lock();
@@ -123,11 +107,7 @@ mod in_debug_builds {
 
     #[test]
     fn guards_may_be_released_in_any_order() {
-        let (low, middle, high) = (
-            Ranked::new(&LOW, ()),
-            Ranked::new(&MIDDLE, ()),
-            Ranked::new(&HIGH, ()),
-        );
+        let (low, middle, high) = (Ranked::new(&LOW, ()), Ranked::new(&MIDDLE, ()), Ranked::new(&HIGH, ()));
         let (first, second) = (low.lock(), high.lock());
         drop(first);
         assert_eq!(held(), 1);

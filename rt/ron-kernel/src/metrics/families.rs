@@ -9,10 +9,7 @@ use super::{Labels, LatencyHistogram};
 
 /// One family each, all with the label `service`.
 #[derive(Clone, Debug, Default)]
-#[expect(
-    missing_docs,
-    reason = "the help texts below say it, where an operator reads them too"
-)]
+#[expect(missing_docs, reason = "the help texts below say it, where an operator reads them too")]
 pub struct Families {
     pub queue_depth: Family<Labels, Gauge>,
     pub queue_dropped: Family<Labels, Counter>,
@@ -42,21 +39,13 @@ impl Families {
     /// Registers all of them. The text encoder adds `_total` to counters.
     pub(super) fn register(registry: &mut Registry) -> Self {
         let f = Self::default();
-        registry.register(
-            "queue_depth",
-            "Items waiting in a queue, sampled",
-            f.queue_depth.clone(),
-        );
+        registry.register("queue_depth", "Items waiting in a queue, sampled", f.queue_depth.clone());
         registry.register(
             "queue_dropped",
             "Items a queue refused, displaced or timed out",
             f.queue_dropped.clone(),
         );
-        registry.register(
-            "busy_rejections",
-            "Callers told that a queue is full",
-            f.busy_rejections.clone(),
-        );
+        registry.register("busy_rejections", "Callers told that a queue is full", f.busy_rejections.clone());
         registry.register("tasks_spawned", "Tasks started", f.tasks_spawned.clone());
         registry.register(
             "tasks_aborted",
@@ -73,37 +62,13 @@ impl Families {
             "Tasks that panicked; the panic was caught",
             f.tasks_panicked.clone(),
         );
-        registry.register(
-            "service_restarts",
-            "Restarts of a supervised task",
-            f.service_restarts.clone(),
-        );
-        registry.register(
-            "io_timeouts",
-            "Operations that took too long",
-            f.io_timeouts.clone(),
-        );
-        registry.register(
-            "backoff_retries",
-            "Retries after a backoff",
-            f.backoff_retries.clone(),
-        );
-        registry.register(
-            "bus_lagged",
-            "Events lost by slow subscribers",
-            f.bus_lagged.clone(),
-        );
+        registry.register("service_restarts", "Restarts of a supervised task", f.service_restarts.clone());
+        registry.register("io_timeouts", "Operations that took too long", f.io_timeouts.clone());
+        registry.register("backoff_retries", "Retries after a backoff", f.backoff_retries.clone());
+        registry.register("bus_lagged", "Events lost by slow subscribers", f.bus_lagged.clone());
         registry.register("rejected", "Requests refused, by reason", f.rejected.clone());
-        registry.register(
-            "readyz_degraded",
-            "1 while the cause stands",
-            f.readyz_degraded.clone(),
-        );
-        registry.register(
-            "config_update",
-            "Configurations applied after the first",
-            f.config_update.clone(),
-        );
+        registry.register("readyz_degraded", "1 while the cause stands", f.readyz_degraded.clone());
+        registry.register("config_update", "Configurations applied after the first", f.config_update.clone());
         registry.register(
             "config_reload_failed",
             "1 while the file on disk is not the one in force",
@@ -131,11 +96,7 @@ impl Families {
             "1 while a runtime has not answered for a second",
             f.core_silent.clone(),
         );
-        registry.register(
-            "core_connections",
-            "Connections placed on a core",
-            f.core_connections.clone(),
-        );
+        registry.register("core_connections", "Connections placed on a core", f.core_connections.clone());
         f
     }
 }

@@ -47,11 +47,7 @@ impl LatencyHistogram {
     /// How many durations were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0
-            .iter()
-            .flat_map(|s| &s.buckets)
-            .map(|b| b.load(Ordering::Relaxed))
-            .sum()
+        self.0.iter().flat_map(|s| &s.buckets).map(|b| b.load(Ordering::Relaxed)).sum()
     }
 }
 
@@ -60,23 +56,12 @@ impl TypedMetric for LatencyHistogram {
 }
 
 impl EncodeMetric for LatencyHistogram {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a sum of microseconds shown in seconds"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a sum of microseconds shown in seconds")]
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let bounds = BOUNDS_US
-            .iter()
-            .map(|us| *us as f64 / 1e6)
-            .chain(std::iter::once(f64::INFINITY));
+        let bounds = BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain(std::iter::once(f64::INFINITY));
         let buckets: Vec<(f64, u64)> = bounds
             .enumerate()
-            .map(|(i, bound)| {
-                (
-                    bound,
-                    self.0.iter().map(|s| s.buckets[i].load(Ordering::Relaxed)).sum(),
-                )
-            })
+            .map(|(i, bound)| (bound, self.0.iter().map(|s| s.buckets[i].load(Ordering::Relaxed)).sum()))
             .collect();
         let sum: u64 = self.0.iter().map(|s| s.sum_us.load(Ordering::Relaxed)).sum();
         let count = buckets.iter().map(|(_, n)| n).sum();

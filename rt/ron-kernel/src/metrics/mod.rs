@@ -42,10 +42,7 @@ impl Metrics {
         let label = (Cow::Borrowed("node"), Cow::Owned(node.to_owned()));
         let mut registry = Registry::with_labels(std::iter::once(label));
         let families = Families::register(&mut registry);
-        Self {
-            registry: Arc::new(Mutex::new(registry)),
-            families,
-        }
+        Self { registry: Arc::new(Mutex::new(registry)), families }
     }
 
     /// Lets a service add families of its own. Done once, while it is built.
@@ -118,11 +115,7 @@ impl ServiceMetrics {
             .iter()
             .map(|reason| child(&families.rejected, service, [("reason", reason.as_str().into())]))
             .collect();
-        Self {
-            service,
-            families: families.clone(),
-            rejected,
-        }
+        Self { service, families: families.clone(), rejected }
     }
 
     /// The service these belong to.
@@ -162,11 +155,7 @@ impl ServiceMetrics {
     /// Restarts of a task.
     #[must_use]
     pub fn restarts(&self, task: &'static str) -> Counter {
-        child(
-            &self.families.service_restarts,
-            self.service,
-            [("task", task.into())],
-        )
+        child(&self.families.service_restarts, self.service, [("task", task.into())])
     }
 
     /// Timeouts of an operation: read, write, connect, rpc, fill, handshake.
@@ -190,11 +179,7 @@ impl ServiceMetrics {
     /// The gauge that is 1 while `cause` stands.
     #[must_use]
     pub fn degraded(&self, cause: &'static str) -> Gauge {
-        child(
-            &self.families.readyz_degraded,
-            self.service,
-            [("cause", cause.into())],
-        )
+        child(&self.families.readyz_degraded, self.service, [("cause", cause.into())])
     }
 
     /// Refusals for `reason`.
@@ -206,11 +191,7 @@ impl ServiceMetrics {
     /// Open connections of a listener.
     #[must_use]
     pub fn connections(&self, listener: &'static str) -> Gauge {
-        child(
-            &self.families.connections,
-            self.service,
-            [("listener", listener.into())],
-        )
+        child(&self.families.connections, self.service, [("listener", listener.into())])
     }
 
     /// Connections refused by a listener because of `cap` (total or per_client).
@@ -223,21 +204,13 @@ impl ServiceMetrics {
     /// 1 while core `index` is silent.
     #[must_use]
     pub fn core_silent(&self, index: usize) -> Gauge {
-        child(
-            &self.families.core_silent,
-            self.service,
-            [("core", index.to_string().into())],
-        )
+        child(&self.families.core_silent, self.service, [("core", index.to_string().into())])
     }
 
     /// Connections placed on core `index`.
     #[must_use]
     pub fn core_connections(&self, index: usize) -> Gauge {
-        child(
-            &self.families.core_connections,
-            self.service,
-            [("core", index.to_string().into())],
-        )
+        child(&self.families.core_connections, self.service, [("core", index.to_string().into())])
     }
 
     /// The request metrics of one route.

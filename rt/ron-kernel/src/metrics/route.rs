@@ -12,9 +12,7 @@ use super::{Families, LatencyHistogram, child};
 use crate::{InFlight, InFlightHere};
 
 /// Methods that get a label of their own; any other is `other`, so that a client cannot make labels.
-const METHODS: [&str; 9] = [
-    "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "other",
-];
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "other"];
 /// Statuses 100 to 599.
 const STATUSES: usize = 500;
 
@@ -65,10 +63,7 @@ impl RouteMetrics {
 
     /// Records an answered request.
     pub fn record(&self, method: &str, status: u16, took: Duration) {
-        let method_index = METHODS
-            .iter()
-            .position(|m| *m == method)
-            .unwrap_or(METHODS.len() - 1);
+        let method_index = METHODS.iter().position(|m| *m == method).unwrap_or(METHODS.len() - 1);
         let per_method = self.0.methods[method_index].get_or_init(|| self.per_method(METHODS[method_index]));
         per_method.latency.observe(took);
         let status_index = usize::from(status.clamp(100, 599)) - 100;
@@ -79,9 +74,7 @@ impl RouteMetrics {
 
     /// Publishes the in-flight count; the sampler calls it.
     pub fn sample(&self) {
-        self.0
-            .inflight_gauge
-            .set(i64::try_from(self.0.inflight.count()).unwrap_or(i64::MAX));
+        self.0.inflight_gauge.set(i64::try_from(self.0.inflight.count()).unwrap_or(i64::MAX));
     }
 
     fn per_method(&self, method: &'static str) -> PerMethod {
@@ -114,14 +107,8 @@ mod tests {
         route.record("GET", 200, Duration::from_millis(1));
         route.record("BREW", 418, Duration::from_millis(1));
         let text = metrics.prometheus_text();
-        assert!(
-            text.contains("route=\"/\",method=\"GET\",status=\"200\"} 1"),
-            "{text}"
-        );
-        assert!(
-            text.contains("route=\"/\",method=\"other\",status=\"418\"} 1"),
-            "{text}"
-        );
+        assert!(text.contains("route=\"/\",method=\"GET\",status=\"200\"} 1"), "{text}");
+        assert!(text.contains("route=\"/\",method=\"other\",status=\"418\"} 1"), "{text}");
         assert!(!text.contains("BREW"));
     }
 
@@ -132,16 +119,12 @@ mod tests {
         let guard = route.enter();
         route.sample();
         assert!(
-            metrics
-                .prometheus_text()
-                .contains("inflight_requests{node=\"n\",service=\"svc\",route=\"/\"} 1")
+            metrics.prometheus_text().contains("inflight_requests{node=\"n\",service=\"svc\",route=\"/\"} 1")
         );
         drop(guard);
         route.sample();
         assert!(
-            metrics
-                .prometheus_text()
-                .contains("inflight_requests{node=\"n\",service=\"svc\",route=\"/\"} 0")
+            metrics.prometheus_text().contains("inflight_requests{node=\"n\",service=\"svc\",route=\"/\"} 0")
         );
     }
 }

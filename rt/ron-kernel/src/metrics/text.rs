@@ -90,17 +90,11 @@ mod tests {
     fn two_scrapes_of_the_same_state_are_equal_and_sorted() {
         let metrics = Metrics::new("n");
         for name in ["c", "a", "b"] {
-            metrics
-                .service("svc")
-                .route(name)
-                .record("GET", 200, Duration::from_millis(1));
+            metrics.service("svc").route(name).record("GET", 200, Duration::from_millis(1));
         }
         let text = metrics.prometheus_text();
         assert_eq!(text, metrics.prometheus_text());
-        let routes: Vec<_> = text
-            .lines()
-            .filter(|l| l.starts_with("http_requests_total"))
-            .collect();
+        let routes: Vec<_> = text.lines().filter(|l| l.starts_with("http_requests_total")).collect();
         assert!(routes.is_sorted(), "{routes:#?}");
     }
 

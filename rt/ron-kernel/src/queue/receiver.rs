@@ -51,10 +51,7 @@ impl<T> Receiver<T> {
     /// worker that dies.
     #[must_use]
     pub fn share(self) -> SharedReceiver<T> {
-        SharedReceiver(Arc::new(Turns {
-            receiver: Mutex::new(self),
-            closing: Notify::new(),
-        }))
+        SharedReceiver(Arc::new(Turns { receiver: Mutex::new(self), closing: Notify::new() }))
     }
 }
 

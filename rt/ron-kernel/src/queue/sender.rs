@@ -72,13 +72,7 @@ impl<T> Shared<T> {
 
 impl<T> Sender<T> {
     pub(super) fn waiting(tx: mpsc::Sender<T>, spec: &'static QueueSpec, metrics: QueueMetrics) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                end: End::Waiting(tx),
-                spec,
-                metrics,
-            }),
-        }
+        Self { shared: Arc::new(Shared { end: End::Waiting(tx), spec, metrics }) }
     }
 
     pub(super) fn dropping(
@@ -87,13 +81,7 @@ impl<T> Sender<T> {
         metrics: QueueMetrics,
         told: impl Fn(T) + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                end: End::Dropping(tx, Box::new(told)),
-                spec,
-                metrics,
-            }),
-        }
+        Self { shared: Arc::new(Shared { end: End::Dropping(tx, Box::new(told)), spec, metrics }) }
     }
 
     /// Puts an item in without waiting, whatever the policy would allow.
@@ -186,21 +174,13 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Sender({}, {}/{})",
-            self.shared.spec.name,
-            self.len(),
-            self.shared.spec.capacity
-        )
+        write!(f, "Sender({}, {}/{})", self.shared.spec.name, self.len(), self.shared.spec.capacity)
     }
 }
 

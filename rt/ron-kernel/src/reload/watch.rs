@@ -33,18 +33,14 @@ type Contents = Option<Vec<u8>>;
 /// Starts the config watcher. Without a file it still obeys SIGHUP, which also re-reads certificates.
 pub fn start(scope: &Scope, reloader: Reloader, file: Option<PathBuf>) {
     let reloader = Arc::new(reloader);
-    scope.task(&own::CONFIG_WATCHER, move |ctx| {
-        watch(ctx, Arc::clone(&reloader), file.clone())
-    });
+    scope.task(&own::CONFIG_WATCHER, move |ctx| watch(ctx, Arc::clone(&reloader), file.clone()));
 }
 
 async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> TaskResult {
     let mut hangup = signal(SignalKind::hangup()).map_err(TaskFault::new)?;
     let changed = Arc::new(Notify::new());
     let _watcher = match &file {
-        Some(file) => watch_directory(file, Arc::clone(&changed))
-            .map_err(TaskFault::new)
-            .map(Some)?,
+        Some(file) => watch_directory(file, Arc::clone(&changed)).map_err(TaskFault::new).map(Some)?,
         None => None,
     };
     let mut last_seen = contents(&ctx.scope, file.as_deref()).await;
@@ -103,9 +99,7 @@ fn watch_directory(file: &Path, changed: Arc<Notify>) -> notify::Result<notify::
 /// What is in the file now; a missing file is a change like any other.
 async fn contents(scope: &Scope, file: Option<&Path>) -> Contents {
     let file = file?.to_owned();
-    let read = scope
-        .blocking()
-        .run("look at the configuration file", move || read_bounded(&file).ok());
+    let read = scope.blocking().run("look at the configuration file", move || read_bounded(&file).ok());
     read.await.ok().flatten()
 }
 
@@ -114,8 +108,6 @@ async fn contents(scope: &Scope, file: Option<&Path>) -> Contents {
 fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
-    File::open(file)?
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)?;
+    File::open(file)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

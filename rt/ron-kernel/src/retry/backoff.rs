@@ -71,11 +71,7 @@ mod tests {
 
     #[test]
     fn the_added_shape_doubles_to_its_cap_and_adds_at_most_its_base() {
-        let backoff = Backoff::Added {
-            base: ms(50),
-            cap: ms(800),
-            jitter: true,
-        };
+        let backoff = Backoff::Added { base: ms(50), cap: ms(800), jitter: true };
         let bounds: Vec<_> = (0..6).map(|n| backoff.bounds(n)).collect();
         let least = [50, 100, 200, 400, 800, 800];
         assert_eq!(bounds, least.map(|l| ms(l)..=ms(l + 50)));
@@ -83,53 +79,28 @@ mod tests {
 
     #[test]
     fn without_jitter_the_waits_are_exact() {
-        let backoff = Backoff::Added {
-            base: ms(50),
-            cap: ms(120),
-            jitter: false,
-        };
+        let backoff = Backoff::Added { base: ms(50), cap: ms(120), jitter: false };
         let mut rng = fastrand::Rng::with_seed(1);
-        assert_eq!(
-            [0, 1, 2, 3].map(|n| backoff.delay(n, &mut rng)),
-            [ms(50), ms(100), ms(120), ms(120)]
-        );
+        assert_eq!([0, 1, 2, 3].map(|n| backoff.delay(n, &mut rng)), [ms(50), ms(100), ms(120), ms(120)]);
     }
 
     #[test]
     fn the_spread_shape_doubles_both_ends_and_keeps_its_spread_at_the_cap() {
-        let backoff = Backoff::Spread {
-            min: ms(50),
-            max: ms(100),
-            cap: ms(2_000),
-        };
+        let backoff = Backoff::Spread { min: ms(50), max: ms(100), cap: ms(2_000) };
         let bounds = [0, 1, 4, 5, 60].map(|n| backoff.bounds(n));
-        let expected = [
-            (50, 100),
-            (100, 200),
-            (800, 1_600),
-            (1_000, 2_000),
-            (1_000, 2_000),
-        ];
+        let expected = [(50, 100), (100, 200), (800, 1_600), (1_000, 2_000), (1_000, 2_000)];
         assert_eq!(bounds, expected.map(|(min, max)| ms(min)..=ms(max)));
     }
 
     #[test]
     fn a_spread_of_nothing_waits_for_nothing() {
-        let backoff = Backoff::Spread {
-            min: ms(0),
-            max: ms(0),
-            cap: ms(5),
-        };
+        let backoff = Backoff::Spread { min: ms(0), max: ms(0), cap: ms(5) };
         assert_eq!(backoff.delay(3, &mut fastrand::Rng::with_seed(1)), Duration::ZERO);
     }
 
     #[test]
     fn the_jitter_reaches_both_ends_of_its_range() {
-        let backoff = Backoff::Added {
-            base: Duration::from_nanos(3),
-            cap: ms(1),
-            jitter: true,
-        };
+        let backoff = Backoff::Added { base: Duration::from_nanos(3), cap: ms(1), jitter: true };
         let mut rng = fastrand::Rng::with_seed(7);
         let mut seen: Vec<_> = (0..200).map(|_| backoff.delay(0, &mut rng).as_nanos()).collect();
         seen.sort_unstable();

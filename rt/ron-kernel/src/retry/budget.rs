@@ -39,21 +39,17 @@ impl RetryBudget {
 
     /// Books one call, that is its first try.
     pub fn deposit(&self) {
-        let _ = self
-            .saved
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| {
-                // A full bucket is only read, so that cores do not fight over it while all goes well.
-                (saved < MAX_SAVED).then(|| (saved + self.ratio_permille).min(MAX_SAVED))
-            });
+        let _ = self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| {
+            // A full bucket is only read, so that cores do not fight over it while all goes well.
+            (saved < MAX_SAVED).then(|| (saved + self.ratio_permille).min(MAX_SAVED))
+        });
     }
 
     /// Pays for one retry at `now`; false if there is nothing to pay with.
     #[must_use]
     pub fn withdraw(&self, now: Moment) -> bool {
         let take = |saved: u64| saved.checked_sub(TOKEN);
-        self.saved
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok()
+        self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
             || self.withdraw_from_floor(now)
     }
 
@@ -61,16 +57,10 @@ impl RetryBudget {
         // Seconds count from one, so that the word of a new budget names none of them.
         let second = now.as_nanos() / 1_000_000_000 + 1;
         let take = |floor: u64| {
-            let used = if floor >> USED_BITS == second {
-                floor & USED_MASK
-            } else {
-                0
-            };
+            let used = if floor >> USED_BITS == second { floor & USED_MASK } else { 0 };
             (used < self.min_per_second).then_some(second << USED_BITS | (used + 1))
         };
-        self.floor
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok()
+        self.floor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 }
 
@@ -101,10 +91,7 @@ mod tests {
     #[test]
     fn the_floor_pays_again_in_every_second() {
         let budget = RetryBudget::new(0, 3);
-        assert_eq!(
-            [0, 999, 1_000, 5_500].map(|millis| drain(&budget, at(millis))),
-            [3, 0, 3, 3]
-        );
+        assert_eq!([0, 999, 1_000, 5_500].map(|millis| drain(&budget, at(millis))), [3, 0, 3, 3]);
     }
 
     #[test]

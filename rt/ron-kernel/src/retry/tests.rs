@@ -28,16 +28,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-const SPREAD: Backoff = Backoff::Spread {
-    min: ms(50),
-    max: ms(100),
-    cap: ms(150),
-};
-const EXACT: Backoff = Backoff::Added {
-    base: ms(50),
-    cap: ms(800),
-    jitter: false,
-};
+const SPREAD: Backoff = Backoff::Spread { min: ms(50), max: ms(100), cap: ms(150) };
+const EXACT: Backoff = Backoff::Added { base: ms(50), cap: ms(800), jitter: false };
 
 struct Rig {
     policy: RetryPolicy,
@@ -67,34 +59,18 @@ impl Rig {
         failures: u32,
         fault: Option<Fault>,
     ) -> Result<u32, RetryError<Fault>> {
-        let Self {
-            policy,
-            budget,
-            clock,
-            counter,
-            rng,
-            started,
-        } = self;
+        let Self { policy, budget, clock, counter, rng, started } = self;
         retry(policy, budget, deadline, *clock, counter, rng, |attempt| {
             started.push(clock.now());
             let fault = fault.clone().unwrap_or(Fault::Passing(attempt));
-            async move {
-                if attempt > failures {
-                    Ok(attempt)
-                } else {
-                    Err(fault)
-                }
-            }
+            async move { if attempt > failures { Ok(attempt) } else { Err(fault) } }
         })
         .await
     }
 
     /// The waits between the tries that were made.
     fn waits(&self) -> Vec<Duration> {
-        self.started
-            .windows(2)
-            .map(|pair| pair[1].since(pair[0]))
-            .collect()
+        self.started.windows(2).map(|pair| pair[1].since(pair[0])).collect()
     }
 }
 
@@ -115,10 +91,7 @@ async fn the_last_try_can_still_succeed() {
 #[tokio::test(start_paused = true)]
 async fn one_failure_more_than_tries_is_the_end() {
     let mut rig = Rig::new(3, SPREAD);
-    let given_up = rig
-        .call(Deadline::NEVER, 3, None)
-        .await
-        .map_err(|error| error.to_string());
+    let given_up = rig.call(Deadline::NEVER, 3, None).await.map_err(|error| error.to_string());
     assert_eq!(given_up, Err("gave up after 3 tries: Passing(3)".to_owned()));
     assert_eq!((rig.started.len(), rig.counter.get()), (3, 2));
 }
@@ -128,10 +101,7 @@ async fn no_tries_at_all_still_means_one() {
     for max_tries in [0, 1] {
         let mut rig = Rig::new(max_tries, SPREAD);
         let last = Fault::Passing(1);
-        assert_eq!(
-            rig.call(Deadline::NEVER, 9, None).await,
-            Err(RetryError::Exhausted { tries: 1, last })
-        );
+        assert_eq!(rig.call(Deadline::NEVER, 9, None).await, Err(RetryError::Exhausted { tries: 1, last }));
     }
 }
 
@@ -145,10 +115,7 @@ async fn the_waits_lie_within_the_bounds_of_the_backoff() {
         assert_eq!(waits.len(), 3, "seed {seed}");
         for (wait, least, longest) in [(waits[0], 50, 100), (waits[1], 75, 150), (waits[2], 75, 150)] {
             // Tokio's timer rounds up to its own millisecond.
-            assert!(
-                (ms(least)..=ms(longest + 1)).contains(&wait),
-                "seed {seed}: {wait:?}"
-            );
+            assert!((ms(least)..=ms(longest + 1)).contains(&wait), "seed {seed}: {wait:?}");
         }
     }
 }
@@ -178,19 +145,11 @@ async fn a_wait_that_would_reach_the_deadline_is_not_begun() {
         let given_up = rig.call(deadline, 9, None).await.expect_err("it never succeeds");
         assert_eq!(rig.started.len(), tries, "{given_up}");
         assert_eq!(
-            matches!(
-                given_up,
-                RetryError::Deadline {
-                    last: Fault::Passing(2)
-                }
-            ),
+            matches!(given_up, RetryError::Deadline { last: Fault::Passing(2) }),
             tries == 2,
             "{given_up}"
         );
-        assert!(
-            rig.clock.now().since(begun) < ms(budget),
-            "gave up before the deadline, not at it"
-        );
+        assert!(rig.clock.now().since(begun) < ms(budget), "gave up before the deadline, not at it");
         assert_eq!(rig.counter.get(), tries as u64 - 1);
     }
 }
@@ -200,22 +159,10 @@ async fn a_spent_budget_ends_the_call_at_once() {
     let mut rig = Rig::new(3, EXACT);
     rig.budget = RetryBudget::new(0, 1);
     let begun = rig.clock.now();
-    let given_up = rig
-        .call(Deadline::NEVER, 9, None)
-        .await
-        .expect_err("it never succeeds");
-    assert_eq!(
-        given_up,
-        RetryError::BudgetSpent {
-            last: Fault::Passing(2)
-        }
-    );
+    let given_up = rig.call(Deadline::NEVER, 9, None).await.expect_err("it never succeeds");
+    assert_eq!(given_up, RetryError::BudgetSpent { last: Fault::Passing(2) });
     assert_eq!(given_up.into_last(), Fault::Passing(2));
-    assert_eq!(
-        rig.clock.now().since(begun),
-        ms(50),
-        "it did not wait for a retry it cannot pay for"
-    );
+    assert_eq!(rig.clock.now().since(begun), ms(50), "it did not wait for a retry it cannot pay for");
     assert_eq!(rig.counter.get(), 1);
 }
 
@@ -224,24 +171,14 @@ async fn a_wait_refused_by_the_deadline_costs_nothing() {
     let mut rig = Rig::new(3, EXACT);
     rig.budget = RetryBudget::new(0, 1);
     let deadline = rig.clock.within(ms(50));
-    assert!(matches!(
-        rig.call(deadline, 9, None).await,
-        Err(RetryError::Deadline { .. })
-    ));
+    assert!(matches!(rig.call(deadline, 9, None).await, Err(RetryError::Deadline { .. })));
     assert!(rig.budget.withdraw(rig.clock.now()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn over_a_long_run_of_failing_calls_retries_stay_within_the_budget() {
     const CALLS: u64 = 5_000;
-    let mut rig = Rig::new(
-        3,
-        Backoff::Added {
-            base: ms(1),
-            cap: ms(1),
-            jitter: false,
-        },
-    );
+    let mut rig = Rig::new(3, Backoff::Added { base: ms(1), cap: ms(1), jitter: false });
     rig.budget = RetryBudget::new(100, 2);
     let begun = rig.clock.now();
     for _ in 0..CALLS {
@@ -251,28 +188,18 @@ async fn over_a_long_run_of_failing_calls_retries_stay_within_the_budget() {
     let seconds = rig.clock.now().since(begun).as_secs();
     let (retries, share, floor) = (rig.counter.get(), CALLS / 10, 2 * (seconds + 1));
     assert!(retries <= share + floor, "{retries} retries in {seconds} s");
-    assert!(
-        retries >= share,
-        "the budget is there to be used: {retries} retries"
-    );
+    assert!(retries >= share, "the budget is there to be used: {retries} retries");
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_call_stops_it_wherever_it_is() {
     let (mut rig, tries) = (Rig::new(3, EXACT), Cell::new(0));
     let clock = rig.clock;
-    let call = retry(
-        &rig.policy,
-        &rig.budget,
-        Deadline::NEVER,
-        clock,
-        &rig.counter,
-        &mut rig.rng,
-        |attempt| {
+    let call =
+        retry(&rig.policy, &rig.budget, Deadline::NEVER, clock, &rig.counter, &mut rig.rng, |attempt| {
             tries.set(attempt);
             async move { Err::<(), _>(Fault::Passing(attempt)) }
-        },
-    );
+        });
     let cut_off = clock.by(clock.within(ms(70)), call).await;
     assert_eq!(cut_off, None, "cut off during its second wait");
     clock.sleep_until(clock.now().after(ms(1_000))).await;

@@ -29,18 +29,11 @@ struct Inner {
 
 impl Children {
     pub(super) fn new(metrics: TaskMetrics, spec: &'static ChildSpec) -> Self {
-        Self(Arc::new(Inner {
-            metrics,
-            live: InFlight::new(),
-            spec,
-        }))
+        Self(Arc::new(Inner { metrics, live: InFlight::new(), spec }))
     }
 
     /// Starts a child on the runtime that is running now.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the supervisor is where tasks are started"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the supervisor is where tasks are started")]
     #[inline]
     pub fn spawn<F>(&self, work: F)
     where
@@ -50,10 +43,7 @@ impl Children {
     }
 
     /// Starts a child on a core.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the supervisor is where tasks are started"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the supervisor is where tasks are started")]
     #[inline]
     pub fn spawn_on<F>(&self, core: &Core, work: F)
     where
@@ -84,14 +74,8 @@ impl Children {
     #[inline]
     fn child<F: Future<Output = ()>>(&self, work: F) -> Child<F> {
         self.0.metrics.spawned.inc();
-        let tally = Tally {
-            shard: self.0.live.begin(),
-            kind: Arc::clone(&self.0),
-        };
-        Child {
-            work: NoLockAcrossAwait::new(work),
-            _tally: tally,
-        }
+        let tally = Tally { shard: self.0.live.begin(), kind: Arc::clone(&self.0) };
+        Child { work: NoLockAcrossAwait::new(work), _tally: tally }
     }
 }
 
@@ -122,10 +106,7 @@ impl Drop for Tally {
         self.kind.live.end(self.shard);
         if std::thread::panicking() {
             self.kind.metrics.panicked.inc();
-            tracing::error!(
-                kind = self.kind.spec.kind,
-                "a child panicked; the panic was caught"
-            );
+            tracing::error!(kind = self.kind.spec.kind, "a child panicked; the panic was caught");
         }
     }
 }

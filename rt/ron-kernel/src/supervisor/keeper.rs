@@ -55,10 +55,7 @@ impl TaskCtx {
 
 impl Supervisor {
     /// Starts a supervised task on `runtime`. `name` is the declared name, with a number if there are several.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the supervisor is where tasks are started"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the supervisor is where tasks are started")]
     pub(crate) fn start<F, Fut>(
         &self,
         scope: Scope,
@@ -72,13 +69,7 @@ impl Supervisor {
     {
         self.register(&scope, spec, &name);
         let control = scope.control().clone();
-        let keeper = Keeper {
-            supervisor: self.clone(),
-            scope,
-            spec,
-            name,
-            runtime,
-        };
+        let keeper = Keeper { supervisor: self.clone(), scope, spec, name, runtime };
         control.spawn(keeper.keep(Arc::new(run)));
     }
 }
@@ -103,9 +94,7 @@ impl Keeper {
         let mut restarts = 0;
         loop {
             let Err(fault) = self.run_once(&run, restarts).await else {
-                return self
-                    .supervisor
-                    .update(service, &self.name, |e| e.state = TaskState::Done);
+                return self.supervisor.update(service, &self.name, |e| e.state = TaskState::Done);
             };
             if self.scope.shutdown().phase() >= Phase::Draining(self.spec.stop) {
                 return self.end_early(&fault);
@@ -127,26 +116,17 @@ impl Keeper {
     }
 
     /// One life of the task; a panic or a kill is a fault like any other.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the supervisor is where tasks are started"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the supervisor is where tasks are started")]
     async fn run_once<F, Fut>(&self, run: &Arc<F>, restarts: u32) -> TaskResult
     where
         F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = TaskResult> + Send + 'static,
     {
-        let ctx = TaskCtx {
-            scope: self.scope.clone(),
-            restarts,
-            spec: self.spec,
-        };
+        let ctx = TaskCtx { scope: self.scope.clone(), restarts, spec: self.spec };
         let run = Arc::clone(run);
         let metrics = self.scope.metrics().tasks(self.spec.name);
         metrics.spawned.inc();
-        let task = self
-            .runtime
-            .spawn(NoLockAcrossAwait::new(async move { run(ctx).await }));
+        let task = self.runtime.spawn(NoLockAcrossAwait::new(async move { run(ctx).await }));
         let abort = task.abort_handle();
         self.supervisor.update(self.scope.service(), &self.name, |entry| {
             entry.state = TaskState::Running;
@@ -171,11 +151,7 @@ impl Keeper {
             entry.state = TaskState::BackingOff;
             entry.restarts = restarts;
         });
-        self.scope.bus().publish(KernelEvent::TaskFailed {
-            task,
-            fault: fault.0,
-            restarts,
-        });
+        self.scope.bus().publish(KernelEvent::TaskFailed { task, fault: fault.0, restarts });
     }
 
     /// The task failed when it was to stop anyway: nothing is restarted, but the fault is not hushed up.
@@ -186,8 +162,7 @@ impl Keeper {
             tracing::warn!(task, %fault, "a task failed while it was stopping");
             self.scope.metrics().tasks(self.spec.name).canceled.inc();
         }
-        self.supervisor
-            .update(self.scope.service(), &self.name, |e| e.state = TaskState::Done);
+        self.supervisor.update(self.scope.service(), &self.name, |e| e.state = TaskState::Done);
     }
 
     fn give_up(&self, fault: &TaskFault, restarts: u32, lost: &Condition) {
@@ -202,8 +177,7 @@ impl Keeper {
             Escalation::FailClosed => Effect::Down,
         };
         // First the one, then the other, so that readiness shows no gap.
-        self.supervisor
-            .set_given_up(&self.scope, &self.name, effect, fault);
+        self.supervisor.set_given_up(&self.scope, &self.name, effect, fault);
         self.supervisor.set_lost(&self.scope, &self.name, false, lost);
         if escalation == Escalation::FailClosed {
             self.scope.fail(format!("{task} was given up: {fault}"));

@@ -115,19 +115,15 @@ impl Supervisor {
     /// Live children by service and kind.
     #[must_use]
     pub fn children(&self) -> Vec<(&'static str, &'static str, usize)> {
-        lock(&self.0.kinds)
-            .iter()
-            .map(|((service, kind), c)| (*service, *kind, c.live()))
-            .collect()
+        lock(&self.0.kinds).iter().map(|((service, kind), c)| (*service, *kind, c.live())).collect()
     }
 
     /// Ends a task as a crash would, for chaos tests. Returns whether it was running.
     #[must_use]
     pub fn kill(&self, service: &str, name: &str) -> bool {
         let tasks = lock(&self.0.tasks);
-        let found = tasks
-            .iter()
-            .find(|((s, n), e)| *s == service && n == name && e.state == TaskState::Running);
+        let found =
+            tasks.iter().find(|((s, n), e)| *s == service && n == name && e.state == TaskState::Running);
         let abort = found.and_then(|(_, entry)| entry.abort.clone());
         abort.inspect(AbortHandle::abort).is_some()
     }
@@ -136,11 +132,8 @@ impl Supervisor {
     pub(crate) fn alive(&self, stages: impl RangeBounds<Stage>) -> usize {
         let is_alive = |e: &&Entry| stages.contains(&e.stage) && is_live(e.state);
         let tasks = lock(&self.0.tasks).values().filter(is_alive).count();
-        let children: usize = lock(&self.0.kinds)
-            .values()
-            .filter(|c| stages.contains(&c.stage()))
-            .map(Children::live)
-            .sum();
+        let children: usize =
+            lock(&self.0.kinds).values().filter(|c| stages.contains(&c.stage())).map(Children::live).sum();
         let work: usize = if stages.contains(&Stage::Workers) {
             lock(&self.0.work).values().map(InFlight::count).sum()
         } else {
@@ -193,11 +186,7 @@ impl Supervisor {
         };
         let before = lock(&self.0.tasks).insert((scope.service(), name.to_owned()), entry);
         // Two under one name could not be told apart, and a drain would wait for only one of them.
-        assert!(
-            !before.is_some_and(|e| is_live(e.state)),
-            "`{}/{name}` is already running",
-            scope.service()
-        );
+        assert!(!before.is_some_and(|e| is_live(e.state)), "`{}/{name}` is already running", scope.service());
     }
 
     fn update(&self, service: &'static str, name: &str, change: impl FnOnce(&mut Entry)) {
@@ -227,9 +216,7 @@ impl Supervisor {
     /// Books a task as given up, and lets the service's readiness tell, with the worst effect of all of them.
     fn set_given_up(&self, scope: &Scope, name: &str, effect: Effect, fault: &TaskFault) {
         let condition =
-            scope
-                .readiness()
-                .condition(scope.service(), "task_given_up", Effect::Down, Duration::ZERO);
+            scope.readiness().condition(scope.service(), "task_given_up", Effect::Down, Duration::ZERO);
         let mut all = lock(&self.0.given_up);
         let given_up = all.entry(scope.service()).or_default();
         given_up.insert(name.to_owned(), (effect, format!("{name} failed: {fault}")));
@@ -241,9 +228,7 @@ impl Supervisor {
 
 /// The condition that stands while a service has lost capacity.
 fn lost_condition(scope: &Scope) -> Condition {
-    scope
-        .readiness()
-        .condition(scope.service(), "lost_workers", Effect::ShedWrites, SETTLE)
+    scope.readiness().condition(scope.service(), "lost_workers", Effect::ShedWrites, SETTLE)
 }
 
 const fn is_live(state: TaskState) -> bool {

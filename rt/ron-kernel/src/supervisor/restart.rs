@@ -17,22 +17,13 @@ pub(super) struct RestartBudget {
 
 impl RestartBudget {
     pub(super) fn new(policy: Restart) -> Self {
-        Self {
-            policy,
-            recent: VecDeque::new(),
-        }
+        Self { policy, recent: VecDeque::new() }
     }
 
     /// How long to wait before the next start, or `None` if the task is to be given up. `chance` is any random
     /// number; it spreads restarts between half the backoff and all of it.
     pub(super) fn next(&mut self, now: Moment, chance: u64) -> Option<Duration> {
-        let Restart::OnFailure {
-            base,
-            cap,
-            per_minute,
-            ..
-        } = self.policy
-        else {
+        let Restart::OnFailure { base, cap, per_minute, .. } = self.policy else {
             return None;
         };
         while self.recent.front().is_some_and(|at| now.since(*at) >= WINDOW) {
@@ -45,9 +36,7 @@ impl RestartBudget {
         self.recent.push_back(now);
         let full = base.saturating_mul(1 << doublings).min(cap);
         let half = full / 2;
-        let spread = u64::try_from(half.as_nanos())
-            .unwrap_or(u64::MAX)
-            .saturating_add(1);
+        let spread = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX).saturating_add(1);
         Some(half + Duration::from_nanos(chance % spread))
     }
 }
@@ -72,10 +61,7 @@ mod tests {
 
     #[test]
     fn a_task_that_runs_once_is_given_up_at_its_first_failure() {
-        assert_eq!(
-            RestartBudget::new(Restart::Never(THEN)).next(Moment::ORIGIN, 0),
-            None
-        );
+        assert_eq!(RestartBudget::new(Restart::Never(THEN)).next(Moment::ORIGIN, 0), None);
     }
 
     proptest! {

@@ -23,17 +23,9 @@ fn a_semantic_problem_is_shown_at_the_value_it_is_about() {
 #[test]
 fn problems_of_all_layers_and_tables_come_at_once_even_where_a_higher_layer_wins() {
     let file = "[gateway]\nmax_conns = \"x\"\nfoo = 1\nbar = 2\n[nod]\n[node]\nname = 1\n";
-    let report = load(
-        file,
-        &[("OMNIGATE_GATEWAY__MAX_CONNS", "10")],
-        &[("node.nme", "x")],
-    )
-    .unwrap_err();
-    let found: Vec<(&str, &Origin)> = report
-        .problems()
-        .iter()
-        .map(|p| (p.path.as_str(), &p.origin))
-        .collect();
+    let report = load(file, &[("OMNIGATE_GATEWAY__MAX_CONNS", "10")], &[("node.nme", "x")]).unwrap_err();
+    let found: Vec<(&str, &Origin)> =
+        report.problems().iter().map(|p| (p.path.as_str(), &p.origin)).collect();
     let line = |line| Origin::File { line };
     let expected = [
         ("gateway.max_conns", &line(2)),
@@ -57,17 +49,11 @@ fn one_bad_table_does_not_hide_the_checks_of_another() {
 fn a_guarded_limit_passes_at_its_safe_maximum_and_not_one_past_it() {
     let guarded = [
         ("max_conns = 10000", "max_conns = 10001"),
-        (
-            "limits.max_body_bytes = \"64MiB\"",
-            "limits.max_body_bytes = 67108865",
-        ),
+        ("limits.max_body_bytes = \"64MiB\"", "limits.max_body_bytes = 67108865"),
         ("read_timeout = \"60s\"", "read_timeout = \"60001ms\""),
     ];
     for (safe, past) in guarded {
-        assert!(
-            good(&format!("[gateway]\n{safe}\n")).warnings().is_empty(),
-            "{safe}"
-        );
+        assert!(good(&format!("[gateway]\n{safe}\n")).warnings().is_empty(), "{safe}");
         let report = load(&format!("[gateway]\n{past}\n"), &[], &[]).unwrap_err();
         assert_eq!(report.problems().len(), 1, "{past}");
         assert_eq!(report.problems()[0].severity, Severity::Error);
@@ -129,10 +115,7 @@ fn a_problem_with_a_default_names_its_path_and_one_with_an_absent_key_its_table(
     }
     let load = |file: &str| {
         let file = Some(("omnigate.toml".into(), file.to_owned()));
-        Loader::new(Schema::new().table::<Picky>(), "OMNIGATE_").load(Sources {
-            file,
-            ..Sources::default()
-        })
+        Loader::new(Schema::new().table::<Picky>(), "OMNIGATE_").load(Sources { file, ..Sources::default() })
     };
     assert_snapshot!(load("").unwrap_err(), @r"
     error: `picky.size`: must be set

@@ -130,20 +130,10 @@ fn the_template_with_every_setting_uncommented_equals_the_defaults() {
     let template = schema().template();
     let uncommented: Vec<&str> = template
         .lines()
-        .map(|line| {
-            line.strip_prefix("# ")
-                .or_else(|| line.strip_prefix('#'))
-                .unwrap_or(line)
-        })
+        .map(|line| line.strip_prefix("# ").or_else(|| line.strip_prefix('#')).unwrap_or(line))
         .collect();
-    let settings = uncommented
-        .iter()
-        .filter(|line| line.contains(" = ") && !line.starts_with('#'))
-        .count();
-    assert_eq!(
-        settings, 12,
-        "the plain settings of the test tables that have a default"
-    );
+    let settings = uncommented.iter().filter(|line| line.contains(" = ") && !line.starts_with('#')).count();
+    assert_eq!(settings, 12, "the plain settings of the test tables that have a default");
     let snapshot = good(&uncommented.join("\n"));
     assert_eq!(*snapshot.get::<Node>(), Node::default());
     assert_eq!(*snapshot.get::<Gateway>(), Gateway::default());
@@ -165,8 +155,5 @@ fn the_json_schema_covers_the_file_and_closes_its_tables() {
     let gateway = &schema["$defs"]["Gateway"];
     assert_eq!(gateway["additionalProperties"], false);
     assert_eq!(gateway["properties"]["admin_token"]["writeOnly"], true);
-    assert_eq!(
-        gateway["properties"]["max_conns"]["description"],
-        "Most connections at once."
-    );
+    assert_eq!(gateway["properties"]["max_conns"]["description"], "Most connections at once.");
 }

@@ -80,10 +80,7 @@ impl Default for Gateway {
             banner: None,
             tls: None,
             // Not the type's own default: a partial table in the file must keep it.
-            limits: Limits {
-                decode_ratio_max: 7,
-                ..Limits::default()
-            },
+            limits: Limits { decode_ratio_max: 7, ..Limits::default() },
             store: Store::Memory { entries: 16 },
             route: Vec::new(),
             upstream: BTreeMap::new(),
@@ -118,10 +115,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_body_bytes: ByteSize::mib(1),
-            decode_ratio_max: 10,
-        }
+        Self { max_body_bytes: ByteSize::mib(1), decode_ratio_max: 10 }
     }
 }
 
@@ -168,12 +162,7 @@ impl Table for Gateway {
             ByteSize::mib(64),
             checks.danger_ok(),
         );
-        problems.guard(
-            "read_timeout",
-            self.read_timeout,
-            HumanDuration::from_secs(60),
-            checks.danger_ok(),
-        );
+        problems.guard("read_timeout", self.read_timeout, HumanDuration::from_secs(60), checks.danger_ok());
         for (index, route) in self.route.iter().enumerate() {
             if !self.upstream.contains_key(&route.upstream) {
                 let message = format!("there is no upstream `{}`", route.upstream);
@@ -193,14 +182,8 @@ pub(crate) fn schema() -> Schema {
 pub(crate) fn load(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Snapshot, Report> {
     let owned = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
     let file = Some(("omnigate.toml".into(), file.to_owned()));
-    let sources = Sources {
-        file,
-        env: owned(env),
-        flags: owned(flags),
-    };
-    Loader::new(schema(), "OMNIGATE_")
-        .ignoring(["OMNIGATE_CONFIG"])
-        .load(sources)
+    let sources = Sources { file, env: owned(env), flags: owned(flags) };
+    Loader::new(schema(), "OMNIGATE_").ignoring(["OMNIGATE_CONFIG"]).load(sources)
 }
 
 /// Loads a file that is right.
@@ -210,7 +193,5 @@ pub(crate) fn good(file: &str) -> Snapshot {
 
 /// Renders what is wrong with a file.
 pub(crate) fn bad(file: &str) -> String {
-    load(file, &[], &[])
-        .expect_err("the file should be refused")
-        .render(false)
+    load(file, &[], &[]).expect_err("the file should be refused").render(false)
 }

@@ -38,21 +38,14 @@ fn an_empty_file_and_no_file_give_the_defaults() {
     let snapshot = good("");
     assert_eq!(*snapshot.get::<Gateway>(), Gateway::default());
     assert_eq!(*snapshot.get::<Node>(), Node::default());
-    assert!(
-        snapshot
-            .entries()
-            .all(|(_, _, origin)| *origin == Origin::Default)
-    );
+    assert!(snapshot.entries().all(|(_, _, origin)| *origin == Origin::Default));
 }
 
 #[test]
 fn a_partial_table_keeps_the_defaults_of_its_other_keys() {
     let gateway = good("[gateway.limits]\nmax_body_bytes = \"2MiB\"\n").get::<Gateway>();
     assert_eq!(gateway.limits.max_body_bytes, ByteSize::mib(2));
-    assert_eq!(
-        gateway.limits.decode_ratio_max, 7,
-        "the gateway's default, not the type's"
-    );
+    assert_eq!(gateway.limits.decode_ratio_max, 7, "the gateway's default, not the type's");
 }
 
 #[test]
@@ -76,10 +69,7 @@ fn another_variant_of_a_tagged_table_starts_afresh_and_the_same_one_merges() {
         Store::Remote { url, password } => assert_eq!((url.as_str(), password.expose()), ("a", "hunter2")),
         Store::Memory { .. } => panic!("the file chose a remote store"),
     }
-    assert_eq!(
-        good("[gateway.store]\nentries = 3\n").get::<Gateway>().store,
-        Store::Memory { entries: 3 }
-    );
+    assert_eq!(good("[gateway.store]\nentries = 3\n").get::<Gateway>().store, Store::Memory { entries: 3 });
 }
 
 #[test]
@@ -100,34 +90,14 @@ timeout = "250ms"
     );
     let gateway = snapshot.get::<Gateway>();
     assert_eq!(
-        gateway
-            .route
-            .iter()
-            .map(|r| (r.path.as_str(), r.strip))
-            .collect::<Vec<_>>(),
+        gateway.route.iter().map(|r| (r.path.as_str(), r.strip)).collect::<Vec<_>>(),
         [("/a", false), ("/b", true)]
     );
-    let endpoints = vec![
-        Endpoint::Url("one".into()),
-        Endpoint::Weighted {
-            url: "two".into(),
-            weight: 2,
-        },
-    ];
+    let endpoints = vec![Endpoint::Url("one".into()), Endpoint::Weighted { url: "two".into(), weight: 2 }];
     assert_eq!(gateway.upstream["api"].endpoints, endpoints);
-    assert_eq!(
-        snapshot.origin("gateway.route[1].strip"),
-        Origin::File { line: 8 }
-    );
-    assert_eq!(
-        snapshot.origin("gateway.route[0].strip"),
-        Origin::Default,
-        "nobody set it"
-    );
-    assert_eq!(
-        snapshot.origin("gateway.upstream.api.timeout"),
-        Origin::File { line: 11 }
-    );
+    assert_eq!(snapshot.origin("gateway.route[1].strip"), Origin::File { line: 8 });
+    assert_eq!(snapshot.origin("gateway.route[0].strip"), Origin::Default, "nobody set it");
+    assert_eq!(snapshot.origin("gateway.upstream.api.timeout"), Origin::File { line: 11 });
 }
 
 #[test]
@@ -150,11 +120,7 @@ fn variables_and_flags_are_read_by_the_type_of_what_they_set() {
     ];
     let snapshot = load("", &env, &flags).unwrap();
     let gateway = snapshot.get::<Gateway>();
-    assert_eq!(
-        snapshot.get::<Node>().name,
-        "12",
-        "a string takes the text as it is"
-    );
+    assert_eq!(snapshot.get::<Node>().name, "12", "a string takes the text as it is");
     assert!(snapshot.get::<Node>().danger_ok);
     assert_eq!(gateway.read_timeout, HumanDuration::from_millis(250));
     assert_eq!(gateway.format, Format::Json);

@@ -10,20 +10,14 @@ use crate::fixture::{Gateway, bad, good, load, schema};
 const NEEDLE: &str = "hunter2";
 
 fn all_output(snapshot: &Snapshot) -> String {
-    let entries: Vec<String> = snapshot
-        .entries()
-        .map(|(path, value, origin)| format!("{path} {value} {origin}"))
-        .collect();
+    let entries: Vec<String> =
+        snapshot.entries().map(|(path, value, origin)| format!("{path} {value} {origin}")).collect();
     let tables = format!(
         "{:?} {}",
         snapshot.get::<Gateway>(),
         serde_json::to_string(&*snapshot.get::<Gateway>()).unwrap()
     );
-    format!(
-        "{}\n{tables}\n{snapshot:?}\n{}",
-        entries.join("\n"),
-        snapshot.warnings()
-    )
+    format!("{}\n{tables}\n{snapshot:?}\n{}", entries.join("\n"), snapshot.warnings())
 }
 
 #[test]
@@ -35,10 +29,7 @@ fn a_secret_is_used_but_never_shown() {
     assert_eq!(snapshot.get::<Gateway>().upstream["api"].keys[0].expose(), NEEDLE);
     let shown = all_output(&snapshot);
     assert!(!shown.contains(NEEDLE), "{shown}");
-    assert!(
-        shown.contains("gateway.admin_token \"<hidden>\" file, line 2"),
-        "{shown}"
-    );
+    assert!(shown.contains("gateway.admin_token \"<hidden>\" file, line 2"), "{shown}");
 }
 
 #[test]
@@ -100,9 +91,7 @@ fn no_mistake_shows_the_secret_beside_it() {
     ];
     for file in mistakes {
         let shown = bad(file);
-        let values = shown
-            .replace("`gateway.admin_token.hunter2`", "")
-            .replace("`hunter2`", "");
+        let values = shown.replace("`gateway.admin_token.hunter2`", "").replace("`hunter2`", "");
         assert!(!values.contains("hunter2\""), "{file}\n{shown}");
     }
 }
@@ -152,16 +141,9 @@ fn a_secret_written_as_a_value_no_setting_can_hold_is_hidden() {
 
 #[test]
 fn a_variable_or_flag_with_a_mistake_does_not_show_its_value() {
-    let values = [
-        ("OMNIGATE_GATEWAY__TLS", "hunter2"),
-        ("OMNIGATE_GATEWAY__ADMIN_TOKN", "hunter2"),
-    ];
-    let report = load(
-        "",
-        &values,
-        &[("gateway.tls.passphras", "hunter2"), ("gateway.store", "hunter2")],
-    )
-    .unwrap_err();
+    let values = [("OMNIGATE_GATEWAY__TLS", "hunter2"), ("OMNIGATE_GATEWAY__ADMIN_TOKN", "hunter2")];
+    let report =
+        load("", &values, &[("gateway.tls.passphras", "hunter2"), ("gateway.store", "hunter2")]).unwrap_err();
     assert_eq!(report.problems().len(), 4);
     assert!(!report.render(true).contains(NEEDLE), "{report}");
     assert!(!format!("{report:?}").contains(NEEDLE));
@@ -186,9 +168,7 @@ fn a_secret_speaks_of_itself_only_when_exposed() {
         serde_json::to_value(&secret).unwrap().as_str().unwrap().into(),
     ];
     assert!(shown.iter().all(|text| text == HIDDEN));
-    let error = serde_json::from_str::<Secret>("[\"hunter2\"]")
-        .unwrap_err()
-        .to_string();
+    let error = serde_json::from_str::<Secret>("[\"hunter2\"]").unwrap_err().to_string();
     assert!(!error.contains(NEEDLE), "{error}");
     assert!(Secret::default().is_empty() && !secret.is_empty());
 }

@@ -8,10 +8,8 @@ use ron_kernel::config::{Change, ConfigStore, Snapshot};
 use crate::fixture::{Gateway, good, load};
 
 fn shown(snapshot: &Snapshot) -> String {
-    let lines: Vec<String> = snapshot
-        .entries()
-        .map(|(path, value, origin)| format!("{path} = {value}  # {origin}"))
-        .collect();
+    let lines: Vec<String> =
+        snapshot.entries().map(|(path, value, origin)| format!("{path} = {value}  # {origin}")).collect();
     lines.join("\n")
 }
 
@@ -57,11 +55,7 @@ endpoints = ["one", { url = "two", weight = 1 }]
 }
 
 fn changes(from: &str, to: &str) -> Vec<(String, bool)> {
-    good(to)
-        .diff(&good(from))
-        .into_iter()
-        .map(|Change { path, restart }| (path, restart))
-        .collect()
+    good(to).diff(&good(from)).into_iter().map(|Change { path, restart }| (path, restart)).collect()
 }
 
 #[test]
@@ -73,10 +67,7 @@ fn a_change_says_whether_it_needs_a_restart() {
         ("gateway.max_conns", false),
         ("node.name", true),
     ];
-    assert_eq!(
-        changes("", to),
-        expected.map(|(path, restart)| (path.to_owned(), restart))
-    );
+    assert_eq!(changes("", to), expected.map(|(path, restart)| (path.to_owned(), restart)));
 }
 
 #[test]
@@ -85,13 +76,7 @@ fn the_same_value_written_in_another_way_is_no_change() {
         "read_timeout = \"2s\"\nlimits.max_body_bytes = 1024",
         "limits.max_body_bytes = \"1KiB\"\nread_timeout = \"2000ms\"",
     );
-    assert!(
-        changes(
-            &format!("[gateway]\n{one}"),
-            &format!("# moved\n[gateway]\n{two}")
-        )
-        .is_empty()
-    );
+    assert!(changes(&format!("[gateway]\n{one}"), &format!("# moved\n[gateway]\n{two}")).is_empty());
 }
 
 #[test]
@@ -106,12 +91,7 @@ fn what_appears_in_a_list_or_map_and_what_disappears_is_a_change() {
         "gateway.upstream.api.keys",
         "gateway.upstream.api.timeout",
     ];
-    let paths = |from, to| {
-        changes(from, to)
-            .into_iter()
-            .map(|(path, _)| path)
-            .collect::<Vec<_>>()
-    };
+    let paths = |from, to| changes(from, to).into_iter().map(|(path, _)| path).collect::<Vec<_>>();
     assert_eq!(paths("", full), expected);
     assert_eq!(paths(full, ""), expected);
     assert!(paths(full, full).is_empty());
@@ -120,35 +100,18 @@ fn what_appears_in_a_list_or_map_and_what_disappears_is_a_change() {
 #[test]
 fn the_store_counts_generations_and_remembers_only_the_latest_refusal() {
     let store = ConfigStore::new(&good(""));
-    assert_eq!(
-        (store.current().generation(), store.last_error().is_none()),
-        (1, true)
-    );
+    assert_eq!((store.current().generation(), store.last_error().is_none()), (1, true));
 
     store.reject(load("[nod]\n", &[], &[]).unwrap_err());
     store.reject(load("[gatway]\n", &[], &[]).unwrap_err());
     assert_eq!(store.last_error().unwrap().problems()[0].path, "gatway");
-    assert_eq!(
-        store.current().generation(),
-        1,
-        "a refusal leaves the current snapshot"
-    );
+    assert_eq!(store.current().generation(), 1, "a refusal leaves the current snapshot");
 
     let before = store.current();
     let old = store.replace(&good("[gateway]\nmax_conns = 5\n"));
     assert!(Arc::ptr_eq(&before, &old));
-    assert_eq!(
-        before.get::<Gateway>().max_conns,
-        1024,
-        "who holds the old one keeps it"
-    );
-    assert_eq!(
-        (
-            store.current().generation(),
-            store.current().get::<Gateway>().max_conns
-        ),
-        (2, 5)
-    );
+    assert_eq!(before.get::<Gateway>().max_conns, 1024, "who holds the old one keeps it");
+    assert_eq!((store.current().generation(), store.current().get::<Gateway>().max_conns), (2, 5));
     assert!(store.last_error().is_none());
 }
 

@@ -8,35 +8,17 @@ use serde_json::{from_value, json, to_value};
 
 #[test]
 fn a_duration_is_text_with_a_unit_and_nothing_else() {
-    for (text, millis) in [
-        ("5s", 5_000),
-        ("250ms", 250),
-        ("1h 30m", 5_400_000),
-        ("2min", 120_000),
-        ("0s", 0),
-    ] {
+    for (text, millis) in [("5s", 5_000), ("250ms", 250), ("1h 30m", 5_400_000), ("2min", 120_000), ("0s", 0)]
+    {
         assert_eq!(
             from_value::<HumanDuration>(json!(text)).unwrap(),
             HumanDuration::from_millis(millis),
             "{text}"
         );
     }
-    for refused in [
-        json!(5),
-        json!(5.0),
-        json!("5"),
-        json!(""),
-        json!("-1s"),
-        json!("soon"),
-        json!(true),
-    ] {
-        let error = from_value::<HumanDuration>(refused.clone())
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("a duration in quotes, such as \"5s\""),
-            "{refused}: {error}"
-        );
+    for refused in [json!(5), json!(5.0), json!("5"), json!(""), json!("-1s"), json!("soon"), json!(true)] {
+        let error = from_value::<HumanDuration>(refused.clone()).unwrap_err().to_string();
+        assert!(error.contains("a duration in quotes, such as \"5s\""), "{refused}: {error}");
     }
 }
 
@@ -50,11 +32,7 @@ fn a_size_is_text_with_a_unit_or_a_whole_number() {
         (json!(7), 7),
     ];
     for (text, bytes) in accepted {
-        assert_eq!(
-            from_value::<ByteSize>(text.clone()).unwrap().as_u64(),
-            bytes,
-            "{text}"
-        );
+        assert_eq!(from_value::<ByteSize>(text.clone()).unwrap().as_u64(), bytes, "{text}");
     }
     for refused in [
         json!(-1),
@@ -72,14 +50,8 @@ fn a_size_is_text_with_a_unit_or_a_whole_number() {
 
 #[test]
 fn a_size_is_written_in_the_largest_unit_that_is_exact() {
-    let written = [
-        (0, "0B"),
-        (1023, "1023B"),
-        (1024, "1KiB"),
-        (1025, "1025B"),
-        (1 << 30, "1GiB"),
-        (3 << 40, "3TiB"),
-    ];
+    let written =
+        [(0, "0B"), (1023, "1023B"), (1024, "1KiB"), (1025, "1025B"), (1 << 30, "1GiB"), (3 << 40, "3TiB")];
     for (bytes, text) in written {
         assert_eq!(ByteSize::bytes(bytes).to_string(), text);
     }
@@ -87,20 +59,10 @@ fn a_size_is_written_in_the_largest_unit_that_is_exact() {
 
 #[test]
 fn values_convert_to_and_from_the_plain_types() {
-    assert_eq!(
-        HumanDuration::from(Duration::from_secs(3)).as_duration(),
-        Duration::from_secs(3)
-    );
-    assert_eq!(
-        Duration::from(HumanDuration::from_millis(3)),
-        Duration::from_millis(3)
-    );
+    assert_eq!(HumanDuration::from(Duration::from_secs(3)).as_duration(), Duration::from_secs(3));
+    assert_eq!(Duration::from(HumanDuration::from_millis(3)), Duration::from_millis(3));
     assert_eq!(u64::from(ByteSize::from(9)), 9);
-    assert_eq!(
-        ByteSize::gib(u64::MAX),
-        ByteSize::bytes(u64::MAX),
-        "capped, not wrapped"
-    );
+    assert_eq!(ByteSize::gib(u64::MAX), ByteSize::bytes(u64::MAX), "capped, not wrapped");
     assert_eq!(ByteSize::kib(1).as_usize(), 1024);
 }
 

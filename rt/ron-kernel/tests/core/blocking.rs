@@ -40,10 +40,7 @@ async fn sixteen_jobs_run_512_callers_wait_and_the_529th_is_refused_at_once() {
     let _end = door.opened_at_the_end();
     let mut callers = crowd(&scope, &door, BLOCKING_THREADS + BLOCKING_WAITERS).await;
     assert_eq!((BLOCKING_THREADS, BLOCKING_WAITERS), (16, 512));
-    assert_eq!(
-        (scope.blocking().running().len(), scope.blocking().waiting()),
-        (16, 512)
-    );
+    assert_eq!((scope.blocking().running().len(), scope.blocking().waiting()), (16, 512));
     assert_eq!((metrics.busy.get(), metrics.dropped.get()), (0, 0));
 
     let refused = scope.blocking().run("one too many", || 0).await;
@@ -71,11 +68,7 @@ async fn a_caller_that_leaves_gives_its_place_to_the_next() {
     let callers = crowd(&scope, &door, BLOCKING_THREADS + BLOCKING_WAITERS).await;
     drop(callers);
     until(|| scope.blocking().waiting() == 0).await;
-    assert_eq!(
-        scope.blocking().running().len(),
-        16,
-        "what has started runs to its end"
-    );
+    assert_eq!(scope.blocking().running().len(), 16, "what has started runs to its end");
     let (pool, next) = (scope.blocking().clone(), tokio::spawn);
     let next = next(async move { pool.run("next", || 7).await });
     until(|| scope.blocking().waiting() == 1).await;
@@ -109,9 +102,5 @@ async fn a_panic_is_a_typed_error_and_counted_even_if_nobody_waits_for_it() {
     door.open();
     until(|| scope.blocking().running().is_empty()).await;
     assert_eq!(metrics.panicked.get(), 2);
-    assert_eq!(
-        scope.blocking().run("go on", || 3).await,
-        Ok(3),
-        "the pool goes on"
-    );
+    assert_eq!(scope.blocking().run("go on", || 3).await, Ok(3), "the pool goes on");
 }

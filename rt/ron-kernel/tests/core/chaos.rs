@@ -40,10 +40,7 @@ async fn load(work: Sender<Item>, mut enough: oneshot::Receiver<()>) -> Tally {
     let mut tally = Tally::default();
     let mut replies = JoinSet::new();
     let mut pace = tokio::time::interval(Duration::from_micros(500));
-    while enough
-        .try_recv()
-        .is_err_and(|e| e == oneshot::error::TryRecvError::Empty)
-    {
+    while enough.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Empty) {
         pace.tick().await;
         let (item, reply) = oneshot::channel();
         tally.sent += 1;
@@ -84,9 +81,7 @@ fn start_workers(scope: &Scope) -> Sender<Item> {
 }
 
 fn running(scope: &Scope) -> usize {
-    (0..WORKERS)
-        .filter(|n| state(scope, &format!("worker#{n}")).0 == TaskState::Running)
-        .count()
+    (0..WORKERS).filter(|n| state(scope, &format!("worker#{n}")).0 == TaskState::Running).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,21 +108,13 @@ async fn half_of_the_workers_killed_under_load_are_back_within_a_second_and_ever
     wait_for(&mut events, |e| about(e, true)).await;
     assert!(scope.readiness().service(SERVICE).sheds_writes());
     wait_for(&mut events, |e| about(e, false)).await;
-    assert!(
-        killed.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        killed.elapsed()
-    );
+    assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
     assert_eq!(scope.readiness().worst(Some(SERVICE)), None);
     assert_eq!(running(&scope), WORKERS);
 
     enough.send(()).unwrap();
     let tally = load.await.unwrap();
-    assert_eq!(
-        tally.sent,
-        tally.answered + tally.refused + tally.lost,
-        "{tally:?}"
-    );
+    assert_eq!(tally.sent, tally.answered + tally.refused + tally.lost, "{tally:?}");
     assert!(tally.lost <= WORKERS / 2, "a worker holds one item: {tally:?}");
     assert!(tally.answered > 100, "{tally:?}");
     let dropped = scope.metrics().queue("work", "door").dropped.get();

@@ -65,11 +65,7 @@ fn expected() -> Vec<String> {
 }
 
 fn assert_clean(exit: &Exit, cause: &str) {
-    assert_eq!(
-        (exit.code, exit.cause.as_str()),
-        (ExitCode::Clean, cause),
-        "{exit}"
-    );
+    assert_eq!((exit.code, exit.cause.as_str()), (ExitCode::Clean, cause), "{exit}");
     assert_eq!((exit.aborted.len(), exit.stuck.len()), (0, 0), "{exit}");
 }
 
@@ -137,10 +133,7 @@ async fn writers_begin_only_when_the_work_in_flight_has_finished() {
     let mut lines = expected();
     lines.insert(4, "request done".to_owned());
     assert_eq!(*log.lock().unwrap(), lines);
-    assert_eq!(
-        scope.supervisor().children().iter().map(|c| c.2).sum::<usize>(),
-        0
-    );
+    assert_eq!(scope.supervisor().children().iter().map(|c| c.2).sum::<usize>(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,10 +155,7 @@ async fn what_appears_late_in_an_early_stage_is_waited_for_too() {
 
 #[tokio::test(start_paused = true)]
 async fn work_that_ends_just_before_the_deadline_is_clean_and_just_after_it_is_not() {
-    for (takes, code) in [
-        (DEADLINE - 10 * MS, ExitCode::Clean),
-        (DEADLINE + 10 * MS, ExitCode::Aborted),
-    ] {
+    for (takes, code) in [(DEADLINE - 10 * MS, ExitCode::Clean), (DEADLINE + 10 * MS, ExitCode::Aborted)] {
         let (kernel, scope) = scope();
         let conductor = conduct(kernel);
         scope.task(&WORKER, move |ctx| async move {
@@ -197,19 +187,11 @@ async fn what_outlasts_the_deadline_is_aborted_named_and_counted_exactly() {
     tokio::time::sleep(MS).await;
     let exit = stop(&scope, conductor).await;
     assert_eq!(exit.code, ExitCode::Aborted, "{exit}");
-    let names = [
-        "svc/worker#0",
-        "svc/worker#1",
-        "svc/request × 3",
-        "svc/in flight × 1",
-    ];
+    let names = ["svc/worker#0", "svc/worker#1", "svc/request × 3", "svc/in flight × 1"];
     assert_eq!(exit.aborted, names);
     assert!(exit.took >= DEADLINE && exit.took <= DEADLINE + 10 * MS, "{exit}");
     let aborted = |kind| scope.metrics().tasks(kind).aborted.get();
-    assert_eq!(
-        [aborted("worker"), aborted("writer"), aborted("request")],
-        [2, 0, 3]
-    );
+    assert_eq!([aborted("worker"), aborted("writer"), aborted("request")], [2, 0, 3]);
     assert_eq!(state(&scope, "writer").0, TaskState::Done);
     until(|| state(&scope, "worker#0").0 == TaskState::Done).await;
     assert_eq!(scope.metrics().tasks("worker").canceled.get(), 0, "counted once");

@@ -1,9 +1,6 @@
 //! The kernel under load, failure and shutdown, through its public surface only.
 #![expect(clippy::unwrap_used, reason = "tests")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests own their tasks, files and processes"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests own their tasks, files and processes")]
 
 mod blocking;
 mod chaos;

@@ -15,10 +15,7 @@ use ron_kernel::{
 
 use crate::support::{USUAL, child, conduct, kernel, stop, task, topology, until};
 
-const ACCEPTOR: TaskSpec = TaskSpec {
-    plane: Plane::Data,
-    ..task("acceptor", USUAL, Stage::Intake)
-};
+const ACCEPTOR: TaskSpec = TaskSpec { plane: Plane::Data, ..task("acceptor", USUAL, Stage::Intake) };
 const CONNECTION: ChildSpec = child("connection", Stage::Support);
 
 static TOPOLOGY: Topology = topology(&[ACCEPTOR], &[CONNECTION], &[]);
@@ -47,16 +44,9 @@ async fn smoke(mode: RuntimeMode, cores: usize) {
     let done = scope.blocking().run("add", || 1 + 1).await;
     assert_eq!(done, Ok(2), "{mode:?}");
     let exit = stop(&scope, conductor).await;
-    assert_eq!(
-        (exit.code, connections.live()),
-        (ExitCode::Clean, 0),
-        "{mode:?}: {exit}"
-    );
+    assert_eq!((exit.code, connections.live()), (ExitCode::Clean, 0), "{mode:?}: {exit}");
     let tasks = scope.supervisor().tasks();
-    assert!(
-        tasks.iter().all(|t| t.state == TaskState::Done),
-        "{mode:?}: {tasks:?}"
-    );
+    assert!(tasks.iter().all(|t| t.state == TaskState::Done), "{mode:?}: {tasks:?}");
 }
 
 #[tokio::test]
@@ -82,10 +72,7 @@ fn a_kernel_runs_on_a_plain_thread_and_its_services_are_built_from_there() {
     assert_eq!(answer, Ok(42));
     scope.shutdown().request("no more questions");
     let exit = kernel.run().unwrap();
-    assert_eq!(
-        (exit.code, exit.cause.as_str()),
-        (ExitCode::Clean, "no more questions")
-    );
+    assert_eq!((exit.code, exit.cause.as_str()), (ExitCode::Clean, "no more questions"));
 }
 
 #[tokio::test]
@@ -93,14 +80,7 @@ async fn seats_go_to_the_core_with_the_fewest_and_are_given_back() {
     let kernel = kernel(RuntimeMode::PerCore, Duration::from_secs(3));
     let scope = kernel.scope(&TOPOLOGY);
     let conductor = conduct(kernel);
-    let load = || {
-        scope
-            .planes()
-            .cores()
-            .iter()
-            .map(|c| c.load())
-            .collect::<Vec<_>>()
-    };
+    let load = || scope.planes().cores().iter().map(|c| c.load()).collect::<Vec<_>>();
     let mut seats: Vec<_> = (0..5).map(|_| scope.planes().seat()).collect();
     assert_eq!(load(), [3, 2]);
     seats.retain(|seat| seat.core().index() == 1);

@@ -43,11 +43,7 @@ async fn full(scope: &Scope, spec: &'static QueueSpec) -> (Sender<u32>, Receiver
     for n in 0..4 {
         assert_eq!(tx.send(n).await, Ok(()), "there is room for {n}");
     }
-    assert_eq!(
-        counted(scope, spec),
-        (0, 0),
-        "a queue that is exactly full lost nothing"
-    );
+    assert_eq!(counted(scope, spec), (0, 0), "a queue that is exactly full lost nothing");
     (tx, rx)
 }
 
@@ -84,11 +80,7 @@ async fn a_dropping_queue_takes_everything_and_tells_the_owners_of_the_oldest() 
     }
     assert_eq!(*told.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
     assert_eq!(taken(&mut rx), [6, 7, 8, 9]);
-    assert_eq!(
-        counted(&scope, &DROP),
-        (6, 0),
-        "displaced, but no caller was refused"
-    );
+    assert_eq!(counted(&scope, &DROP), (6, 0), "displaced, but no caller was refused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,10 +92,7 @@ async fn a_retrying_queue_waits_once_within_its_bounds_and_then_refuses() {
         assert_eq!(tx.send(9).await, Err(SendError::Busy(9)));
         let waited = start.elapsed();
         // Timers have a resolution of a millisecond.
-        assert!(
-            waited >= MIN && waited <= MAX + Duration::from_millis(1),
-            "{waited:?}"
-        );
+        assert!(waited >= MIN && waited <= MAX + Duration::from_millis(1), "{waited:?}");
         assert_eq!(counted(&scope, &RETRY), (n, n));
     }
 }

@@ -24,21 +24,14 @@ async fn a_condition_is_told_once_when_it_stands_and_once_when_it_has_settled() 
     let gauge = scope.metrics().degraded("outage");
     outage.raise("no answer");
     outage.raise("no answer");
-    assert_eq!(
-        (gauge.get(), standing(&scope)),
-        (1, vec![("outage", Effect::ShedWrites)])
-    );
+    assert_eq!((gauge.get(), standing(&scope)), (1, vec![("outage", Effect::ShedWrites)]));
     let start = tokio::time::Instant::now();
     outage.clear();
     assert!(outage.stands(), "it has not settled yet");
     until(|| !outage.stands()).await;
     // The prober looks four times a second.
     let most = SETTLE + Duration::from_millis(252);
-    assert!(
-        start.elapsed() >= SETTLE && start.elapsed() <= most,
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= SETTLE && start.elapsed() <= most, "{:?}", start.elapsed());
     assert_eq!(gauge.get(), 0);
     for effect in [Some(Effect::ShedWrites), None] {
         let heard = events.next().await;
@@ -75,18 +68,10 @@ async fn a_condition_raised_as_something_else_is_next_raised_as_declared() {
 async fn the_worst_comes_first_and_a_service_answers_only_for_itself() {
     let kernel = kernel_here();
     let scope = kernel.scope(&TOPOLOGY);
-    for (name, effect) in [
-        ("a", Effect::Report),
-        ("b", Effect::Down),
-        ("c", Effect::ShedWrites),
-    ] {
+    for (name, effect) in [("a", Effect::Report), ("b", Effect::Down), ("c", Effect::ShedWrites)] {
         scope.condition(name, effect, Duration::ZERO).raise(name);
     }
-    let order = [
-        ("b", Effect::Down),
-        ("c", Effect::ShedWrites),
-        ("a", Effect::Report),
-    ];
+    let order = [("b", Effect::Down), ("c", Effect::ShedWrites), ("a", Effect::Report)];
     assert_eq!(standing(&scope), order);
     assert_eq!(scope.readiness().worst(None), Some(Effect::Down));
     assert_eq!(scope.readiness().worst(Some("kernel")), None);

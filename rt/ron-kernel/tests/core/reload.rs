@@ -36,11 +36,8 @@ impl Table for Knobs {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Snapshot, Report> {
-    let sources = Sources {
-        file: Some(("test.toml".into(), text.to_owned())),
-        env: Vec::new(),
-        flags: Vec::new(),
-    };
+    let sources =
+        Sources { file: Some(("test.toml".into(), text.to_owned())), env: Vec::new(), flags: Vec::new() };
     Loader::new(Schema::new().table::<Knobs>(), "TEST_").load(sources)
 }
 
@@ -91,20 +88,11 @@ impl Fixture {
         let file = Arc::new(Mutex::new("[knobs]\nlive = 1\n".to_owned()));
         let store = Arc::new(ConfigStore::new(&parse(&file.lock().unwrap()).unwrap()));
         let parts: [Arc<Part>; 3] = Default::default();
-        let followers = parts
-            .iter()
-            .map(|part| Arc::new(Shared(Arc::clone(part))) as Arc<dyn Reconfigure>);
+        let followers = parts.iter().map(|part| Arc::new(Shared(Arc::clone(part))) as Arc<dyn Reconfigure>);
         let source = Arc::clone(&file);
         let read = Arc::new(move || parse(&source.lock().unwrap()));
         let reloader = Reloader::new(&scope, Arc::clone(&store), read, followers.collect());
-        Self {
-            _kernel: kernel,
-            scope,
-            file,
-            store,
-            parts,
-            reloader,
-        }
+        Self { _kernel: kernel, scope, file, store, parts, reloader }
     }
 
     async fn reload(&self, text: &str) -> Result<(), ReloadError> {
@@ -127,10 +115,7 @@ impl Fixture {
     /// What readiness says: names and reasons, all of them only reported.
     fn reported(&self) -> Vec<(&'static str, String)> {
         let standing = self.scope.readiness().standing(None);
-        assert!(
-            standing.iter().all(|s| s.effect == Effect::Report),
-            "{standing:?}"
-        );
+        assert!(standing.iter().all(|s| s.effect == Effect::Report), "{standing:?}");
         standing.into_iter().map(|s| (s.name, s.reason)).collect()
     }
 }
@@ -142,10 +127,7 @@ async fn a_good_configuration_is_committed_by_all_parts_and_told() {
     f.reload("[knobs]\nlive = 2\n").await.unwrap();
     assert_eq!(f.committed(), [[2], [2], [2]]);
     assert_eq!((f.live(), f.store.current().generation(), f.failed()), (2, 2, 0));
-    let applied = KernelEvent::ConfigApplied {
-        generation: 2,
-        changed: vec!["knobs.live".into()],
-    };
+    let applied = KernelEvent::ConfigApplied { generation: 2, changed: vec!["knobs.live".into()] };
     assert_eq!(events.next().await, Some(Heard::Event(applied)));
     assert_eq!(f.reported(), []);
     assert_eq!(f.scope.all_metrics().families().config_update.get(), 1);
@@ -168,10 +150,7 @@ async fn one_part_that_refuses_keeps_all_parts_as_they_were_until_the_next_good_
 
     f.parts[2].refuses.store(false, Ordering::Relaxed);
     f.reload("[knobs]\nlive = 3\n").await.unwrap();
-    assert_eq!(
-        (f.committed(), f.live(), f.failed()),
-        ([[3], [3], [3]].map(Vec::from), 3, 0)
-    );
+    assert_eq!((f.committed(), f.live(), f.failed()), ([[3], [3], [3]].map(Vec::from), 3, 0));
     assert_eq!(f.reported(), []);
 }
 
@@ -181,20 +160,14 @@ async fn an_invalid_file_never_reaches_the_parts() {
     let refused = f.reload("[knobs]\nlve = 2\n").await.unwrap_err();
     assert!(matches!(refused, ReloadError::Invalid(_)));
     let text = refused.to_string();
-    assert!(
-        text.contains("lve") && text.contains("live"),
-        "says what was meant: {text}"
-    );
+    assert!(text.contains("lve") && text.contains("live"), "says what was meant: {text}");
     assert_eq!((f.live(), f.failed()), (1, 1));
     assert_eq!(f.committed(), [const { Vec::<u32>::new() }; 3]);
     assert!(f.store.last_error().is_some());
     assert_eq!(f.reported()[0].0, "bad_reload");
 
     f.reload("[knobs]\nlive = 1\n").await.unwrap();
-    assert_eq!(
-        (f.failed(), f.reported(), f.store.last_error().is_none()),
-        (0, vec![], true)
-    );
+    assert_eq!((f.failed(), f.reported(), f.store.last_error().is_none()), (0, vec![], true));
 }
 
 #[tokio::test]
@@ -203,18 +176,11 @@ async fn a_configuration_that_says_the_same_is_no_new_one() {
     let mut events = f.scope.bus().subscribe();
     f.reload("# moved\n[knobs]\nlive = 1\n").await.unwrap();
     assert_eq!(f.store.current().generation(), 1);
-    assert_eq!(
-        f.committed(),
-        [[1], [1], [1]],
-        "parts may have other files to read anew"
-    );
+    assert_eq!(f.committed(), [[1], [1], [1]], "parts may have other files to read anew");
     f.reload("[knobs]\nlive = 2\n").await.unwrap();
     let heard = events.next().await;
     assert!(
-        matches!(
-            heard,
-            Some(Heard::Event(KernelEvent::ConfigApplied { generation: 2, .. }))
-        ),
+        matches!(heard, Some(Heard::Event(KernelEvent::ConfigApplied { generation: 2, .. }))),
         "{heard:?}"
     );
 }
@@ -262,9 +228,7 @@ async fn over_a_thousand_reloads_readers_only_ever_see_good_configurations_in_or
         if n % 2 == 0 {
             f.reload(&format!("[knobs]\nlive = {n}\n")).await.unwrap();
         } else if n % 4 == 1 {
-            f.reload(&format!("[knobs]\nlive = {n}\nnonsense = 1\n"))
-                .await
-                .unwrap_err();
+            f.reload(&format!("[knobs]\nlive = {n}\nnonsense = 1\n")).await.unwrap_err();
         } else {
             f.parts[1].refuses.store(true, Ordering::Relaxed);
             f.reload(&format!("[knobs]\nlive = {n}\n")).await.unwrap_err();

@@ -37,10 +37,7 @@ fn child() {
         let slow = role == "slow";
         async move {
             // Should the test die first, the child does not outlive it for long.
-            if tokio::time::timeout(Duration::from_secs(60), ctx.stopping())
-                .await
-                .is_err()
-            {
+            if tokio::time::timeout(Duration::from_secs(60), ctx.stopping()).await.is_err() {
                 std::process::exit(1);
             }
             println!("\ndraining");
@@ -70,11 +67,7 @@ impl Reconfigure for SaysSo {
 fn watch_hangups(scope: &Scope) {
     let store = Arc::new(ConfigStore::new(&parse("").unwrap()));
     let read = Arc::new(|| parse(""));
-    reload::start(
-        scope,
-        Reloader::new(scope, store, read, vec![Arc::new(SaysSo)]),
-        None,
-    );
+    reload::start(scope, Reloader::new(scope, store, read, vec![Arc::new(SaysSo)]), None);
 }
 
 struct Node {

@@ -83,26 +83,17 @@ async fn a_blocked_core_is_named_within_two_seconds_and_again_when_it_is_back() 
     let conductor = conduct(kernel);
     let (start, inside) = (Instant::now(), door.clone());
     let core = &scope.planes().cores()[1];
-    scope
-        .children(&CHILD)
-        .spawn_on(core, async move { inside.wait() });
-    let silent = KernelEvent::CoreSilent {
-        core: "core-1".into(),
-    };
+    scope.children(&CHILD).spawn_on(core, async move { inside.wait() });
+    let silent = KernelEvent::CoreSilent { core: "core-1".into() };
     wait_for(&mut events, |e| *e == silent).await;
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     until(|| scope.readiness().worst(Some("kernel")) == Some(Effect::Down)).await;
     let standing = scope.readiness().standing(Some("kernel"));
-    assert_eq!(
-        (standing[0].name, standing[0].reason.as_str()),
-        ("core_silent", "no answer from core-1")
-    );
+    assert_eq!((standing[0].name, standing[0].reason.as_str()), ("core_silent", "no answer from core-1"));
     assert_eq!(scope.readiness().worst(Some("svc")), None);
 
     door.open();
-    let back = KernelEvent::CoreBack {
-        core: "core-1".into(),
-    };
+    let back = KernelEvent::CoreBack { core: "core-1".into() };
     wait_for(&mut events, |e| *e == back).await;
     until(|| scope.readiness().worst(None).is_none()).await;
     let exit = stop(&scope, conductor).await;
@@ -124,9 +115,7 @@ async fn a_core_that_never_yields_is_named_at_the_end_and_the_node_ends_around_i
     let door = Door::default();
     let _end = door.opened_at_the_end();
     let core = &scope.planes().cores()[0];
-    scope
-        .children(&CHILD)
-        .spawn_on(core, block_when_stopping(&scope, &door));
+    scope.children(&CHILD).spawn_on(core, block_when_stopping(&scope, &door));
     let exit = stop_in_time(kernel, &scope).await;
     assert_eq!(exit.code, ExitCode::Stuck, "{exit}");
     assert_eq!(exit.stuck, ["core-0"]);
@@ -141,18 +130,13 @@ async fn a_core_that_is_blocked_from_before_the_stop_does_not_keep_the_others_fr
     let inside = door.clone();
     let core = &scope.planes().cores()[0];
     // At a late stage, so that only the heartbeat would be in the way.
-    scope
-        .children(&CHILD)
-        .spawn_on(core, async move { inside.wait() });
+    scope.children(&CHILD).spawn_on(core, async move { inside.wait() });
     scope.task(&WORKER, |ctx| async move {
         ctx.stopping().await;
         Ok(())
     });
     let exit = stop_in_time(kernel, &scope).await;
-    assert_eq!(
-        (exit.code, exit.stuck.as_slice()),
-        (ExitCode::Stuck, &["core-0".to_owned()][..])
-    );
+    assert_eq!((exit.code, exit.stuck.as_slice()), (ExitCode::Stuck, &["core-0".to_owned()][..]));
     assert!(!exit.aborted.contains(&"svc/worker".to_owned()), "{exit}");
 }
 
@@ -162,14 +146,9 @@ async fn a_blocked_work_stealing_data_plane_is_named() {
     let door = Door::default();
     let _end = door.opened_at_the_end();
     let core = &scope.planes().cores()[0];
-    scope
-        .children(&CHILD)
-        .spawn_on(core, block_when_stopping(&scope, &door));
+    scope.children(&CHILD).spawn_on(core, block_when_stopping(&scope, &door));
     let exit = stop_in_time(kernel, &scope).await;
-    assert_eq!(
-        (exit.code, exit.stuck.as_slice()),
-        (ExitCode::Stuck, &["data".to_owned()][..])
-    );
+    assert_eq!((exit.code, exit.stuck.as_slice()), (ExitCode::Stuck, &["data".to_owned()][..]));
 }
 
 #[tokio::test]
@@ -188,10 +167,6 @@ async fn a_blocked_control_plane_is_named() {
         }
     });
     let exit = stop_in_time(kernel, &scope).await;
-    assert_eq!(
-        (exit.code, exit.stuck.as_slice()),
-        (ExitCode::Stuck, &["control".to_owned()][..]),
-        "{exit}"
-    );
+    assert_eq!((exit.code, exit.stuck.as_slice()), (ExitCode::Stuck, &["control".to_owned()][..]), "{exit}");
     assert!(exit.aborted.contains(&"svc/worker".to_owned()), "{exit}");
 }

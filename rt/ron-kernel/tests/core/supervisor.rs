@@ -25,11 +25,7 @@ const REPORTS: TaskSpec = fails("reports", Escalation::Degrade(Effect::Report));
 const SHEDS: TaskSpec = fails("sheds", Escalation::Degrade(Effect::ShedWrites));
 const DOWNS: TaskSpec = fails("downs", Escalation::Degrade(Effect::Down));
 const CLOSES: TaskSpec = fails("closes", Escalation::FailClosed);
-const ONCE: TaskSpec = task(
-    "once",
-    Restart::Never(Escalation::Degrade(Effect::ShedWrites)),
-    Stage::Workers,
-);
+const ONCE: TaskSpec = task("once", Restart::Never(Escalation::Degrade(Effect::ShedWrites)), Stage::Workers);
 const WORKER: TaskSpec = task("worker", USUAL, Stage::Workers);
 const UNDECLARED: TaskSpec = task("undeclared", USUAL, Stage::Workers);
 const CHILD: ChildSpec = child("child", Stage::Workers);
@@ -46,11 +42,7 @@ async fn given_up(scope: &Scope, spec: &'static TaskSpec) {
     let mut events = scope.bus().subscribe();
     scope.task(spec, |_| async { Err(TaskFault::new("no luck")) });
     let name = format!("{SERVICE}/{}", spec.name);
-    wait_for(
-        &mut events,
-        |e| matches!(e, KernelEvent::TaskGivenUp { task } if *task == name),
-    )
-    .await;
+    wait_for(&mut events, |e| matches!(e, KernelEvent::TaskGivenUp { task } if *task == name)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,32 +57,19 @@ async fn a_failing_task_starts_six_times_with_doubling_waits_and_is_then_given_u
         async { Err(TaskFault::new("no luck")) }
     });
     for restarts in 1..=5 {
-        let failed = KernelEvent::TaskFailed {
-            task: "svc/reports".into(),
-            fault: "no luck".into(),
-            restarts,
-        };
+        let failed =
+            KernelEvent::TaskFailed { task: "svc/reports".into(), fault: "no luck".into(), restarts };
         wait_for(&mut events, |e| *e == failed).await;
     }
-    wait_for(
-        &mut events,
-        |e| matches!(e, KernelEvent::TaskGivenUp { task } if task == "svc/reports"),
-    )
-    .await;
+    wait_for(&mut events, |e| matches!(e, KernelEvent::TaskGivenUp { task } if task == "svc/reports")).await;
     let starts = starts.lock().unwrap().clone();
-    assert_eq!(
-        starts.iter().map(|(_, n)| *n).collect::<Vec<_>>(),
-        [0, 1, 2, 3, 4, 5]
-    );
+    assert_eq!(starts.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
     for (n, pair) in starts.windows(2).enumerate() {
         let full = Duration::from_millis(100 << n);
         let waited = pair[1].0.since(pair[0].0);
         // Timers have a resolution of a millisecond.
         let most = full + Duration::from_millis(1);
-        assert!(
-            waited >= full / 2 && waited <= most,
-            "restart {n} came after {waited:?}"
-        );
+        assert!(waited >= full / 2 && waited <= most, "restart {n} came after {waited:?}");
     }
     assert_eq!(state(&scope, "reports"), (TaskState::GivenUp, 5));
     assert_eq!(scope.metrics().restarts("reports").get(), 5);
@@ -141,10 +120,7 @@ async fn a_task_that_returns_ok_is_done_and_never_comes_back() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(scope.metrics().tasks("worker").spawned.get(), 1);
     assert!(standing(&scope).is_empty());
-    assert!(
-        !scope.supervisor().kill(SERVICE, "worker"),
-        "there is nothing to kill"
-    );
+    assert!(!scope.supervisor().kill(SERVICE, "worker"), "there is nothing to kill");
     stop(&scope, conductor).await;
 }
 

@@ -22,34 +22,15 @@ pub(crate) const SERVICE: &str = "svc";
 pub(crate) const USUAL: Restart = Restart::usual(Escalation::Degrade(Effect::Report));
 
 pub(crate) const fn task(name: &'static str, restart: Restart, stop: Stage) -> TaskSpec {
-    TaskSpec {
-        name,
-        plane: Plane::Control,
-        restart,
-        stop,
-        doc: "",
-    }
+    TaskSpec { name, plane: Plane::Control, restart, stop, doc: "" }
 }
 
 pub(crate) const fn child(kind: &'static str, stop: Stage) -> ChildSpec {
-    ChildSpec {
-        kind,
-        plane: Plane::Data,
-        stop,
-        bound: "",
-        doc: "",
-    }
+    ChildSpec { kind, plane: Plane::Data, stop, bound: "", doc: "" }
 }
 
 pub(crate) const fn queue(name: &'static str, capacity: usize, policy: Policy) -> QueueSpec {
-    QueueSpec {
-        name,
-        capacity,
-        policy,
-        from: "",
-        to: "",
-        doc: "",
-    }
+    QueueSpec { name, capacity, policy, from: "", to: "", doc: "" }
 }
 
 pub(crate) const fn topology(
@@ -110,9 +91,7 @@ pub(crate) async fn wait_for(
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(300), search)
-        .await
-        .expect("the event did not come")
+    tokio::time::timeout(Duration::from_secs(300), search).await.expect("the event did not come")
 }
 
 /// Lets the runtime turn until `done`; fails the test if that takes too long.
@@ -122,9 +101,7 @@ pub(crate) async fn until(done: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), turn)
-        .await
-        .expect("it did not happen");
+    tokio::time::timeout(Duration::from_secs(20), turn).await.expect("it did not happen");
 }
 
 /// The state of a task and its restarts.

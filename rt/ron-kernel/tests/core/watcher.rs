@@ -48,14 +48,7 @@ impl Watched {
         let part: Arc<dyn Reconfigure> = Arc::new(Shared(Arc::new(Part::default())));
         let reloader = Reloader::new(&scope, Arc::clone(&store), read, vec![part]);
         reload::start(&scope, reloader, Some(file.clone()));
-        Self {
-            conductor: conduct(kernel),
-            scope,
-            events,
-            store,
-            file,
-            dir,
-        }
+        Self { conductor: conduct(kernel), scope, events, store, file, dir }
     }
 
     /// Replaces the file as editors and orchestrators do.
@@ -66,11 +59,7 @@ impl Watched {
     }
 
     async fn applied(&mut self) -> u64 {
-        match wait_for(&mut self.events, |e| {
-            matches!(e, KernelEvent::ConfigApplied { .. })
-        })
-        .await
-        {
+        match wait_for(&mut self.events, |e| matches!(e, KernelEvent::ConfigApplied { .. })).await {
             KernelEvent::ConfigApplied { generation, .. } => generation,
             other => panic!("{other:?}"),
         }
@@ -93,12 +82,8 @@ impl Watched {
 }
 
 fn reloads(events: &[KernelEvent]) -> usize {
-    let is_reload = |e: &&KernelEvent| {
-        matches!(
-            e,
-            KernelEvent::ConfigApplied { .. } | KernelEvent::ConfigRefused { .. }
-        )
-    };
+    let is_reload =
+        |e: &&KernelEvent| matches!(e, KernelEvent::ConfigApplied { .. } | KernelEvent::ConfigRefused { .. });
     events.iter().filter(is_reload).count()
 }
 

@@ -35,10 +35,7 @@ impl<T> Receiver<T> {
     /// Cancel safe: an item leaves the queue only in the poll that returns it, and a future that was woken and
     /// then dropped wakes another receiver in its place.
     pub fn recv(&self) -> Recv<'_, T> {
-        Recv {
-            receiver: self,
-            seat: None,
-        }
+        Recv { receiver: self, seat: None }
     }
 
     /// Takes the next item if one is queued.
@@ -48,11 +45,7 @@ impl<T> Receiver<T> {
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut state = lock(&self.shared.state);
         let closed = state.closed;
-        state.items.pop_front().ok_or(if closed {
-            TryRecvError::Closed
-        } else {
-            TryRecvError::Empty
-        })
+        state.items.pop_front().ok_or(if closed { TryRecvError::Closed } else { TryRecvError::Empty })
     }
 
     /// Refuses every later send; what is queued can still be received.
@@ -69,9 +62,7 @@ impl<T> Receiver<T> {
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Self {
         lock(&self.shared.state).receivers += 1;
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 

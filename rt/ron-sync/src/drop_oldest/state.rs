@@ -19,13 +19,7 @@ pub(super) struct State<T> {
 
 impl<T> State<T> {
     pub(super) fn new() -> Self {
-        Self {
-            items: VecDeque::new(),
-            closed: false,
-            senders: 1,
-            receivers: 1,
-            sleepers: Sleepers::new(),
-        }
+        Self { items: VecDeque::new(), closed: false, senders: 1, receivers: 1, sleepers: Sleepers::new() }
     }
 
     pub(super) fn close(&mut self, wakes: &mut Wakes) {
@@ -38,11 +32,7 @@ impl<T> State<T> {
     /// Queues `item`; returns the one it displaced and the receiver to wake.
     #[inline]
     pub(super) fn push(&mut self, item: T, capacity: usize) -> (Option<T>, Option<Waker>) {
-        let displaced = if self.items.len() >= capacity {
-            self.items.pop_front()
-        } else {
-            None
-        };
+        let displaced = if self.items.len() >= capacity { self.items.pop_front() } else { None };
         self.items.push_back(item);
         (displaced, self.sleepers.wake_next())
     }
@@ -62,11 +52,7 @@ impl<T> State<T> {
     pub(super) fn leave_unserved(&mut self, seat: Seat) -> (Option<Waker>, Option<Waker>) {
         let own = self.sleepers.leave(seat);
         let was_woken = own.is_none();
-        let heir = if was_woken && !self.items.is_empty() {
-            self.sleepers.wake_next()
-        } else {
-            None
-        };
+        let heir = if was_woken && !self.items.is_empty() { self.sleepers.wake_next() } else { None };
         (heir, own)
     }
 }
@@ -82,10 +68,7 @@ struct Sleepers {
 
 impl Sleepers {
     fn new() -> Self {
-        Self {
-            seats: Slab::new(),
-            asleep: Order::new(),
-        }
+        Self { seats: Slab::new(), asleep: Order::new() }
     }
 
     fn sleep(&mut self, seat: &mut Option<Seat>, waker: &Waker) -> Option<Waker> {

@@ -22,9 +22,7 @@ enum State<R: Room> {
 
 impl<R: Room> Enter<R> {
     pub(super) fn new(gate: Arc<Gate<R>>, key: R::Key) -> Self {
-        Self {
-            state: State::Outside { gate, key },
-        }
+        Self { state: State::Outside { gate, key } }
     }
 }
 

@@ -57,10 +57,7 @@ pub struct Fifo {
 impl Fifo {
     /// A room for `capacity` tickets; with 0, whoever cannot enter at once is refused.
     pub fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            tickets: Order::new(),
-        }
+        Self { capacity, tickets: Order::new() }
     }
 }
 

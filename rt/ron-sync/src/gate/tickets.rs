@@ -24,19 +24,13 @@ pub(super) enum TicketState {
 
 impl Tickets {
     pub(super) fn new() -> Self {
-        Self {
-            slab: Slab::new(),
-            next_serial: 0,
-        }
+        Self { slab: Slab::new(), next_serial: 0 }
     }
 
     pub(super) fn insert(&mut self, waker: Waker) -> TicketId {
         let serial = self.next_serial;
         self.next_serial += 1;
-        let index = self.slab.insert(Ticket {
-            serial,
-            state: TicketState::Waiting(waker),
-        });
+        let index = self.slab.insert(Ticket { serial, state: TicketState::Waiting(waker) });
         TicketId { index, serial }
     }
 
@@ -49,13 +43,7 @@ impl Tickets {
     pub(super) fn deny_all(&mut self, denied: Denied, mut each: impl FnMut(TicketId, Waker)) {
         for (index, ticket) in self.slab.iter_mut() {
             if let Some(waker) = ticket.state.settle(Err(denied)) {
-                each(
-                    TicketId {
-                        index,
-                        serial: ticket.serial,
-                    },
-                    waker,
-                );
+                each(TicketId { index, serial: ticket.serial }, waker);
             }
         }
     }
@@ -63,10 +51,7 @@ impl Tickets {
     /// Returns the decision and frees the entry, or stores `waker` for it. The second part is a waker to drop
     /// after unlocking.
     pub(super) fn poll(&mut self, id: TicketId, waker: &Waker) -> (Poll<Result<(), Denied>>, Option<Waker>) {
-        match self
-            .state(id)
-            .expect("only the future that polls its ticket removes it")
-        {
+        match self.state(id).expect("only the future that polls its ticket removes it") {
             TicketState::Waiting(known) => (Poll::Pending, refresh(known, waker)),
             TicketState::Settled(verdict) => {
                 let verdict = *verdict;

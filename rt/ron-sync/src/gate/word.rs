@@ -116,11 +116,7 @@ impl AtomicWord {
         if changed {
             return outcome;
         }
-        Enlisted::Denied(if self.load().is_closed() {
-            Denied::Closed
-        } else {
-            Denied::Full
-        })
+        Enlisted::Denied(if self.load().is_closed() { Denied::Closed } else { Denied::Full })
     }
 
     /// One waiter less: it gave up, was denied, or got a slot that was already counted.
@@ -150,10 +146,7 @@ impl AtomicWord {
     fn update(&self, mut next: impl FnMut(Word) -> Option<u64>) -> bool {
         let mut current = load_to_swap(&self.0);
         while let Some(new) = next(Word(current)) {
-            match self
-                .0
-                .compare_exchange_weak(current, new, Ordering::AcqRel, Ordering::Acquire)
-            {
+            match self.0.compare_exchange_weak(current, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return true,
                 Err(actual) => current = actual,
             }
@@ -174,19 +167,13 @@ mod tests {
     fn the_fields_do_not_touch_each_other_at_their_highest_values() {
         let full = AtomicWord(AtomicU64::new(!CLOSED));
         let word = full.load();
-        assert_eq!(
-            (word.inflight(), word.waiters(), word.limit()),
-            (FIELD_MAX, FIELD_MAX, FIELD_MAX)
-        );
+        assert_eq!((word.inflight(), word.waiters(), word.limit()), (FIELD_MAX, FIELD_MAX, FIELD_MAX));
         assert!(!word.is_closed());
         full.set_limit(0);
         full.leave();
         full.delist();
         let word = full.load();
-        assert_eq!(
-            (word.inflight(), word.waiters(), word.limit()),
-            (FIELD_MAX - 1, FIELD_MAX - 1, 0)
-        );
+        assert_eq!((word.inflight(), word.waiters(), word.limit()), (FIELD_MAX - 1, FIELD_MAX - 1, 0));
     }
 
     #[test]

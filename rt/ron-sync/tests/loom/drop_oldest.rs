@@ -61,10 +61,7 @@ fn with_a_shutdown_at_any_moment_every_item_is_received_or_handed_back() {
 
         shutdown.join().unwrap();
         let sent = producer.join().unwrap();
-        assert!(
-            received.is_sorted_by(|earlier, later| earlier < later),
-            "out of order: {received:?}"
-        );
+        assert!(received.is_sorted_by(|earlier, later| earlier < later), "out of order: {received:?}");
         assert_eq!(received.len() + sent.displaced, sent.accepted);
         assert_eq!(sent.accepted + sent.refused, 3);
     });

@@ -290,11 +290,7 @@ fn an_eviction_racing_a_release_denies_only_the_evicted() {
 
         let outcomes = entries.map(|entry| entry.join().unwrap());
         assert!(outcomes.contains(&Ok(())), "nobody got the slot: {outcomes:?}");
-        assert!(
-            outcomes
-                .iter()
-                .all(|outcome| matches!(outcome, Ok(()) | Err(Denied::Shed)))
-        );
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(Denied::Shed))));
         assert_empty(&gate);
     });
 }

@@ -28,10 +28,7 @@ impl Wake for Wakes {
 impl Task {
     pub(crate) fn new() -> Self {
         let wakes = Arc::new(Wakes::default());
-        Self {
-            waker: Waker::from(Arc::clone(&wakes)),
-            wakes,
-        }
+        Self { waker: Waker::from(Arc::clone(&wakes)), wakes }
     }
 
     pub(crate) fn poll<F: Future + Unpin>(&self, future: &mut F) -> Poll<F::Output> {

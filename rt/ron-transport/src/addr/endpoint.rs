@@ -95,10 +95,7 @@ impl Endpoint {
         if port == 0 {
             return Err(EndpointError::BadPort(port.to_string()));
         }
-        Ok(Self {
-            scheme,
-            target: Target::Tcp { host, port },
-        })
+        Ok(Self { scheme, target: Target::Tcp { host, port } })
     }
 
     /// The endpoint behind a Unix socket.
@@ -107,10 +104,7 @@ impl Endpoint {
     /// [`EndpointError::UnixPath`] when no socket can have that path.
     pub fn unix(scheme: Scheme, path: &Path) -> Result<Self, EndpointError> {
         super::check_unix_path(path)?;
-        Ok(Self {
-            scheme,
-            target: Target::Unix(path.to_owned()),
-        })
+        Ok(Self { scheme, target: Target::Unix(path.to_owned()) })
     }
 
     /// How it is spoken to.
@@ -164,15 +158,10 @@ impl FromStr for Endpoint {
             return Err(EndpointError::Empty);
         }
         for scheme in [Scheme::Http, Scheme::Https] {
-            let path = text
-                .strip_prefix(scheme.as_str())
-                .and_then(|rest| rest.strip_prefix("+unix:"));
+            let path = text.strip_prefix(scheme.as_str()).and_then(|rest| rest.strip_prefix("+unix:"));
             if let Some(path) = path {
                 let path = if path.starts_with("///") { &path[2..] } else { path };
-                return Ok(Self {
-                    scheme,
-                    target: Target::Unix(unix_path(path)?),
-                });
+                return Ok(Self { scheme, target: Target::Unix(unix_path(path)?) });
             }
         }
         // First of all, so that no later message can repeat a password.
@@ -190,23 +179,16 @@ fn parse_url(text: &str) -> Result<Endpoint, EndpointError> {
     if text.contains('#') {
         return Err(EndpointError::NotBare(shown.to_owned()));
     }
-    let uri: Uri = text
-        .parse()
-        .map_err(|_| EndpointError::Unrecognised(shown.to_owned()))?;
+    let uri: Uri = text.parse().map_err(|_| EndpointError::Unrecognised(shown.to_owned()))?;
     let scheme = match uri.scheme_str() {
         None => return Err(EndpointError::NoScheme(shown.to_owned())),
         Some("http") => Scheme::Http,
         Some("https") => Scheme::Https,
         Some(other) => return Err(EndpointError::Scheme(other.to_owned())),
     };
-    let authority = uri
-        .authority()
-        .ok_or_else(|| EndpointError::Unrecognised(shown.to_owned()))?;
+    let authority = uri.authority().ok_or_else(|| EndpointError::Unrecognised(shown.to_owned()))?;
     if uri.path() != "/" || uri.query().is_some() {
-        return Err(EndpointError::NotBare(format!(
-            "{}://{authority}",
-            scheme.as_str()
-        )));
+        return Err(EndpointError::NotBare(format!("{}://{authority}", scheme.as_str())));
     }
     let host = authority.host();
     let port = match authority.as_str().strip_prefix(host).unwrap_or_default() {
@@ -229,20 +211,14 @@ impl FromStr for Host {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bad = || EndpointError::BadHost(text.to_owned());
         if let Some(inner) = text.strip_prefix('[') {
-            let address: Ipv6Addr = inner
-                .strip_suffix(']')
-                .and_then(|inner| inner.parse().ok())
-                .ok_or_else(bad)?;
+            let address: Ipv6Addr =
+                inner.strip_suffix(']').and_then(|inner| inner.parse().ok()).ok_or_else(bad)?;
             return Ok(Self::Ip(address.into()));
         }
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self::Ip(address));
         }
-        if is_dns_name(text) {
-            Ok(Self::Name(text.to_ascii_lowercase()))
-        } else {
-            Err(bad())
-        }
+        if is_dns_name(text) { Ok(Self::Name(text.to_ascii_lowercase())) } else { Err(bad()) }
     }
 }
 
@@ -252,18 +228,13 @@ fn is_dns_name(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
     let label_ok = |label: &str| {
         (1..=63).contains(&label.len())
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
     name.len() <= 253
         && name.split('.').all(label_ok)
-        && !name
-            .rsplit('.')
-            .next()
-            .is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()))
+        && !name.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl fmt::Display for Host {

@@ -117,10 +117,7 @@ fn diagnose(text: &str) -> ListenAddrError {
     }
     let bare = text.strip_prefix(':').unwrap_or(text);
     if is_digits(bare) {
-        return ListenAddrError::NoHost {
-            text: shown(),
-            port: bare.to_owned(),
-        };
+        return ListenAddrError::NoHost { text: shown(), port: bare.to_owned() };
     }
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V4(_)) => return ListenAddrError::NoPort(shown()),
@@ -141,10 +138,7 @@ fn diagnose(text: &str) -> ListenAddrError {
         Ok(port) if host == "*" => ListenAddrError::Wildcard(port),
         Ok(_) if host.contains(':') && !host.starts_with('[') => ListenAddrError::NoBrackets(shown()),
         Ok(_) if host.contains(['[', ']', '/', ' ']) => ListenAddrError::Unrecognised(shown()),
-        Ok(port) => ListenAddrError::Name {
-            name: host.to_owned(),
-            port,
-        },
+        Ok(port) => ListenAddrError::Name { name: host.to_owned(), port },
     }
 }
 

@@ -54,19 +54,11 @@ pub(super) fn accept(listening: &Socket) -> io::Result<(RawStream, Peer)> {
     // One system call where the standard library needs two or three.
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, from) = rustix::net::acceptfrom_with(listening, flags)?;
-    if from
-        .as_ref()
-        .is_some_and(|from| from.address_family() == AddressFamily::UNIX)
-    {
+    if from.as_ref().is_some_and(|from| from.address_family() == AddressFamily::UNIX) {
         return Ok((RawStream::Unix(socket.into()), Peer::unix()));
     }
-    let unknown = Peer {
-        addr: None,
-        unix: false,
-    };
-    let peer = from
-        .and_then(|from| SocketAddr::try_from(from).ok())
-        .map_or(unknown, Peer::tcp);
+    let unknown = Peer { addr: None, unix: false };
+    let peer = from.and_then(|from| SocketAddr::try_from(from).ok()).map_or(unknown, Peer::tcp);
     Ok((RawStream::Tcp(socket.into()), peer))
 }
 

@@ -81,10 +81,7 @@ impl BindError {
                 Self::NoDirectory { path: path.clone() }
             }
             (ListenAddr::Unix(path), io::ErrorKind::AddrInUse) => Self::PathInUse { path: path.clone() },
-            _ => Self::Io {
-                addr: addr.clone(),
-                source,
-            },
+            _ => Self::Io { addr: addr.clone(), source },
         }
     }
 
@@ -112,15 +109,13 @@ impl BindError {
             Self::InUse { .. } => {
                 "stop the other process (`ss -ltnp` shows it) or change `listen`".to_owned()
             }
-            Self::Permission {
-                addr: ListenAddr::Tcp(addr),
-            } if is_privileged(addr.port()) => format!(
+            Self::Permission { addr: ListenAddr::Tcp(addr) } if is_privileged(addr.port()) => format!(
                 "ports below {FIRST_UNPRIVILEGED_PORT} need CAP_NET_BIND_SERVICE (in a systemd unit: \
                  AmbientCapabilities=CAP_NET_BIND_SERVICE), or change `listen` to a higher port"
             ),
-            Self::Permission {
-                addr: ListenAddr::Unix(_),
-            } => "let this process's user write to the socket's directory".to_owned(),
+            Self::Permission { addr: ListenAddr::Unix(_) } => {
+                "let this process's user write to the socket's directory".to_owned()
+            }
             Self::Permission { .. } => "look for a security policy that forbids it".to_owned(),
             Self::NotAvailable { .. } => {
                 "`ip addr` lists this host's addresses; 0.0.0.0 or [::] listens on all of them".to_owned()

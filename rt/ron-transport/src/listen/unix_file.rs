@@ -1,9 +1,6 @@
 //! The file of a Unix socket: created by binding, recognised by its inode, removed only by its owner.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "single calls on one socket file, at start, reload and stop"
-)]
+#![expect(clippy::disallowed_methods, reason = "single calls on one socket file, at start, reload and stop")]
 
 use std::{
     fs, io,
@@ -30,16 +27,9 @@ impl SocketFile {
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(path)?;
         if !found.file_type().is_socket() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "the file is not a socket",
-            ));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is not a socket"));
         }
-        Ok(Self {
-            path: path.to_owned(),
-            device: found.dev(),
-            inode: found.ino(),
-        })
+        Ok(Self { path: path.to_owned(), device: found.dev(), inode: found.ino() })
     }
 
     pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
@@ -79,16 +69,12 @@ fn remove_stale(path: &Path, addr: &SockAddr) -> Result<(), BindError> {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(BindError::NotASocket {
-                path: path.to_owned(),
-            });
+            return Err(BindError::NotASocket { path: path.to_owned() });
         }
         Err(error) => return Err(failed(error)),
     };
     if is_answered(addr).map_err(failed)? {
-        return Err(BindError::PathInUse {
-            path: path.to_owned(),
-        });
+        return Err(BindError::PathInUse { path: path.to_owned() });
     }
     found.remove_if_ours().map_err(failed)
 }
@@ -101,9 +87,6 @@ fn is_answered(addr: &SockAddr) -> io::Result<bool> {
     probe.set_nonblocking(true)?;
     match probe.connect(addr) {
         Ok(()) => Ok(true),
-        Err(error) => Ok(!matches!(
-            Errno::from_io_error(&error),
-            Some(Errno::CONNREFUSED | Errno::NOENT)
-        )),
+        Err(error) => Ok(!matches!(Errno::from_io_error(&error), Some(Errno::CONNREFUSED | Errno::NOENT))),
     }
 }

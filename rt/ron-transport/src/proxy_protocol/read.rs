@@ -26,9 +26,7 @@ pub async fn read_header<S>(stream: &mut S, timeout: Duration) -> Result<(Header
 where
     S: AsyncRead + Unpin,
 {
-    time::timeout(timeout, read(stream))
-        .await
-        .unwrap_or(Err(ProxyError::Timeout))
+    time::timeout(timeout, read(stream)).await.unwrap_or(Err(ProxyError::Timeout))
 }
 
 async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<(Header, Bytes), ProxyError> {
@@ -41,14 +39,9 @@ async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Result<(Header, Bytes), P
             }
             Parsed::NeedMore { at_least } => buffer.reserve(at_least),
         }
-        let read = stream
-            .read_buf(&mut buffer)
-            .await
-            .map_err(|error| ProxyError::Io(error.kind()))?;
+        let read = stream.read_buf(&mut buffer).await.map_err(|error| ProxyError::Io(error.kind()))?;
         if read == 0 {
-            return Err(ProxyError::Closed {
-                received: buffer.len(),
-            });
+            return Err(ProxyError::Closed { received: buffer.len() });
         }
     }
 }

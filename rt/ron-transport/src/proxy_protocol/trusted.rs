@@ -78,9 +78,7 @@ impl TrustedSources {
     /// Whether an address is in one of the networks.
     #[must_use]
     pub fn contains(&self, ip: IpAddr) -> bool {
-        self.0
-            .iter()
-            .any(|source| matches!(source, TrustedSource::Network(network) if network.contains(ip)))
+        self.0.iter().any(|source| matches!(source, TrustedSource::Network(network) if network.contains(ip)))
     }
 }
 
@@ -117,9 +115,7 @@ impl FromStr for Cidr {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
-        let ip: IpAddr = address
-            .parse()
-            .map_err(|_| CidrError::Address(address.to_owned()))?;
+        let ip: IpAddr = address.parse().map_err(|_| CidrError::Address(address.to_owned()))?;
         let max = longest_prefix(ip);
         let prefix = match prefix {
             None => max,
@@ -127,25 +123,18 @@ impl FromStr for Cidr {
                 .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
                 .and_then(|digits| digits.parse().ok())
                 .filter(|prefix| *prefix <= max)
-                .ok_or_else(|| CidrError::Prefix {
-                    prefix: digits.to_owned(),
-                    max,
-                })?,
+                .ok_or_else(|| CidrError::Prefix { prefix: digits.to_owned(), max })?,
         };
         let network = masked(ip, prefix);
         if network != ip {
             let meant = Self { network, prefix };
-            return Err(CidrError::HostBits {
-                text: text.to_owned(),
-                meant,
-            });
+            return Err(CidrError::HostBits { text: text.to_owned(), meant });
         }
         // A mapped network's first 96 bits say no more than that it is IPv4.
         match ip.to_canonical() {
-            IpAddr::V4(v4) if ip.is_ipv6() && prefix >= 96 => Ok(Self {
-                network: v4.into(),
-                prefix: prefix - 96,
-            }),
+            IpAddr::V4(v4) if ip.is_ipv6() && prefix >= 96 => {
+                Ok(Self { network: v4.into(), prefix: prefix - 96 })
+            }
             _ => Ok(Self { network, prefix }),
         }
     }
@@ -161,11 +150,7 @@ impl FromStr for TrustedSource {
     type Err = CidrError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "unix" {
-            Ok(Self::Unix)
-        } else {
-            text.parse().map(Self::Network)
-        }
+        if text == "unix" { Ok(Self::Unix) } else { text.parse().map(Self::Network) }
     }
 }
 

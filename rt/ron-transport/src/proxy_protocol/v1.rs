@@ -15,16 +15,10 @@ const LINE_END: &[u8] = b"\r\n";
 #[must_use]
 pub fn encode(origin: &Origin) -> Vec<u8> {
     match origin {
-        Origin::Tcp4 {
-            source: s,
-            destination: d,
-        } => {
+        Origin::Tcp4 { source: s, destination: d } => {
             format!("PROXY TCP4 {} {} {} {}\r\n", s.ip(), d.ip(), s.port(), d.port())
         }
-        Origin::Tcp6 {
-            source: s,
-            destination: d,
-        } => {
+        Origin::Tcp6 { source: s, destination: d } => {
             format!("PROXY TCP6 {} {} {} {}\r\n", s.ip(), d.ip(), s.port(), d.port())
         }
         Origin::Local | Origin::Unknown | Origin::Unix { .. } => "PROXY UNKNOWN\r\n".to_owned(),
@@ -35,17 +29,11 @@ pub fn encode(origin: &Origin) -> Vec<u8> {
 /// Parses input that agrees with [`SIGNATURE`].
 pub(super) fn parse(input: &[u8]) -> Result<Parsed, ProxyError> {
     let longest_text = V1_MAX - LINE_END.len();
-    let Some(end) = input
-        .iter()
-        .take(longest_text + 1)
-        .position(|byte| *byte == b'\r')
-    else {
+    let Some(end) = input.iter().take(longest_text + 1).position(|byte| *byte == b'\r') else {
         return if input.len() > longest_text {
             Err(ProxyError::TooLong { limit: V1_MAX })
         } else {
-            Ok(Parsed::NeedMore {
-                at_least: LINE_END.len(),
-            })
+            Ok(Parsed::NeedMore { at_least: LINE_END.len() })
         };
     };
     match input.get(end + 1) {
@@ -55,15 +43,8 @@ pub(super) fn parse(input: &[u8]) -> Result<Parsed, ProxyError> {
     }
     let fields = input.get(SIGNATURE.len()..end).unwrap_or_default();
     let fields = str::from_utf8(fields).map_err(|_| ProxyError::Malformed("the line is not text"))?;
-    let header = Header {
-        version: Version::V1,
-        origin: parse_fields(fields)?,
-        tlvs: Vec::new(),
-    };
-    Ok(Parsed::Done {
-        consumed: end + LINE_END.len(),
-        header,
-    })
+    let header = Header { version: Version::V1, origin: parse_fields(fields)?, tlvs: Vec::new() };
+    Ok(Parsed::Done { consumed: end + LINE_END.len(), header })
 }
 
 fn parse_fields(text: &str) -> Result<Origin, ProxyError> {
@@ -102,9 +83,7 @@ fn addresses<A: FromStr>(fields: &mut Split<'_, char>) -> Result<(A, A, u16, u16
 fn address<A: FromStr>(field: Option<&str>) -> Result<A, ProxyError> {
     field
         .and_then(|field| field.parse().ok())
-        .ok_or(ProxyError::Malformed(
-            "an address is missing or of another family",
-        ))
+        .ok_or(ProxyError::Malformed("an address is missing or of another family"))
 }
 
 /// Decimal without sign or leading zeros, as the specification writes it.
@@ -113,7 +92,5 @@ fn port(field: Option<&str>) -> Result<u16, ProxyError> {
         .filter(|field| field.bytes().all(|byte| byte.is_ascii_digit()))
         .filter(|field| *field == "0" || !field.starts_with('0'))
         .and_then(|field| field.parse().ok())
-        .ok_or(ProxyError::Malformed(
-            "a port is missing or not a number from 0 to 65535",
-        ))
+        .ok_or(ProxyError::Malformed("a port is missing or not a number from 0 to 65535"))
 }

@@ -55,9 +55,7 @@ pub fn encode(origin: &Origin, tlvs: &[Tlv]) -> Result<Vec<u8>, EncodeError> {
         }
     }
     let block_len = out.len() - FIXED_LEN;
-    let len = u16::try_from(block_len)
-        .ok()
-        .filter(|_| block_len <= V2_BLOCK_MAX);
+    let len = u16::try_from(block_len).ok().filter(|_| block_len <= V2_BLOCK_MAX);
     out[FIXED_LEN - 2..FIXED_LEN].copy_from_slice(&len.ok_or(EncodeError::TooLong)?.to_be_bytes());
     if let Some(at) = checksum_at {
         let checksum = crc32c(&[&out]);
@@ -83,9 +81,7 @@ fn push_addresses(out: &mut Vec<u8>, origin: &Origin) -> Result<(), EncodeError>
         }
         Origin::Unix { source, destination } => {
             for name in [source, destination] {
-                let padding = UNIX_NAME_LEN
-                    .checked_sub(name.len())
-                    .ok_or(EncodeError::UnixName)?;
+                let padding = UNIX_NAME_LEN.checked_sub(name.len()).ok_or(EncodeError::UnixName)?;
                 out.extend(name);
                 out.resize(out.len() + padding, 0);
             }
@@ -106,21 +102,13 @@ fn push_tlv(out: &mut Vec<u8>, kind: u8, value: &[u8]) -> Result<(), EncodeError
 pub(super) fn parse(input: &[u8]) -> Result<Parsed, ProxyError> {
     let version_command = input.get(12).copied();
     if let Some(byte) = version_command.filter(|byte| byte & 0xf0 != VERSION_2) {
-        return Err(ProxyError::Unsupported {
-            what: "version",
-            byte,
-        });
+        return Err(ProxyError::Unsupported { what: "version", byte });
     }
     if let Some(byte) = version_command.filter(|byte| !matches!(byte & 0x0f, LOCAL | PROXY)) {
-        return Err(ProxyError::Unsupported {
-            what: "command",
-            byte,
-        });
+        return Err(ProxyError::Unsupported { what: "command", byte });
     }
     let Some((fixed, rest)) = input.split_first_chunk::<FIXED_LEN>() else {
-        return Ok(Parsed::NeedMore {
-            at_least: FIXED_LEN - input.len(),
-        });
+        return Ok(Parsed::NeedMore { at_least: FIXED_LEN - input.len() });
     };
     let [.., version_command, family, len_high, len_low] = *fixed;
     let block_len = usize::from(u16::from_be_bytes([len_high, len_low]));
@@ -128,9 +116,7 @@ pub(super) fn parse(input: &[u8]) -> Result<Parsed, ProxyError> {
         return Err(ProxyError::TooLong { limit: V2_BLOCK_MAX });
     }
     let Some(block) = rest.get(..block_len) else {
-        return Ok(Parsed::NeedMore {
-            at_least: block_len - rest.len(),
-        });
+        return Ok(Parsed::NeedMore { at_least: block_len - rest.len() });
     };
     let (origin, tlvs) = if version_command & 0x0f == LOCAL {
         // The whole block, family included, is to be skipped.
@@ -138,15 +124,8 @@ pub(super) fn parse(input: &[u8]) -> Result<Parsed, ProxyError> {
     } else {
         parse_block(fixed, family, block)?
     };
-    let header = Header {
-        version: Version::V2,
-        origin,
-        tlvs,
-    };
-    Ok(Parsed::Done {
-        consumed: FIXED_LEN + block_len,
-        header,
-    })
+    let header = Header { version: Version::V2, origin, tlvs };
+    Ok(Parsed::Done { consumed: FIXED_LEN + block_len, header })
 }
 
 fn parse_block(fixed: &[u8], family: u8, block: &[u8]) -> Result<(Origin, Vec<Tlv>), ProxyError> {
@@ -157,10 +136,7 @@ fn parse_block(fixed: &[u8], family: u8, block: &[u8]) -> Result<(Origin, Vec<Tl
         TCP6 => parse_tcp6(block).ok_or(short)?,
         UNIX_STREAM => parse_unix(block).ok_or(short)?,
         byte => {
-            return Err(ProxyError::Unsupported {
-                what: "family and transport",
-                byte,
-            });
+            return Err(ProxyError::Unsupported { what: "family and transport", byte });
         }
     };
     let tlvs = parse_tlvs(rest, |before, after| {
@@ -195,30 +171,17 @@ fn parse_tcp6(block: &[u8]) -> Option<(Origin, &[u8])> {
 fn parse_ports(block: &[u8]) -> Option<(u16, u16, &[u8])> {
     let (source, rest) = block.split_first_chunk::<2>()?;
     let (destination, rest) = rest.split_first_chunk::<2>()?;
-    Some((
-        u16::from_be_bytes(*source),
-        u16::from_be_bytes(*destination),
-        rest,
-    ))
+    Some((u16::from_be_bytes(*source), u16::from_be_bytes(*destination), rest))
 }
 
 fn parse_unix(block: &[u8]) -> Option<(Origin, &[u8])> {
     let (source, rest) = block.split_first_chunk::<UNIX_NAME_LEN>()?;
     let (destination, rest) = rest.split_first_chunk::<UNIX_NAME_LEN>()?;
     let name = |padded: &[u8]| {
-        let len = padded
-            .iter()
-            .rposition(|byte| *byte != 0)
-            .map_or(0, |last| last + 1);
+        let len = padded.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         padded[..len].to_vec()
     };
-    Some((
-        Origin::Unix {
-            source: name(source),
-            destination: name(destination),
-        },
-        rest,
-    ))
+    Some((Origin::Unix { source: name(source), destination: name(destination) }, rest))
 }
 
 /// Parses the entries; `checksum` computes the header's checksum from the entries before and after the field.
@@ -227,9 +190,8 @@ fn parse_tlvs(entries: &[u8], checksum: impl Fn(&[u8], &[u8]) -> u32) -> Result<
     let mut rest = entries;
     while !rest.is_empty() {
         let cut = ProxyError::Malformed("an entry is longer than the block");
-        let (&[kind, len_high, len_low], tail) = rest
-            .split_first_chunk::<TLV_HEAD_LEN>()
-            .ok_or_else(|| cut.clone())?;
+        let (&[kind, len_high, len_low], tail) =
+            rest.split_first_chunk::<TLV_HEAD_LEN>().ok_or_else(|| cut.clone())?;
         let len = usize::from(u16::from_be_bytes([len_high, len_low]));
         let (value, tail) = tail.split_at_checked(len).ok_or(cut)?;
         if kind == Tlv::CRC32C {
@@ -239,10 +201,7 @@ fn parse_tlvs(entries: &[u8], checksum: impl Fn(&[u8], &[u8]) -> u32) -> Result<
                 return Err(ProxyError::Checksum);
             }
         }
-        tlvs.push(Tlv {
-            kind,
-            value: value.to_vec(),
-        });
+        tlvs.push(Tlv { kind, value: value.to_vec() });
         rest = tail;
     }
     Ok(tlvs)
@@ -254,11 +213,7 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
     for byte in parts.iter().copied().flatten() {
         crc ^= u32::from(*byte);
         for _ in 0..8 {
-            crc = if crc & 1 == 1 {
-                (crc >> 1) ^ 0x82f6_3b78
-            } else {
-                crc >> 1
-            };
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
         }
     }
     !crc

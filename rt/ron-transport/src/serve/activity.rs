@@ -19,9 +19,7 @@ struct Since(AtomicU64);
 
 impl Since {
     fn begin(&self, now: Moment) {
-        let _ = self
-            .0
-            .compare_exchange(0, now.as_nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.0.compare_exchange(0, now.as_nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     fn end(&self) {
@@ -269,11 +267,7 @@ impl Activity {
         }
         if self.is_busy() {
             let late = over(self.bodies.until(limits.read_timeout, limits.idle_timeout));
-            return if late {
-                Verdict::BodyTooSlow
-            } else {
-                Verdict::Wait(next)
-            };
+            return if late { Verdict::BodyTooSlow } else { Verdict::Wait(next) };
         }
         if stall.is_some() {
             // The last of a response is still here, though the response itself counts as sent.
@@ -281,11 +275,7 @@ impl Activity {
         }
         if let Some(began) = self.head.get() {
             let late = over(Some(began.after(limits.read_timeout)));
-            return if late {
-                Verdict::HeadTooSlow
-            } else {
-                Verdict::Wait(next)
-            };
+            return if late { Verdict::HeadTooSlow } else { Verdict::Wait(next) };
         }
         let last_use = Moment::from_nanos(self.last_use.load(Ordering::Relaxed));
         let idle_for = |allowed: Duration| Some(last_use.after(allowed));

@@ -39,27 +39,18 @@ pub(super) async fn answer<S: Service>(
     request: http::Request<Incoming>,
 ) -> Result<http::Response<Served>, Infallible> {
     let life = Life::begin(&state);
-    let (http2, only_head) = (
-        request.version() >= Version::HTTP_2,
-        request.method() == Method::HEAD,
-    );
+    let (http2, only_head) = (request.version() >= Version::HTTP_2, request.method() == Method::HEAD);
     if !http2 && asks_to_close(&request) {
         state.activity.read_ended();
     }
     let request = request.map(|incoming| Body::watched(incoming, &state.activity));
-    let mut response = state
-        .service
-        .call(&state.info, request)
-        .await
-        .unwrap_or_else(|refusal| {
-            state.metrics.rejected(refusal.reason).inc();
-            problem::response(&refusal)
-        });
+    let mut response = state.service.call(&state.info, request).await.unwrap_or_else(|refusal| {
+        state.metrics.rejected(refusal.reason).inc();
+        problem::response(&refusal)
+    });
     // A client that is told so stops sending what nobody will read.
     if !http2 && (state.shutdown.is_draining() || state.activity.has_left_unread()) {
-        response
-            .headers_mut()
-            .insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if http2 && only_head {
         drop_body(&mut response);
@@ -78,10 +69,7 @@ fn asks_to_close(request: &http::Request<Incoming>) -> bool {
 fn drop_body(response: &mut Response) {
     let body = std::mem::take(response.body_mut());
     if let Some(length) = body.size_hint().exact().filter(|length| *length > 0) {
-        response
-            .headers_mut()
-            .entry(header::CONTENT_LENGTH)
-            .or_insert(HeaderValue::from(length));
+        response.headers_mut().entry(header::CONTENT_LENGTH).or_insert(HeaderValue::from(length));
     }
 }
 
@@ -93,10 +81,7 @@ struct Life {
 
 impl Life {
     fn begin<S>(state: &ConnState<S>) -> Self {
-        Self {
-            work: state.activity.request_began(),
-            activity: Arc::clone(&state.activity),
-        }
+        Self { work: state.activity.request_began(), activity: Arc::clone(&state.activity) }
     }
 }
 
@@ -123,13 +108,7 @@ pub(super) struct Served {
 
 impl Served {
     fn new(body: Body, life: Life, watched: bool) -> Self {
-        Self {
-            body,
-            rest: Bytes::new(),
-            watched,
-            handed_over: None,
-            life,
-        }
+        Self { body, rest: Bytes::new(), watched, handed_over: None, life }
     }
 
     /// The next frame, as it may be handed over.

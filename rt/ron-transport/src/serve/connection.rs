@@ -44,13 +44,7 @@ pub(super) struct Accepted {
 /// The rare and the large parts are boxed: a task is as big as the biggest thing it ever awaits in place, and there
 /// are as many tasks as idle connections.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) {
-    let Accepted {
-        stream,
-        peer,
-        proxied,
-        mut permit,
-        seat,
-    } = accepted;
+    let Accepted { stream, peer, proxied, mut permit, seat } = accepted;
     let limits = server.limits.load_full();
     let Ok(mut stream) = stream.register() else {
         return;

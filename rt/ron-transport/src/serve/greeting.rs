@@ -101,11 +101,7 @@ where
         }
         *ahead = said.freeze();
     }
-    if ahead.starts_with(H2_PREFACE) {
-        Spoken::Http2
-    } else {
-        Spoken::Http1
-    }
+    if ahead.starts_with(H2_PREFACE) { Spoken::Http2 } else { Spoken::Http1 }
 }
 
 impl<S> Shared<S> {

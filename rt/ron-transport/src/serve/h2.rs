@@ -50,9 +50,7 @@ where
 /// windows allow, while the service is busy with something else, and as much again as a megabyte of control frames.
 pub(super) fn protocol(limits: &HttpLimits) -> Protocol {
     let windows = u64::from(STREAM_WINDOW) * u64::from(limits.h2_streams);
-    Protocol::Http2 {
-        max_idle_bytes: windows + 1024 * 1024,
-    }
+    Protocol::Http2 { max_idle_bytes: windows + 1024 * 1024 }
 }
 
 /// Serves until the connection closes; `Some` if that was the client's fault. The stream stays open.
@@ -92,10 +90,7 @@ where
                 continue;
             }
         };
-        if last_words
-            .as_mut()
-            .is_some_and(|words| words.are_spoken(&state.activity))
-        {
+        if last_words.as_mut().is_some_and(|words| words.are_spoken(&state.activity)) {
             return None;
         }
         match verdict {
@@ -125,10 +120,7 @@ impl LastWords {
     const LOOKS: u8 = 4;
 
     fn begin(activity: &Activity) -> Self {
-        Self {
-            looks: 0,
-            writes: activity.writes(),
-        }
+        Self { looks: 0, writes: activity.writes() }
     }
 
     /// Whether nothing more is to be expected.

@@ -67,11 +67,7 @@ fn retire<S: Service>(server: &Arc<Shared<S>>, listeners: Vec<Arc<Listener>>) {
 fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     // Decided once: a permit on a proxy's account must be booked on a client's later.
     let proxied = server.proxy_protocol.load().trusts(&peer);
-    let client = if proxied {
-        ClientKey::TrustedProxy
-    } else {
-        ClientKey::of(&peer)
-    };
+    let client = if proxied { ClientKey::TrustedProxy } else { ClientKey::of(&peer) };
     let permit = match server.caps.try_admit(client) {
         Ok(permit) => permit,
         Err(CapError::Total { .. }) => return server.count_refused("total"),
@@ -79,14 +75,6 @@ fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     };
     let seat = server.scope.planes().seat();
     let core = Arc::clone(seat.core());
-    let accepted = Accepted {
-        stream,
-        peer,
-        proxied,
-        permit,
-        seat,
-    };
-    server
-        .connections
-        .spawn_on(&core, connection::run(Arc::clone(server), accepted));
+    let accepted = Accepted { stream, peer, proxied, permit, seat };
+    server.connections.spawn_on(&core, connection::run(Arc::clone(server), accepted));
 }

@@ -50,12 +50,7 @@ pub struct Roles {
 impl Default for Roles {
     /// A service on the data plane: intake stops first, requests in flight finish, then connections close.
     fn default() -> Self {
-        Self {
-            listener: &LISTENER,
-            connection: &CONNECTION,
-            stream: &H2_STREAM,
-            drains_requests: true,
-        }
+        Self { listener: &LISTENER, connection: &CONNECTION, stream: &H2_STREAM, drains_requests: true }
     }
 }
 
@@ -93,12 +88,7 @@ impl<S: Service> HttpServer<S> {
     /// # Panics
     /// If the plan has no listener, or the scope's topology lacks the tasks of a server.
     pub fn start(scope: &Scope, roles: Roles, plan: ListenPlan, service: impl Fn(usize) -> S) -> Self {
-        let services = scope
-            .planes()
-            .cores()
-            .iter()
-            .map(|core| Arc::new(service(core.index())))
-            .collect();
+        let services = scope.planes().cores().iter().map(|core| Arc::new(service(core.index()))).collect();
         let listener = plan.listener.expect("a server starts with a listener");
         let shared = Arc::new(Shared {
             services,
@@ -109,11 +99,7 @@ impl<S: Service> HttpServer<S> {
             changed: Notify::new(),
             connections: scope.children(roles.connection),
             streams: scope.children(roles.stream),
-            work: if roles.drains_requests {
-                scope.work()
-            } else {
-                InFlight::new()
-            },
+            work: if roles.drains_requests { scope.work() } else { InFlight::new() },
             roles,
             sockets: Mutex::new(Sockets {
                 addr: listener.local_addr().clone(),
@@ -159,9 +145,7 @@ impl<S: Service> HttpServer<S> {
     /// socket, it is accepting before the old one stops.
     pub fn commit(&self, plan: ListenPlan) {
         let shared = &self.0;
-        shared
-            .caps
-            .set_limits(plan.limits.max_conns, plan.limits.max_conns_per_client);
+        shared.caps.set_limits(plan.limits.max_conns, plan.limits.max_conns_per_client);
         shared.limits.store(Arc::new(plan.limits));
         shared.tls.store(plan.tls.map(Arc::new));
         shared.proxy_protocol.store(Arc::new(plan.proxy_protocol));
@@ -219,10 +203,7 @@ impl<S> Shared<S> {
     }
 
     pub(super) fn count_refused(&self, cap: &'static str) {
-        self.scope
-            .metrics()
-            .connections_refused(self.scope.service(), cap)
-            .inc();
+        self.scope.metrics().connections_refused(self.scope.service(), cap).inc();
     }
 
     fn sockets(&self) -> MutexGuard<'_, Sockets> {

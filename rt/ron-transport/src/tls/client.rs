@@ -50,10 +50,7 @@ impl ClientTls {
         config.alpn_protocols = checked_alpn(&source.alpn)?;
         config.resumption = Resumption::in_memory_sessions(REMEMBERED_TICKETS);
         let server_name = source.server_name.as_deref().map(override_name).transpose()?;
-        Ok(Self {
-            config: Arc::new(config),
-            server_name,
-        })
+        Ok(Self { config: Arc::new(config), server_name })
     }
 
     /// Shakes hands within `limit` with a server that must prove to be `server_name`, a DNS name or an IP address
@@ -82,14 +79,10 @@ impl ClientTls {
 
 impl fmt::Debug for ClientTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientTls")
-            .field("server_name", &self.server_name)
-            .finish_non_exhaustive()
+        f.debug_struct("ClientTls").field("server_name", &self.server_name).finish_non_exhaustive()
     }
 }
 
 fn override_name(name: &str) -> Result<ServerName<'static>, TlsError> {
-    ServerName::try_from(name.to_owned()).map_err(|_| TlsError::BadName {
-        name: name.to_owned(),
-    })
+    ServerName::try_from(name.to_owned()).map_err(|_| TlsError::BadName { name: name.to_owned() })
 }

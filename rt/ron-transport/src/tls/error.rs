@@ -178,10 +178,7 @@ pub enum HandshakeError {
 /// the handshake is over; the client meets the refusal on its first read, and classifies it with this.
 impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> Self {
-        match error
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-        {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(rustls::Error::AlertReceived(alert)) => Self::Alert(*alert),
             Some(protocol) => Self::Protocol(protocol.clone()),
             None => Self::Io(error),

@@ -25,17 +25,11 @@ pub(super) fn load(source: &IdentityFiles, provider: &CryptoProvider) -> Result<
     let cert_path = &source.cert_path;
     let chain = certificates(&files::read_public(cert_path)?, cert_path)?;
     if chain.is_empty() {
-        return Err(TlsError::NoCertificate {
-            path: cert_path.clone(),
-        });
+        return Err(TlsError::NoCertificate { path: cert_path.clone() });
     }
-    let key = provider
-        .key_provider
-        .load_private_key(private_key(&source.key_path)?)
-        .map_err(|_| TlsError::UnsupportedKey {
-            path: source.key_path.clone(),
-            wanted: "an ECDSA, Ed25519 or RSA key",
-        })?;
+    let key = provider.key_provider.load_private_key(private_key(&source.key_path)?).map_err(|_| {
+        TlsError::UnsupportedKey { path: source.key_path.clone(), wanted: "an ECDSA, Ed25519 or RSA key" }
+    })?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
         Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
@@ -46,31 +40,22 @@ pub(super) fn load(source: &IdentityFiles, provider: &CryptoProvider) -> Result<
             });
         }
         Err(_) => {
-            return Err(TlsError::BadCertificate {
-                path: cert_path.clone(),
-            });
+            return Err(TlsError::BadCertificate { path: cert_path.clone() });
         }
     }
     let warning = validity_warning(&certified, cert_path, provider);
     if let Some(warning) = &warning {
         tracing::warn!("{warning}");
     }
-    Ok(Identity {
-        key: Arc::new(certified),
-        warning,
-    })
+    Ok(Identity { key: Arc::new(certified), warning })
 }
 
 /// The private key of a file that its owner alone may read.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     // PEM errors quote what they met; none of that may leave here.
     PrivateKeyDer::from_pem_slice(&files::read_private(path)?).map_err(|error| match error {
-        pem::Error::NoItemsFound => TlsError::NoKey {
-            path: path.to_owned(),
-        },
-        _ => TlsError::BadPem {
-            path: path.to_owned(),
-        },
+        pem::Error::NoItemsFound => TlsError::NoKey { path: path.to_owned() },
+        _ => TlsError::BadPem { path: path.to_owned() },
     })
 }
 
@@ -85,14 +70,10 @@ pub(super) fn roots(source: &Roots) -> Result<Arc<RootCertStore>, TlsError> {
 fn roots_from_pem(bytes: &[u8], origin: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     let mut store = RootCertStore::empty();
     for certificate in certificates(bytes, origin)? {
-        store.add(certificate).map_err(|_| TlsError::BadCertificate {
-            path: origin.to_owned(),
-        })?;
+        store.add(certificate).map_err(|_| TlsError::BadCertificate { path: origin.to_owned() })?;
     }
     if store.is_empty() {
-        return Err(TlsError::EmptyCa {
-            path: origin.to_owned(),
-        });
+        return Err(TlsError::EmptyCa { path: origin.to_owned() });
     }
     Ok(Arc::new(store))
 }
@@ -100,9 +81,7 @@ fn roots_from_pem(bytes: &[u8], origin: &Path) -> Result<Arc<RootCertStore>, Tls
 fn certificates(bytes: &[u8], origin: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     CertificateDer::pem_slice_iter(bytes)
         .collect::<Result<_, _>>()
-        .map_err(|_| TlsError::BadPem {
-            path: origin.to_owned(),
-        })
+        .map_err(|_| TlsError::BadPem { path: origin.to_owned() })
 }
 
 /// Looks at the dates of the leaf without a certificate parser of our own: path building checks them before it
@@ -120,14 +99,10 @@ fn validity_warning(key: &CertifiedKey, path: &Path, provider: &CryptoProvider) 
     match verdict {
         Err(Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        )) => Some(TlsWarning::Expired {
-            path: path.to_owned(),
-        }),
+        )) => Some(TlsWarning::Expired { path: path.to_owned() }),
         Err(Error::InvalidCertificate(
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-        )) => Some(TlsWarning::NotYetValid {
-            path: path.to_owned(),
-        }),
+        )) => Some(TlsWarning::NotYetValid { path: path.to_owned() }),
         _ => None,
     }
 }

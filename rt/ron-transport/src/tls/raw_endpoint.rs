@@ -58,9 +58,7 @@ impl RawServerTls {
         config.alpn_protocols = checked_alpn(&options.alpn)?;
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self {
-            config: Arc::new(config),
-        })
+        Ok(Self { config: Arc::new(config) })
     }
 
     /// Shakes hands with a node within `limit`.
@@ -99,9 +97,7 @@ impl RawClientTls {
         config.alpn_protocols = checked_alpn(&options.alpn)?;
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
-        Ok(Self {
-            config: Arc::new(config),
-        })
+        Ok(Self { config: Arc::new(config) })
     }
 
     /// Shakes hands with a node within `limit`. The node judges our key after this returns: a refusal arrives
@@ -138,10 +134,7 @@ struct PeerCheck {
 
 impl PeerCheck {
     fn new(provider: &CryptoProvider, accepts: impl Fn(&PeerKey) -> bool + Send + Sync + 'static) -> Self {
-        Self {
-            accepts: Box::new(accepts),
-            algorithms: provider.signature_verification_algorithms,
-        }
+        Self { accepts: Box::new(accepts), algorithms: provider.signature_verification_algorithms }
     }
 
     fn judge(&self, shown: &CertificateDer<'_>, more: &[CertificateDer<'_>]) -> Result<(), Error> {
@@ -184,8 +177,7 @@ impl ServerCertVerifier for PeerCheck {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.judge(end_entity, intermediates)
-            .map(|()| ServerCertVerified::assertion())
+        self.judge(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -226,8 +218,7 @@ impl ClientCertVerifier for PeerCheck {
         intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.judge(end_entity, intermediates)
-            .map(|()| ClientCertVerified::assertion())
+        self.judge(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

@@ -16,9 +16,7 @@ use super::{TlsError, files, identity};
 const KEY_BYTES: usize = 32;
 
 /// What precedes the key in the SubjectPublicKeyInfo of every Ed25519 key (RFC 8410, section 4).
-const SPKI_PREFIX: [u8; 12] = [
-    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
-];
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// The public Ed25519 key of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,10 +67,8 @@ impl NodeKey {
 
     /// Reads a PKCS#8 key in PEM that its owner alone may read. Blocking.
     pub fn load(path: &Path) -> Result<Self, TlsError> {
-        let unsupported = || TlsError::UnsupportedKey {
-            path: path.to_owned(),
-            wanted: "an Ed25519 key in PKCS#8",
-        };
+        let unsupported =
+            || TlsError::UnsupportedKey { path: path.to_owned(), wanted: "an Ed25519 key in PKCS#8" };
         let PrivateKeyDer::Pkcs8(der) = identity::private_key(path)? else {
             return Err(unsupported());
         };
@@ -110,9 +106,7 @@ impl NodeKey {
 
 impl fmt::Debug for NodeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NodeKey")
-            .field("public", &self.public_key())
-            .finish_non_exhaustive()
+        f.debug_struct("NodeKey").field("public", &self.public_key()).finish_non_exhaustive()
     }
 }
 
@@ -131,11 +125,7 @@ fn pem(der: &[u8]) -> Zeroizing<String> {
             }
             for index in 0..4 {
                 let digit = ALPHABET[(bits >> (18 - 6 * index) & 63) as usize];
-                text.push(if index <= group.len() {
-                    char::from(digit)
-                } else {
-                    '='
-                });
+                text.push(if index <= group.len() { char::from(digit) } else { '=' });
             }
         }
         text.push('\n');

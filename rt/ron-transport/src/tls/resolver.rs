@@ -23,11 +23,7 @@ pub(super) struct Identities {
 impl Identities {
     /// Shows `default` to everybody.
     pub(super) fn new(default: Arc<CertifiedKey>) -> Self {
-        Self {
-            default,
-            exact: HashMap::new(),
-            wildcard: HashMap::new(),
-        }
+        Self { default, exact: HashMap::new(), wildcard: HashMap::new() }
     }
 
     /// Shows `key`, read from `path`, to clients that ask for `name`.
@@ -46,26 +42,17 @@ impl Identities {
             .and_then(ParsedCertificate::try_from)
             .and_then(|leaf| verify_server_name(&leaf, &ServerName::DnsName(dns)));
         if covered.is_err() {
-            return Err(TlsError::NameNotCovered {
-                name,
-                path: path.to_owned(),
-            });
+            return Err(TlsError::NameNotCovered { name, path: path.to_owned() });
         }
         let replaced = match suffix {
             Some(suffix) => self.wildcard.insert(suffix.to_owned(), key),
             None => self.exact.insert(name.clone(), key),
         };
-        if replaced.is_some() {
-            Err(TlsError::DuplicateName { name })
-        } else {
-            Ok(())
-        }
+        if replaced.is_some() { Err(TlsError::DuplicateName { name }) } else { Ok(()) }
     }
 
     fn named(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
-        self.exact
-            .get(name)
-            .or_else(|| self.wildcard.get(name.split_once('.')?.1))
+        self.exact.get(name).or_else(|| self.wildcard.get(name.split_once('.')?.1))
     }
 }
 

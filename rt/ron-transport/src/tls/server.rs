@@ -35,9 +35,7 @@ struct Loaded {
 impl ServerTls {
     /// Reads and checks every file that `config` names. Blocking.
     pub fn load(config: &ServerTlsConfig) -> Result<Self, TlsError> {
-        Ok(Self {
-            current: Arc::new(ArcSwap::from_pointee(Loaded::read(config)?)),
-        })
+        Ok(Self { current: Arc::new(ArcSwap::from_pointee(Loaded::read(config)?)) })
     }
 
     /// Reads and checks every file again and serves new connections with them; on an error, everything stays as it
@@ -69,9 +67,7 @@ impl ServerTls {
 
 impl fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerTls")
-            .field("warnings", &self.warnings())
-            .finish_non_exhaustive()
+        f.debug_struct("ServerTls").field("warnings", &self.warnings()).finish_non_exhaustive()
     }
 }
 
@@ -88,10 +84,7 @@ impl Loaded {
         // Fresh with every load, so that no ticket or session outlives the identities and authorities it came from.
         config.ticketer = Ticketer::new().map_err(|_| TlsError::NoRandomness)?;
         config.session_storage = ServerSessionMemoryCache::new(REMEMBERED_SESSIONS);
-        Ok(Self {
-            config: Arc::new(config),
-            warnings,
-        })
+        Ok(Self { config: Arc::new(config), warnings })
     }
 }
 
@@ -121,11 +114,7 @@ fn client_verifier(
     };
     let roots = identity::roots(&Roots::File(ca.clone()))?;
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
-    let builder = if required {
-        builder
-    } else {
-        builder.allow_unauthenticated()
-    };
+    let builder = if required { builder } else { builder.allow_unauthenticated() };
     Ok(builder
         .build()
         .expect("there is at least one authority, and no revocation list that could be damaged"))

@@ -49,16 +49,12 @@ impl<S> TlsStream<S> {
 
     /// The peer's raw Ed25519 key, if raw keys are what both sides showed.
     pub fn peer_key(&self) -> Option<PeerKey> {
-        self.peer_certificates()
-            .first()
-            .and_then(|spki| PeerKey::from_spki(spki))
+        self.peer_certificates().first().and_then(|spki| PeerKey::from_spki(spki))
     }
 
     /// The name of the key exchange group. `None` when a TLS 1.2 session was resumed: it exchanges no keys.
     pub fn key_exchange(&self) -> Option<&'static str> {
-        self.state()
-            .negotiated_key_exchange_group()
-            .and_then(|group| group.name().as_str())
+        self.state().negotiated_key_exchange_group().and_then(|group| group.name().as_str())
     }
 
     /// The protocol version agreed: `"TLSv1.2"` or `"TLSv1.3"`.

@@ -1,10 +1,7 @@
 //! Throwaway authorities and identities for tests. Every function panics when it fails: a test then fails
 //! with the reason.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests prepare their files before anything runs"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests prepare their files before anything runs")]
 
 use std::{
     fs, io,
@@ -43,10 +40,8 @@ pub struct TestIdentity {
 }
 
 /// Both ends of a handshake in memory: the server's, then the client's.
-pub type BothEnds = (
-    Result<TlsStream<DuplexStream>, HandshakeError>,
-    Result<TlsStream<DuplexStream>, HandshakeError>,
-);
+pub type BothEnds =
+    (Result<TlsStream<DuplexStream>, HandshakeError>, Result<TlsStream<DuplexStream>, HandshakeError>);
 
 impl TestCa {
     /// An authority with a name of its own.
@@ -55,9 +50,7 @@ impl TestCa {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().expect("a key for the authority");
-        Self {
-            issuer: CertifiedIssuer::self_signed(params, key).expect("a certificate for the authority"),
-        }
+        Self { issuer: CertifiedIssuer::self_signed(params, key).expect("a certificate for the authority") }
     }
 
     /// The authority's certificate.
@@ -77,9 +70,7 @@ impl TestCa {
         versions: &[&'static SupportedProtocolVersion],
     ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
-        roots
-            .add(self.issuer.der().clone())
-            .expect("an authority is a root");
+        roots.add(self.issuer.der().clone()).expect("an authority is a root");
         ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .expect("versions that the provider can speak")
@@ -122,10 +113,7 @@ impl TestCa {
     fn sign(&self, params: CertificateParams) -> TestIdentity {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        TestIdentity {
-            cert_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
-        }
+        TestIdentity { cert_pem: certificate.pem(), key_pem: key.serialize_pem() }
     }
 }
 
@@ -137,10 +125,7 @@ impl TestIdentity {
 
     /// This certificate with the key of another, which does not fit.
     pub fn with_key_of(&self, other: &Self) -> Self {
-        Self {
-            cert_pem: self.cert_pem.clone(),
-            key_pem: other.key_pem.clone(),
-        }
+        Self { cert_pem: self.cert_pem.clone(), key_pem: other.key_pem.clone() }
     }
 
     /// Writes `<stem>.cert.pem` (mode 0644) and `<stem>.key.pem` (mode 0600) to `dir`, over what was there.
@@ -165,10 +150,7 @@ pub fn write_file(dir: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
 /// Cancel safe: both sides are dropped.
 pub async fn handshake(server: &ServerTls, client: &ClientTls, server_name: &str) -> BothEnds {
     let (near, far) = tokio::io::duplex(64 * 1024);
-    tokio::join!(
-        server.accept(near, HANDSHAKE_LIMIT),
-        client.connect(far, server_name, HANDSHAKE_LIMIT)
-    )
+    tokio::join!(server.accept(near, HANDSHAKE_LIMIT), client.connect(far, server_name, HANDSHAKE_LIMIT))
 }
 
 /// Sends a word from `client` to `server` and one back, and fails as the streams do.

@@ -1,10 +1,7 @@
 //! What the listener tests share: listeners, clients, and a look at the log.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "test clients may block: the backlog answers them"
-)]
+#![expect(clippy::disallowed_methods, reason = "test clients may block: the backlog answers them")]
 
 use std::{
     fmt,

@@ -51,10 +51,7 @@ impl Answer {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self {
-            stream,
-            ahead: Vec::new(),
-        }
+        Self { stream, ahead: Vec::new() }
     }
 
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -95,11 +92,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
             let head = self.until(b"\r\n\r\n").await?;
             let head = String::from_utf8(head).unwrap();
             let status = head.split(' ').nth(1)?.parse().ok()?;
-            let mut answer = Answer {
-                status,
-                head,
-                body: Vec::new(),
-            };
+            let mut answer = Answer { status, head, body: Vec::new() };
             if !to_head && status >= 200 {
                 answer.body = self.body(&answer).await?;
             }
@@ -162,11 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// The end, with nothing before it.
     pub(crate) async fn end(&mut self) -> End {
         let (rest, end) = self.rest_and_end().await;
-        assert!(
-            rest.is_empty(),
-            "before the end: {}",
-            String::from_utf8_lossy(&rest)
-        );
+        assert!(rest.is_empty(), "before the end: {}", String::from_utf8_lossy(&rest));
         end
     }
 }

@@ -68,12 +68,7 @@ fn literal_length(block: &mut Vec<u8>, mut len: usize) {
 
 /// The header block of a GET.
 pub(crate) fn get_block(path: &str) -> Vec<u8> {
-    block(&[
-        (":method", "GET"),
-        (":scheme", "http"),
-        (":authority", "t"),
-        (":path", path),
-    ])
+    block(&[(":method", "GET"), (":scheme", "http"), (":authority", "t"), (":path", path)])
 }
 
 /// A whole GET on a stream.
@@ -100,9 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
             self.0.write_all(bytes).await?;
             self.0.flush().await
         };
-        timeout(PATIENCE, writing)
-            .await
-            .expect("the server reads or closes")
+        timeout(PATIENCE, writing).await.expect("the server reads or closes")
     }
 
     /// The next frame; `None` at the end, however it came.
@@ -116,12 +109,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
         let [a, b, c, kind, flags, s0, s1, s2, s3] = head;
         let mut payload = vec![0; usize::try_from(u32::from_be_bytes([0, a, b, c])).unwrap()];
         self.0.read_exact(&mut payload).await.ok()?;
-        Some(Frame {
-            kind,
-            flags,
-            stream: u32::from_be_bytes([s0, s1, s2, s3]),
-            payload,
-        })
+        Some(Frame { kind, flags, stream: u32::from_be_bytes([s0, s1, s2, s3]), payload })
     }
 
     /// Reads until a frame of that kind; `None` if the end comes first.

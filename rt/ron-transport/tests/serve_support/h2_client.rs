@@ -31,10 +31,7 @@ impl H2Client {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
-        Self {
-            sender,
-            driver: tokio::spawn(connection),
-        }
+        Self { sender, driver: tokio::spawn(connection) }
     }
 
     pub(crate) async fn get(&self, path: &str) -> H2Answer {
@@ -46,11 +43,8 @@ impl H2Client {
     }
 
     pub(crate) async fn ask(&self, method: &str, path: &str, body: Vec<u8>) -> Result<H2Answer, h2::Error> {
-        let request = http::Request::builder()
-            .method(method)
-            .uri(format!("http://t{path}"))
-            .body(())
-            .unwrap();
+        let request =
+            http::Request::builder().method(method).uri(format!("http://t{path}")).body(()).unwrap();
         let mut ready = self.sender.clone().ready().await?;
         let (response, upload) = ready.send_request(request, body.is_empty())?;
         let both = async { tokio::join!(send(upload, body.into()), receive(response)) };

@@ -1,7 +1,6 @@
 //! What the serve-loop tests share: a node with one HTTP server on real sockets, and clients that see every byte.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
-#![allow(unused_imports, reason = "each test file uses its own part")]
 
 pub(crate) mod client;
 pub(crate) mod frames;
@@ -22,9 +21,8 @@ use ron_transport::{
 use tokio::{net::TcpStream, sync::oneshot};
 use types::Reason;
 
-pub(crate) use client::{Answer, Client, End};
-pub(crate) use h2_client::H2Client;
-pub(crate) use service::{Desk, TestService};
+use client::Client;
+use service::{Desk, TestService};
 
 /// Longer than anything here takes on a busy machine: only a hanging test meets it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -87,41 +85,21 @@ impl Node {
 
     /// A node over TLS, with both protocols on offer.
     pub(crate) fn start_tls(limits: HttpLimits, tls: ServerTls) -> Self {
-        Self::start_with(
-            ListenPlan {
-                tls: Some(tls),
-                ..plan(limits)
-            },
-            2,
-        )
+        Self::start_with(ListenPlan { tls: Some(tls), ..plan(limits) }, 2)
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the thread a node's conductor has in production"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the thread a node's conductor has in production")]
     pub(crate) fn start_with(plan: ListenPlan, cores: usize) -> Self {
-        let kernel = Kernel::builder("test")
-            .cores(NonZeroUsize::new(cores).unwrap())
-            .build()
-            .unwrap();
+        let kernel = Kernel::builder("test").cores(NonZeroUsize::new(cores).unwrap()).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let desk = Desk::default();
         let server = HttpServer::start(&scope, Roles::default(), plan, |_| desk.service());
         let (done, exit) = oneshot::channel();
         thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let _ = done.send(runtime.block_on(kernel.conduct()).unwrap());
         });
-        Self {
-            scope,
-            server,
-            desk,
-            exit,
-        }
+        Self { scope, server, desk, exit }
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -156,9 +134,7 @@ impl Node {
     /// Live children of a kind.
     pub(crate) fn live(&self, kind: &str) -> usize {
         let all = self.scope.supervisor().children();
-        all.iter()
-            .find(|(_, k, _)| *k == kind)
-            .map_or(0, |(_, _, live)| *live)
+        all.iter().find(|(_, k, _)| *k == kind).map_or(0, |(_, _, live)| *live)
     }
 
     /// Waits until every connection and stream has ended.

@@ -30,11 +30,7 @@ struct Inner {
 
 impl Default for Inner {
     fn default() -> Self {
-        Self {
-            begun: AtomicUsize::new(0),
-            dropped: AtomicUsize::new(0),
-            gate: Semaphore::new(0),
-        }
+        Self { begun: AtomicUsize::new(0), dropped: AtomicUsize::new(0), gate: Semaphore::new(0) }
     }
 }
 
@@ -127,11 +123,7 @@ impl Service for TestService {
 
 fn who(conn: &ConnInfo) -> String {
     let tls = conn.tls.as_ref();
-    format!(
-        "{} {}",
-        conn.peer,
-        tls.map_or("clear", |tls| tls.server_name.as_deref().unwrap_or("nameless"))
-    )
+    format!("{} {}", conn.peer, tls.map_or("clear", |tls| tls.server_name.as_deref().unwrap_or("nameless")))
 }
 
 /// A body of unknown length, in chunks.

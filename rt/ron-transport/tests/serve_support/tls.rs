@@ -7,7 +7,7 @@ use ron_transport::tls::{
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-use super::{Client, Node};
+use super::{Node, client::Client};
 
 /// The server's side, and what a client needs to believe it.
 pub(crate) struct Identity {
@@ -22,11 +22,7 @@ impl Identity {
         let files = ca.server(&["t.test"]).write(dir.path(), "server");
         let mut config = ServerTlsConfig::new(files);
         config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Self {
-            server: ServerTls::load(&config).unwrap(),
-            ca,
-            _dir: dir,
-        }
+        Self { server: ServerTls::load(&config).unwrap(), ca, _dir: dir }
     }
 
     /// Shakes hands on a connection.

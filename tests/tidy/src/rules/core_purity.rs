@@ -14,10 +14,7 @@ pub const DEV_DEPENDENCIES: &[(&str, &str)] = &[("proptest", "seeded examples; a
 /// Names that only acting code needs, with what pure code does instead.
 const NAMES: &[(&str, &str)] = &[
     ("std::fs", "take the bytes as an argument"),
-    (
-        "std::net",
-        "take the bytes as an argument; address types are in core::net",
-    ),
+    ("std::net", "take the bytes as an argument; address types are in core::net"),
     ("std::process", "leave processes to the shell"),
     ("std::env", "take the value as an argument"),
     ("Instant::now", "take the moment as an argument"),
@@ -38,14 +35,10 @@ pub fn depends_on_nothing_that_acts(workspace: &Workspace) -> Vec<Finding> {
         for dependency in member.dependencies() {
             let listed = |list: &[(&str, &str)]| list.iter().any(|(name, _)| *name == dependency.name);
             let allowed = listed(DEPENDENCIES) || dependency.dev && listed(DEV_DEPENDENCIES);
-            let sibling = workspace
-                .member(&dependency.name)
-                .is_some_and(|other| other.layer() == "core");
+            let sibling = workspace.member(&dependency.name).is_some_and(|other| other.layer() == "core");
             if !allowed && !sibling {
-                let what = format!(
-                    "core crates may not depend on `{}` (see core_purity.rs)",
-                    dependency.name
-                );
+                let what =
+                    format!("core crates may not depend on `{}` (see core_purity.rs)", dependency.name);
                 findings.push(Finding::new(&member.manifest_path(), 1, what));
             }
         }
@@ -62,9 +55,7 @@ pub fn names_nothing_that_acts(tree: &Tree) -> Vec<Finding> {
         for (name, instead) in NAMES {
             let what = format!("pure code does not use `{name}`: {instead}");
             let plain = word_offsets(&code, name);
-            let grouped = name
-                .strip_prefix("std::")
-                .map(|module| grouped_in_std(&code, module));
+            let grouped = name.strip_prefix("std::").map(|module| grouped_in_std(&code, module));
             let offsets = plain.chain(grouped.into_iter().flatten());
             findings.extend(offsets.map(|at| Finding::at(path, text, at, what.as_str())));
         }
@@ -103,11 +94,7 @@ mod tests {
     fn workspace(manifest: &str) -> Workspace {
         let root = "[workspace]\nmembers = [\"core/a\", \"core/b\", \"rt/c\"]";
         let free = "[dependencies]\ntokio = \"1\"";
-        let files = [
-            ("core/a/Cargo.toml", manifest),
-            ("core/b/Cargo.toml", ""),
-            ("rt/c/Cargo.toml", free),
-        ];
+        let files = [("core/a/Cargo.toml", manifest), ("core/b/Cargo.toml", ""), ("rt/c/Cargo.toml", free)];
         Workspace::read(&Tree::of(&[&[("Cargo.toml", root)], &files[..]].concat())).expect("manifests parse")
     }
 
@@ -145,11 +132,7 @@ mod tests {
         for code in bad {
             let found = names_nothing_that_acts(&Tree::of(&[("core/a/src/lib.rs", code)]));
             assert_eq!(found.len(), 1, "{code}: {found:?}");
-            assert_eq!(
-                names_nothing_that_acts(&Tree::of(&[("rt/a/src/lib.rs", code)])),
-                [],
-                "{code}"
-            );
+            assert_eq!(names_nothing_that_acts(&Tree::of(&[("rt/a/src/lib.rs", code)])), [], "{code}");
         }
     }
 
@@ -162,11 +145,7 @@ mod tests {
             "use core::net::IpAddr;",
         ];
         for code in good {
-            assert_eq!(
-                names_nothing_that_acts(&Tree::of(&[("core/a/src/lib.rs", code)])),
-                [],
-                "{code}"
-            );
+            assert_eq!(names_nothing_that_acts(&Tree::of(&[("core/a/src/lib.rs", code)])), [], "{code}");
         }
     }
 }

@@ -17,17 +17,9 @@ pub fn matches_the_manifest(tree: &Tree, workspace: &Workspace) -> Vec<Finding> 
     let listed = listed(text);
     let is_listed = |folder: &str| listed.iter().any(|(_, name)| *name == folder);
     let is_member = |name: &str| workspace.members.iter().any(|member| member.folder == name);
-    let unlisted = workspace
-        .members
-        .iter()
-        .filter(|member| !is_listed(&member.folder));
-    let unlisted = unlisted.map(|m| {
-        Finding::new(
-            PAGE,
-            1,
-            format!("add `{}` to the table in \"{HEADING}\"", m.folder),
-        )
-    });
+    let unlisted = workspace.members.iter().filter(|member| !is_listed(&member.folder));
+    let unlisted =
+        unlisted.map(|m| Finding::new(PAGE, 1, format!("add `{}` to the table in \"{HEADING}\"", m.folder)));
     let unknown = listed.iter().filter(|(_, name)| !is_member(name));
     let unknown =
         unknown.map(|(line, name)| Finding::new(PAGE, *line, format!("`{name}` is no workspace member")));
@@ -36,15 +28,9 @@ pub fn matches_the_manifest(tree: &Tree, workspace: &Workspace) -> Vec<Finding> 
 
 /// The folders in the first column, with their lines.
 fn listed(text: &str) -> Vec<(usize, &str)> {
-    let section = text
-        .lines()
-        .enumerate()
-        .skip_while(|(_, line)| line.trim_end() != HEADING)
-        .skip(1);
+    let section = text.lines().enumerate().skip_while(|(_, line)| line.trim_end() != HEADING).skip(1);
     let section = section.take_while(|(_, line)| !line.starts_with("## "));
-    section
-        .filter_map(|(at, line)| Some((at + 1, folder(line)?)))
-        .collect()
+    section.filter_map(|(at, line)| Some((at + 1, folder(line)?))).collect()
 }
 
 fn folder(row: &str) -> Option<&str> {
@@ -59,11 +45,7 @@ mod tests {
 
     fn findings(page: &[(&str, &str)]) -> Vec<Finding> {
         let root = "[workspace]\nmembers = [\"core/a\", \"rt/b\"]";
-        let files = [
-            ("Cargo.toml", root),
-            ("core/a/Cargo.toml", ""),
-            ("rt/b/Cargo.toml", ""),
-        ];
+        let files = [("Cargo.toml", root), ("core/a/Cargo.toml", ""), ("rt/b/Cargo.toml", "")];
         let tree = Tree::of(&[&files, page].concat());
         matches_the_manifest(&tree, &Workspace::read(&tree).expect("manifests parse"))
     }
@@ -81,10 +63,7 @@ mod tests {
         let check = |rows: &str| findings(&[(PAGE, &table(rows))]);
         assert_eq!(check("| `core/a` | words |\n| `rt/b` | runtime |\n"), []);
         assert_eq!(places(&check("| `core/a` | words |\n")), [(PAGE, 1)]);
-        assert_eq!(
-            places(&check("| `core/a` | |\n| `rt/b` | |\n| `rt/gone` | |\n")),
-            [(PAGE, 9)]
-        );
+        assert_eq!(places(&check("| `core/a` | |\n| `rt/b` | |\n| `rt/gone` | |\n")), [(PAGE, 9)]);
         assert_eq!(places(&check("| core/a | |\n| `rt/b` | |\n")), [(PAGE, 1)]);
     }
 }

@@ -11,11 +11,7 @@ pub fn lead_somewhere(tree: &Tree) -> Vec<Finding> {
             let file = target.split(['#', '?']).next().unwrap_or_default();
             let outside = target.contains("://") || target.starts_with("mailto:") || target.starts_with('#');
             if !outside && !resolved(path, file).is_some_and(|file| tree.exists(&file)) {
-                findings.push(Finding::new(
-                    path,
-                    line,
-                    format!("the link to `{target}` leads nowhere"),
-                ));
+                findings.push(Finding::new(path, line, format!("the link to `{target}` leads nowhere")));
             }
         }
     }
@@ -33,10 +29,7 @@ fn targets(text: &str) -> Vec<(usize, String)> {
             continue;
         }
         let prose = without_code_spans(line);
-        let inline = prose
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split([')', ' ']).next());
+        let inline = prose.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
         let defined = prose.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
         let defined = defined.and_then(|(_, rest)| rest.split_whitespace().next());
         found.extend(inline.chain(defined).map(|target| (at + 1, target.to_owned())));
@@ -69,12 +62,8 @@ mod tests {
     use super::*;
 
     fn broken(page: &str, text: &str) -> Vec<usize> {
-        let tree = Tree::of(&[
-            (page, text),
-            ("README.md", ""),
-            ("docs/config.md", ""),
-            ("docs/img/a.png", ""),
-        ]);
+        let tree =
+            Tree::of(&[(page, text), ("README.md", ""), ("docs/config.md", ""), ("docs/img/a.png", "")]);
         lead_somewhere(&tree).iter().map(|finding| finding.line).collect()
     }
 
@@ -91,10 +80,7 @@ mod tests {
         for text in bad {
             assert_eq!(broken("docs/page.md", text), [1], "{text}");
         }
-        assert_eq!(
-            broken("docs/page.md", "fine\n```\n[a](in-code.md)\n```\n[a](gone.md)"),
-            [5]
-        );
+        assert_eq!(broken("docs/page.md", "fine\n```\n[a](in-code.md)\n```\n[a](gone.md)"), [5]);
     }
 
     #[test]

@@ -14,10 +14,7 @@ pub const LONG_FILES: &[(&str, &str)] = &[];
 /// Each file opens with a `//!` line that says what it is for.
 #[must_use]
 pub fn opens_with_its_purpose(tree: &Tree) -> Vec<Finding> {
-    let states_it = |text: &str| {
-        text.strip_prefix("//! ")
-            .is_some_and(|rest| !rest.starts_with('\n'))
-    };
+    let states_it = |text: &str| text.strip_prefix("//! ").is_some_and(|rest| !rest.starts_with('\n'));
     let silent = tree.ending(".rs").filter(|(_, text)| !states_it(text));
     silent
         .map(|(path, _)| Finding::new(path, 1, "open the file with a `//!` line that says its purpose"))
@@ -28,10 +25,7 @@ pub fn opens_with_its_purpose(tree: &Tree) -> Vec<Finding> {
 #[must_use]
 pub fn finished(tree: &Tree) -> Vec<Finding> {
     let unfinished = ["todo!", "unimplemented!", "dbg!"];
-    unfinished
-        .iter()
-        .flat_map(|word| uses(tree, word, &format!("`{word}` is unfinished work")))
-        .collect()
+    unfinished.iter().flat_map(|word| uses(tree, word, &format!("`{word}` is unfinished work"))).collect()
 }
 
 /// The one crate that exists to hold unsafe code; its lints differ for that reason.
@@ -72,28 +66,18 @@ pub fn ignores_no_test_silently(tree: &Tree) -> Vec<Finding> {
 /// No file is longer than [`MAX_LINES`], but for those in `long_files`, which in turn must still be that long.
 #[must_use]
 pub fn short_enough(tree: &Tree, long_files: &[(&str, &str)]) -> Vec<Finding> {
-    let reason = |path: &str| {
-        long_files
-            .iter()
-            .any(|(long, reason)| *long == path && !reason.is_empty())
-    };
+    let reason = |path: &str| long_files.iter().any(|(long, reason)| *long == path && !reason.is_empty());
     let lines = |text: &str| text.lines().count();
-    let too_long = tree
-        .ending(".rs")
-        .filter(|(path, text)| lines(text) > MAX_LINES && !reason(path));
+    let too_long = tree.ending(".rs").filter(|(path, text)| lines(text) > MAX_LINES && !reason(path));
     let too_long = too_long.map(|(path, text)| {
         Finding::new(
             path,
             MAX_LINES,
-            format!(
-                "{} lines: split it, or give the reason in LONG_FILES",
-                lines(text)
-            ),
+            format!("{} lines: split it, or give the reason in LONG_FILES", lines(text)),
         )
     });
-    let stale = long_files
-        .iter()
-        .filter(|(path, _)| tree.text(path).is_none_or(|text| lines(text) <= MAX_LINES));
+    let stale =
+        long_files.iter().filter(|(path, _)| tree.text(path).is_none_or(|text| lines(text) <= MAX_LINES));
     let stale = stale.map(|(path, _)| Finding::new(path, 1, "no longer long: take it off LONG_FILES"));
     too_long.chain(stale).collect()
 }
@@ -131,10 +115,7 @@ mod tests {
             ("d.rs", "\n//! Late."),
             ("e.md", "text"),
         ]);
-        assert_eq!(
-            places(&opens_with_its_purpose(&tree)),
-            [("b.rs", 1), ("c.rs", 1), ("d.rs", 1)]
-        );
+        assert_eq!(places(&opens_with_its_purpose(&tree)), [("b.rs", 1), ("c.rs", 1), ("d.rs", 1)]);
     }
 
     #[test]
@@ -162,17 +143,11 @@ mod tests {
     #[test]
     fn an_allowed_lint_is_found_in_every_form_of_attribute() {
         let tree = Tree::of(&[
-            (
-                "a.rs",
-                "#[expect(dead_code, reason = \"x\")]\nfn allow(x: u8) { allow(1) }",
-            ),
+            ("a.rs", "#[expect(dead_code, reason = \"x\")]\nfn allow(x: u8) { allow(1) }"),
             ("b.rs", "#[allow(dead_code)]\nfn b() {}"),
             ("c.rs", "#![allow(dead_code)]"),
             ("d.rs", "\n#[cfg_attr(test, allow(dead_code))]\nfn d() {}"),
-            (
-                "e.rs",
-                "#[cfg_attr(test, expect(dead_code))]\nfn e() { if allow(1) {} }",
-            ),
+            ("e.rs", "#[cfg_attr(test, expect(dead_code))]\nfn e() { if allow(1) {} }"),
             ("f.rs", "#[test]\nfn f() {}\n#![cfg_attr(test, allow(dead_code))]"),
         ]);
         assert_eq!(
@@ -212,24 +187,9 @@ mod tests {
     #[test]
     fn a_long_file_needs_a_reason_and_a_reason_needs_a_long_file() {
         let (fits, long) = ("x\n".repeat(MAX_LINES), "x\n".repeat(MAX_LINES + 1));
-        let tree = Tree::of(&[
-            ("fits.rs", &fits),
-            ("long.rs", &long),
-            ("why.rs", &long),
-            ("mute.rs", &long),
-        ]);
-        let listed = [
-            ("why.rs", "one table"),
-            ("mute.rs", ""),
-            ("fits.rs", "once long"),
-            ("gone.rs", "x"),
-        ];
-        let expected = [
-            ("long.rs", MAX_LINES),
-            ("mute.rs", MAX_LINES),
-            ("fits.rs", 1),
-            ("gone.rs", 1),
-        ];
+        let tree = Tree::of(&[("fits.rs", &fits), ("long.rs", &long), ("why.rs", &long), ("mute.rs", &long)]);
+        let listed = [("why.rs", "one table"), ("mute.rs", ""), ("fits.rs", "once long"), ("gone.rs", "x")];
+        let expected = [("long.rs", MAX_LINES), ("mute.rs", MAX_LINES), ("fits.rs", 1), ("gone.rs", 1)];
         assert_eq!(places(&short_enough(&tree, &listed)), expected);
     }
 }

@@ -14,18 +14,9 @@ struct Model {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    Closed {
-        since: usize,
-    },
-    Open {
-        until: Moment,
-        failed_probes: u32,
-    },
-    HalfOpen {
-        probe: usize,
-        until: Moment,
-        failed_probes: u32,
-    },
+    Closed { since: usize },
+    Open { until: Moment, failed_probes: u32 },
+    HalfOpen { probe: usize, until: Moment, failed_probes: u32 },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -37,12 +28,7 @@ enum Verdict {
 
 impl Model {
     fn new(policy: BreakerPolicy) -> Self {
-        Self {
-            policy,
-            mode: Mode::Closed { since: 0 },
-            results: Vec::new(),
-            row: 0,
-        }
+        Self { policy, mode: Mode::Closed { since: 0 }, results: Vec::new(), row: 0 }
     }
 
     /// The verdict on admission number `id`.
@@ -53,11 +39,8 @@ impl Model {
                 Verdict::Open(until.since(now))
             }
             Mode::Open { failed_probes, .. } | Mode::HalfOpen { failed_probes, .. } => {
-                self.mode = Mode::HalfOpen {
-                    probe: id,
-                    until: now.after(self.policy.open_for),
-                    failed_probes,
-                };
+                self.mode =
+                    Mode::HalfOpen { probe: id, until: now.after(self.policy.open_for), failed_probes };
                 Verdict::Probe
             }
         }
@@ -67,9 +50,7 @@ impl Model {
     fn record(&mut self, id: usize, admissions: usize, outcome: Outcome, now: Moment) {
         match self.mode {
             Mode::Closed { since } if id >= since => self.count(outcome, now),
-            Mode::HalfOpen {
-                probe, failed_probes, ..
-            } if id == probe => match outcome {
+            Mode::HalfOpen { probe, failed_probes, .. } if id == probe => match outcome {
                 Outcome::Success => {
                     self.mode = Mode::Closed { since: admissions };
                     self.results.clear();
@@ -78,10 +59,7 @@ impl Model {
                 Outcome::Failure => {
                     let doubled = self.policy.open_for * 2_u32.pow((failed_probes + 1).min(20));
                     let until = now.after(doubled.min(self.policy.open_cap));
-                    self.mode = Mode::Open {
-                        until,
-                        failed_probes: failed_probes + 1,
-                    };
+                    self.mode = Mode::Open { until, failed_probes: failed_probes + 1 };
                 }
             },
             _ => {}
@@ -96,21 +74,14 @@ impl Model {
         }
         self.row += 1;
         let half_of = |moment: Moment| u128::from(moment.as_nanos()) / (self.policy.window.as_nanos() / 2);
-        let recent: Vec<_> = self
-            .results
-            .iter()
-            .filter(|r| half_of(r.0) + 1 >= half_of(now))
-            .collect();
+        let recent: Vec<_> = self.results.iter().filter(|r| half_of(r.0) + 1 >= half_of(now)).collect();
         let failures = recent.iter().filter(|r| r.1 == Outcome::Failure).count();
         let rate = failures as f64 / recent.len() as f64;
         let enough = recent.len() >= self.policy.min_samples as usize;
         if self.row >= self.policy.consecutive
             || enough && rate >= f64::from(self.policy.error_permille) / 1000.0
         {
-            self.mode = Mode::Open {
-                until: now.after(self.policy.open_for),
-                failed_probes: 0,
-            };
+            self.mode = Mode::Open { until: now.after(self.policy.open_for), failed_probes: 0 };
         }
     }
 

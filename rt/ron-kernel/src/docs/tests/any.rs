@@ -47,21 +47,9 @@ fn child() -> impl Strategy<Value = ChildSpec> {
 }
 
 fn queue() -> impl Strategy<Value = QueueSpec> {
-    let policy = select(vec![
-        Policy::RejectNew,
-        Policy::DropOldest,
-        Policy::Broadcast,
-        Policy::Watch,
-    ]);
+    let policy = select(vec![Policy::RejectNew, Policy::DropOldest, Policy::Broadcast, Policy::Watch]);
     (name(), 1..10_000_usize, policy, name(), name()).prop_map(|(name, capacity, policy, from, to)| {
-        QueueSpec {
-            name,
-            capacity,
-            policy,
-            from,
-            to,
-            doc: "things",
-        }
+        QueueSpec { name, capacity, policy, from, to, doc: "things" }
     })
 }
 
@@ -75,45 +63,23 @@ fn topology() -> impl Strategy<Value = Topology> {
         prop::collection::vec(name(), many.clone()),
         prop::collection::vec(name(), many),
     );
-    (name(), specs).prop_map(
-        |(service, (tasks, children, queues, locks, timeouts, metrics))| Topology {
-            service,
-            tasks: leaked(tasks),
-            children: leaked(children),
-            queues: leaked(queues),
-            locks: leaked(
-                locks
-                    .into_iter()
-                    .map(|(name, rank)| LockSpec {
-                        name,
-                        rank,
-                        doc: "state",
-                    })
-                    .collect(),
-            ),
-            timeouts: leaked(
-                timeouts
-                    .into_iter()
-                    .map(|name| TimeoutSpec {
-                        name,
-                        default: Duration::from_secs(1),
-                        doc: "a wait",
-                    })
-                    .collect(),
-            ),
-            metrics: leaked(
-                metrics
-                    .into_iter()
-                    .map(|name| MetricSpec {
-                        name,
-                        labels: "",
-                        doc: "events",
-                    })
-                    .collect(),
-            ),
-            ..EMPTY
-        },
-    )
+    (name(), specs).prop_map(|(service, (tasks, children, queues, locks, timeouts, metrics))| Topology {
+        service,
+        tasks: leaked(tasks),
+        children: leaked(children),
+        queues: leaked(queues),
+        locks: leaked(locks.into_iter().map(|(name, rank)| LockSpec { name, rank, doc: "state" }).collect()),
+        timeouts: leaked(
+            timeouts
+                .into_iter()
+                .map(|name| TimeoutSpec { name, default: Duration::from_secs(1), doc: "a wait" })
+                .collect(),
+        ),
+        metrics: leaked(
+            metrics.into_iter().map(|name| MetricSpec { name, labels: "", doc: "events" }).collect(),
+        ),
+        ..EMPTY
+    })
 }
 
 /// Each section and the names it must show.
@@ -122,25 +88,10 @@ fn declared(t: &Topology) -> Vec<(&'static str, Vec<&'static str>)> {
     let kinds: Vec<_> = t.children.iter().map(|child| child.kind).collect();
     vec![
         ("Tasks", tasks.clone()),
-        (
-            "Children",
-            t.children
-                .iter()
-                .flat_map(|child| [child.kind, child.bound])
-                .collect(),
-        ),
-        (
-            "Queues",
-            t.queues
-                .iter()
-                .flat_map(|queue| [queue.name, queue.from, queue.to])
-                .collect(),
-        ),
+        ("Children", t.children.iter().flat_map(|child| [child.kind, child.bound]).collect()),
+        ("Queues", t.queues.iter().flat_map(|queue| [queue.name, queue.from, queue.to]).collect()),
         ("Locks", t.locks.iter().map(|lock| lock.name).collect()),
-        (
-            "Timeouts",
-            t.timeouts.iter().map(|timeout| timeout.name).collect(),
-        ),
+        ("Timeouts", t.timeouts.iter().map(|timeout| timeout.name).collect()),
         ("Metrics", t.metrics.iter().map(|metric| metric.name).collect()),
         ("Shutdown", [tasks, kinds].concat()),
     ]

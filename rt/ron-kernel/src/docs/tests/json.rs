@@ -143,12 +143,8 @@ fn the_declaration_alone_has_no_live_numbers() {
 
 #[test]
 fn live_numbers_stand_beside_what_they_count() {
-    let report = |service, name: &str, state, restarts| TaskReport {
-        service,
-        name: name.to_owned(),
-        state,
-        restarts,
-    };
+    let report =
+        |service, name: &str, state, restarts| TaskReport { service, name: name.to_owned(), state, restarts };
     let live = Live {
         tasks: vec![
             report("post", "counter#0", TaskState::Running, 0),
@@ -166,11 +162,7 @@ fn live_numbers_stand_beside_what_they_count() {
         { "name": "counter#1", "state": "backing_off", "restarts": 2 },
     ]);
     assert_eq!(post["tasks"][0]["instances"], counter);
-    assert_eq!(
-        post["tasks"][1]["instances"],
-        serde_json::json!([]),
-        "another service's task"
-    );
+    assert_eq!(post["tasks"][1]["instances"], serde_json::json!([]), "another service's task");
     assert_eq!(post["children"][0]["live"], 7);
     assert_eq!(
         (&post["queues"][0]["depth"], &post["queues"][1]["depth"]),

@@ -53,10 +53,7 @@ async fn a_body_may_take_long_as_long_as_it_moves() {
     let since = a.body_waits();
     assert_eq!(after(&a, 5.0).await, Verdict::BodyTooSlow);
     a.body_ended(Some(since), 0);
-    assert!(
-        matches!(after(&a, 3600.0).await, Verdict::Wait(_)),
-        "nobody waits for the body any more"
-    );
+    assert!(matches!(after(&a, 3600.0).await, Verdict::Wait(_)), "nobody waits for the body any more");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,12 +100,8 @@ async fn the_timer_is_set_for_the_exact_moment_that_matters() {
     let a = activity().await;
     assert!(a.read(1));
     let began = a.clock.now();
-    let Verdict::Wait(_) = after(&a, 4.0).await else {
-        panic!("too early")
-    };
-    let Verdict::Wait(next) = after(&a, 0.0).await else {
-        panic!("too early")
-    };
+    let Verdict::Wait(_) = after(&a, 4.0).await else { panic!("too early") };
+    let Verdict::Wait(next) = after(&a, 0.0).await else { panic!("too early") };
     assert_eq!(next, began.after(Duration::from_secs(5)));
 }
 

@@ -19,17 +19,9 @@ fn workspace() -> Workspace {
 #[test]
 fn a_service_without_a_page_is_found() {
     for page in [PAGE, "docs/concurrency/svc-gateway.md"] {
-        assert_eq!(
-            cover_every_service(&tree(&[(page, GOOD)]), &workspace()),
-            [],
-            "{page}"
-        );
+        assert_eq!(cover_every_service(&tree(&[(page, GOOD)]), &workspace()), [], "{page}");
     }
-    for pages in [
-        &[][..],
-        &[("docs/concurrency/edge.md", GOOD)],
-        &[("docs/gateway.md", GOOD)],
-    ] {
+    for pages in [&[][..], &[("docs/concurrency/edge.md", GOOD)], &[("docs/gateway.md", GOOD)]] {
         let findings = cover_every_service(&tree(pages), &workspace());
         assert_eq!(places(&findings), [("docs/concurrency/svc-gateway.md", 1)]);
     }
@@ -65,12 +57,9 @@ fn a_page_reviewed_too_long_before_the_newest_change_is_found() {
 
 #[test]
 fn days_count_through_leap_years() {
-    for (text, days) in [
-        ("1970-01-01", 0),
-        ("1970-12-31", 364),
-        ("2000-02-29", 11_016),
-        ("2026-03-01", 20_513),
-    ] {
+    for (text, days) in
+        [("1970-01-01", 0), ("1970-12-31", 364), ("2000-02-29", 11_016), ("2026-03-01", 20_513)]
+    {
         let day: Day = text.parse().expect("a day");
         assert_eq!((day, day.to_string()), (Day(days), text.to_owned()));
     }
