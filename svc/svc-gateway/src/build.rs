@@ -23,7 +23,7 @@ use crate::{
     GatewayConfig,
     proxy::Proxy,
     router::{Route, Router},
-    upstream::Upstream,
+    upstream::{Timeouts, Upstream},
 };
 
 /// Why a gateway could not be built, with what to do about it.
@@ -150,7 +150,10 @@ fn build_router(scope: &Scope, config: &GatewayConfig, metrics: &[RouteMetrics],
     let upstream = |name: &str| {
         let wanted = config.upstream.get(name)?;
         let kept = old.routes().iter().map(|route| &route.upstream).find(|u| u.is(name, wanted));
-        Some(kept.map_or_else(|| Arc::new(Upstream::new(name, wanted, scope.clock())), Arc::clone))
+        Some(kept.map_or_else(
+            || Arc::new(Upstream::new(name, wanted, scope.clock(), Timeouts::new(scope.metrics()))),
+            Arc::clone,
+        ))
     };
     let routes = config.route.iter().zip(metrics).filter_map(|(route, metrics)| {
         Some(Arc::new(Route {

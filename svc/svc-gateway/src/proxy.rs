@@ -1,24 +1,28 @@
 //! The request path of the gateway: route, forward, answer.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use ron_kernel::{
-    Clock, Scope,
-    meter::Meter,
-    metrics::{Counter, RouteMetrics},
-};
+use http::Method;
+use ron_kernel::{Clock, Scope, Shutdown, meter::Meter, metrics::RouteMetrics, readiness::ServiceReadiness};
 use ron_transport::{ConnInfo, Request, Response, Service};
 use types::{ActorId, Reason, Refusal};
 
-use crate::{forward, router::Router};
+use crate::{
+    forward,
+    router::{Route, Router},
+};
+
+/// When a refused write may be tried again: lost tasks are back within a second.
+const DEGRADED_RETRY: Duration = Duration::from_secs(1);
 
 /// The gateway's handler on one core.
 pub(crate) struct Proxy {
     router: Arc<ArcSwap<Router>>,
     clock: Clock,
+    readiness: ServiceReadiness,
+    shutdown: Shutdown,
     unrouted: RouteMetrics,
-    timeouts: Counter,
     requests: Meter,
 }
 
@@ -27,8 +31,9 @@ impl Proxy {
         Self {
             router,
             clock: scope.clock(),
+            readiness: scope.readiness().service(scope.service()),
+            shutdown: scope.shutdown().clone(),
             unrouted: scope.metrics().route("unrouted"),
-            timeouts: scope.metrics().io_timeouts("rpc"),
             // Without tenants, everybody is one.
             requests: scope.meters().meter(&ActorId::other(), "used.requests"),
         }
@@ -36,38 +41,56 @@ impl Proxy {
 }
 
 impl Service for Proxy {
-    async fn call(&self, conn: &Arc<ConnInfo>, mut request: Request) -> Result<Response, Refusal> {
+    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
         let began = self.clock.now();
         let method = request.method().clone();
-        let router = self.router.load();
-        let Some(route) = router.find(request.uri().path()) else {
+        let Some(route) = self.route(request.uri().path()) else {
             self.unrouted.record(method.as_str(), Reason::NotFound.status(), self.clock.now().since(began));
-            let detail = format!(
-                "no route matches {}; routes are [[gateway.route]] in the configuration",
-                request.uri().path()
-            );
-            return Err(Refusal::new(Reason::NotFound, detail));
+            return Err(no_route(request.uri().path()));
         };
-        // Owned, so that a reload during a long request can let the old router go.
-        let route = Arc::clone(route);
-        drop(router);
         let _in_flight = route.metrics.enter();
-        forward::request(conn, &mut request);
-        let outcome = route.upstream.send(request).await;
+        let outcome = self.answer(conn, &route, request).await;
         let status = match &outcome {
             Ok(response) => response.status().as_u16(),
             Err(refusal) => refusal.reason.status(),
         };
         route.metrics.record(method.as_str(), status, self.clock.now().since(began));
-        self.requests.add(1);
-        if let Err(refusal) = &outcome
-            && refusal.reason == Reason::DownstreamTimeout
-        {
-            self.timeouts.inc();
-        }
-        outcome.map(|mut response| {
-            forward::response(&mut response);
-            response
-        })
+        outcome
     }
+}
+
+impl Proxy {
+    /// The route of a path; owned, so that a reload during a long request can let the old router go.
+    fn route(&self, path: &str) -> Option<Arc<Route>> {
+        self.router.load().find(path).map(Arc::clone)
+    }
+
+    /// The steps of a request on its route, each of which can refuse before the next spends anything.
+    async fn answer(
+        &self,
+        conn: &ConnInfo,
+        route: &Route,
+        mut request: Request,
+    ) -> Result<Response, Refusal> {
+        self.refuse_writes_while_degraded(request.method())?;
+        forward::request(conn, &mut request);
+        let mut response = route.upstream.send(request).await?;
+        forward::response(&mut response);
+        self.requests.add(1);
+        Ok(response)
+    }
+
+    /// While capacity is lost, writes make way for reads. A drain is no such time: what got in is answered.
+    fn refuse_writes_while_degraded(&self, method: &Method) -> Result<(), Refusal> {
+        if self.readiness.sheds_writes() && !method.is_safe() && !self.shutdown.is_draining() {
+            let refusal = Refusal::new(Reason::Degraded, "writes are refused for now; /readyz says why");
+            return Err(refusal.retry_after(DEGRADED_RETRY));
+        }
+        Ok(())
+    }
+}
+
+fn no_route(path: &str) -> Refusal {
+    let detail = format!("no route matches {path}; routes are [[gateway.route]] in the configuration");
+    Refusal::new(Reason::NotFound, detail)
 }

@@ -9,30 +9,50 @@ use std::{
     time::Duration,
 };
 
-use ron_kernel::Clock;
+use ron_kernel::{
+    Clock,
+    metrics::{Counter, ServiceMetrics},
+};
 use ron_transport::{Request, Response, addr::Endpoint, client::HttpConn, client::SendFault, dial};
 use types::{Deadline, Reason, Refusal};
 
 use crate::{UpstreamConfig, pool::Pool};
 
-/// A group of servers.
+/// How often servers were too slow.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeouts {
+    /// To accept a connection.
+    connect: Counter,
+    /// To answer.
+    rpc: Counter,
+}
+
+impl Timeouts {
+    pub(crate) fn new(metrics: &ServiceMetrics) -> Self {
+        Self { connect: metrics.io_timeouts("connect"), rpc: metrics.io_timeouts("rpc") }
+    }
+}
+
+/// A group of servers, as one core sees it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     name: String,
     config: UpstreamConfig,
     clock: Clock,
+    timeouts: Timeouts,
     next: AtomicUsize,
     /// By endpoint.
     pools: Vec<Arc<Pool>>,
 }
 
 impl Upstream {
-    pub(crate) fn new(name: &str, config: &UpstreamConfig, clock: Clock) -> Self {
+    pub(crate) fn new(name: &str, config: &UpstreamConfig, clock: Clock, timeouts: Timeouts) -> Self {
         let pools = config.endpoints.iter().map(|_| Arc::new(Pool::new(config.max_idle)));
         Self {
             name: name.to_owned(),
             config: config.clone(),
             clock,
+            timeouts,
             next: AtomicUsize::new(0),
             pools: pools.collect(),
         }
@@ -51,7 +71,10 @@ impl Upstream {
         // Pinned where it is made: it is large, and every hand it passes through would copy it.
         let exchange = pin!(self.exchange(request, deadline));
         let answer = self.clock.by(deadline, exchange).await;
-        answer.unwrap_or_else(|| Err(self.late()))
+        answer.unwrap_or_else(|| {
+            self.timeouts.rpc.inc();
+            Err(self.late())
+        })
     }
 
     async fn exchange(&self, mut request: Request, deadline: Deadline) -> Result<Response, Refusal> {
@@ -70,7 +93,10 @@ impl Upstream {
 
     async fn dial(&self, endpoint: &Endpoint, within: Duration) -> Result<HttpConn, Refusal> {
         let stream = dial::dial(endpoint, within).await.map_err(|error| match error {
-            dial::DialError::Timeout { .. } => self.late(),
+            dial::DialError::Timeout { .. } => {
+                self.timeouts.connect.inc();
+                self.late()
+            }
             other => self.broken(&other),
         })?;
         HttpConn::open(stream).await.map_err(|error| self.broken(&error))
