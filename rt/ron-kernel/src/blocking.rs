@@ -102,6 +102,13 @@ impl Blocking {
         self.0.running().values().copied().collect()
     }
 
+    /// The names of the jobs that are running when the node ends around them, each counted as aborted.
+    pub(crate) fn abandon(&self) -> Vec<&'static str> {
+        let jobs = self.running();
+        self.0.tasks.aborted.inc_by(jobs.len() as u64);
+        jobs
+    }
+
     /// Callers waiting for a thread.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -152,7 +152,7 @@ async fn abort(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
 async fn end(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
     let grace = if outcome == Outcome::SecondSignal { FORCED_GRACE } else { GRACE };
     let ended = kernel.shared.planes.end(grace).await;
-    let jobs = kernel.shared.blocking.running();
+    let jobs = kernel.shared.blocking.abandon();
     let mut stuck = ended.stuck;
     stuck.extend((ended.control_threads > jobs.len()).then(|| "control".to_owned()));
     stuck.extend(jobs.iter().map(|job| format!("blocking: {job}")));

@@ -5,7 +5,7 @@ use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc};
 use ron_sync::phase::Phase;
 use tokio::{runtime::Handle, task::JoinError};
 
-use super::{Supervisor, TaskState, lost_condition, restart::RestartBudget};
+use super::{Supervisor, TaskState, effect_of_loss, lost_condition, restart::RestartBudget};
 use crate::{
     Scope,
     bus::KernelEvent,
@@ -88,18 +88,18 @@ impl Keeper {
         F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = TaskResult> + Send + 'static,
     {
-        let (service, clock) = (self.scope.service(), self.scope.clock());
+        let clock = self.scope.clock();
         let lost = lost_condition(&self.scope);
         let mut budget = RestartBudget::new(self.spec.restart);
         let mut restarts = 0;
         loop {
             let Err(fault) = self.run_once(&run, restarts).await else {
-                return self.supervisor.update(service, &self.name, |e| e.state = TaskState::Done);
+                return self.finish();
             };
-            if self.scope.shutdown().phase() >= Phase::Draining(self.spec.stop) {
+            if self.is_stopping() {
                 return self.end_early(&fault);
             }
-            self.supervisor.set_lost(&self.scope, &self.name, true, &lost);
+            self.supervisor.set_lost(&self.scope, &self.name, Some(effect_of_loss(self.spec)), &lost);
             let Some(wait) = budget.next(clock.now(), fastrand::u64(..)) else {
                 return self.give_up(&fault, restarts, &lost);
             };
@@ -107,11 +107,9 @@ impl Keeper {
             self.report(fault, restarts, wait);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.scope.shutdown().reached(self.spec.stop) => {
-                    return self.supervisor.update(service, &self.name, |e| e.state = TaskState::Done);
-                }
+                () = self.scope.shutdown().reached(self.spec.stop) => return self.finish(),
             }
-            self.supervisor.set_lost(&self.scope, &self.name, false, &lost);
+            self.supervisor.set_lost(&self.scope, &self.name, None, &lost);
         }
     }
 
@@ -156,13 +154,20 @@ impl Keeper {
 
     /// The task failed when it was to stop anyway: nothing is restarted, but the fault is not hushed up.
     fn end_early(&self, fault: &TaskFault) {
-        // Those that the conductor aborts are counted by it.
+        // Those that the conductor aborts are named by it.
         if self.scope.shutdown().phase() < Phase::Aborting {
             let task = format!("{}/{}", self.scope.service(), self.name);
             tracing::warn!(task, %fault, "a task failed while it was stopping");
-            self.scope.metrics().tasks(self.spec.name).canceled.inc();
         }
-        self.supervisor.update(self.scope.service(), &self.name, |e| e.state = TaskState::Done);
+        self.finish();
+    }
+
+    fn finish(&self) {
+        self.supervisor.finish(self.scope.service(), &self.name, self.is_stopping());
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.scope.shutdown().phase() >= Phase::Draining(self.spec.stop)
     }
 
     fn give_up(&self, fault: &TaskFault, restarts: u32, lost: &Condition) {
@@ -178,7 +183,7 @@ impl Keeper {
         };
         // First the one, then the other, so that readiness shows no gap.
         self.supervisor.set_given_up(&self.scope, &self.name, effect, fault);
-        self.supervisor.set_lost(&self.scope, &self.name, false, lost);
+        self.supervisor.set_lost(&self.scope, &self.name, None, lost);
         if escalation == Escalation::FailClosed {
             self.scope.fail(format!("{task} was given up: {fault}"));
         }

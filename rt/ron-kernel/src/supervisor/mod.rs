@@ -9,7 +9,7 @@ mod keeper;
 mod restart;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ops::RangeBounds,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -26,7 +26,7 @@ use crate::{
     InFlight, Scope,
     metrics::TaskMetrics,
     readiness::{Condition, Effect},
-    topology::{ChildSpec, TaskSpec},
+    topology::{ChildSpec, Escalation, TaskSpec},
 };
 
 /// How long a service must have all its tasks back before it says so.
@@ -80,8 +80,8 @@ struct Inner {
     tasks: Mutex<BTreeMap<(&'static str, String), Entry>>,
     kinds: Mutex<BTreeMap<(&'static str, &'static str), Children>>,
     work: Mutex<BTreeMap<&'static str, InFlight>>,
-    /// Tasks that are down, by service.
-    lost: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
+    /// Tasks that are down, by service, and what that does.
+    lost: Mutex<BTreeMap<&'static str, BTreeMap<String, Effect>>>,
     /// Tasks that were given up, by service.
     given_up: Mutex<BTreeMap<&'static str, GivenUp>>,
 }
@@ -94,6 +94,7 @@ struct Entry {
     stage: Stage,
     state: TaskState,
     restarts: u32,
+    /// Taken by the conductor when it ends the task by force.
     abort: Option<AbortHandle>,
     metrics: TaskMetrics,
 }
@@ -148,7 +149,7 @@ impl Supervisor {
         for ((service, name), entry) in lock(&self.0.tasks).iter_mut().filter(|(_, e)| is_live(e.state)) {
             names.push(format!("{service}/{name}"));
             entry.metrics.aborted.inc();
-            entry.abort.iter().for_each(AbortHandle::abort);
+            entry.abort.take().iter().for_each(AbortHandle::abort);
         }
         for ((service, kind), children) in lock(&self.0.kinds).iter().filter(|(_, c)| c.live() > 0) {
             names.push(format!("{service}/{kind} × {}", children.live()));
@@ -195,22 +196,31 @@ impl Supervisor {
         }
     }
 
-    /// Books a task as down or back, and lets the service's readiness tell. Told under the lock, so that the last
-    /// word is about the last change.
-    fn set_lost(&self, scope: &Scope, name: &str, down: bool, condition: &Condition) {
+    /// Books a task as done; as canceled if that is because the node stops. Those that the conductor ended by force
+    /// are counted by it.
+    fn finish(&self, service: &'static str, name: &str, stopping: bool) {
+        self.update(service, name, |entry| {
+            entry.state = TaskState::Done;
+            if stopping && entry.abort.is_some() {
+                entry.metrics.canceled.inc();
+            }
+        });
+    }
+
+    /// Books a task as down with an effect, or as back, and lets the service's readiness tell, with the worst effect
+    /// of all that are down. Told under the lock, so that the last word is about the last change.
+    fn set_lost(&self, scope: &Scope, name: &str, down: Option<Effect>, condition: &Condition) {
         let mut all = lock(&self.0.lost);
         let lost = all.entry(scope.service()).or_default();
-        if down {
-            lost.insert(name.to_owned());
-        } else {
-            lost.remove(name);
-        }
-        if lost.is_empty() {
-            condition.clear();
-        } else {
-            let names: Vec<&str> = lost.iter().map(String::as_str).collect();
-            condition.raise(format!("restarting {}", names.join(", ")));
-        }
+        match down {
+            Some(effect) => lost.insert(name.to_owned(), effect),
+            None => lost.remove(name),
+        };
+        let Some(worst) = lost.values().max().copied() else {
+            return condition.clear();
+        };
+        let names: Vec<&str> = lost.keys().map(String::as_str).collect();
+        condition.raise_as(worst, format!("restarting {}", names.join(", ")));
     }
 
     /// Books a task as given up, and lets the service's readiness tell, with the worst effect of all of them.
@@ -229,6 +239,14 @@ impl Supervisor {
 /// The condition that stands while a service has lost capacity.
 fn lost_condition(scope: &Scope) -> Condition {
     scope.readiness().condition(scope.service(), "lost_workers", Effect::ShedWrites, SETTLE)
+}
+
+/// What it does to readiness that a task is being restarted: never more than to be without it for good.
+fn effect_of_loss(spec: &TaskSpec) -> Effect {
+    match spec.restart.escalation() {
+        Escalation::Degrade(effect) => effect.min(Effect::ShedWrites),
+        Escalation::FailClosed => Effect::ShedWrites,
+    }
 }
 
 const fn is_live(state: TaskState) -> bool {

@@ -10,14 +10,15 @@ use ron_kernel::{
     queue::{SendError, Sender},
     readiness::Effect,
     supervisor::TaskState,
-    topology::{Policy, QueueSpec, Stage, TaskSpec, Topology},
+    topology::{Escalation, Policy, QueueSpec, Restart, Stage, TaskSpec, Topology},
 };
 use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 
-use crate::support::{SERVICE, USUAL, conduct, kernel, queue, state, stop, task, topology, until, wait_for};
+use crate::support::{SERVICE, conduct, kernel, queue, state, stop, task, topology, until, wait_for};
 
 const WORKERS: usize = 8;
-const WORKER: TaskSpec = task("worker", USUAL, Stage::Workers);
+const WORKER: TaskSpec =
+    task("worker", Restart::usual(Escalation::Degrade(Effect::ShedWrites)), Stage::Workers);
 const WORK: QueueSpec = queue("work", 64, Policy::RejectNew);
 
 static TOPOLOGY: Topology = topology(&[WORKER], &[], &[WORK]);

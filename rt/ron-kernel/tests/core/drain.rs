@@ -192,6 +192,7 @@ async fn what_outlasts_the_deadline_is_aborted_named_and_counted_exactly() {
     assert!(exit.took >= DEADLINE && exit.took <= DEADLINE + 10 * MS, "{exit}");
     let aborted = |kind| scope.metrics().tasks(kind).aborted.get();
     assert_eq!([aborted("worker"), aborted("writer"), aborted("request")], [2, 0, 3]);
+    assert_eq!(scope.metrics().tasks("writer").canceled.get(), 1);
     assert_eq!(state(&scope, "writer").0, TaskState::Done);
     until(|| state(&scope, "worker#0").0 == TaskState::Done).await;
     assert_eq!(scope.metrics().tasks("worker").canceled.get(), 0, "counted once");

@@ -45,6 +45,7 @@ async fn a_task_that_ignores_the_stop_is_aborted_and_named() {
 #[tokio::test]
 async fn a_blocking_job_that_never_ends_is_named_and_the_node_ends_around_it() {
     let (kernel, scope) = scope(RuntimeMode::PerCore);
+    let metrics = kernel.own().metrics().tasks("blocking");
     let door = Door::default();
     let _end = door.opened_at_the_end();
     let (pool, inside) = (scope.blocking().clone(), door.clone());
@@ -53,6 +54,7 @@ async fn a_blocking_job_that_never_ends_is_named_and_the_node_ends_around_it() {
     let exit = stop_in_time(kernel, &scope).await;
     assert_eq!(exit.code, ExitCode::Stuck, "{exit}");
     assert_eq!(exit.stuck, ["blocking: read the tape"]);
+    assert_eq!(metrics.aborted.get(), 1);
     door.open();
     assert_eq!(caller.await.unwrap(), Ok(()), "its caller still gets the answer");
 }
@@ -60,6 +62,7 @@ async fn a_blocking_job_that_never_ends_is_named_and_the_node_ends_around_it() {
 #[tokio::test]
 async fn a_blocking_job_that_ends_in_time_is_waited_for() {
     let (kernel, scope) = scope(RuntimeMode::PerCore);
+    let metrics = kernel.own().metrics().tasks("blocking");
     let door = Door::default();
     let (pool, inside) = (scope.blocking().clone(), door.clone());
     let caller = tokio::spawn(async move { pool.run("write the tape", move || inside.wait()).await });
@@ -70,7 +73,7 @@ async fn a_blocking_job_that_ends_in_time_is_waited_for() {
         opener.open();
     });
     let exit = stop_in_time(kernel, &scope).await;
-    assert_eq!(exit.code, ExitCode::Clean, "{exit}");
+    assert_eq!((exit.code, metrics.aborted.get()), (ExitCode::Clean, 0), "{exit}");
     assert_eq!(caller.await.unwrap(), Ok(()));
 }
 

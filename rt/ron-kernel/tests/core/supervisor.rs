@@ -26,7 +26,7 @@ const SHEDS: TaskSpec = fails("sheds", Escalation::Degrade(Effect::ShedWrites));
 const DOWNS: TaskSpec = fails("downs", Escalation::Degrade(Effect::Down));
 const CLOSES: TaskSpec = fails("closes", Escalation::FailClosed);
 const ONCE: TaskSpec = task("once", Restart::Never(Escalation::Degrade(Effect::ShedWrites)), Stage::Workers);
-const WORKER: TaskSpec = task("worker", USUAL, Stage::Workers);
+const WORKER: TaskSpec = fails("worker", Escalation::Degrade(Effect::Down));
 const UNDECLARED: TaskSpec = task("undeclared", USUAL, Stage::Workers);
 const CHILD: ChildSpec = child("child", Stage::Workers);
 
@@ -197,6 +197,58 @@ async fn a_service_says_which_tasks_it_is_restarting_until_all_are_back() {
     until(|| standing(&scope).is_empty()).await;
     assert!((0..4).all(|n| state(&scope, &format!("worker#{n}")).0 == TaskState::Running));
     stop(&scope, conductor).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn restarting_a_task_is_never_worse_than_being_without_it() {
+    let cases = [
+        (&REPORTS, Effect::Report),
+        (&SHEDS, Effect::ShedWrites),
+        (&DOWNS, Effect::ShedWrites),
+        (&CLOSES, Effect::ShedWrites),
+    ];
+    let (kernel, scope) = scope();
+    let conductor = conduct(kernel);
+    for (spec, effect) in cases {
+        scope.task(spec, |ctx| async move {
+            ctx.stopping().await;
+            Ok(())
+        });
+        until(|| scope.supervisor().kill(SERVICE, spec.name)).await;
+        until(|| state(&scope, spec.name).0 == TaskState::BackingOff).await;
+        assert_eq!(standing(&scope), [("lost_workers", effect)], "{}", spec.name);
+        until(|| standing(&scope).is_empty()).await;
+    }
+    stop(&scope, conductor).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_of_the_prober_is_reported_and_the_node_stays_ready() {
+    let (kernel, scope) = scope();
+    let conductor = conduct(kernel);
+    until(|| scope.supervisor().kill("kernel", "prober")).await;
+    until(|| scope.readiness().worst(None).is_some()).await;
+    let standing = scope.readiness().standing(None);
+    assert_eq!(standing.len(), 1, "{standing:?}");
+    assert_eq!((standing[0].name, standing[0].effect), ("lost_workers", Effect::Report));
+    assert_eq!(standing[0].reason, "restarting prober");
+    until(|| scope.readiness().worst(None).is_none()).await;
+    stop(&scope, conductor).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_tasks_that_end_because_the_node_stops_count_as_canceled() {
+    let (kernel, scope) = scope();
+    let conductor = conduct(kernel);
+    scope.task(&WORKER, |ctx| async move {
+        ctx.stopping().await;
+        Ok(())
+    });
+    scope.task(&ONCE, |_| async { Ok(()) });
+    until(|| state(&scope, "once").0 == TaskState::Done).await;
+    stop(&scope, conductor).await;
+    let canceled = |kind| scope.metrics().tasks(kind).canceled.get();
+    assert_eq!((canceled("worker"), canceled("once")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
