@@ -106,7 +106,7 @@ impl Inherited {
             _ => listener.local_addr() == addr,
         };
         let index = self.listeners.iter().position(matches)?;
-        Some(self.listeners.remove(index).1)
+        Some(self.listeners.remove(index).1.asked_by(addr))
     }
 
     /// Names and addresses of the listeners nobody took.

@@ -53,6 +53,8 @@ impl Default for BindOptions {
 pub struct Listener {
     socket: Socket,
     local: ListenAddr,
+    /// The name by which it was inherited, if it was asked for by name.
+    asked_for: Option<ListenAddr>,
     /// The Unix socket's file, if it is ours to remove.
     file: Option<SocketFile>,
     /// A duplicate of `socket`, registered with the accepting runtime.
@@ -141,6 +143,12 @@ impl Listener {
         &self.local
     }
 
+    /// What it was asked for by: `inherit:name` if it was taken by its name, else where it listens.
+    #[must_use]
+    pub fn asked_for(&self) -> &ListenAddr {
+        self.asked_for.as_ref().unwrap_or(&self.local)
+    }
+
     /// A second descriptor of the same socket, closed on exec.
     ///
     /// # Errors
@@ -176,8 +184,14 @@ impl Listener {
         self.remove_file();
     }
 
+    /// Remembers by what it was asked for.
+    pub(crate) fn asked_by(mut self, addr: &ListenAddr) -> Self {
+        self.asked_for = Some(addr.clone());
+        self
+    }
+
     fn new(socket: Socket, local: ListenAddr, file: Option<SocketFile>) -> Self {
-        Self { socket, local, file, readiness: OnceLock::new(), closed: false }
+        Self { socket, local, asked_for: None, file, readiness: OnceLock::new(), closed: false }
     }
 
     fn readiness(&self) -> io::Result<&AsyncFd<OwnedFd>> {

@@ -6,6 +6,7 @@ mod serve_support;
 
 use ron_transport::{
     addr::ListenAddr,
+    listen::{BindError, BindOptions},
     proxy_protocol::TrustedSources,
     serve::{HttpLimits, ListenPlan},
 };
@@ -98,6 +99,7 @@ async fn a_listener_that_comes_when_the_node_drains_is_not_opened() {
     node.begin_stop();
     eventually("intake is closed", || std::net::TcpListener::bind(addr).is_ok()).await;
     assert_eq!(node.addr(), addr, "it can still be asked");
+    assert!(node.server.try_listener().is_none(), "there is nothing to hand over");
     let late = bind("127.0.0.1:0");
     let ListenAddr::Tcp(late_addr) = late.local_addr().clone() else { panic!("not TCP") };
     node.server.commit(ListenPlan { listener: Some(late), ..with_limits(patient()) });
@@ -105,6 +107,37 @@ async fn a_listener_that_comes_when_the_node_drains_is_not_opened() {
     node.desk.let_go(1);
     assert_eq!(busy.answer().await.text(), "held");
     node.stopped().await;
+}
+
+#[tokio::test]
+async fn an_address_that_overlaps_our_own_is_refused_with_what_to_do() {
+    let node = Node::start(patient());
+    let port = node.addr().port();
+    let ask = |addr: String| node.server.bind(&addr.parse().unwrap(), BindOptions::default());
+    for overlapping in
+        [format!("0.0.0.0:{port}"), format!("[::]:{port}"), format!("[::ffff:127.0.0.1]:{port}")]
+    {
+        let refused = ask(overlapping.clone()).unwrap_err();
+        if matches!(refused, BindError::FamilyOff { .. }) {
+            continue;
+        }
+        assert_eq!(
+            refused.to_string(),
+            format!(
+                "{overlapping} cannot be opened while this listener is on 127.0.0.1:{port}, which overlaps it: \
+                 change the port as well, or restart"
+            )
+        );
+    }
+    let stranger = bind("127.0.0.1:0");
+    let refused = ask(stranger.local_addr().to_string()).unwrap_err();
+    assert!(matches!(refused, BindError::InUse { .. }), "{refused}");
+    assert!(ask(format!("127.0.0.1:{port}")).unwrap().is_none(), "the same is kept");
+    assert!(ask("127.0.0.1:0".to_owned()).unwrap().is_none(), "any port is content with this one");
+    ask(format!("127.0.0.2:{port}")).unwrap().expect("another address of ours").release();
+    stranger.release();
+    assert_eq!(node.connect().await.get("/").await.status, 200);
+    node.stop().await;
 }
 
 #[tokio::test]

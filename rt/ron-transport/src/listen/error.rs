@@ -17,6 +17,13 @@ pub enum BindError {
         /// The address asked for.
         addr: SocketAddr,
     },
+    /// The listener to be replaced holds the port, on an address that overlaps.
+    OwnPort {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// Where the listener is now.
+        present: SocketAddr,
+    },
     /// The system does not let this process listen there.
     Permission {
         /// The address asked for.
@@ -90,6 +97,9 @@ impl BindError {
     pub fn problem(&self) -> String {
         match self {
             Self::InUse { addr } => format!("port {} is in use ({addr})", addr.port()),
+            Self::OwnPort { addr, present } => {
+                format!("{addr} cannot be opened while this listener is on {present}, which overlaps it")
+            }
             Self::Permission { addr } => format!("no permission to listen on {addr}"),
             Self::NotAvailable { addr } => format!("this host has no address {}", addr.ip()),
             Self::FamilyOff { addr } => format!("this host does not speak the family of {addr}"),
@@ -109,6 +119,7 @@ impl BindError {
             Self::InUse { .. } => {
                 "stop the other process (`ss -ltnp` shows it) or change `listen`".to_owned()
             }
+            Self::OwnPort { .. } => "change the port as well, or restart".to_owned(),
             Self::Permission { addr: ListenAddr::Tcp(addr) } if is_privileged(addr.port()) => format!(
                 "ports below {FIRST_UNPRIVILEGED_PORT} need CAP_NET_BIND_SERVICE (in a systemd unit: \
                  AmbientCapabilities=CAP_NET_BIND_SERVICE), or change `listen` to a higher port"

@@ -1,7 +1,10 @@
 //! An HTTP server: a listener, its limits and certificates, and one service per core. All but the service can change
 //! while it runs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ron_kernel::{
@@ -78,6 +81,8 @@ struct Sockets {
     listening: Option<Arc<Listener>>,
     /// Where that listens, or last did.
     addr: ListenAddr,
+    /// By what that was asked for.
+    asked_for: ListenAddr,
     /// Those that were replaced and not yet closed: their backlogs are still to be served.
     replaced: Vec<Arc<Listener>>,
 }
@@ -103,6 +108,7 @@ impl<S: Service> HttpServer<S> {
             roles,
             sockets: Mutex::new(Sockets {
                 addr: listener.local_addr().clone(),
+                asked_for: listener.asked_for().clone(),
                 listening: Some(Arc::new(listener)),
                 replaced: Vec::new(),
             }),
@@ -123,10 +129,17 @@ impl<S: Service> HttpServer<S> {
     /// The listening socket, to hand it to a successor.
     ///
     /// # Panics
-    /// Once the node drains: a successor is started before that.
+    /// Once the node drains: a successor is started before that. Where a drain may begin at any moment, ask
+    /// [`try_listener`](Self::try_listener).
     #[must_use]
     pub fn listener(&self) -> Arc<Listener> {
-        self.0.listening().expect("a server listens until it drains")
+        self.try_listener().expect("a server listens until it drains")
+    }
+
+    /// The listening socket, to hand it to a successor; `None` once the node drains.
+    #[must_use]
+    pub fn try_listener(&self) -> Option<Arc<Listener>> {
+        self.0.listening()
     }
 
     /// Binds the socket that `addr` asks for, unless it is the present one.
@@ -134,10 +147,18 @@ impl<S: Service> HttpServer<S> {
     /// # Errors
     /// [`BindError`], with what to do about it.
     pub fn bind(&self, addr: &ListenAddr, options: BindOptions) -> Result<Option<Listener>, BindError> {
-        if same_address(addr, &self.local_addr()) {
-            Ok(None)
-        } else {
-            Listener::bind(addr, options).map(Some)
+        let (present, asked_for) = {
+            let sockets = self.0.sockets();
+            (sockets.addr.clone(), sockets.asked_for.clone())
+        };
+        if *addr == asked_for || same_address(addr, &present) {
+            return Ok(None);
+        }
+        match (Listener::bind(addr, options), present) {
+            (Err(BindError::InUse { addr }), ListenAddr::Tcp(present)) if overlap(addr, present) => {
+                Err(BindError::OwnPort { addr, present })
+            }
+            (bound, _) => bound.map(Some),
         }
     }
 
@@ -163,6 +184,13 @@ fn same_address(wanted: &ListenAddr, have: &ListenAddr) -> bool {
         }
         _ => wanted == have,
     }
+}
+
+/// Whether two addresses cannot be listened on at once.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
+    let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
+    one.port() == other.port() && (a == b || covers(a, b) || covers(b, a))
 }
 
 impl<S> Shared<S> {
@@ -196,6 +224,7 @@ impl<S> Shared<S> {
             return;
         }
         sockets.addr = listener.local_addr().clone();
+        sockets.asked_for = listener.asked_for().clone();
         let before = sockets.listening.replace(Arc::new(listener));
         sockets.replaced.extend(before);
         drop(sockets);
