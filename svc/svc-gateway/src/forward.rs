@@ -2,7 +2,7 @@
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Uri, Version,
-    header::{CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
+    header::{CONNECTION, FORWARDED, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
     uri::PathAndQuery,
 };
 use ron_transport::{ConnInfo, Request, Response};
@@ -21,6 +21,10 @@ const HOP_BY_HOP: [HeaderName; 7] = [
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
+/// Other ways to say where a request comes from. Servers believe them, and a client could say anything.
+const CLAIMS: [HeaderName; 3] =
+    [FORWARDED, HeaderName::from_static("x-real-ip"), HeaderName::from_static("x-forwarded-host")];
+
 /// Makes a client's request fit for an upstream: origin form, HTTP/1.1, a `Host`, no hop-by-hop fields, and what this
 /// node knows of the client instead of what the client says of itself.
 pub(crate) fn request(conn: &ConnInfo, request: &mut Request) {
@@ -28,6 +32,9 @@ pub(crate) fn request(conn: &ConnInfo, request: &mut Request) {
     *request.version_mut() = Version::HTTP_11;
     let headers = request.headers_mut();
     strip_hop_by_hop(headers);
+    for name in &CLAIMS {
+        headers.remove(name);
+    }
     match conn.client_header() {
         Some(address) => headers.insert(FORWARDED_FOR, address),
         None => headers.remove(FORWARDED_FOR),
@@ -107,11 +114,16 @@ mod tests {
             .uri("/x")
             .header("x-forwarded-for", "10.0.0.1")
             .header("x-forwarded-proto", "https")
+            .header("x-forwarded-host", "elsewhere")
+            .header("x-real-ip", "10.0.0.1")
+            .header("forwarded", "for=10.0.0.1")
+            .header("forwarded", "for=10.0.0.2;proto=https")
             .body(Body::empty())
             .unwrap();
         request(&conn(), &mut message);
         assert_eq!(message.headers()["x-forwarded-for"], "192.0.2.7");
         assert_eq!(message.headers()["x-forwarded-proto"], "http");
+        assert_eq!(message.headers().len(), 2, "{:?}", message.headers());
     }
 
     #[test]
