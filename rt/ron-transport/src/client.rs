@@ -4,11 +4,14 @@
 //! the response's body does; in between the connection sleeps in its pool. So a request crosses no task border on
 //! its way to the server and back.
 
+mod stall;
+
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -17,6 +20,7 @@ use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 
 use crate::{Body, BodyError, Request, Response, stream::Stream};
+use stall::StallWatch;
 
 /// A connection to a server, ready for one request at a time. Boxed, because it moves between its pool, its request
 /// and its response, and is large.
@@ -28,12 +32,17 @@ struct Inner {
     sender: http1::SendRequest<Body>,
     /// Gone once it has ended: only then does the sender know, and give back what it could not send.
     connection: Option<http1::Connection<TokioIo<Stream>, Body>>,
+    /// How long a response's body may make its reader wait.
+    stall_limit: Option<Duration>,
 }
 
 /// Where a connection goes when its response is complete.
 pub trait Home: Send + Sync + 'static {
     /// Takes a connection that can be used again.
     fn put_back(&self, conn: HttpConn);
+
+    /// Hears of a server that stopped in the middle of a response's body; the connection is closed.
+    fn stalled(&self) {}
 }
 
 /// Why a request got no response.
@@ -57,7 +66,13 @@ impl HttpConn {
     pub async fn open(stream: Stream) -> Result<Self, SendFault> {
         let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(SendFault::Broken)?;
-        Ok(Self(Box::new(Inner { sender, connection: Some(connection) })))
+        Ok(Self(Box::new(Inner { sender, connection: Some(connection), stall_limit: None })))
+    }
+
+    /// Ends a response's body with an error if a reader waits so long for more of it; without this, readers wait for
+    /// ever. Time in which nobody reads does not count. Holds for all later requests.
+    pub fn set_stall(&mut self, limit: Duration) {
+        self.0.stall_limit = Some(limit);
     }
 
     /// Whether the server has not closed the connection while it slept.
@@ -91,7 +106,8 @@ impl HttpConn {
     }
 
     fn into_body(self, incoming: Incoming, home: Arc<dyn Home>) -> Body {
-        let mut body = ResponseBody { incoming, conn: Some(self), home };
+        let stall = self.0.stall_limit.map(StallWatch::new);
+        let mut body = ResponseBody { incoming, conn: Some(self), home, stall };
         if body.incoming.is_end_stream() {
             body.go_home();
             return Body::empty();
@@ -116,9 +132,30 @@ struct ResponseBody {
     incoming: Incoming,
     conn: Option<HttpConn>,
     home: Arc<dyn Home>,
+    stall: Option<StallWatch>,
 }
 
 impl ResponseBody {
+    /// Watches the outcome of a poll: a wait that lasts too long becomes an error, and closes the connection.
+    fn watch<T>(
+        &mut self,
+        polled: Poll<Option<Result<T, BodyError>>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<T, BodyError>>> {
+        let Some(stall) = &mut self.stall else {
+            return polled;
+        };
+        if polled.is_ready() {
+            stall.progressed();
+            return polled;
+        }
+        stall.poll_wait(cx).map(|stalled| {
+            self.conn = None;
+            self.home.stalled();
+            Some(Err(BodyError::new(stalled)))
+        })
+    }
+
     /// Sends the connection home if it can be used again.
     fn go_home(&mut self) {
         if let Some(mut conn) = self.conn.take()
@@ -145,7 +182,7 @@ impl HttpBody for ResponseBody {
         if let Poll::Ready(None) = frame {
             this.go_home();
         }
-        frame.map_err(BodyError::new)
+        this.watch(frame.map_err(BodyError::new), cx)
     }
 
     fn is_end_stream(&self) -> bool {
