@@ -23,6 +23,7 @@ use crate::{
     GatewayConfig,
     proxy::Proxy,
     router::{Route, Router},
+    sweeper,
     upstream::{Timeouts, Upstream},
 };
 
@@ -41,7 +42,7 @@ pub enum BuildError {
 }
 
 /// The routes in force, by core.
-type Routers = Arc<[Arc<ArcSwap<Router>>]>;
+pub(crate) type Routers = Arc<[Arc<ArcSwap<Router>>]>;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -73,6 +74,7 @@ impl Gateway {
         let server = HttpServer::start(scope, Roles::default(), plan, |core| {
             Proxy::new(scope, Arc::clone(&routers[core]))
         });
+        sweeper::start(scope, &routers);
         // Cores share a route's metrics, so one of them stands for all.
         let sampled = Arc::clone(&routers[0]);
         scope.sampled(move || sampled.load().routes().iter().for_each(|route| route.metrics.sample()));

@@ -1,21 +1,30 @@
 //! The `[gateway]` table of the configuration file.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+mod limits;
+mod tls;
+
+use std::{collections::BTreeMap, time::Duration};
 
 use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
 use ron_transport::{
     addr::{Endpoint, ListenAddr, Scheme},
     proxy_protocol::TrustedSource,
     serve::HttpLimits,
-    tls,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use limits::LimitsConfig;
+pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 
 /// More connections than this need `danger_ok`: each may cost 96 KiB at worst.
 const SAFE_MAX_CONNS: usize = 65_536;
 /// Longer waits for a slow client than this need `danger_ok`.
 const SAFE_MAX_WAIT: Duration = Duration::from_secs(60);
+/// Longer idleness than this needs `danger_ok`: an idle connection still counts against the caps.
+const SAFE_MAX_IDLE: Duration = Duration::from_secs(3600);
+/// More idle connections per core and server than this need `danger_ok`.
+const SAFE_MAX_IDLE_CONNS: usize = 4096;
 
 /// The HTTP front door.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +44,10 @@ pub struct GatewayConfig {
     pub read_timeout: HumanDuration,
     /// Each wait for the client to take more of a response.
     pub write_timeout: HumanDuration,
-    /// Between two requests on a connection.
+    /// Between two requests on a connection; longer than `limits.park_after`.
     pub idle_timeout: HumanDuration,
+    /// What one connection and one request may cost.
+    pub limits: LimitsConfig,
     /// Certificates; empty paths for plain HTTP.
     pub tls: TlsConfig,
     /// Who sends a PROXY header first: addresses and networks such as `10.0.0.0/8`, or `unix`.
@@ -45,31 +56,6 @@ pub struct GatewayConfig {
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
     pub upstream: BTreeMap<String, UpstreamConfig>,
-}
-
-/// Certificates of a listener.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct TlsConfig {
-    /// PEM certificate chain, leaf first.
-    pub cert_path: PathBuf,
-    /// PEM private key, mode 0600.
-    pub key_path: PathBuf,
-    /// PEM bundle of authorities; with it, clients must show a certificate signed by one of them.
-    pub client_ca_path: PathBuf,
-    /// Post-quantum key exchange.
-    pub pq: PqMode,
-}
-
-/// Post-quantum key exchange.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PqMode {
-    /// Classical groups alone.
-    Off,
-    /// X25519MLKEM768 is offered first.
-    #[default]
-    Hybrid,
 }
 
 /// Requests under a path go to an upstream.
@@ -93,6 +79,8 @@ pub struct UpstreamConfig {
     pub timeout: HumanDuration,
     /// Idle connections kept per core and server.
     pub max_idle: usize,
+    /// How long an idle connection is kept; shorter than the servers' own, or requests meet closed connections.
+    pub idle_timeout: HumanDuration,
 }
 
 impl Default for GatewayConfig {
@@ -107,6 +95,7 @@ impl Default for GatewayConfig {
             read_timeout: limits.read_timeout.into(),
             write_timeout: limits.write_timeout.into(),
             idle_timeout: limits.idle_timeout.into(),
+            limits: LimitsConfig::default(),
             tls: TlsConfig::default(),
             proxy_protocol: Vec::new(),
             route: Vec::new(),
@@ -117,7 +106,12 @@ impl Default for GatewayConfig {
 
 impl Default for UpstreamConfig {
     fn default() -> Self {
-        Self { endpoints: Vec::new(), timeout: Duration::from_secs(5).into(), max_idle: 128 }
+        Self {
+            endpoints: Vec::new(),
+            timeout: Duration::from_secs(5).into(),
+            max_idle: 128,
+            idle_timeout: Duration::from_secs(60).into(),
+        }
     }
 }
 
@@ -127,29 +121,51 @@ impl Table for GatewayConfig {
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
-        if self.max_conns == 0 {
-            problems.at("max_conns", "must be at least 1");
-        }
-        problems.guard("max_conns", self.max_conns, SAFE_MAX_CONNS, danger_ok);
-        for (key, value) in [
-            ("handshake_timeout", self.handshake_timeout),
-            ("read_timeout", self.read_timeout),
-            ("write_timeout", self.write_timeout),
-        ] {
-            if value.as_duration().is_zero() {
-                problems.at(key, "must be longer than nothing");
-            }
-            problems.guard(key, value, SAFE_MAX_WAIT.into(), danger_ok);
-        }
+        self.check_conns(danger_ok, problems);
+        self.check_waits(danger_ok, problems);
+        self.limits.check(danger_ok, problems);
         self.tls.check(problems);
         self.check_routes(problems);
         for (name, upstream) in &self.upstream {
-            upstream.check(name, problems);
+            upstream.check(name, danger_ok, problems);
         }
     }
 }
 
 impl GatewayConfig {
+    fn check_conns(&self, danger_ok: bool, problems: &mut Problems) {
+        if self.max_conns == 0 {
+            problems.at("max_conns", "must be at least 1");
+        }
+        problems.guard("max_conns", self.max_conns, SAFE_MAX_CONNS, danger_ok);
+        if self.max_conns_per_client > self.max_conns {
+            let message =
+                format!("one client cannot have more than `max_conns`, which is {}", self.max_conns);
+            problems.at("max_conns_per_client", message);
+        }
+    }
+
+    fn check_waits(&self, danger_ok: bool, problems: &mut Problems) {
+        for (key, value, safe_max) in [
+            ("handshake_timeout", self.handshake_timeout, SAFE_MAX_WAIT),
+            ("read_timeout", self.read_timeout, SAFE_MAX_WAIT),
+            ("write_timeout", self.write_timeout, SAFE_MAX_WAIT),
+            ("idle_timeout", self.idle_timeout, SAFE_MAX_IDLE),
+        ] {
+            if value.as_duration().is_zero() {
+                problems.at(key, "must be longer than nothing");
+            }
+            problems.guard(key, value, safe_max.into(), danger_ok);
+        }
+        let park_after = self.limits.park_after;
+        if self.idle_timeout <= park_after && !self.idle_timeout.as_duration().is_zero() {
+            problems.at(
+                "idle_timeout",
+                format!("must be longer than `limits.park_after`, which is {park_after}"),
+            );
+        }
+    }
+
     fn check_routes(&self, problems: &mut Problems) {
         for (index, route) in self.route.iter().enumerate() {
             if !route.path.starts_with('/') {
@@ -177,7 +193,7 @@ impl GatewayConfig {
             0 => self.max_conns.div_ceil(4),
             n => n,
         };
-        HttpLimits {
+        self.limits.within(HttpLimits {
             max_conns: self.max_conns,
             max_conns_per_client: per_client,
             handshake_timeout: self.handshake_timeout.as_duration(),
@@ -185,45 +201,12 @@ impl GatewayConfig {
             write_timeout: self.write_timeout.as_duration(),
             idle_timeout: self.idle_timeout.as_duration(),
             ..HttpLimits::default()
-        }
-    }
-}
-
-impl TlsConfig {
-    fn check(&self, problems: &mut Problems) {
-        let (cert, key) = (self.cert_path.as_os_str(), self.key_path.as_os_str());
-        if cert.is_empty() != key.is_empty() {
-            let missing = if cert.is_empty() { "tls.cert_path" } else { "tls.key_path" };
-            problems.at(missing, "a certificate needs its key and a key its certificate");
-        }
-        if cert.is_empty() && !self.client_ca_path.as_os_str().is_empty() {
-            problems.at("tls.client_ca_path", "client certificates need a certificate of our own");
-        }
-    }
-
-    /// What the TLS library needs; `None` for plain HTTP.
-    #[must_use]
-    pub fn server_config(&self) -> Option<tls::ServerTlsConfig> {
-        if self.cert_path.as_os_str().is_empty() {
-            return None;
-        }
-        let identity =
-            tls::IdentityFiles { cert_path: self.cert_path.clone(), key_path: self.key_path.clone() };
-        let mut config = tls::ServerTlsConfig::new(identity);
-        config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        config.pq.mode = match self.pq {
-            PqMode::Off => tls::PqMode::Off,
-            PqMode::Hybrid => tls::PqMode::Hybrid,
-        };
-        if !self.client_ca_path.as_os_str().is_empty() {
-            config.client_auth = tls::ClientAuth::Required { ca: self.client_ca_path.clone() };
-        }
-        Some(config)
+        })
     }
 }
 
 impl UpstreamConfig {
-    fn check(&self, name: &str, problems: &mut Problems) {
+    fn check(&self, name: &str, danger_ok: bool, problems: &mut Problems) {
         if self.endpoints.is_empty() {
             problems.at(format!("upstream.{name}.endpoints"), "must name at least one server");
         }
@@ -235,8 +218,51 @@ impl UpstreamConfig {
                     .help("use http:// or http+unix:");
             }
         }
-        if self.timeout.as_duration().is_zero() {
-            problems.at(format!("upstream.{name}.timeout"), "must be longer than nothing");
+        for (key, value) in [("timeout", self.timeout), ("idle_timeout", self.idle_timeout)] {
+            if value.as_duration().is_zero() {
+                problems.at(format!("upstream.{name}.{key}"), "must be longer than nothing");
+            }
         }
+        problems.guard(&format!("upstream.{name}.max_idle"), self.max_idle, SAFE_MAX_IDLE_CONNS, danger_ok);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ron_kernel::config::ByteSize;
+
+    #[test]
+    fn every_limit_reaches_the_listener() {
+        let config = GatewayConfig {
+            max_conns: 1,
+            max_conns_per_client: 2,
+            handshake_timeout: Duration::from_secs(3).into(),
+            read_timeout: Duration::from_secs(4).into(),
+            write_timeout: Duration::from_secs(5).into(),
+            idle_timeout: Duration::from_secs(6).into(),
+            limits: LimitsConfig {
+                max_headers: 7,
+                max_head_bytes: ByteSize::bytes(8),
+                h2_streams: 9,
+                h2_pending_resets: 10,
+                park_after: Duration::from_secs(11).into(),
+            },
+            ..GatewayConfig::default()
+        };
+        let expected = HttpLimits {
+            max_conns: 1,
+            max_conns_per_client: 2,
+            handshake_timeout: Duration::from_secs(3),
+            read_timeout: Duration::from_secs(4),
+            write_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(6),
+            max_headers: 7,
+            max_head_bytes: 8,
+            h2_streams: 9,
+            h2_pending_resets: 10,
+            park_after: Duration::from_secs(11),
+        };
+        assert_eq!(config.limits(), expected);
     }
 }

@@ -12,9 +12,13 @@ mod forward;
 mod pool;
 mod proxy;
 mod router;
+mod sweeper;
 mod topology;
 mod upstream;
 
 pub use build::{BuildError, Gateway};
-pub use config::{GatewayConfig, RouteConfig, TlsConfig, UpstreamConfig};
+pub use config::{
+    ClientAuth, GatewayConfig, LimitsConfig, MinVersion, PqFallback, PqMode, RouteConfig, SniConfig,
+    TlsConfig, UpstreamConfig,
+};
 pub use topology::TOPOLOGY;

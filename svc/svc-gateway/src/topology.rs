@@ -5,6 +5,8 @@ use std::time::Duration;
 use ron_kernel::topology::{TimeoutSpec, Topology};
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
+use crate::sweeper::POOL_SWEEPER;
+
 /// Everything the gateway is made of.
 pub static TOPOLOGY: Topology = Topology {
     service: "gateway",
@@ -15,10 +17,10 @@ pub static TOPOLOGY: Topology = Topology {
         "Connections are capped in all and per client before a byte is read.",
         "Every wait for a client or an upstream has a timeout.",
         "A refusal tells its reason as a problem document and is counted by it.",
-        "Idle upstream connections are capped per core and endpoint.",
+        "Idle upstream connections are capped per core and endpoint, in number and in age.",
         "A drain answers what is in flight before it closes a connection.",
     ],
-    tasks: &[LISTENER],
+    tasks: &[LISTENER, POOL_SWEEPER],
     children: &[CONNECTION, H2_STREAM],
     queues: &[],
     locks: &[],
@@ -32,6 +34,11 @@ pub static TOPOLOGY: Topology = Topology {
             name: "upstream.<name>.timeout",
             default: Duration::from_secs(5),
             doc: "from a request's head to the upstream's response head, dialling included; then 504",
+        },
+        TimeoutSpec {
+            name: "upstream.<name>.idle_timeout",
+            default: Duration::from_secs(60),
+            doc: "an upstream connection without a request; then it closes, at the next look every 10 s",
         },
     ],
     metrics: &[],

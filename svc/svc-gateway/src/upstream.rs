@@ -4,7 +4,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -47,14 +47,15 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new(name: &str, config: &UpstreamConfig, clock: Clock, timeouts: Timeouts) -> Self {
-        let pools = config.endpoints.iter().map(|_| Arc::new(Pool::new(config.max_idle)));
+        let pool = || Pool::new(config.max_idle, config.idle_timeout.as_duration(), clock);
+        let pools = config.endpoints.iter().map(|_| Arc::new(pool()));
         Self {
             name: name.to_owned(),
+            pools: pools.collect(),
             config: config.clone(),
             clock,
             timeouts,
             next: AtomicUsize::new(0),
-            pools: pools.collect(),
         }
     }
 
@@ -68,16 +69,25 @@ impl Upstream {
     /// Cancel safe: dropping the future closes the connection in use.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Refusal> {
         let deadline = self.clock.within(self.config.timeout.as_duration());
+        let dialling = AtomicBool::new(false);
         // Pinned where it is made: it is large, and every hand it passes through would copy it.
-        let exchange = pin!(self.exchange(request, deadline));
+        let exchange = pin!(self.exchange(request, deadline, &dialling));
         let answer = self.clock.by(deadline, exchange).await;
-        answer.unwrap_or_else(|| {
-            self.timeouts.rpc.inc();
-            Err(self.late())
-        })
+        answer.unwrap_or_else(|| Err(self.late(dialling.load(Ordering::Relaxed))))
     }
 
-    async fn exchange(&self, mut request: Request, deadline: Deadline) -> Result<Response, Refusal> {
+    /// Closes idle connections that are of no more use.
+    pub(crate) fn sweep(&self) {
+        self.pools.iter().for_each(|pool| pool.sweep());
+    }
+
+    /// Tells in `dialling` whether it is waiting for a connection: who stops it at the deadline has to know.
+    async fn exchange(
+        &self,
+        mut request: Request,
+        deadline: Deadline,
+        dialling: &AtomicBool,
+    ) -> Result<Response, Refusal> {
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.config.endpoints.len();
         let pool = &self.pools[index];
         while let Some(conn) = pool.take() {
@@ -87,16 +97,15 @@ impl Upstream {
                 Err(SendFault::Broken(error)) => return Err(self.broken(&error)),
             }
         }
+        dialling.store(true, Ordering::Relaxed);
         let conn = self.dial(&self.config.endpoints[index], deadline.remaining(self.clock.now())).await?;
+        dialling.store(false, Ordering::Relaxed);
         conn.send(request, Arc::clone(pool) as _).await.map_err(|error| self.broken(&error))
     }
 
     async fn dial(&self, endpoint: &Endpoint, within: Duration) -> Result<HttpConn, Refusal> {
         let stream = dial::dial(endpoint, within).await.map_err(|error| match error {
-            dial::DialError::Timeout { .. } => {
-                self.timeouts.connect.inc();
-                self.late()
-            }
+            dial::DialError::Timeout { .. } => self.late(true),
             other => self.broken(&other),
         })?;
         HttpConn::open(stream).await.map_err(|error| self.broken(&error))
@@ -107,7 +116,10 @@ impl Upstream {
         Refusal::new(Reason::BadGateway, format!("upstream `{}` failed", self.name))
     }
 
-    fn late(&self) -> Refusal {
+    /// Counts a deadline that passed, as what was waited for then.
+    fn late(&self, dialling: bool) -> Refusal {
+        let counter = if dialling { &self.timeouts.connect } else { &self.timeouts.rpc };
+        counter.inc();
         let waited = self.config.timeout;
         Refusal::new(
             Reason::DownstreamTimeout,

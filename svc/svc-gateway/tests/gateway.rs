@@ -31,6 +31,14 @@ fn upstream() -> SocketAddr {
 
 /// A gateway in front of `upstream`, its scope, and the thread that conducts its kernel.
 fn gateway(upstream: SocketAddr) -> (SocketAddr, Scope, thread::JoinHandle<Exit>, Arc<Gateway>) {
+    gateway_with(upstream, UpstreamConfig::default())
+}
+
+/// The same with these settings for the upstream.
+fn gateway_with(
+    upstream: SocketAddr,
+    settings: UpstreamConfig,
+) -> (SocketAddr, Scope, thread::JoinHandle<Exit>, Arc<Gateway>) {
     let kernel = Kernel::builder("test").build().unwrap();
     let scope = kernel.scope(&TOPOLOGY);
     let config = GatewayConfig {
@@ -38,10 +46,7 @@ fn gateway(upstream: SocketAddr) -> (SocketAddr, Scope, thread::JoinHandle<Exit>
         route: vec![RouteConfig { path: "/".into(), upstream: "up".into() }],
         upstream: [(
             "up".to_owned(),
-            UpstreamConfig {
-                endpoints: vec![format!("http://{upstream}").parse().unwrap()],
-                ..UpstreamConfig::default()
-            },
+            UpstreamConfig { endpoints: vec![format!("http://{upstream}").parse().unwrap()], ..settings },
         )]
         .into(),
         ..GatewayConfig::default()
@@ -79,4 +84,59 @@ fn while_capacity_is_lost_writes_are_refused_and_reads_are_served() {
     assert_eq!(used, 3, "refused requests are not booked");
     scope.shutdown().request("the test is over");
     assert_eq!(conductor.join().unwrap().code, ron_kernel::ExitCode::Clean);
+}
+
+/// Timeouts counted so far: of dialling, of waiting for an answer.
+fn timeouts(scope: &Scope) -> (u64, u64) {
+    (scope.metrics().io_timeouts("connect").get(), scope.metrics().io_timeouts("rpc").get())
+}
+
+fn hasty() -> UpstreamConfig {
+    UpstreamConfig { timeout: Duration::from_millis(200).into(), ..UpstreamConfig::default() }
+}
+
+#[test]
+fn a_server_that_accepts_nobody_counts_as_slow_to_connect() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let full: SocketAddr = socket.local_addr().unwrap().as_socket().unwrap();
+    // The one place of the backlog; from then on the system leaves newcomers without an answer.
+    let _taken = TcpStream::connect(full).unwrap();
+    let (addr, scope, conductor, _gateway) = gateway_with(full, hasty());
+    assert!(ask(addr, "GET").starts_with("HTTP/1.1 504 "));
+    assert_eq!(timeouts(&scope), (1, 0));
+    scope.shutdown().request("the test is over");
+    conductor.join().unwrap();
+}
+
+#[test]
+fn a_server_that_says_nothing_counts_as_slow_to_answer() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (addr, scope, conductor, _gateway) = gateway_with(silent.local_addr().unwrap(), hasty());
+    assert!(ask(addr, "GET").starts_with("HTTP/1.1 504 "));
+    assert_eq!(timeouts(&scope), (0, 1));
+    scope.shutdown().request("the test is over");
+    conductor.join().unwrap();
+}
+
+#[test]
+fn an_idle_connection_is_closed_at_the_next_look_after_its_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let read = stream.read(&mut [0; 4096]).unwrap();
+        assert!(read > 0);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine").unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
+        stream.read(&mut [0; 1]).unwrap()
+    });
+    let settings =
+        UpstreamConfig { idle_timeout: Duration::from_millis(1).into(), ..UpstreamConfig::default() };
+    let (addr, scope, conductor, _gateway) = gateway_with(upstream, settings);
+    assert!(ask(addr, "GET").ends_with("fine"));
+    assert_eq!(server.join().unwrap(), 0, "the gateway closes the connection");
+    scope.shutdown().request("the test is over");
+    conductor.join().unwrap();
 }

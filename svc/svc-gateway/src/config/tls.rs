@@ -1,0 +1,196 @@
+//! The `[gateway.tls]` table.
+
+use std::path::{Path, PathBuf};
+
+use ron_kernel::config::Problems;
+use ron_transport::tls;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Certificates of a listener.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsConfig {
+    /// PEM certificate chain, leaf first.
+    pub cert_path: PathBuf,
+    /// PEM private key, mode 0600.
+    pub key_path: PathBuf,
+    /// Other certificates, for clients that ask for a name: `{ name = "*.example.org", cert_path = …, key_path = … }`.
+    pub sni: Vec<SniConfig>,
+    /// Whether clients show a certificate: `none`, `optional` (one that shows one must show a good one) or `required`.
+    pub client_auth: ClientAuth,
+    /// PEM bundle of the authorities that sign clients.
+    pub client_ca_path: PathBuf,
+    /// The oldest version spoken: `1.2` or `1.3`.
+    pub min_version: MinVersion,
+    /// Post-quantum key exchange.
+    pub pq: PqMode,
+    /// Clients without post-quantum key exchange: `allow` them, or `deny` them, which implies version 1.3.
+    pub pq_fallback: PqFallback,
+}
+
+/// A certificate for one name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SniConfig {
+    /// A DNS name, or `*.` and a DNS name to cover exactly one label.
+    pub name: String,
+    /// PEM certificate chain, leaf first.
+    pub cert_path: PathBuf,
+    /// PEM private key, mode 0600.
+    pub key_path: PathBuf,
+}
+
+/// Whether clients show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientAuth {
+    /// Clients are not asked.
+    #[default]
+    None,
+    /// Clients are asked; one that shows a certificate must show a good one.
+    Optional,
+    /// Clients without a good certificate are refused.
+    Required,
+}
+
+/// The oldest version spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum MinVersion {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// TLS 1.3 alone.
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+/// Post-quantum key exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PqMode {
+    /// Classical groups alone.
+    Off,
+    /// X25519MLKEM768 is offered first.
+    #[default]
+    Hybrid,
+}
+
+/// What happens with a client that has no post-quantum key exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PqFallback {
+    /// A classical group is agreed.
+    #[default]
+    Allow,
+    /// The handshake fails.
+    Deny,
+}
+
+impl TlsConfig {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        check_pair("tls.", &self.cert_path, &self.key_path, problems);
+        if is_empty(&self.cert_path) {
+            for (key, is_set) in [
+                ("tls.sni", !self.sni.is_empty()),
+                ("tls.client_auth", self.client_auth != ClientAuth::None),
+                ("tls.client_ca_path", !is_empty(&self.client_ca_path)),
+            ] {
+                if is_set {
+                    problems
+                        .at(key, "needs a certificate of our own")
+                        .help("set tls.cert_path and tls.key_path");
+                }
+            }
+        }
+        self.check_sni(problems);
+        self.check_clients(problems);
+        if self.pq == PqMode::Off && self.pq_fallback == PqFallback::Deny {
+            problems
+                .at("tls.pq_fallback", "would refuse every client, because nothing post-quantum is offered")
+                .help("use pq = \"hybrid\", or pq_fallback = \"allow\"");
+        }
+    }
+
+    fn check_sni(&self, problems: &mut Problems) {
+        for (index, sni) in self.sni.iter().enumerate() {
+            let at = format!("tls.sni.{index}.");
+            if sni.name.is_empty() {
+                problems.at(format!("{at}name"), "must be a DNS name");
+            }
+            if is_empty(&sni.cert_path) && is_empty(&sni.key_path) {
+                problems.at(format!("{at}cert_path"), "must name a certificate");
+            }
+            check_pair(&at, &sni.cert_path, &sni.key_path, problems);
+            let same_name = |earlier: &SniConfig| earlier.name.eq_ignore_ascii_case(&sni.name);
+            if self.sni[..index].iter().any(same_name) {
+                problems.at(format!("{at}name"), format!("`{}` has two certificates", sni.name));
+            }
+        }
+    }
+
+    fn check_clients(&self, problems: &mut Problems) {
+        match (self.client_auth, is_empty(&self.client_ca_path)) {
+            // Silence here would let in whoever the operator believes to be kept out.
+            (ClientAuth::None, false) => {
+                problems
+                    .at("tls.client_ca_path", "is not used, because clients are not asked for a certificate")
+                    .help("set client_auth = \"required\" or \"optional\"");
+            }
+            (ClientAuth::Optional | ClientAuth::Required, true) => {
+                problems.at("tls.client_ca_path", "must say who signs the clients' certificates");
+            }
+            _ => {}
+        }
+    }
+
+    /// What the TLS library needs; `None` for plain HTTP.
+    #[must_use]
+    pub fn server_config(&self) -> Option<tls::ServerTlsConfig> {
+        if is_empty(&self.cert_path) {
+            return None;
+        }
+        let mut config = tls::ServerTlsConfig::new(identity(&self.cert_path, &self.key_path));
+        let named = |sni: &SniConfig| tls::SniIdentity {
+            name: sni.name.clone(),
+            identity: identity(&sni.cert_path, &sni.key_path),
+        };
+        config.sni = self.sni.iter().map(named).collect();
+        config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let ca = self.client_ca_path.clone();
+        config.client_auth = match self.client_auth {
+            ClientAuth::None => tls::ClientAuth::None,
+            ClientAuth::Optional => tls::ClientAuth::Optional { ca },
+            ClientAuth::Required => tls::ClientAuth::Required { ca },
+        };
+        config.min_version = match self.min_version {
+            MinVersion::Tls12 => tls::MinVersion::Tls12,
+            MinVersion::Tls13 => tls::MinVersion::Tls13,
+        };
+        config.pq.mode = match self.pq {
+            PqMode::Off => tls::PqMode::Off,
+            PqMode::Hybrid => tls::PqMode::Hybrid,
+        };
+        config.pq.fallback = match self.pq_fallback {
+            PqFallback::Allow => tls::PqFallback::Allow,
+            PqFallback::Deny => tls::PqFallback::Deny,
+        };
+        Some(config)
+    }
+}
+
+fn identity(cert_path: &Path, key_path: &Path) -> tls::IdentityFiles {
+    tls::IdentityFiles { cert_path: cert_path.to_owned(), key_path: key_path.to_owned() }
+}
+
+fn check_pair(at: &str, cert: &Path, key: &Path, problems: &mut Problems) {
+    if is_empty(cert) != is_empty(key) {
+        let missing = if is_empty(cert) { "cert_path" } else { "key_path" };
+        problems.at(format!("{at}{missing}"), "a certificate needs its key and a key its certificate");
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.as_os_str().is_empty()
+}

@@ -1,0 +1,117 @@
+//! What the `[gateway]` table accepts, and what it makes of it.
+#![cfg(not(loom))]
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use ron_kernel::config::{Loader, Schema, Sources};
+use ron_transport::tls;
+use svc_gateway::GatewayConfig;
+
+/// Loads the table from TOML lines; an error is the whole report.
+fn load(lines: &str) -> Result<Arc<GatewayConfig>, String> {
+    let loader = Loader::new(Schema::new().table::<GatewayConfig>(), "TEST_");
+    let file = Some(("test.toml".into(), format!("[gateway]\n{lines}\n")));
+    let loaded = loader.load(Sources { file, env: Vec::new(), flags: Vec::new() });
+    loaded.map(|snapshot| snapshot.get::<GatewayConfig>()).map_err(|report| report.render(false))
+}
+
+/// Both sides of a boundary: the first is accepted, the second refused with these words.
+#[track_caller]
+fn assert_boundary(accepted: &str, refused: &str, words: &str) {
+    load(accepted).unwrap_or_else(|report| panic!("{accepted} is refused:\n{report}"));
+    let report = load(refused).expect_err(refused);
+    assert!(report.contains(words), "{refused}: `{words}` is missing in\n{report}");
+}
+
+#[test]
+fn limits_lie_between_what_works_and_what_is_safe() {
+    for (key, least, none, most, more) in [
+        ("max_headers", "1", "0", "1000", "1001"),
+        ("max_head_bytes", "\"1KiB\"", "1023", "\"256KiB\"", "262145"),
+        ("h2_streams", "1", "0", "1024", "1025"),
+        ("h2_pending_resets", "1", "0", "100", "101"),
+    ] {
+        let set = |value: &str| format!("limits.{key} = {value}");
+        assert_boundary(&set(least), &set(none), "must be at least 1");
+        assert_boundary(&set(most), &set(more), "above the safe maximum");
+    }
+}
+
+#[test]
+fn an_idle_connection_is_parked_before_it_is_closed() {
+    let words = "must be longer than `limits.park_after`, which is 2s";
+    assert_boundary("idle_timeout = \"2001ms\"", "idle_timeout = \"2s\"", words);
+    assert_boundary("idle_timeout = \"60s\"", "idle_timeout = \"0s\"", "must be longer than nothing");
+    assert_boundary("idle_timeout = \"1h\"", "idle_timeout = \"3601s\"", "above the safe maximum");
+    assert_boundary(
+        "limits.park_after = \"1ms\"",
+        "limits.park_after = \"0s\"",
+        "must be longer than nothing",
+    );
+}
+
+#[test]
+fn one_client_cannot_have_more_connections_than_there_are() {
+    let with = |per_client: u32| format!("max_conns = 10\nmax_conns_per_client = {per_client}");
+    assert_boundary(&with(10), &with(11), "more than `max_conns`, which is 10");
+}
+
+#[test]
+fn idle_upstream_connections_are_kept_for_some_time_and_in_some_number() {
+    let with = |key: &str| format!("upstream.a = {{ endpoints = [\"http://127.0.0.1:1\"], {key} }}");
+    let nothing = "must be longer than nothing";
+    assert_boundary(&with("idle_timeout = \"1ms\""), &with("idle_timeout = \"0s\""), nothing);
+    assert_boundary(&with("max_idle = 4096"), &with("max_idle = 4097"), "above the safe maximum");
+}
+
+#[test]
+fn every_tls_setting_reaches_the_listener() {
+    let config = load(
+        r#"
+        [gateway.tls]
+        cert_path = "a.cert"
+        key_path = "a.key"
+        sni = [{ name = "*.example.org", cert_path = "b.cert", key_path = "b.key" }]
+        client_auth = "optional"
+        client_ca_path = "ca"
+        min_version = "1.3"
+        pq_fallback = "deny""#,
+    );
+    let tls = config.unwrap().tls.server_config().unwrap();
+    let files = |stem: &str| tls::IdentityFiles {
+        cert_path: format!("{stem}.cert").into(),
+        key_path: format!("{stem}.key").into(),
+    };
+    assert_eq!(tls.default, files("a"));
+    assert_eq!(tls.sni, [tls::SniIdentity { name: "*.example.org".into(), identity: files("b") }]);
+    assert_eq!(tls.client_auth, tls::ClientAuth::Optional { ca: "ca".into() });
+    assert_eq!(tls.min_version, tls::MinVersion::Tls13);
+    assert_eq!(tls.pq, tls::Pq { mode: tls::PqMode::Hybrid, fallback: tls::PqFallback::Deny });
+}
+
+#[test]
+fn without_certificates_the_listener_speaks_plainly() {
+    assert_eq!(load("").unwrap().tls.server_config(), None);
+    for key in ["client_auth = \"required\"", "sni = [{ name = \"a\", cert_path = \"c\", key_path = \"k\" }]"]
+    {
+        assert!(load(&format!("tls.{key}")).unwrap_err().contains("needs a certificate of our own"));
+    }
+}
+
+#[test]
+fn tls_settings_that_contradict_each_other_are_refused() {
+    let with = |more: &str| format!("[gateway.tls]\ncert_path = \"c\"\nkey_path = \"k\"\n{more}");
+    let ca = "client_ca_path = \"ca\"\n";
+    let required = "client_auth = \"required\"\n";
+    assert_boundary(&with(&format!("{ca}{required}")), &with(required), "who signs the clients'");
+    assert_boundary(&with(&format!("{ca}{required}")), &with(ca), "set client_auth = \"required\"");
+    let deny = "pq_fallback = \"deny\"\n";
+    assert_boundary(&with(deny), &with(&format!("{deny}pq = \"off\"")), "would refuse every client");
+    let sni = |second: &str| {
+        let one = |name: &str| format!("{{ name = \"{name}\", cert_path = \"c\", key_path = \"k\" }}");
+        with(&format!("sni = [{}, {}]", one("a.example"), one(second)))
+    };
+    assert_boundary(&sni("b.example"), &sni("A.example"), "has two certificates");
+    assert_boundary(&sni("b.example"), &sni(""), "must be a DNS name");
+}
