@@ -1,13 +1,45 @@
 //! Refusals as `application/problem+json` responses.
 
+use std::sync::LazyLock;
+
 use http::{HeaderValue, StatusCode, header};
-use types::Refusal;
+use types::{Reason, Refusal};
 
 use crate::{Body, service::Response};
+
+const CONTENT_TYPE: &str = "application/problem+json";
 
 /// The response that tells a client why it was refused, and when to try again.
 #[must_use]
 pub fn response(refusal: &Refusal) -> Response {
+    let mut response = Response::new(Body::from(document(refusal)));
+    *response.status_mut() =
+        StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(wait) = refusal.retry_after {
+        // Whole seconds, rounded up: a client that obeys must not come too early.
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    }
+    response
+}
+
+/// The bytes that answer a head which does not arrive: there is no request that the HTTP library could answer.
+pub(crate) fn late_head() -> &'static [u8] {
+    static LATE_HEAD: LazyLock<String> = LazyLock::new(|| {
+        let document = document(&Refusal::new(Reason::RequestTimeout, "the request's head was not complete"));
+        format!(
+            "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncache-control: no-store\r\n\
+             content-type: {CONTENT_TYPE}\r\ncontent-length: {}\r\n\r\n{document}",
+            document.len()
+        )
+    });
+    LATE_HEAD.as_bytes()
+}
+
+fn document(refusal: &Refusal) -> String {
     let reason = refusal.reason;
     let mut document = serde_json::json!({
         "title": reason.title(),
@@ -18,18 +50,7 @@ pub fn response(refusal: &Refusal) -> Response {
     if let Some(wait) = refusal.retry_after {
         document["retry_after_ms"] = serde_json::json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
     }
-    let mut response = Response::new(Body::from(document.to_string()));
-    *response.status_mut() =
-        StatusCode::from_u16(reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Some(wait) = refusal.retry_after {
-        // Whole seconds, rounded up: a client that obeys must not come too early.
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
-    }
-    response
+    document.to_string()
 }
 
 #[cfg(test)]
@@ -38,7 +59,6 @@ mod tests {
     use super::*;
     use http_body_util::BodyExt;
     use std::time::Duration;
-    use types::Reason;
 
     #[tokio::test]
     async fn a_refusal_carries_its_reason_and_when_to_come_back() {

@@ -61,6 +61,7 @@ async fn a_trickled_head_is_answered_408_though_bytes_keep_coming() {
             () = trickle => {}
         }
         assert!(answer.starts_with("HTTP/1.1 408 "), "{head}: {answer}");
+        assert!(answer.ends_with('}'), "{head}: {answer}");
         drop((read, write));
         assert_eq!(node.rejected(Reason::RequestTimeout), 1);
         assert_eq!(node.desk.begun(), 0);
@@ -74,8 +75,12 @@ async fn a_head_that_trickles_on_a_used_connection_is_answered_408_too() {
     let mut client = node.connect().await;
     client.get("/").await;
     client.send("GET / HT").await;
-    assert_eq!(client.answer().await.status, 408);
-    assert_eq!(client.end().await, End::Fin);
+    let answer = client.answer().await;
+    assert_eq!((answer.status, answer.closes()), (408, true));
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    let document: serde_json::Value = serde_json::from_slice(&answer.body).expect("a whole document");
+    assert_eq!((&document["reason"], &document["status"]), (&"request_timeout".into(), &408.into()));
+    assert_eq!(client.end().await, End::Fin, "and not a byte more");
     drop(client);
     counted(node, 1, 0).await;
 }

@@ -20,14 +20,12 @@ use super::{
 };
 use crate::{
     caps::{ClientKey, ConnPermit},
+    problem,
     proxy_protocol::{self, ProxyError},
     service::{ConnInfo, Service, TlsInfo},
     stream::{Peer, RawStream, Stream},
     tls::{HandshakeError, ServerTls, TlsStream},
 };
-
-/// The answer to a head that does not arrive. The client may still be sending it, so it is all we say.
-const LATE_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// A connection that has been accepted and given a seat.
 pub(super) struct Accepted {
@@ -188,7 +186,9 @@ where
     server.count_fault(fault);
     match fault {
         Fault::Head => {
-            let _ = tokio::time::timeout(Duration::from_millis(100), io.write_all(LATE_HEAD)).await;
+            // The client may still be sending, so it is all we say.
+            let said = io.write_all(problem::late_head());
+            let _ = tokio::time::timeout(Duration::from_millis(100), said).await;
             close(io, false).await;
         }
         Fault::Malformed => close_on_nonsense(io).await,
