@@ -1,6 +1,6 @@
 //! The conductor: waits for a reason to stop, then walks the node through its stages and says how it went.
 
-use std::{io, ops::Bound, time::Duration};
+use std::{convert::Infallible, io, ops::Bound, time::Duration};
 
 use ron_sync::phase::{Phase, Stage};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -55,16 +55,22 @@ enum Outcome {
 /// Beats, ticks and listens until somebody asks the node to stop; returns why.
 async fn run_until_asked(kernel: &Kernel, signals: &mut Option<Signals>) -> String {
     let mut events = kernel.shared.bus.subscribe();
+    tokio::select! {
+        never = tick(kernel) => match never {},
+        cause = asked_to_stop(&kernel.shared.bus, &mut events) => cause,
+        name = next_signal(signals) => format!("received {name}"),
+    }
+}
+
+/// Looks after the heartbeats and has metrics sampled, as long as it is polled.
+async fn tick(kernel: &Kernel) -> Infallible {
     let mut beat = tokio::time::interval(BEAT);
+    // After a stall, one look and one sample are as good as many.
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            _ = beat.tick() => {
-                heartbeat::look(&kernel.own);
-                let _ = kernel.tick.try_send(());
-            }
-            cause = asked_to_stop(&kernel.shared.bus, &mut events) => return cause,
-            name = next_signal(signals) => return format!("received {name}"),
-        }
+        beat.tick().await;
+        heartbeat::look(&kernel.own);
+        let _ = kernel.tick.try_send(());
     }
 }
 
@@ -98,18 +104,14 @@ async fn drain(kernel: &Kernel, signals: &mut Option<Signals>, deadline: Deadlin
     }
     shared.shutdown.advance(Phase::Draining(Stage::Readiness));
     let walk = async {
-        for stage in STAGES {
-            shared.shutdown.advance(Phase::Draining(stage));
-            // Also what appeared in an earlier stage after that stage was found empty.
-            while shared.supervisor.alive(Stage::Intake..=stage) > 0 {
-                tokio::time::sleep(LOOK).await;
-            }
+        tokio::select! {
+            () = walk_the_stages(kernel) => {}
+            never = tick(kernel) => match never {},
         }
-        // Last, because a blocked core's heartbeat must not keep the others from being told.
+        // Last, because a drain can take long enough for a core to fall silent, and a blocked core's heartbeat must
+        // not keep the others from being told.
+        kernel.hearts.stop();
         while shared.supervisor.alive(Stage::Readiness..=Stage::Support) > 0 {
-            tokio::time::sleep(LOOK).await;
-        }
-        while !shared.blocking.running().is_empty() {
             tokio::time::sleep(LOOK).await;
         }
     };
@@ -124,21 +126,42 @@ async fn drain(kernel: &Kernel, signals: &mut Option<Signals>, deadline: Deadlin
     }
 }
 
+/// Tells each stage to stop and waits for it, and for blocking work after the last.
+async fn walk_the_stages(kernel: &Kernel) {
+    let shared = &kernel.shared;
+    for stage in STAGES {
+        shared.shutdown.advance(Phase::Draining(stage));
+        // Also what appeared in an earlier stage after that stage was found empty.
+        while shared.supervisor.alive(Stage::Intake..=stage) > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    while !shared.blocking.running().is_empty() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Names and ends what did not stop by itself.
 async fn abort(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
     let shared = &kernel.shared;
     let reached = shared.shutdown.phase();
     shared.shutdown.advance(Phase::Aborting);
-    if let (Outcome::DeadlinePassed, Phase::Draining(stage)) = (outcome, reached) {
-        // The later stages are not to blame: they hear only now that they are to stop.
-        let later = (Bound::Excluded(stage), Bound::Unbounded);
-        let stop = async {
-            while shared.supervisor.alive(later) > 0 {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        let _ = tokio::time::timeout(LAST_CALL, stop).await;
-    }
+    kernel.hearts.stop();
+    // The later stages are not to blame: they hear only now that they are to stop.
+    let (later, patience) = match (outcome, reached) {
+        (Outcome::DeadlinePassed, Phase::Draining(stage)) => (Some(Bound::Excluded(stage)), LAST_CALL),
+        _ => (None, FORCED_GRACE),
+    };
+    let unheard = || {
+        let later = later.map_or(0, |from| shared.supervisor.alive((from, Bound::Unbounded)));
+        later + shared.supervisor.alive(Stage::Readiness..=Stage::Readiness)
+    };
+    let stop = async {
+        while unheard() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let _ = tokio::time::timeout(patience, stop).await;
     let aborted = shared.supervisor.abort_all();
     let why = match outcome {
         Outcome::SecondSignal => "told twice to stop",

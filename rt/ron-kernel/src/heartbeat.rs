@@ -1,4 +1,5 @@
-//! Heartbeats: each runtime beats; the conductor names one that has been silent for a second.
+//! Heartbeats: each runtime, every core's and the control plane's, beats; the conductor names one that has been
+//! silent for a second.
 //!
 //! A runtime that is silent is running code that does not yield, and everything placed on it waits. It cannot be
 //! aborted from outside, only named, which is why the beat exists.
@@ -11,13 +12,13 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::watch;
 use types::Moment;
 
 use crate::{
-    Clock, Scope, Shutdown,
+    Clock, Scope,
     bus::KernelEvent,
     own,
-    planes::Core,
     readiness::{Condition, Effect},
 };
 
@@ -65,53 +66,68 @@ impl Pulse {
     }
 }
 
-/// Beats on the runtime that polls it, until the node stops and nobody looks any more.
-async fn beat(clock: Clock, shutdown: Shutdown, core: Arc<Core>) {
+/// Keeps the heartbeats going until it is told to stop or dropped.
+#[derive(Debug)]
+pub(crate) struct Hearts(watch::Sender<bool>);
+
+impl Hearts {
+    /// Nobody looks any more.
+    pub(crate) fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// Beats on the runtime that polls it, until nobody looks any more.
+async fn beat(clock: Clock, pulse: Arc<Pulse>, mut stopped: watch::Receiver<bool>) {
     let mut tick = tokio::time::interval(BEAT);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = tick.tick() => core.pulse.beat(clock.now()),
-            () = shutdown.reached(own::HEARTBEAT.stop) => return,
+            _ = tick.tick() => pulse.beat(clock.now()),
+            _ = stopped.changed() => return,
         }
     }
 }
 
-/// Starts a heartbeat on every runtime of the data plane.
-pub(crate) fn start(scope: &Scope) {
+/// Starts a heartbeat on every runtime.
+pub(crate) fn start(scope: &Scope) -> Hearts {
     let beats = scope.children(&own::HEARTBEAT);
     let condition = silent_condition(scope);
     condition.clear();
-    for core in scope.planes().cores() {
-        core.pulse.beat(scope.clock().now());
-        let shutdown = scope.shutdown().clone();
-        beats.spawn_on(core, beat(scope.clock(), shutdown, Arc::clone(core)));
+    let (hearts, stopped) = watch::channel(false);
+    for (_, runtime, pulse) in scope.planes().pulses() {
+        pulse.beat(scope.clock().now());
+        let _there = runtime.enter();
+        beats.spawn(beat(scope.clock(), Arc::clone(pulse), stopped.clone()));
     }
+    Hearts(hearts)
 }
 
-/// Looks at every core; names one that fell silent, and one that came back.
+/// Looks at every runtime; names one that fell silent, and one that came back.
 pub(crate) fn look(scope: &Scope) {
     let now = scope.clock().now();
     let mut silent = Vec::new();
-    for core in scope.planes().cores() {
-        let name = format!("core-{}", core.index());
-        let gauge = scope.metrics().core_silent(core.index());
-        match core.pulse.look(now) {
+    for (name, _, pulse) in scope.planes().pulses() {
+        let gauge = scope.metrics().core_silent(name.trim_start_matches("core-").to_owned());
+        match pulse.look(now) {
             Some(PulseChange::Silent) => {
                 gauge.set(1);
-                tracing::error!(core = name, "a core has not answered for a second: something on it blocks");
+                tracing::error!(
+                    core = name,
+                    "a runtime has not answered for a second: something on it blocks"
+                );
                 let core = name.clone();
                 scope.bus().publish(KernelEvent::CoreSilent { core });
             }
             Some(PulseChange::Back) => {
                 gauge.set(0);
-                tracing::warn!(core = name, "a silent core answers again");
+                tracing::warn!(core = name, "a silent runtime answers again");
                 let core = name.clone();
                 scope.bus().publish(KernelEvent::CoreBack { core });
             }
             None => {}
         }
-        if core.pulse.is_silent() {
+        if pulse.is_silent() {
             silent.push(name);
         }
     }

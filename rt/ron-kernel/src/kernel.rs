@@ -11,7 +11,8 @@ use crate::{
     Clock, Exit, Scope, Shutdown,
     blocking::Blocking,
     bus::Bus,
-    conductor, heartbeat,
+    conductor,
+    heartbeat::{self, Hearts},
     meter::MeterBook,
     metrics::Metrics,
     own,
@@ -131,12 +132,13 @@ impl KernelBuilder {
     }
 }
 
-/// A running kernel.
+/// A running kernel. Dropped without having been conducted, it lets its runtimes and all that runs on them go at once.
 #[derive(Debug)]
 pub struct Kernel {
     pub(crate) shared: Arc<Shared>,
     pub(crate) own: Scope,
     pub(crate) tick: Sender<()>,
+    pub(crate) hearts: Hearts,
 }
 
 impl Kernel {
@@ -153,8 +155,8 @@ impl Kernel {
     fn start(shared: Arc<Shared>) -> Self {
         let own = Self::make_scope(&shared, &own::TOPOLOGY);
         let (tick, ticks): (Sender<()>, Receiver<()>) = own.queue(&own::METRICS_TICK, "");
-        let kernel = Self { shared, own, tick };
-        heartbeat::start(&kernel.own);
+        let hearts = heartbeat::start(&own);
+        let kernel = Self { shared, own, tick, hearts };
         crate::prober::start(&kernel.own, ticks, kernel.shared.samplers.clone());
         kernel
     }
@@ -204,11 +206,18 @@ impl Kernel {
 
     /// Conducts the node from a task, without touching the process's signals; for tests and embedding.
     ///
-    /// Not cancel safe: a node whose conductor is dropped can no longer stop.
+    /// Not cancel safe: dropped, it ends the node without a drain.
     ///
     /// # Errors
     /// As [`Kernel::run`].
     pub async fn conduct(self) -> Result<Exit, KernelError> {
         conductor::conduct(&self, false).await.map_err(KernelError::from)
+    }
+}
+
+impl Drop for Kernel {
+    /// Its tasks hold what it shares, so the runtimes would otherwise outlive it.
+    fn drop(&mut self) {
+        self.shared.planes.let_go();
     }
 }

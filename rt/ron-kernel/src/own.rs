@@ -76,8 +76,8 @@ pub(crate) const HEARTBEAT: ChildSpec = ChildSpec {
     kind: "heartbeat",
     plane: Plane::Data,
     stop: Stage::Readiness,
-    bound: "one per runtime",
-    doc: "a sign of life four times a second, until the node stops",
+    bound: "one per core and one for the control plane",
+    doc: "a sign of life four times a second, until all else has stopped",
 };
 
 /// The kernel's own topology.

@@ -42,12 +42,12 @@ pub struct Core {
     index: usize,
     handle: Handle,
     load: AtomicUsize,
-    pub(crate) pulse: Pulse,
+    pulse: Arc<Pulse>,
 }
 
 impl Core {
     fn new(index: usize, handle: Handle) -> Arc<Self> {
-        Arc::new(Self { index, handle, load: AtomicUsize::new(0), pulse: Pulse::default() })
+        Arc::new(Self { index, handle, load: AtomicUsize::new(0), pulse: Arc::default() })
     }
 
     /// Its number, from zero.
@@ -89,6 +89,7 @@ impl Drop for Seat {
 #[derive(Debug)]
 pub struct Planes {
     control: Handle,
+    control_pulse: Arc<Pulse>,
     cores: Vec<Arc<Core>>,
     owned: Mutex<Option<Owned>>,
 }
@@ -138,7 +139,7 @@ impl Planes {
         if mode == RuntimeMode::Current {
             let control = Handle::current();
             let cores = vec![Core::new(0, control.clone())];
-            return Ok(Self { control, cores, owned: Mutex::new(None) });
+            return Ok(Self::new(control, cores, None));
         }
         let control_threads = LiveThreads::default();
         let mut owned = Owned {
@@ -153,7 +154,17 @@ impl Planes {
             _ => (0..cores).map(|index| owned.start_core(index)).collect::<io::Result<_>>()?,
         };
         let cores = handles.into_iter().enumerate().map(|(index, handle)| Core::new(index, handle)).collect();
-        Ok(Self { control: owned.control.handle().clone(), cores, owned: Mutex::new(Some(owned)) })
+        Ok(Self::new(owned.control.handle().clone(), cores, Some(owned)))
+    }
+
+    fn new(control: Handle, cores: Vec<Arc<Core>>, owned: Option<Owned>) -> Self {
+        Self { control, control_pulse: Arc::default(), cores, owned: Mutex::new(owned) }
+    }
+
+    /// Every runtime's pulse, by the runtime's name.
+    pub(crate) fn pulses(&self) -> impl Iterator<Item = (String, &Handle, &Arc<Pulse>)> {
+        let cores = self.cores.iter().map(|core| (format!("core-{}", core.index), &core.handle, &core.pulse));
+        cores.chain(std::iter::once(("control".to_owned(), &self.control, &self.control_pulse)))
     }
 
     /// The control plane.
@@ -203,6 +214,23 @@ impl Planes {
     }
 }
 
+impl Planes {
+    /// Ends the runtimes without waiting for anything; nothing if they have ended.
+    pub(crate) fn let_go(&self) {
+        if let Some(owned) = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            tracing::debug!("the runtimes end without a drain");
+            owned.let_go();
+        }
+    }
+}
+
+impl Drop for Planes {
+    /// Never blocks, and may run on one of the planes' own threads.
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
 /// What did not let go when the runtimes were ended.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
@@ -242,6 +270,15 @@ impl Owned {
         self.threads.push(thread);
         self.stop_cores.push(stop);
         receive_handle.recv().map_err(|_| io::Error::other("a core's thread ended before it began"))?
+    }
+
+    /// The threads see that their stop channels are gone, and end by themselves.
+    fn let_go(self) {
+        drop(self.stop_cores);
+        if let Some((shared, _)) = self.shared {
+            shared.shutdown_background();
+        }
+        self.control.shutdown_background();
     }
 
     fn end(mut self, grace: Duration) -> Ended {

@@ -38,7 +38,7 @@ mod tests {
         let metrics = Metrics::new("n");
         let service = metrics.service("svc");
         let counters = [service.restarts("t"), service.io_timeouts("read"), service.retries("rpc")];
-        let gauges = [service.degraded("cause"), service.core_silent(0), service.core_connections(0)];
+        let gauges = [service.degraded("cause"), service.core_silent("0"), service.core_connections(0)];
         let connections = (service.connections("l"), service.connections_refused("l", "total"));
         let rest = (service.queue("q", "e"), service.tasks("k"), service.bus_lagged("events"));
         drop((counters, gauges, connections, rest));

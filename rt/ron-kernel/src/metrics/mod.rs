@@ -201,10 +201,10 @@ impl ServiceMetrics {
         child(&self.families.connections_refused, self.service, labels)
     }
 
-    /// 1 while core `index` is silent.
+    /// 1 while a runtime is silent: a core, by its number, or `control`.
     #[must_use]
-    pub fn core_silent(&self, index: usize) -> Gauge {
-        child(&self.families.core_silent, self.service, [("core", index.to_string().into())])
+    pub fn core_silent(&self, core: impl Into<Cow<'static, str>>) -> Gauge {
+        child(&self.families.core_silent, self.service, [("core", core.into())])
     }
 
     /// Connections placed on core `index`.

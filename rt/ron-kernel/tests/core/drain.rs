@@ -1,13 +1,16 @@
 //! The drain: stage by stage, waiting for what is in flight, and naming what does not end.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use ron_kernel::{
     Exit, ExitCode, Kernel, Scope,
-    bus::{BUS_CAPACITY, KernelEvent},
+    bus::{BUS_CAPACITY, Heard, KernelEvent},
     readiness::Effect,
     supervisor::{TaskFault, TaskState},
     topology::{ChildSpec, Stage, TaskSpec, Topology},
@@ -196,6 +199,35 @@ async fn what_outlasts_the_deadline_is_aborted_named_and_counted_exactly() {
     assert_eq!(state(&scope, "writer").0, TaskState::Done);
     until(|| state(&scope, "worker#0").0 == TaskState::Done).await;
     assert_eq!(scope.metrics().tasks("worker").canceled.get(), 0, "counted once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_are_sampled_and_no_runtime_is_called_silent_while_a_drain_takes_its_time() {
+    let (kernel, scope) = scope();
+    let conductor = conduct(kernel);
+    let samples = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&samples);
+    scope.sampled(move || {
+        seen.fetch_add(1, Ordering::Relaxed);
+    });
+    let at_start = Arc::clone(&samples);
+    scope.task(&WORKER, move |ctx| {
+        let at_start = Arc::clone(&at_start);
+        async move {
+            ctx.stopping().await;
+            at_start.store(0, Ordering::Relaxed);
+            tokio::time::sleep(DEADLINE - 100 * MS).await;
+            Ok(())
+        }
+    });
+    tokio::time::sleep(MS).await;
+    let mut events = scope.bus().subscribe();
+    assert_clean(&stop(&scope, conductor).await, "the test is over");
+    let samples = samples.load(Ordering::Relaxed);
+    assert!((10..=13).contains(&samples), "four a second, not {samples}");
+    while let Ok(Some(heard)) = tokio::time::timeout(MS, events.next()).await {
+        assert!(!matches!(heard, Heard::Event(KernelEvent::CoreSilent { .. })), "{heard:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -75,6 +75,57 @@ fn a_kernel_runs_on_a_plain_thread_and_its_services_are_built_from_there() {
     assert_eq!((exit.code, exit.cause.as_str()), (ExitCode::Clean, "no more questions"));
 }
 
+/// Starts a task that never ends by itself, drops the kernel, and checks that the task goes too.
+fn drop_with_a_task(mode: RuntimeMode) {
+    let kernel = kernel(mode, Duration::from_secs(3));
+    let scope = kernel.scope(&TOPOLOGY);
+    let alive = Arc::new(());
+    let held = Arc::clone(&alive);
+    scope.task(&ACCEPTOR, move |_| {
+        let held = Arc::clone(&held);
+        async move {
+            let _held = held;
+            std::future::pending().await
+        }
+    });
+    let start = std::time::Instant::now();
+    drop(kernel);
+    assert!(start.elapsed() < Duration::from_secs(1), "{mode:?}: {:?}", start.elapsed());
+    drop(scope);
+    let gone = || Arc::strong_count(&alive) == 1;
+    while !gone() && start.elapsed() < Duration::from_secs(20) {
+        std::thread::yield_now();
+    }
+    assert!(gone(), "{mode:?}: the task outlives its kernel");
+}
+
+#[test]
+fn a_kernel_that_was_never_conducted_is_dropped_on_a_plain_thread_without_waiting() {
+    drop_with_a_task(RuntimeMode::PerCore);
+    drop_with_a_task(RuntimeMode::Shared);
+}
+
+#[tokio::test]
+async fn a_kernel_that_was_never_conducted_is_dropped_inside_a_runtime_without_a_panic() {
+    drop_with_a_task(RuntimeMode::PerCore);
+    drop_with_a_task(RuntimeMode::Shared);
+}
+
+#[tokio::test]
+async fn the_last_holder_of_a_dropped_kernel_may_be_one_of_its_own_tasks() {
+    let kernel = kernel(RuntimeMode::PerCore, Duration::from_secs(3));
+    let scope = kernel.scope(&TOPOLOGY);
+    let (planes, connections) = (Arc::downgrade(scope.planes()), scope.children(&CONNECTION));
+    let core = Arc::clone(&scope.planes().cores()[0]);
+    connections.spawn_on(&core, async move {
+        let _scope = scope;
+        std::future::pending::<()>().await;
+    });
+    drop(kernel);
+    until(|| planes.strong_count() == 0).await;
+    assert_eq!(connections.live(), 0);
+}
+
 #[tokio::test]
 async fn seats_go_to_the_core_with_the_fewest_and_are_given_back() {
     let kernel = kernel(RuntimeMode::PerCore, Duration::from_secs(3));

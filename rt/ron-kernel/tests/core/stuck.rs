@@ -103,6 +103,53 @@ async fn a_blocked_core_is_named_within_two_seconds_and_again_when_it_is_back() 
     assert_eq!(exit.code, ExitCode::Clean, "{exit}");
 }
 
+#[tokio::test]
+async fn a_blocked_control_plane_is_named_while_the_node_runs_and_again_when_it_is_back() {
+    let (kernel, scope) = scope(RuntimeMode::PerCore);
+    let silent = kernel.own().metrics().core_silent("control");
+    let door = Door::default();
+    let _end = door.opened_at_the_end();
+    let mut events = scope.bus().subscribe();
+    let conductor = conduct(kernel);
+    let inside = door.clone();
+    // More than it has threads.
+    scope.pool(&WORKER, 4, move |_| {
+        let inside = inside.clone();
+        async move {
+            inside.wait();
+            Ok(())
+        }
+    });
+    let named = KernelEvent::CoreSilent { core: "control".into() };
+    wait_for(&mut events, |e| *e == named).await;
+    assert_eq!(silent.get(), 1);
+    until(|| scope.readiness().worst(Some("kernel")) == Some(Effect::Down)).await;
+    door.open();
+    let back = KernelEvent::CoreBack { core: "control".into() };
+    wait_for(&mut events, |e| *e == back).await;
+    assert_eq!(silent.get(), 0);
+    let exit = stop(&scope, conductor).await;
+    assert_eq!(exit.code, ExitCode::Clean, "{exit}");
+}
+
+#[tokio::test]
+async fn a_core_that_falls_silent_during_a_drain_is_named_and_only_that_one() {
+    let kernel = kernel(RuntimeMode::PerCore, Duration::from_secs(10));
+    let scope = kernel.scope(&TOPOLOGY);
+    let door = Door::default();
+    let _end = door.opened_at_the_end();
+    let mut events = scope.bus().subscribe();
+    let core = &scope.planes().cores()[1];
+    scope.children(&CHILD).spawn_on(core, block_when_stopping(&scope, &door));
+    let conductor = conduct(kernel);
+    scope.shutdown().request("the test is over");
+    let named = wait_for(&mut events, |e| matches!(e, KernelEvent::CoreSilent { .. })).await;
+    assert_eq!(named, KernelEvent::CoreSilent { core: "core-1".into() });
+    door.open();
+    let exit = conductor.await.unwrap();
+    assert_eq!(exit.code, ExitCode::Clean, "{exit}");
+}
+
 /// Blocks whatever polls it from when the node stops.
 fn block_when_stopping(scope: &Scope, door: &Door) -> impl Future<Output = ()> + Send + use<> {
     let (shutdown, inside) = (scope.shutdown().clone(), door.clone());
