@@ -6,6 +6,9 @@
 //!
 //! Everything on that path happens on the core that owns the connection; what cores share is read-only or atomic.
 
+// Its models are of what it is built on alone; see `tests/loom.rs`.
+#![cfg(not(loom))]
+
 mod build;
 mod config;
 mod forward;

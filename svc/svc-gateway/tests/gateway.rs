@@ -1,5 +1,6 @@
 //! A gateway on a real kernel and real sockets, inside the test.
 
+#![cfg(not(loom))]
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests fail with the reason")]
 
 use std::{
