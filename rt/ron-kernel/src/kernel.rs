@@ -11,6 +11,7 @@ use crate::{
     Clock, Exit, Scope, Shutdown,
     blocking::Blocking,
     bus::Bus,
+    chores::{self, Chores},
     conductor,
     heartbeat::{self, Hearts},
     meter::MeterBook,
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) blocking: Blocking,
     pub(crate) meters: MeterBook,
     pub(crate) samplers: Samplers,
+    pub(crate) chores: Chores,
     pub(crate) drain_deadline: Mutex<Duration>,
     failure: OnceLock<String>,
     topologies: Mutex<Vec<&'static Topology>>,
@@ -120,6 +122,7 @@ impl KernelBuilder {
             supervisor: Supervisor::default(),
             meters: MeterBook::new(MAX_METERS),
             samplers,
+            chores: Chores::default(),
             drain_deadline: Mutex::new(self.drain_deadline),
             failure: OnceLock::new(),
             topologies: Mutex::default(),
@@ -158,6 +161,7 @@ impl Kernel {
         let hearts = heartbeat::start(&own);
         let kernel = Self { shared, own, tick, hearts };
         crate::prober::start(&kernel.own, ticks, kernel.shared.samplers.clone());
+        chores::start(&kernel.own, kernel.shared.chores.clone());
         kernel
     }
 

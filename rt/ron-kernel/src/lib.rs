@@ -13,6 +13,7 @@
 pub mod blocking;
 pub mod breaker;
 pub mod bus;
+mod chores;
 pub mod clock;
 mod conductor;
 pub mod config;

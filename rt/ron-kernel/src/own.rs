@@ -53,7 +53,7 @@ const CFG: QueueSpec = QueueSpec {
     policy: Policy::Watch,
     from: "config_watcher",
     to: "every service",
-    doc: "the configuration in force, swapped whole",
+    doc: "the generation of the configuration in force; the configuration itself is swapped whole beside it",
 };
 
 pub(crate) const PROBER: TaskSpec = TaskSpec {
@@ -62,6 +62,14 @@ pub(crate) const PROBER: TaskSpec = TaskSpec {
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
     doc: "samples queue depths and requests in flight, and lets settled conditions clear",
+};
+
+pub(crate) const HOUSEKEEPING: TaskSpec = TaskSpec {
+    name: "housekeeping",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Intake,
+    doc: "every ten seconds trims what has grown stale: metrics of routes that are gone, and what services register",
 };
 
 pub(crate) const CONFIG_WATCHER: TaskSpec = TaskSpec {
@@ -94,7 +102,7 @@ pub static TOPOLOGY: Topology = Topology {
         "No lock is held across an await; ranks are asserted in debug builds.",
         "No `Drop` blocks; what needs an orderly end has an async `close`.",
     ],
-    tasks: &[PROBER, CONFIG_WATCHER],
+    tasks: &[PROBER, HOUSEKEEPING, CONFIG_WATCHER],
     children: &[HEARTBEAT],
     queues: &[METRICS_TICK, BLOCKING, EVENTS, SHUTDOWN, CFG],
     locks: &[],

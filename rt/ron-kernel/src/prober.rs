@@ -7,13 +7,12 @@ use std::{
 
 use crate::{
     Scope,
+    chores::Chores,
     metrics::Gauge,
     own,
     queue::Receiver,
     supervisor::{TaskCtx, TaskResult},
 };
-
-type Sampler = Arc<dyn Fn() + Send + Sync>;
 
 /// Something whose items are counted.
 pub(crate) trait Measured: Send + Sync {
@@ -24,7 +23,7 @@ pub(crate) trait Measured: Send + Sync {
 /// What to publish at every tick: functions, one per declared server or route, and the depths of queues.
 #[derive(Clone, Default)]
 pub(crate) struct Samplers {
-    functions: Arc<Mutex<Vec<Sampler>>>,
+    functions: Chores,
     depths: Arc<Mutex<BTreeMap<(&'static str, &'static str), Depth>>>,
 }
 
@@ -37,7 +36,7 @@ struct Depth {
 
 impl Samplers {
     pub(crate) fn add(&self, sample: impl Fn() + Send + Sync + 'static) {
-        lock(&self.functions).push(Arc::new(sample));
+        self.functions.add(sample);
     }
 
     /// Publishes the depth of a queue in `gauge`, for as long as the queue exists.
@@ -56,8 +55,7 @@ impl Samplers {
     }
 
     fn run(&self) {
-        let functions = lock(&self.functions).clone();
-        functions.iter().for_each(|sample| sample());
+        self.functions.run();
         for (gauge, queues) in self.live_queues() {
             let items: usize = queues.iter().map(|queue| queue.len()).sum();
             gauge.set(i64::try_from(items).unwrap_or(i64::MAX));

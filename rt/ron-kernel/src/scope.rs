@@ -140,6 +140,12 @@ impl Scope {
         self.shared.samplers.add(sample);
     }
 
+    /// Has `chore` called by the housekeeping every ten seconds, to trim what has grown stale. It must not block, and is
+    /// kept as long as the node runs: once per declared thing, never per connection.
+    pub fn housekept(&self, chore: impl Fn() + Send + Sync + 'static) {
+        self.shared.chores.add(chore);
+    }
+
     pub(crate) fn sample_depth(&self, spec: &'static QueueSpec, gauge: Gauge, queue: Weak<dyn Measured>) {
         self.shared.samplers.add_queue((self.service(), spec.name), gauge, queue);
     }

@@ -68,12 +68,6 @@ impl Families {
         registry.register("bus_lagged", "Events lost by slow subscribers", f.bus_lagged.clone());
         registry.register("rejected", "Requests refused, by reason", f.rejected.clone());
         registry.register("readyz_degraded", "1 while the cause stands", f.readyz_degraded.clone());
-        registry.register("config_update", "Configurations applied after the first", f.config_update.clone());
-        registry.register(
-            "config_reload_failed",
-            "1 while the file on disk is not the one in force",
-            f.config_reload_failed.clone(),
-        );
         registry.register("http_requests", "Requests answered", f.http_requests.clone());
         registry.register(
             "request_latency_seconds",
@@ -97,6 +91,22 @@ impl Families {
             f.core_silent.clone(),
         );
         registry.register("core_connections", "Connections placed on a core", f.core_connections.clone());
+        f.register_configuration(registry);
         f
+    }
+
+    /// A node has one configuration, and the kernel keeps it: these two have no other label than that.
+    fn register_configuration(&self, registry: &mut Registry) {
+        let kernel = registry.sub_registry_with_label(("service".into(), "kernel".into()));
+        kernel.register(
+            "config_update",
+            "Configurations applied after the first",
+            self.config_update.clone(),
+        );
+        kernel.register(
+            "config_reload_failed",
+            "1 while the file on disk is not the one in force",
+            self.config_reload_failed.clone(),
+        );
     }
 }

@@ -6,6 +6,7 @@
 mod families;
 mod histogram;
 mod route;
+mod routes;
 mod text;
 
 use std::{
@@ -18,6 +19,7 @@ pub use prometheus_client::{
     self as client,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
+use routes::Routes;
 use types::Reason;
 
 pub use families::Families;
@@ -33,6 +35,7 @@ pub type Labels = Vec<(&'static str, Cow<'static, str>)>;
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     families: Families,
+    routes: Routes,
 }
 
 impl Metrics {
@@ -42,7 +45,7 @@ impl Metrics {
         let label = (Cow::Borrowed("node"), Cow::Owned(node.to_owned()));
         let mut registry = Registry::with_labels(std::iter::once(label));
         let families = Families::register(&mut registry);
-        Self { registry: Arc::new(Mutex::new(registry)), families }
+        Self { registry: Arc::new(Mutex::new(registry)), families, routes: Routes::default() }
     }
 
     /// Lets a service add families of its own. Done once, while it is built.
@@ -53,7 +56,12 @@ impl Metrics {
     /// The handles of one service.
     #[must_use]
     pub fn service(&self, service: &'static str) -> ServiceMetrics {
-        ServiceMetrics::new(service, &self.families)
+        ServiceMetrics::new(service, &self.families, &self.routes)
+    }
+
+    /// Removes the series of routes that were forgotten and that nobody holds any more. The housekeeping calls it.
+    pub(crate) fn sweep_routes(&self) {
+        self.routes.sweep();
     }
 
     /// The shared families themselves.
@@ -81,6 +89,7 @@ impl Metrics {
 pub struct ServiceMetrics {
     service: &'static str,
     families: Families,
+    routes: Routes,
     /// One counter per reason, in the order of [`Reason::ALL`], because refusals happen under load.
     rejected: Arc<[Counter]>,
 }
@@ -110,12 +119,12 @@ pub struct TaskMetrics {
 }
 
 impl ServiceMetrics {
-    fn new(service: &'static str, families: &Families) -> Self {
+    fn new(service: &'static str, families: &Families, routes: &Routes) -> Self {
         let rejected = Reason::ALL
             .iter()
             .map(|reason| child(&families.rejected, service, [("reason", reason.as_str().into())]))
             .collect();
-        Self { service, families: families.clone(), rejected }
+        Self { service, families: families.clone(), routes: routes.clone(), rejected }
     }
 
     /// The service these belong to.
@@ -213,10 +222,16 @@ impl ServiceMetrics {
         child(&self.families.core_connections, self.service, [("core", index.to_string().into())])
     }
 
-    /// The request metrics of one route.
+    /// The request metrics of one route; the same for every caller.
     #[must_use]
     pub fn route(&self, route: impl Into<Cow<'static, str>>) -> RouteMetrics {
-        RouteMetrics::new(self.service, route.into(), &self.families)
+        self.routes.get(self.service, route.into(), &self.families)
+    }
+
+    /// The route is no longer served. Its series go with a later housekeeping, once nobody holds its
+    /// [`RouteMetrics`]; asking for it again keeps them.
+    pub fn forget_route(&self, route: &str) {
+        self.routes.forget(self.service, route);
     }
 }
 
@@ -229,15 +244,34 @@ fn child<M, const N: usize>(
 where
     M: Clone + Default,
 {
+    family.get_or_create(&label_set(service, labels)).clone()
+}
+
+/// The labels of a service's child.
+fn label_set<const N: usize>(
+    service: &'static str,
+    labels: [(&'static str, Cow<'static, str>); N],
+) -> Labels {
     let mut set: Labels = Vec::with_capacity(N + 1);
     set.push(("service", service.into()));
     set.extend(labels);
-    family.get_or_create(&set).clone()
+    set
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_configuration_is_the_kernels_from_the_first_scrape_on() {
+        let metrics = Metrics::new("n");
+        metrics.families().config_update.inc();
+        let text = metrics.prometheus_text();
+        for line in ["config_update_total{L} 1", "config_reload_failed{L} 0"] {
+            let line = line.replace('L', "node=\"n\",service=\"kernel\"");
+            assert!(text.contains(&line), "{line} is missing in\n{text}");
+        }
+    }
 
     #[test]
     fn each_reason_counts_under_its_own_name() {

@@ -8,13 +8,16 @@ use std::{
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
-use super::{Families, LatencyHistogram, child};
+use super::{Families, LatencyHistogram, child, label_set};
 use crate::{InFlight, InFlightHere};
 
 /// Methods that get a label of their own; any other is `other`, so that a client cannot make labels.
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "other"];
+const FIRST_STATUS: u16 = 100;
 /// Statuses 100 to 599.
 const STATUSES: usize = 500;
+
+type Label = (&'static str, Cow<'static, str>);
 
 /// The request metrics of one route. Cheap to clone; recording takes no lock after the first time.
 #[derive(Clone, Debug)]
@@ -66,7 +69,8 @@ impl RouteMetrics {
         let method_index = METHODS.iter().position(|m| *m == method).unwrap_or(METHODS.len() - 1);
         let per_method = self.0.methods[method_index].get_or_init(|| self.per_method(METHODS[method_index]));
         per_method.latency.observe(took);
-        let status_index = usize::from(status.clamp(100, 599)) - 100;
+        let status = status.clamp(FIRST_STATUS, 599);
+        let status_index = usize::from(status - FIRST_STATUS);
         let counter =
             per_method.statuses[status_index].get_or_init(|| self.counter(METHODS[method_index], status));
         counter.inc();
@@ -77,21 +81,44 @@ impl RouteMetrics {
         self.0.inflight_gauge.set(i64::try_from(self.0.inflight.count()).unwrap_or(i64::MAX));
     }
 
+    /// Whether anybody but the list of routes holds it.
+    pub(super) fn is_held(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// Removes every series that was made for it.
+    pub(super) fn remove(&self) {
+        let (service, families) = (self.0.service, &self.0.families);
+        families.inflight_requests.remove(&label_set(service, [("route", self.0.route.clone())]));
+        for (method, per_method) in METHODS.iter().zip(&self.0.methods) {
+            let Some(per_method) = per_method.get() else { continue };
+            families.request_latency.remove(&label_set(service, self.latency_labels(method)));
+            for (status, counter) in (FIRST_STATUS..).zip(&per_method.statuses) {
+                if counter.get().is_some() {
+                    families.http_requests.remove(&label_set(service, self.counter_labels(method, status)));
+                }
+            }
+        }
+    }
+
     fn per_method(&self, method: &'static str) -> PerMethod {
-        let labels = [("route", self.0.route.clone()), ("method", method.into())];
         PerMethod {
-            latency: child(&self.0.families.request_latency, self.0.service, labels),
+            latency: child(&self.0.families.request_latency, self.0.service, self.latency_labels(method)),
             statuses: (0..STATUSES).map(|_| OnceLock::new()).collect(),
         }
     }
 
     fn counter(&self, method: &'static str, status: u16) -> Counter {
-        let labels = [
-            ("route", self.0.route.clone()),
-            ("method", method.into()),
-            ("status", status.to_string().into()),
-        ];
-        child(&self.0.families.http_requests, self.0.service, labels)
+        child(&self.0.families.http_requests, self.0.service, self.counter_labels(method, status))
+    }
+
+    fn latency_labels(&self, method: &'static str) -> [Label; 2] {
+        [("route", self.0.route.clone()), ("method", method.into())]
+    }
+
+    fn counter_labels(&self, method: &'static str, status: u16) -> [Label; 3] {
+        let [route, method] = self.latency_labels(method);
+        [route, method, ("status", status.to_string().into())]
     }
 }
 

@@ -104,7 +104,9 @@ mod tests {
         metrics.families().config_update.inc();
         let text = metrics.prometheus_text();
         assert!(
-            text.contains("# TYPE config_update_total counter\nconfig_update_total{node=\"n\"} 1\n"),
+            text.contains(
+                "# TYPE config_update_total counter\nconfig_update_total{node=\"n\",service=\"kernel\"} 1\n"
+            ),
             "{text}"
         );
         assert!(!text.contains("# EOF"));

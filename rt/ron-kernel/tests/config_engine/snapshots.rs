@@ -126,3 +126,17 @@ fn replacing_from_many_threads_loses_no_generation() {
     });
     assert_eq!(store.current().generation(), 401);
 }
+
+#[test]
+fn a_subscriber_hears_of_every_new_generation_and_of_nothing_else() {
+    let store = ConfigStore::new(&good(""));
+    let mut generation = store.subscribe();
+    assert_eq!((*generation.borrow(), generation.has_changed().unwrap()), (1, false));
+    store.reject(load("[gateway]\nmax_conns = \"many\"\n", &[], &[]).unwrap_err());
+    assert!(!generation.has_changed().unwrap(), "a refused configuration is no new one");
+    store.replace(&good(""));
+    store.replace(&good(""));
+    assert!(generation.has_changed().unwrap());
+    assert_eq!(*generation.borrow_and_update(), 3);
+    assert_eq!((store.current().generation(), *store.subscribe().borrow()), (3, 3));
+}

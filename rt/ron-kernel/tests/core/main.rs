@@ -5,6 +5,7 @@
 mod blocking;
 mod chaos;
 mod drain;
+mod housekeeping;
 mod modes;
 mod queue;
 mod readiness;

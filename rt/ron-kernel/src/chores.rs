@@ -1,0 +1,61 @@
+//! Housekeeping: what must be tidied now and then, and is in no hurry.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::MissedTickBehavior;
+
+use crate::{
+    Scope, own,
+    supervisor::{TaskCtx, TaskResult},
+};
+
+/// How often the node tidies up.
+pub(crate) const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(10);
+
+/// Functions to call again and again, kept as long as the node runs: one per declared thing, so there are few.
+#[derive(Clone, Default)]
+pub(crate) struct Chores(Arc<Mutex<Vec<Chore>>>);
+
+type Chore = Arc<dyn Fn() + Send + Sync>;
+
+impl Chores {
+    pub(crate) fn add(&self, chore: impl Fn() + Send + Sync + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(chore));
+    }
+
+    /// Calls each, without the lock: one may add another.
+    pub(crate) fn run(&self) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.iter().for_each(|chore| chore());
+    }
+}
+
+impl std::fmt::Debug for Chores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Chores")
+    }
+}
+
+/// Starts the housekeeping with the kernel's own duty: the metrics of routes that are gone.
+pub(crate) fn start(scope: &Scope, chores: Chores) {
+    let metrics = scope.all_metrics().clone();
+    chores.add(move || metrics.sweep_routes());
+    scope.task(&own::HOUSEKEEPING, move |ctx: TaskCtx| {
+        let chores = chores.clone();
+        async move { keep_house(&ctx, &chores).await }
+    });
+}
+
+async fn keep_house(ctx: &TaskCtx, chores: &Chores) -> TaskResult {
+    let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = ctx.stopping() => return Ok(()),
+            _ = period.tick() => chores.run(),
+        }
+    }
+}
