@@ -1,11 +1,13 @@
 //! What a proxy changes in a message on its way: hop-by-hop fields end here, the client's address is passed on.
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Uri, Version,
-    header::{CONNECTION, FORWARDED, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version,
+    header::{CONNECTION, CONTENT_LENGTH, COOKIE, FORWARDED, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
     uri::PathAndQuery,
 };
+use http_body::Body as _;
 use ron_transport::{ConnInfo, Request, Response};
+use types::{Reason, Refusal};
 
 /// Fields that concern one connection, beyond those it names in `Connection`.
 const HOP_BY_HOP: [HeaderName; 7] = [
@@ -25,13 +27,25 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 const CLAIMS: [HeaderName; 3] =
     [FORWARDED, HeaderName::from_static("x-real-ip"), HeaderName::from_static("x-forwarded-host")];
 
-/// Makes a client's request fit for an upstream: origin form, HTTP/1.1, a `Host`, no hop-by-hop fields, and what this
+/// Makes a client's request fit for an upstream: origin form, HTTP/1.1, one `Host`, no hop-by-hop fields, and what this
 /// node knows of the client instead of what the client says of itself.
-pub(crate) fn request(conn: &ConnInfo, request: &mut Request) {
+///
+/// # Errors
+/// `malformed` for what cannot be passed on: a tunnel, or a request that does not say which host it is for.
+pub(crate) fn request(conn: &ConnInfo, request: &mut Request) -> Result<(), Refusal> {
+    if request.method() == Method::CONNECT {
+        return Err(Refusal::new(
+            Reason::Malformed,
+            "CONNECT asks for a tunnel, and this is no forward proxy",
+        ));
+    }
+    strip_hop_by_hop(request.headers_mut());
     to_origin_form(request);
+    one_host(request)?;
     *request.version_mut() = Version::HTTP_11;
+    frame_body(request);
     let headers = request.headers_mut();
-    strip_hop_by_hop(headers);
+    join_cookies(headers);
     for name in &CLAIMS {
         headers.remove(name);
     }
@@ -41,25 +55,69 @@ pub(crate) fn request(conn: &ConnInfo, request: &mut Request) {
     };
     let proto = if conn.tls.is_some() { "https" } else { "http" };
     headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+    Ok(())
 }
 
 /// Makes an upstream's response fit for the client.
-pub(crate) fn response(response: &mut Response) {
-    strip_hop_by_hop(response.headers_mut());
+///
+/// # Errors
+/// `bad_gateway` if the upstream changes the protocol, which nobody asked it to: the wish ends here with `Upgrade`.
+pub(crate) fn response(response: &mut Response) -> Result<(), Refusal> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Refusal::new(Reason::BadGateway, "the upstream switched protocols unasked"));
+    }
+    let headers = response.headers_mut();
+    // Of two framings the chunked one counts, and its length is not the one that was sent.
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
+    strip_hop_by_hop(headers);
     // The version is this connection's business, not the upstream's.
     *response.version_mut() = Version::HTTP_11;
+    Ok(())
 }
 
-/// Moves the authority of an absolute URI, as HTTP/2 and proxies send it, into `Host`.
+/// Moves the authority of an absolute URI, as HTTP/2 and proxies send it, into `Host`, without credentials.
 fn to_origin_form(request: &mut Request) {
     let Some(authority) = request.uri().authority() else {
         return;
     };
-    let host = HeaderValue::from_str(authority.as_str()).ok();
+    let bare = authority.as_str().rsplit('@').next().unwrap_or_default();
+    let host = HeaderValue::from_str(bare).ok();
     let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     *request.uri_mut() = Uri::from(path);
     if let Some(host) = host {
         request.headers_mut().insert(HOST, host);
+    }
+}
+
+/// HTTP/1.1 needs exactly one `Host`: two servers must not read two different ones out of one request.
+fn one_host(request: &mut Request) -> Result<(), Refusal> {
+    match request.headers().get_all(HOST).iter().count() {
+        1 => Ok(()),
+        0 if request.version() == Version::HTTP_10 => {
+            request.headers_mut().insert(HOST, HeaderValue::from_static(""));
+            Ok(())
+        }
+        _ => Err(Refusal::new(Reason::Malformed, "a request needs exactly one Host")),
+    }
+}
+
+/// Says that a body of unknown length is chunked; without that word, the library sends none with a GET.
+fn frame_body(request: &mut Request) {
+    if !request.body().is_end_stream() && !request.headers().contains_key(CONTENT_LENGTH) {
+        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+}
+
+/// HTTP/2 may split cookies over several fields; HTTP/1.1 knows only one.
+fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(whole) = HeaderValue::from_bytes(&crumbs.join(b"; ".as_slice())) {
+        headers.insert(COOKIE, whole);
     }
 }
 
@@ -95,6 +153,7 @@ mod tests {
     fn hop_by_hop_fields_and_those_named_by_connection_end_here() {
         let mut message = http::Request::builder()
             .uri("/x")
+            .header("host", "test")
             .header("connection", "close, X-Secret-Hop")
             .header("x-secret-hop", "1")
             .header("keep-alive", "5")
@@ -102,16 +161,17 @@ mod tests {
             .header("accept", "*/*")
             .body(Body::empty())
             .unwrap();
-        request(&conn(), &mut message);
+        request(&conn(), &mut message).unwrap();
         let mut left: Vec<_> = message.headers().keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
-        assert_eq!(left, ["accept", "x-forwarded-for", "x-forwarded-proto"]);
+        assert_eq!(left, ["accept", "host", "x-forwarded-for", "x-forwarded-proto"]);
     }
 
     #[test]
     fn a_client_cannot_forge_where_it_comes_from() {
         let mut message = http::Request::builder()
             .uri("/x")
+            .header("host", "test")
             .header("x-forwarded-for", "10.0.0.1")
             .header("x-forwarded-proto", "https")
             .header("x-forwarded-host", "elsewhere")
@@ -120,10 +180,10 @@ mod tests {
             .header("forwarded", "for=10.0.0.2;proto=https")
             .body(Body::empty())
             .unwrap();
-        request(&conn(), &mut message);
+        request(&conn(), &mut message).unwrap();
         assert_eq!(message.headers()["x-forwarded-for"], "192.0.2.7");
         assert_eq!(message.headers()["x-forwarded-proto"], "http");
-        assert_eq!(message.headers().len(), 2, "{:?}", message.headers());
+        assert_eq!(message.headers().len(), 3, "{:?}", message.headers());
     }
 
     #[test]
@@ -133,9 +193,59 @@ mod tests {
             .version(Version::HTTP_2)
             .body(Body::empty())
             .unwrap();
-        request(&conn(), &mut message);
+        request(&conn(), &mut message).unwrap();
         assert_eq!(message.uri(), "/v1?q=1");
         assert_eq!(message.headers()["host"], "api.example");
         assert_eq!(message.version(), Version::HTTP_11);
+    }
+
+    fn of(builder: http::request::Builder) -> Request {
+        builder.body(Body::empty()).unwrap()
+    }
+
+    fn refused(mut message: Request) -> Reason {
+        request(&conn(), &mut message).unwrap_err().reason
+    }
+
+    #[test]
+    fn what_is_not_for_one_host_or_asks_for_a_tunnel_is_refused() {
+        let get = || http::Request::builder().uri("/");
+        assert_eq!(refused(of(get())), Reason::Malformed);
+        assert_eq!(refused(of(get().header("host", "a").header("host", "b"))), Reason::Malformed);
+        assert_eq!(refused(of(get().method("CONNECT").header("host", "a"))), Reason::Malformed);
+        assert!(request(&conn(), &mut of(get().version(Version::HTTP_10))).is_ok());
+    }
+
+    #[test]
+    fn credentials_in_the_authority_do_not_become_the_host() {
+        let mut message =
+            of(http::Request::builder().uri("http://me:secret@api.example/").header("connection", "host"));
+        request(&conn(), &mut message).unwrap();
+        assert_eq!(message.headers()["host"], "api.example");
+    }
+
+    #[test]
+    fn cookies_split_over_fields_are_joined() {
+        let mut message = of(http::Request::builder()
+            .uri("/")
+            .header("host", "a")
+            .header("cookie", "a=1")
+            .header("cookie", "b=2"));
+        request(&conn(), &mut message).unwrap();
+        let cookies: Vec<_> = message.headers().get_all("cookie").iter().collect();
+        assert_eq!(cookies, ["a=1; b=2"]);
+    }
+
+    #[test]
+    fn an_upstream_cannot_switch_protocols_or_state_two_lengths() {
+        let mut switching = http::Response::builder().status(101).body(Body::empty()).unwrap();
+        assert_eq!(response(&mut switching).unwrap_err().reason, Reason::BadGateway);
+        let mut twice = http::Response::builder()
+            .header("transfer-encoding", "chunked")
+            .header("content-length", "5")
+            .body(Body::empty())
+            .unwrap();
+        response(&mut twice).unwrap();
+        assert!(twice.headers().is_empty(), "{:?}", twice.headers());
     }
 }

@@ -10,7 +10,7 @@ use types::{ActorId, Reason, Refusal};
 
 use crate::{
     forward,
-    router::{Route, Router},
+    router::{self, Route, Router},
 };
 
 /// When a refused write may be tried again: lost tasks are back within a second.
@@ -44,6 +44,10 @@ impl Service for Proxy {
     async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
         let began = self.clock.now();
         let method = request.method().clone();
+        if router::has_dot_segment(request.uri().path()) {
+            self.unrouted.record(method.as_str(), Reason::Malformed.status(), self.clock.now().since(began));
+            return Err(Refusal::new(Reason::Malformed, "a path with `.` or `..` may lead past its route"));
+        }
         let Some(route) = self.route(request.uri().path()) else {
             self.unrouted.record(method.as_str(), Reason::NotFound.status(), self.clock.now().since(began));
             return Err(no_route(request.uri().path()));
@@ -73,9 +77,9 @@ impl Proxy {
         mut request: Request,
     ) -> Result<Response, Refusal> {
         self.refuse_writes_while_degraded(request.method())?;
-        forward::request(conn, &mut request);
+        forward::request(conn, &mut request)?;
         let mut response = route.upstream.send(request).await?;
-        forward::response(&mut response);
+        forward::response(&mut response)?;
         self.requests.add(1);
         Ok(response)
     }

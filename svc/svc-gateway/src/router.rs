@@ -36,6 +36,17 @@ impl Router {
     }
 }
 
+/// Whether a segment of the path is `.` or `..`, written plainly or percent-encoded. A server behind that resolves them
+/// would serve what no route leads to.
+pub(crate) fn has_dot_segment(path: &str) -> bool {
+    let is_dot = |segment: &str| {
+        let plain = segment.replace("%2e", ".").replace("%2E", ".");
+        plain == "." || plain == ".."
+    };
+    // Most paths have no segment that could be one.
+    path.split('/').any(|segment| (segment.starts_with('.') || segment.starts_with('%')) && is_dot(segment))
+}
+
 /// The prefix without the slash that ends it.
 fn segments_of(prefix: &str) -> &str {
     prefix.strip_suffix('/').unwrap_or(prefix)
@@ -65,6 +76,16 @@ mod tests {
             ("/api/v1", "/api", false),
         ] {
             assert_eq!(covers(prefix, path), expected, "{prefix} over {path}");
+        }
+    }
+
+    #[test]
+    fn dot_segments_are_found_however_they_are_written() {
+        for path in ["/..", "/a/../b", "/a/.", "/%2e%2E/b", "/.%2e", "/%2e"] {
+            assert!(has_dot_segment(path), "{path}");
+        }
+        for path in ["/", "/a.b", "/.well-known/x", "/...", "/a/..b", "/%2fetc", "/a..", "/x%2e%2e"] {
+            assert!(!has_dot_segment(path), "{path}");
         }
     }
 
