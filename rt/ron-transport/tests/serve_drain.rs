@@ -7,7 +7,9 @@ mod serve_support;
 use std::time::Duration;
 
 use ron_transport::serve::{HttpLimits, ListenPlan};
-use serve_support::{Node, client, client::Client, client::End, eventually, patient, plan, tls::Identity};
+use serve_support::{
+    Node, client, client::Client, client::End, eventually, h2_client::H2Client, patient, plan, tls::Identity,
+};
 use tokio::{net::TcpStream, time::timeout};
 
 #[tokio::test]
@@ -113,7 +115,7 @@ async fn clients_that_never_ask_do_not_hold_a_drain_up() {
             assert!(matches!(end, End::Fin | End::Broken(_)));
         }
         // With the clients still there.
-        node.stopped().await;
+        assert_eq!(node.stopped().await, 3, "each was cut short: {words:?}");
     }
 }
 
@@ -132,6 +134,44 @@ async fn a_client_in_the_middle_of_a_head_may_still_finish_it() {
     assert!(answer.closes());
     assert_eq!(client.end().await, End::Fin);
     node.stopped().await;
+}
+
+#[tokio::test]
+async fn connections_that_end_only_because_the_node_stops_are_counted_once_each() {
+    let limits = HttpLimits { park_after: Duration::from_millis(20), ..patient() };
+    let node = Node::start(limits);
+    // These end by themselves: one leaves, one says that it asks for the last time, one is told that it spoke nonsense.
+    drop(node.connect().await);
+    let mut last = node.connect().await;
+    last.send("GET / HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+    assert!(last.answer().await.closes());
+    let mut nonsense = node.connect().await;
+    nonsense.send("\0\0\0\r\n\r\n").await;
+    nonsense.answer().await;
+    drop((last, nonsense));
+    node.all_gone().await;
+
+    let (mut silent, mut parked, mut busy) =
+        (node.connect().await, node.connect().await, node.connect().await);
+    parked.get("/").await;
+    busy.send(client::get("/held")).await;
+    let h2 = H2Client::new(node.tcp().await).await;
+    h2.get("/").await;
+    let mut leaving = node.connect().await;
+    leaving.send("GET /held HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+    node.desk.has_begun(5).await;
+    eventually("all are accepted", || node.live("connection") == 5).await;
+    node.begin_stop();
+    eventually("the node drains", || node.scope.shutdown().is_draining()).await;
+    node.desk.let_go(2);
+    assert_eq!(busy.answer().await.text(), "held");
+    assert_eq!(leaving.answer().await.text(), "held");
+    for client in [&mut silent, &mut parked, &mut busy, &mut leaving] {
+        assert_eq!(client.end().await, End::Fin);
+    }
+    drop((silent, parked, busy, leaving));
+    h2.ended().await.unwrap();
+    assert_eq!(node.stopped().await, 4, "all but the one that was leaving");
 }
 
 #[tokio::test]

@@ -3,7 +3,10 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
@@ -31,6 +34,15 @@ pub(super) struct ConnState<S> {
     pub(super) metrics: ServiceMetrics,
     pub(super) clock: Clock,
     pub(super) roles: Roles,
+    /// Whether it closes because the node stops.
+    pub(super) closed_by_node: AtomicBool,
+}
+
+impl<S> ConnState<S> {
+    /// Notes that the connection closes because the node stops.
+    pub(super) fn node_closes(&self) {
+        self.closed_by_node.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Answers one request; a refusal becomes a problem document.
@@ -49,7 +61,11 @@ pub(super) async fn answer<S: Service>(
         problem::response(&refusal)
     });
     // A client that is told so stops sending what nobody will read.
-    if !http2 && (state.shutdown.is_draining() || state.activity.has_left_unread()) {
+    let draining = state.shutdown.is_draining();
+    if !http2 && (draining || state.activity.has_left_unread()) {
+        if draining && !state.activity.has_ended() {
+            state.node_closes();
+        }
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if http2 && only_head {

@@ -1,6 +1,12 @@
 //! The life of a connection: handshake, first bytes, stretches of HTTP with idle waits between, a clean end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use ron_kernel::{Clock, planes::Seat};
@@ -37,6 +43,15 @@ pub(super) struct Accepted {
     pub(super) seat: Seat,
 }
 
+/// What ended a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Itself: the client left, was done, or was refused.
+    Own,
+    /// The node, which stops.
+    NodeStops,
+}
+
 /// Serves one connection to its end.
 ///
 /// The rare and the large parts are boxed: a task is as big as the biggest thing it ever awaits in place, and there
@@ -52,16 +67,20 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
     let mut ahead = Bytes::new();
     if proxied {
         let named = Box::pin(named_client(&server, &mut stream, &peer, &limits)).await;
-        let Some((client, rest)) = named else { return };
+        let (client, rest) = match named {
+            Ok(named) => named,
+            Err(end) => return server.count_end(end),
+        };
         (info, ahead) = (ConnInfo::new(client, core), rest);
         if permit.rekey(ClientKey::of(&client)).is_err() {
             return server.count_refused("per_client");
         }
     }
-    match server.tls.load_full() {
-        None => serve(server, stream, ahead, info, false, limits).await,
-        Some(tls) => Box::pin(run_tls(server, &tls, Rewound { ahead, stream }, info, limits)).await,
-    }
+    let end = match server.tls.load_full() {
+        None => serve(&server, stream, ahead, info, false, limits).await,
+        Some(tls) => Box::pin(run_tls(&server, &tls, Rewound { ahead, stream }, info, limits)).await,
+    };
+    server.count_end(end);
     drop((permit, seat));
 }
 
@@ -71,39 +90,40 @@ async fn named_client<S: Service>(
     stream: &mut Stream,
     peer: &Peer,
     limits: &HttpLimits,
-) -> Option<(Peer, Bytes)> {
+) -> Result<(Peer, Bytes), End> {
     let header = proxy_protocol::read_header(stream, limits.handshake_timeout);
-    match server.unless_closing(header).await? {
-        Ok((header, rest)) => Some((header.client().map_or(*peer, Peer::tcp), rest)),
+    match server.unless_closing(header).await.ok_or(End::NodeStops)? {
+        Ok((header, rest)) => Ok((header.client().map_or(*peer, Peer::tcp), rest)),
         Err(error) => {
             if matches!(error, ProxyError::Timeout) {
                 server.count_timeout("handshake");
             }
             tracing::debug!(%peer, %error, "no PROXY header");
-            None
+            Err(End::Own)
         }
     }
 }
 
 /// Goes on over TLS.
 async fn run_tls<S: Service>(
-    server: Arc<Shared<S>>,
+    server: &Shared<S>,
     tls: &ServerTls,
     stream: Rewound,
     mut info: ConnInfo,
     limits: Arc<HttpLimits>,
-) {
+) -> End {
     let handshake = tls.accept(stream, limits.handshake_timeout);
     match server.unless_closing(handshake).await {
         Some(Ok(stream)) => {
             let h2 = stream.alpn() == Some(b"h2");
             info.tls = Some(tls_info(&stream));
-            serve(server, stream, Bytes::new(), info, h2, limits).await;
+            return serve(server, stream, Bytes::new(), info, h2, limits).await;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
         Some(Err(error)) => tracing::debug!(peer = %info.peer, %error, "TLS handshake failed"),
-        None => {}
+        None => return End::NodeStops,
     }
+    End::Own
 }
 
 fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
@@ -115,13 +135,14 @@ fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
 
 /// Serves HTTP on a stream whose handshakes are done. Kept small: it is all that a parked connection holds.
 async fn serve<IO, S>(
-    server: Arc<Shared<S>>,
+    server: &Shared<S>,
     mut io: IO,
     mut ahead: Bytes,
     info: ConnInfo,
     agreed_h2: bool,
     limits: Arc<HttpLimits>,
-) where
+) -> End
+where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
@@ -130,30 +151,31 @@ async fn serve<IO, S>(
     let (mut fresh, mut patience) = (true, limits.read_timeout);
     loop {
         if ahead.is_empty() {
-            match wait(&server, &mut io, patience, fresh).await {
+            match wait(server, &mut io, patience, fresh).await {
                 Waited::Bytes(bytes) => ahead = bytes,
-                Waited::Gone => return Box::pin(close(io, true)).await,
-                Waited::Closing => return Box::pin(close(io, false)).await,
+                Waited::Gone => return Box::pin(finish(io, true, End::Own)).await,
+                Waited::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
                 Waited::Late => {
                     if fresh {
                         server.count_timeout("read");
                     }
-                    return Box::pin(close(io, false)).await;
+                    return Box::pin(finish(io, false, End::Own)).await;
                 }
             }
         }
-        match Box::pin(protocol(&server, &mut io, &mut ahead, limits.read_timeout)).await {
-            Spoken::Http2 => return Box::pin(serve_h2(&server, io, ahead, &info, &limits)).await,
+        match Box::pin(protocol(server, &mut io, &mut ahead, limits.read_timeout)).await {
+            Spoken::Http2 => return Box::pin(serve_h2(server, io, ahead, &info, &limits)).await,
             Spoken::Http1 if !agreed_h2 => {}
-            Spoken::Http1 => return Box::pin(fail(&server, io, Fault::Malformed)).await,
-            Spoken::Late => return Box::pin(fail(&server, io, Fault::Head)).await,
+            Spoken::Http1 => return Box::pin(fail(server, io, Fault::Malformed)).await,
+            Spoken::Late => return Box::pin(fail(server, io, Fault::Head)).await,
+            Spoken::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
         }
         let state = server.state(&info, Protocol::Http1);
         let ended = Box::pin(h1::serve(io, ahead, &state, &limits)).await;
         (io, ahead) = match ended {
             Ended::Parked(io, ahead) => (io, ahead),
-            Ended::Done(io) => return Box::pin(close(io, state.activity.has_ended())).await,
-            Ended::Failed(io, fault) => return Box::pin(fail(&server, io, fault)).await,
+            Ended::Done(io) => return Box::pin(finish_served(io, &state)).await,
+            Ended::Failed(io, fault) => return Box::pin(fail(server, io, fault)).await,
         };
         (fresh, patience) = (false, limits.idle_timeout.saturating_sub(limits.park_after));
     }
@@ -165,20 +187,39 @@ async fn serve_h2<IO, S>(
     ahead: Bytes,
     info: &Arc<ConnInfo>,
     limits: &HttpLimits,
-) where
+) -> End
+where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Service,
 {
     let state = server.state(info, h2::protocol(limits));
     let streams = h2::Streams(server.streams.clone());
     match h2::serve(&mut io, ahead, &state, limits, streams).await {
-        None => close(io, state.activity.has_ended()).await,
+        None => finish_served(io, &state).await,
         Some(fault) => fail(server, io, fault).await,
     }
 }
 
+/// Closes a connection in good order, and passes on what ended it.
+async fn finish<IO>(io: IO, client_has_ended: bool, end: End) -> End
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    close(io, client_has_ended).await;
+    end
+}
+
+/// The same once requests were served.
+async fn finish_served<IO, S>(io: IO, state: &ConnState<S>) -> End
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    let end = if state.closed_by_node.load(Ordering::Relaxed) { End::NodeStops } else { End::Own };
+    finish(io, state.activity.has_ended(), end).await
+}
+
 /// Ends a connection whose client was too slow or spoke nonsense.
-async fn fail<IO, S>(server: &Shared<S>, mut io: IO, fault: Fault)
+async fn fail<IO, S>(server: &Shared<S>, mut io: IO, fault: Fault) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin,
     S: Service,
@@ -195,6 +236,7 @@ where
         // A client that does not take its response will not take an end either.
         Fault::Body | Fault::Write => {}
     }
+    End::Own
 }
 
 impl<S: Service> Shared<S> {
@@ -207,7 +249,15 @@ impl<S: Service> Shared<S> {
             metrics: self.scope.metrics().clone(),
             clock: self.scope.clock(),
             roles: self.roles,
+            closed_by_node: AtomicBool::new(false),
         })
+    }
+
+    /// Counts a connection that ends only because the node stops.
+    fn count_end(&self, end: End) {
+        if end == End::NodeStops {
+            self.connections.count_canceled();
+        }
     }
 
     fn count_fault(&self, fault: Fault) {

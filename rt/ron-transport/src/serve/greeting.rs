@@ -80,6 +80,8 @@ pub(super) enum Spoken {
     Http2,
     /// It began what could become either, and did not go on.
     Late,
+    /// The same, and the node closes its connections.
+    Closing,
 }
 
 /// Tells whether the client speaks HTTP/2; reads on while what it said so far could still become that.
@@ -96,8 +98,10 @@ where
     if could_be(ahead) {
         let mut said = BytesMut::from(&ahead[..]);
         let more = async { while could_be(&said) && io.read_buf(&mut said).await.is_ok_and(|n| n > 0) {} };
-        if !matches!(server.unless_closing(timeout(patience, more)).await, Some(Ok(()))) {
-            return Spoken::Late;
+        match server.unless_closing(timeout(patience, more)).await {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return Spoken::Late,
+            None => return Spoken::Closing,
         }
         *ahead = said.freeze();
     }

@@ -84,6 +84,7 @@ where
             },
             () = &mut closing, if !told_to_close => {
                 told_to_close = true;
+                state.node_closes();
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
                 timer.as_mut().reset(Instant::now() + LAST_WORDS);
             }

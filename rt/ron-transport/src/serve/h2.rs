@@ -81,6 +81,7 @@ where
             // A GOAWAY: streams under way finish, new ones go elsewhere.
             () = &mut draining, if !told_to_close => {
                 told_to_close = true;
+                state.node_closes();
                 connection.as_mut().graceful_shutdown();
                 continue;
             }

@@ -149,17 +149,19 @@ impl Node {
     }
 
     /// Stops the node and insists that it drained cleanly and lost nobody.
-    pub(crate) async fn stop(self) {
+    pub(crate) async fn stop(self) -> u64 {
         self.begin_stop();
-        self.stopped().await;
+        self.stopped().await
     }
 
-    /// Waits for the end of a node that was asked to stop, and insists that it was clean.
-    pub(crate) async fn stopped(self) {
+    /// Waits for the end of a node that was asked to stop, and insists that it was clean. Returns how many connections
+    /// ended only because of that.
+    pub(crate) async fn stopped(self) -> u64 {
         let exit = tokio::time::timeout(PATIENCE, self.exit).await.unwrap().unwrap();
         assert_eq!(exit.code, ExitCode::Clean, "{exit}");
         let children = self.scope.supervisor().children();
         assert!(children.iter().all(|(_, _, live)| *live == 0), "{children:?}");
+        self.scope.metrics().tasks("connection").canceled.get()
     }
 }
 
