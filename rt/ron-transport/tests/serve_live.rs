@@ -15,6 +15,8 @@ use serve_support::{
 };
 use tokio::net::TcpStream;
 
+const OPEN_CONNECTIONS: usize = 200;
+
 /// The present plan with other limits.
 fn with_limits(limits: HttpLimits) -> ListenPlan {
     ListenPlan { listener: None, tls: None, proxy_protocol: TrustedSources::new(Vec::new()), limits }
@@ -154,5 +156,39 @@ async fn tls_is_switched_on_and_off_under_open_connections() {
     assert!(node.connect().await.get("/who").await.text().ends_with(" clear"));
     assert!(secret.get("/who").await.text().ends_with(" t.test"), "an open one stays encrypted");
     assert!(plain.get("/who").await.text().ends_with(" clear"));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_certificate_swap_under_200_open_connections_drops_none() {
+    let mut identity = Identity::new();
+    let node = Node::start_tls(patient(), identity.server.clone());
+    let mut open = Vec::with_capacity(OPEN_CONNECTIONS);
+    for _ in 0..OPEN_CONNECTIONS {
+        let mut client = identity.connect(&node).await;
+        assert_eq!(client.stream.peer_certificates(), [identity.certificate.leaf()]);
+        client.get("/").await;
+        open.push(client);
+    }
+    // One of them is in the middle of a request.
+    let mut busy = identity.connect(&node).await;
+    busy.send(client::get("/held")).await;
+    node.desk.has_begun(OPEN_CONNECTIONS + 1).await;
+
+    let old = identity.certificate.leaf();
+    identity.renew();
+    node.server.commit(ListenPlan { tls: Some(identity.server.clone()), ..with_limits(patient()) });
+
+    let mut new = identity.connect(&node).await;
+    assert_eq!(new.stream.peer_certificates(), [identity.certificate.leaf()]);
+    assert_ne!(old, identity.certificate.leaf());
+    assert_eq!(new.get("/").await.text(), "hello");
+    for (index, client) in open.iter_mut().enumerate() {
+        assert_eq!(client.get("/").await.text(), "hello", "connection {index}");
+    }
+    node.desk.let_go(1);
+    assert_eq!(busy.answer().await.text(), "held");
+    assert_eq!(node.live("connection"), OPEN_CONNECTIONS + 2, "all are still open");
+    drop((open, busy, new));
     node.stop().await;
 }

@@ -2,27 +2,38 @@
 
 use ron_transport::tls::{
     ClientTls, ClientTlsConfig, ServerTls, ServerTlsConfig, TlsStream,
-    testkit::{HANDSHAKE_LIMIT, TestCa},
+    testkit::{HANDSHAKE_LIMIT, TestCa, TestIdentity},
 };
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use super::{Node, client::Client};
 
+fn issue(ca: &TestCa, dir: &TempDir) -> (ServerTls, TestIdentity) {
+    let certificate = ca.server(&["t.test"]);
+    let mut config = ServerTlsConfig::new(certificate.write(dir.path(), "server"));
+    config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    (ServerTls::load(&config).unwrap(), certificate)
+}
+
 /// The server's side, and what a client needs to believe it.
 pub(crate) struct Identity {
     pub(crate) server: ServerTls,
+    pub(crate) certificate: TestIdentity,
     ca: TestCa,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Identity {
     pub(crate) fn new() -> Self {
         let (ca, dir) = (TestCa::new("tests"), TempDir::new().unwrap());
-        let files = ca.server(&["t.test"]).write(dir.path(), "server");
-        let mut config = ServerTlsConfig::new(files);
-        config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Self { server: ServerTls::load(&config).unwrap(), ca, _dir: dir }
+        let (server, certificate) = issue(&ca, &dir);
+        Self { server, certificate, ca, dir }
+    }
+
+    /// A new certificate over the files of the old one, as renewal does, loaded as a reload does.
+    pub(crate) fn renew(&mut self) {
+        (self.server, self.certificate) = issue(&self.ca, &self.dir);
     }
 
     /// Shakes hands on a connection.
