@@ -28,13 +28,14 @@ const STAGES: [Stage; 4] = [Stage::Intake, Stage::Workers, Stage::Writers, Stage
 /// Conducts a node to its end.
 pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Exit> {
     let mut signals = if own_signals { Some(Signals::watch()?) } else { None };
-    let cause = run_until_asked(kernel, &mut signals).await;
+    let Asked { cause, by_signal } = run_until_asked(kernel, &mut signals).await;
     let clock = kernel.shared.clock;
     let start = clock.now();
     let drain_deadline =
         *kernel.shared.drain_deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
-    let outcome = drain(kernel, &mut signals, Deadline::within(start, drain_deadline)).await;
+    let force = forced(&mut signals, by_signal);
+    let outcome = drain(kernel, force, Deadline::within(start, drain_deadline)).await;
     let aborted = match outcome {
         Outcome::Drained => Vec::new(),
         Outcome::DeadlinePassed | Outcome::SecondSignal => abort(kernel, outcome).await,
@@ -52,14 +53,31 @@ enum Outcome {
     SecondSignal,
 }
 
-/// Beats, ticks and listens until somebody asks the node to stop; returns why.
-async fn run_until_asked(kernel: &Kernel, signals: &mut Option<Signals>) -> String {
+/// Who asked the node to stop.
+struct Asked {
+    cause: String,
+    by_signal: bool,
+}
+
+/// Beats, ticks and listens until somebody asks the node to stop.
+async fn run_until_asked(kernel: &Kernel, signals: &mut Option<Signals>) -> Asked {
     let mut events = kernel.shared.bus.subscribe();
     tokio::select! {
         never = tick(kernel) => match never {},
-        cause = asked_to_stop(&kernel.shared.bus, &mut events) => cause,
-        name = next_signal(signals) => format!("received {name}"),
+        cause = asked_to_stop(&kernel.shared.bus, &mut events) => Asked { cause, by_signal: false },
+        name = next_signal(signals) => Asked { cause: format!("received {name}"), by_signal: true },
     }
+}
+
+/// Resolves at the second signal. One that follows a request made otherwise is the first: orchestrators ask politely,
+/// then signal what is already draining.
+async fn forced(signals: &mut Option<Signals>, by_signal: bool) {
+    if !by_signal {
+        let signal = next_signal(signals).await;
+        tracing::info!(signal, "already draining");
+    }
+    let signal = next_signal(signals).await;
+    tracing::warn!(signal, "a second signal ends the node at once");
 }
 
 /// Looks after the heartbeats and has metrics sampled, as long as it is polled.
@@ -94,15 +112,16 @@ async fn next_signal(signals: &mut Option<Signals>) -> &'static str {
 }
 
 /// Readiness flips, then each stage in turn: told to stop, waited for.
-async fn drain(kernel: &Kernel, signals: &mut Option<Signals>, deadline: Deadline) -> Outcome {
+async fn drain(kernel: &Kernel, forced: impl Future<Output = ()>, deadline: Deadline) -> Outcome {
     let shared = &kernel.shared;
+    // The phase first: whoever finds the service down must be able to tell that it is for this.
+    shared.shutdown.advance(Phase::Draining(Stage::Readiness));
     for service in shared.readiness.services() {
         shared
             .readiness
             .condition(service, "draining", Effect::Down, Duration::ZERO)
             .raise("the node is stopping");
     }
-    shared.shutdown.advance(Phase::Draining(Stage::Readiness));
     let walk = async {
         tokio::select! {
             () = walk_the_stages(kernel) => {}
@@ -117,10 +136,7 @@ async fn drain(kernel: &Kernel, signals: &mut Option<Signals>, deadline: Deadlin
     };
     tokio::select! {
         biased;
-        name = next_signal(signals) => {
-            tracing::warn!(signal = name, "a second signal ends the node at once");
-            Outcome::SecondSignal
-        }
+        () = forced => Outcome::SecondSignal,
         () = walk => Outcome::Drained,
         () = shared.clock.sleep_until(deadline.moment()) => Outcome::DeadlinePassed,
     }

@@ -39,10 +39,8 @@ pub fn start(scope: &Scope, reloader: Reloader, file: Option<PathBuf>) {
 async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> TaskResult {
     let mut hangup = signal(SignalKind::hangup()).map_err(TaskFault::new)?;
     let changed = Arc::new(Notify::new());
-    let _watcher = match &file {
-        Some(file) => watch_directory(file, Arc::clone(&changed)).map_err(TaskFault::new).map(Some)?,
-        None => None,
-    };
+    let _watcher =
+        file.as_deref().and_then(|file| watch_directory(file, Arc::clone(&changed)).inspect_err(tell).ok());
     let mut last_seen = contents(&ctx.scope, file.as_deref()).await;
     loop {
         // The first time because the file may have changed before it was watched; nothing happens if it has not.
@@ -82,6 +80,11 @@ async fn next_change(scope: &Scope, file: Option<&Path>, changed: &Notify, last_
 async fn settle(changed: &Notify) {
     let left_alone = async { while tokio::time::timeout(QUIET, changed.notified()).await.is_ok() {} };
     let _ = tokio::time::timeout(RESTLESS, left_alone).await;
+}
+
+/// Machines run out of watches; a signal needs none.
+fn tell(error: &notify::Error) {
+    tracing::warn!(%error, "changes of the configuration file are not seen; SIGHUP still applies them");
 }
 
 /// Watches the file's directory, because editors and orchestrators replace files by renaming.

@@ -3,7 +3,10 @@
 use std::{
     io::{BufRead, BufReader, Lines},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::{Arc, Once},
+    sync::{
+        Arc, Once,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -35,6 +38,7 @@ fn child() {
     let scope = kernel.scope(&TOPOLOGY);
     scope.task(&WORKER, move |ctx| {
         let slow = role == "slow";
+        let patient = role == "asked";
         async move {
             // Should the test die first, the child does not outlive it for long.
             if tokio::time::timeout(Duration::from_secs(60), ctx.stopping()).await.is_err() {
@@ -44,13 +48,25 @@ fn child() {
             if slow {
                 std::future::pending::<()>().await;
             }
+            if patient {
+                // Long enough for a signal to arrive in the middle of it.
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
             Ok(())
         }
     });
     watch_hangups(kernel.own());
     // The first sample is taken by the conductor's tick, so the signals are watched by then.
     let once = Once::new();
+    let asks_itself = std::env::var(ROLE).is_ok_and(|role| role == "asked").then(|| scope.shutdown().clone());
     scope.sampled(move || once.call_once(|| println!("\nready")));
+    // At a later sample, when everything is up.
+    let samples = AtomicU32::new(0);
+    scope.sampled(move || {
+        if samples.fetch_add(1, Ordering::Relaxed) == 3 {
+            asks_itself.iter().for_each(|shutdown| shutdown.request("a test says so"));
+        }
+    });
     let exit = kernel.run().unwrap();
     println!("\n{exit}");
     std::process::exit(exit.code as i32);
@@ -143,6 +159,16 @@ fn a_second_signal_during_a_slow_drain_ends_the_node_at_once() {
     assert!(!line.contains("stuck"), "nothing was: {line}");
     assert_eq!(node.code(), Some(5));
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn one_signal_after_another_request_to_stop_is_not_a_second_one() {
+    let mut node = Node::start("asked");
+    node.hears(&["draining"]);
+    node.send(Signal::TERM);
+    let line = node.hears(&["stopped in"]);
+    assert!(line.ends_with("a test says so"), "{line}");
+    assert_eq!(node.code(), Some(0));
 }
 
 #[test]
