@@ -1,9 +1,9 @@
 //! The supervised, bounded, drainable runtime that every Omnigate service stands on.
 //!
 //! A service declares what it runs in one `topology.rs` ([`topology::Topology`]), gets a [`Scope`] for it from
-//! the [`Kernel`], and builds everything from that scope: tasks, queues, locks, conditions, blocking work.
-//! Because there is no other way to make them, each has a name, a limit, a metric and a place in the
-//! shutdown order.
+//! the [`Kernel`], and builds everything from that scope: tasks, queues, ranked locks, conditions, blocking
+//! work. Because there is no other way to make them, each has a name, and, where it applies, a limit, a metric and
+//! a place in the shutdown order. Only a lock that nothing is locked under may be a plain mutex.
 //!
 //! Two planes carry the work. The *data plane* is one single-threaded runtime per core, where connections
 //! live and never move; the *control plane* is a multi-threaded runtime for everything that is not on a

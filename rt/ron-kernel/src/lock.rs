@@ -21,8 +21,8 @@ pub struct Ranked<T> {
 }
 
 impl<T> Ranked<T> {
-    /// A lock as declared by `spec`, around `value`.
-    pub const fn new(spec: &'static LockSpec, value: T) -> Self {
+    /// A lock as declared by `spec`, around `value`. Services make theirs with [`crate::Scope::lock`].
+    pub(crate) const fn new(spec: &'static LockSpec, value: T) -> Self {
         Self { spec, value: Mutex::new(value) }
     }
 

@@ -7,7 +7,8 @@ use crate::{
     bus::BUS_CAPACITY,
     readiness::Effect,
     topology::{
-        ChildSpec, Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec, TimeoutSpec, Topology,
+        ChildSpec, Escalation, LockSpec, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec, TimeoutSpec,
+        Topology,
     },
 };
 
@@ -88,6 +89,32 @@ pub(crate) const HEARTBEAT: ChildSpec = ChildSpec {
     doc: "a sign of life four times a second, until all else has stopped",
 };
 
+// Ranked above what services declare, because a service may raise a condition while it holds a lock of its own.
+
+pub(crate) const LOST: LockSpec = LockSpec {
+    name: "supervisor_lost",
+    rank: 200,
+    doc: "tasks that are being restarted; held while readiness is told, so that the last word is about the last change",
+};
+
+pub(crate) const GIVEN_UP: LockSpec = LockSpec {
+    name: "supervisor_given_up",
+    rank: 210,
+    doc: "tasks that were given up; held while readiness is told, for the same reason",
+};
+
+pub(crate) const SERVICES: LockSpec = LockSpec {
+    name: "readiness_services",
+    rank: 220,
+    doc: "the services that have conditions; held to look one up",
+};
+
+pub(crate) const CONDITIONS: LockSpec = LockSpec {
+    name: "readiness_conditions",
+    rank: 230,
+    doc: "one service's conditions and their folded effect, which change together",
+};
+
 /// The kernel's own topology.
 pub static TOPOLOGY: Topology = Topology {
     service: "kernel",
@@ -105,7 +132,7 @@ pub static TOPOLOGY: Topology = Topology {
     tasks: &[PROBER, HOUSEKEEPING, CONFIG_WATCHER],
     children: &[HEARTBEAT],
     queues: &[METRICS_TICK, BLOCKING, EVENTS, SHUTDOWN, CFG],
-    locks: &[],
+    locks: &[LOST, GIVEN_UP, SERVICES, CONDITIONS],
     timeouts: &[
         TimeoutSpec {
             name: "node.drain_deadline",

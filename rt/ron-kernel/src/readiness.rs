@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     time::Duration,
@@ -17,7 +17,9 @@ use types::Moment;
 use crate::{
     Clock,
     bus::{Bus, KernelEvent},
+    lock::Ranked,
     metrics::{Gauge, Metrics},
+    own,
 };
 
 /// What a standing condition does.
@@ -53,14 +55,14 @@ struct Board {
     clock: Clock,
     metrics: Metrics,
     bus: Bus,
-    services: Mutex<BTreeMap<&'static str, Arc<ServiceBoard>>>,
+    services: Ranked<BTreeMap<&'static str, Arc<ServiceBoard>>>,
 }
 
 /// One service's conditions, and their folded effect where a request can read it with one load.
 #[derive(Debug)]
 struct ServiceBoard {
     worst: AtomicU8,
-    conditions: Mutex<BTreeMap<&'static str, State>>,
+    conditions: Ranked<BTreeMap<&'static str, State>>,
 }
 
 #[derive(Debug)]
@@ -112,7 +114,7 @@ impl ServiceReadiness {
 
 impl Readiness {
     pub(crate) fn new(clock: Clock, metrics: Metrics, bus: Bus) -> Self {
-        Self(Arc::new(Board { clock, metrics, bus, services: Mutex::default() }))
+        Self(Arc::new(Board { clock, metrics, bus, services: Ranked::new(&own::SERVICES, BTreeMap::new()) }))
     }
 
     /// Declares a condition of a service. Declaring it twice gives the same condition.
@@ -125,7 +127,7 @@ impl Readiness {
         settle: Duration,
     ) -> Condition {
         let board = self.service_board(service);
-        lock(&board.conditions).entry(name).or_insert_with(|| State {
+        board.conditions.lock().entry(name).or_insert_with(|| State {
             declared: effect,
             effect,
             settle,
@@ -145,14 +147,14 @@ impl Readiness {
     /// The services that have declared conditions.
     #[must_use]
     pub fn services(&self) -> Vec<&'static str> {
-        lock(&self.0.services).keys().copied().collect()
+        self.0.services.lock().keys().copied().collect()
     }
 
     /// The standing conditions, of one service or of all, worst first.
     #[must_use]
     pub fn standing(&self, only: Option<&str>) -> Vec<Standing> {
         let services: Vec<_> =
-            lock(&self.0.services).iter().map(|(name, board)| (*name, Arc::clone(board))).collect();
+            self.0.services.lock().iter().map(|(name, board)| (*name, Arc::clone(board))).collect();
         let mut all: Vec<Standing> = services
             .iter()
             .filter(|(service, _)| only.is_none_or(|wanted| wanted == *service))
@@ -171,7 +173,7 @@ impl Readiness {
     /// Lets conditions whose cause has been gone for long enough clear. The prober calls it.
     pub fn settle(&self) {
         let services: Vec<_> =
-            lock(&self.0.services).iter().map(|(name, board)| (*name, Arc::clone(board))).collect();
+            self.0.services.lock().iter().map(|(name, board)| (*name, Arc::clone(board))).collect();
         for (service, board) in services {
             for name in board.settle(self.0.clock.now()) {
                 let reason = "cleared".to_owned();
@@ -181,23 +183,26 @@ impl Readiness {
     }
 
     fn service_board(&self, service: &'static str) -> Arc<ServiceBoard> {
-        let mut services = lock(&self.0.services);
+        let mut services = self.0.services.lock();
         Arc::clone(services.entry(service).or_insert_with(|| {
-            Arc::new(ServiceBoard { worst: AtomicU8::new(0), conditions: Mutex::default() })
+            Arc::new(ServiceBoard {
+                worst: AtomicU8::new(0),
+                conditions: Ranked::new(&own::CONDITIONS, BTreeMap::new()),
+            })
         }))
     }
 }
 
 impl ServiceBoard {
     fn standing(&self, service: &'static str) -> Vec<Standing> {
-        let conditions = lock(&self.conditions);
+        let conditions = self.conditions.lock();
         let stand =
             conditions.iter().filter_map(|(name, state)| Some((name, state, state.standing.clone()?)));
         stand.map(|(name, state, reason)| Standing { service, name, effect: state.effect, reason }).collect()
     }
 
     fn settle(&self, now: Moment) -> Vec<&'static str> {
-        let mut conditions = lock(&self.conditions);
+        let mut conditions = self.conditions.lock();
         let mut cleared = Vec::new();
         for (name, state) in conditions.iter_mut() {
             if state.cleared_at.is_some_and(|at| now.since(at) >= state.settle) {
@@ -230,7 +235,7 @@ impl Condition {
 
     fn stand(&self, effect: Option<Effect>, reason: String) {
         let news = {
-            let mut conditions = lock(&self.service.conditions);
+            let mut conditions = self.service.conditions.lock();
             let state = conditions.get_mut(self.name).expect("declared when the handle was made");
             let effect = effect.unwrap_or(state.declared);
             let news = state.standing.as_ref() != Some(&reason) || state.effect != effect;
@@ -251,7 +256,7 @@ impl Condition {
     pub fn clear(&self) {
         let now = self.board.0.clock.now();
         {
-            let mut conditions = lock(&self.service.conditions);
+            let mut conditions = self.service.conditions.lock();
             let state = conditions.get_mut(self.name).expect("declared when the handle was made");
             if state.standing.is_some() && state.cleared_at.is_none() {
                 state.cleared_at = Some(now);
@@ -263,12 +268,8 @@ impl Condition {
     /// Whether it stands.
     #[must_use]
     pub fn stands(&self) -> bool {
-        lock(&self.service.conditions).get(self.name).is_some_and(|s| s.standing.is_some())
+        self.service.conditions.lock().get(self.name).is_some_and(|s| s.standing.is_some())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::{
     blocking::Blocking,
     bus::Bus,
     kernel::Shared,
+    lock::Ranked,
     meter::MeterBook,
     metrics::{Gauge, Metrics, ServiceMetrics},
     planes::{Core, Planes},
@@ -19,7 +20,7 @@ use crate::{
     queue::{self, Receiver, Sender},
     readiness::{Condition, Effect, Readiness},
     supervisor::{Children, Supervisor, TaskCtx, TaskResult},
-    topology::{ChildSpec, Plane, Policy, QueueSpec, TaskSpec, Topology},
+    topology::{ChildSpec, LockSpec, Plane, Policy, QueueSpec, TaskSpec, Topology},
 };
 
 /// A service's handle on the kernel. Cheap to clone.
@@ -122,6 +123,13 @@ impl Scope {
         assert!(spec.policy == Policy::DropOldest, "{}: only a queue that drops can shed", spec.name);
         self.must_declare(self.topology.queues.iter().any(|q| q.name == spec.name), "queue", spec.name);
         queue::build(self, spec, endpoint, told)
+    }
+
+    /// Makes a declared lock around `value`.
+    #[must_use]
+    pub fn lock<T>(&self, spec: &'static LockSpec, value: T) -> Ranked<T> {
+        self.must_declare(self.topology.locks.iter().any(|l| l.name == spec.name), "lock", spec.name);
+        Ranked::new(spec, value)
     }
 
     fn must_declare(&self, declared: bool, what: &str, name: &str) {

@@ -24,7 +24,9 @@ pub use keeper::{TaskCtx, TaskFault, TaskResult};
 
 use crate::{
     InFlight, Scope,
+    lock::Ranked,
     metrics::TaskMetrics,
+    own,
     readiness::{Condition, Effect},
     topology::{ChildSpec, Escalation, TaskSpec},
 };
@@ -75,15 +77,27 @@ pub struct TaskReport {
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor(Arc<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     tasks: Mutex<BTreeMap<(&'static str, String), Entry>>,
     kinds: Mutex<BTreeMap<(&'static str, &'static str), Children>>,
     work: Mutex<BTreeMap<&'static str, InFlight>>,
     /// Tasks that are down, by service, and what that does.
-    lost: Mutex<BTreeMap<&'static str, BTreeMap<String, Effect>>>,
+    lost: Ranked<BTreeMap<&'static str, BTreeMap<String, Effect>>>,
     /// Tasks that were given up, by service.
-    given_up: Mutex<BTreeMap<&'static str, GivenUp>>,
+    given_up: Ranked<BTreeMap<&'static str, GivenUp>>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            tasks: Mutex::default(),
+            kinds: Mutex::default(),
+            work: Mutex::default(),
+            lost: Ranked::new(&own::LOST, BTreeMap::new()),
+            given_up: Ranked::new(&own::GIVEN_UP, BTreeMap::new()),
+        }
+    }
 }
 
 /// The tasks of a service that were given up: what that does, and why.
@@ -210,7 +224,7 @@ impl Supervisor {
     /// Books a task as down with an effect, or as back, and lets the service's readiness tell, with the worst effect
     /// of all that are down. Told under the lock, so that the last word is about the last change.
     fn set_lost(&self, scope: &Scope, name: &str, down: Option<Effect>, condition: &Condition) {
-        let mut all = lock(&self.0.lost);
+        let mut all = self.0.lost.lock();
         let lost = all.entry(scope.service()).or_default();
         match down {
             Some(effect) => lost.insert(name.to_owned(), effect),
@@ -227,7 +241,7 @@ impl Supervisor {
     fn set_given_up(&self, scope: &Scope, name: &str, effect: Effect, fault: &TaskFault) {
         let condition =
             scope.readiness().condition(scope.service(), "task_given_up", Effect::Down, Duration::ZERO);
-        let mut all = lock(&self.0.given_up);
+        let mut all = self.0.given_up.lock();
         let given_up = all.entry(scope.service()).or_default();
         given_up.insert(name.to_owned(), (effect, format!("{name} failed: {fault}")));
         let worst = given_up.values().map(|(effect, _)| *effect).max();

@@ -6,6 +6,7 @@ mod blocking;
 mod chaos;
 mod drain;
 mod housekeeping;
+mod locks;
 mod modes;
 mod queue;
 mod readiness;
