@@ -1,7 +1,9 @@
 //! What Prometheus sees.
 
 use std::{
+    collections::HashSet,
     io::Write,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -28,4 +30,41 @@ fn promtool_finds_nothing_to_complain_about_in_a_scrape() {
     assert!(scrape.contains(
         "http_requests_total{node=\"omnigate\",service=\"gateway\",route=\"/\",method=\"GET\",status=\"200\"} 1"
     ));
+}
+
+/// Which series there are, without their values: who scrapes relies on names and labels.
+///
+/// After a wanted change, write the file anew with `UPDATE_GOLDEN=1 cargo test -p omnigate --test e2e golden`.
+#[test]
+fn a_scrape_has_the_series_of_the_golden_file() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/golden/metrics.txt");
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("{}[node]\ncores = 2\n", crate::support::to(upstream.addr)));
+    assert_eq!(get(node.gateway, "/x").unwrap().status, 200);
+    let series = series(&get(node.admin, "/metrics").unwrap().body);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &series).unwrap();
+    }
+    let expected = std::fs::read_to_string(&golden).unwrap();
+    let only_in = |one: &str, other: &str| {
+        let other: HashSet<&str> = other.lines().collect();
+        one.lines().filter(|line| !other.contains(line)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (new, gone) = (only_in(&series, &expected), only_in(&expected, &series));
+    assert!(new.is_empty() && gone.is_empty(), "new: {new:#?}\ngone: {gone:#?}");
+}
+
+/// The types and the series of a scrape, sorted, values left out.
+fn series(scrape: &str) -> String {
+    let mut lines: Vec<&str> = scrape
+        .lines()
+        .filter_map(|line| match line.strip_prefix("# ") {
+            Some(comment) => comment.starts_with("TYPE").then_some(line),
+            None => line.rsplit_once(' ').map(|(series, _value)| series),
+        })
+        // Whether the node was asked before it was ready is chance.
+        .filter(|line| !(line.contains("/readyz") && line.contains("status=\"503\"")))
+        .collect();
+    lines.sort_unstable();
+    lines.join("\n") + "\n"
 }

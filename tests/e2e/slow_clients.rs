@@ -34,17 +34,20 @@ fn slow_heads_bodies_and_readers_leave_a_healthy_client_alone() {
     let upstream = Upstream::start();
     let settings = "max_conns = 400\nread_timeout = \"1s\"\nwrite_timeout = \"1s\"\n";
     let node = Node::start(&format!("{settings}{}", crate::support::to(upstream.addr)));
-    let url = format!("http://{}/slow", node.gateway);
-    for attack in [
+    for (path, attack) in [
         // Heads that trickle.
-        ["-H", "-i", "2", "-x", "24"].as_slice(),
+        ("/slow", ["-H", "-i", "2", "-x", "24"].as_slice()),
         // Bodies that trickle.
-        ["-B", "-i", "2", "-s", "8192", "-x", "10"].as_slice(),
-        // Readers that take a few bytes at a time.
-        ["-X", "-w", "1", "-y", "10", "-n", "2", "-z", "1", "-k", "3"].as_slice(),
+        ("/slow", ["-B", "-i", "2", "-s", "8192", "-x", "10"].as_slice()),
+        // Readers that take a few bytes at a time of an answer that fits in no buffer.
+        ("/big", ["-X", "-w", "1", "-y", "10", "-n", "2", "-z", "1", "-k", "3"].as_slice()),
     ] {
+        let url = format!("http://{}{path}", node.gateway);
         let answered = healthy_beside(attack, &url, node.gateway);
         assert!(answered > 20, "{attack:?}: only {answered} requests of the healthy client were answered");
     }
-    assert!(node.metric("io_timeouts_total{node=\"omnigate\",service=\"gateway\",op=\"read\"}") > 100.0);
+    let timeouts =
+        |op| node.metric(&format!("io_timeouts_total{{node=\"omnigate\",service=\"gateway\",op=\"{op}\"}}"));
+    assert!(timeouts("read") > 100.0, "{}", timeouts("read"));
+    assert!(timeouts("write") > 0.0, "no slow reader was noticed");
 }

@@ -13,6 +13,9 @@ use std::{
 /// Ample for anything on a loaded machine; nothing is asserted about how long it took.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The length of the answer to `/big`: more than all buffers on the way hold.
+pub(crate) const BIG: usize = 8 << 20;
+
 /// A running node. Killed when dropped.
 pub(crate) struct Node {
     child: Child,
@@ -150,8 +153,8 @@ pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) ->
     }
 }
 
-/// A server that answers every request with its own path, after a wait if the path is `/wait/<ms>`. It is told how
-/// many requests have arrived.
+/// A server that answers every request with its own path, after a wait if the path is `/wait/<ms>`, or with
+/// [`BIG`] bytes if it is `/big`. It is told how many requests have arrived.
 pub(crate) struct Upstream {
     pub(crate) addr: SocketAddr,
     arrived: std::sync::Arc<std::sync::atomic::AtomicUsize>,
@@ -191,11 +194,22 @@ fn serve(stream: TcpStream, arrived: &std::sync::atomic::AtomicUsize) {
         if let Some(ms) = path.strip_prefix("/wait/") {
             thread::sleep(Duration::from_millis(ms.parse().unwrap()));
         }
-        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{path}", path.len());
-        if reader.get_mut().write_all(answer.as_bytes()).is_err() {
+        let answered =
+            if path == "/big" { answer_big(reader.get_mut()) } else { answer(reader.get_mut(), &path) };
+        if answered.is_err() {
             return;
         }
     }
+}
+
+fn answer(stream: &mut TcpStream, body: &str) -> io::Result<()> {
+    stream.write_all(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes())
+}
+
+fn answer_big(stream: &mut TcpStream) -> io::Result<()> {
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {BIG}\r\n\r\n")?;
+    let piece = [b'x'; 64 << 10];
+    (0..BIG / piece.len()).try_for_each(|_| stream.write_all(&piece))
 }
 
 /// The path and the content length of a request's head; `None` at the end of the stream.
