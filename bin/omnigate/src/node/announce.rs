@@ -10,7 +10,10 @@ use ron_kernel::{
 };
 use tokio::sync::Notify;
 
-use super::{manager::Manager, upgrade};
+use super::{
+    manager::Manager,
+    upgrade::{self, Successor},
+};
 
 /// The task that says so.
 pub(crate) const ANNOUNCER: TaskSpec = TaskSpec {
@@ -18,7 +21,7 @@ pub(crate) const ANNOUNCER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::Never(Escalation::Degrade(Effect::Report)),
     stop: Stage::Readiness,
-    doc: "says that the node is up once it is, and to the service manager that it stops",
+    doc: "says that the node is up once it is, and to the service manager that it stops or who follows it",
 };
 
 /// What there is to say, and to whom besides standard output.
@@ -27,6 +30,8 @@ pub(super) struct News {
     pub(super) banner: String,
     /// The process whose sockets we took over.
     pub(super) predecessor: Option<u32>,
+    /// The process that takes ours over, once there is one.
+    pub(super) successor: Arc<Successor>,
 }
 
 /// Announces the node as soon as it obeys signals: who hears of it may stop it at once.
@@ -49,14 +54,17 @@ async fn run(ctx: TaskCtx, conducted: Arc<Notify>, news: Arc<News>) -> TaskResul
     let _ = ctx.scope.blocking().run("print the banner", move || print(&banner)).await;
     let manager = Manager::from_env();
     if let Some(manager) = &manager {
-        manager.ready(news.predecessor.is_some());
+        manager.ready();
     }
     if let Some(predecessor) = news.predecessor {
         upgrade::dismiss(predecessor);
     }
     ctx.stopping().await;
     if let Some(manager) = &manager {
-        manager.stopping();
+        match news.successor.pid() {
+            Some(pid) => manager.succeeded_by(pid),
+            None => manager.stopping(),
+        }
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! What a service manager is told: that the node is ready, that it is stopping (systemd's `sd_notify` protocol).
+//! What a service manager is told: that the node is ready, that it is stopping, who follows it (systemd's `sd_notify` protocol).
 
 use std::{
     ffi::OsString,
     io,
+    num::NonZeroU32,
     os::{
         linux::net::SocketAddrExt,
         unix::{
@@ -23,15 +24,20 @@ impl Manager {
         Some(Self(socket))
     }
 
-    /// Everything is up. A successor adds that it is the main process from now on.
-    pub(super) fn ready(&self, is_successor: bool) {
-        let main_pid = if is_successor { format!("MAINPID={}\n", std::process::id()) } else { String::new() };
-        self.tell(&format!("{main_pid}READY=1\n"));
+    /// Everything is up.
+    pub(super) fn ready(&self) {
+        self.tell("READY=1\n");
     }
 
     /// The node begins to stop.
     pub(super) fn stopping(&self) {
         self.tell("STOPPING=1\n");
+    }
+
+    /// Another process is the service from now on. Only the main process is believed in this, so its predecessor has
+    /// to say it; and the service does not stop, only this process does.
+    pub(super) fn succeeded_by(&self, pid: NonZeroU32) {
+        self.tell(&format!("MAINPID={pid}\n"));
     }
 
     fn tell(&self, state: &str) {

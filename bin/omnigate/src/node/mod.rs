@@ -70,8 +70,9 @@ async fn start(
     let follow = parts.follow_config(reread, log);
     let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);
     reload::start(kernel.own(), reloader, file);
-    upgrade::start(parts.admin_scope(), Arc::clone(&parts), store)?;
-    let news = News { banner: banner(&snapshot.get::<NodeConfig>().name, &parts), predecessor };
+    let successor = upgrade::start(parts.admin_scope(), Arc::clone(&parts), store)?;
+    let banner = banner(&snapshot.get::<NodeConfig>().name, &parts);
+    let news = News { banner, predecessor, successor };
     announce::start(parts.admin_scope(), news);
     Ok(())
 }

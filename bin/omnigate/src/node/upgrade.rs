@@ -6,9 +6,13 @@
 use std::{
     ffi::OsString,
     io,
+    num::NonZeroU32,
     path::PathBuf,
     process::Child,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -42,6 +46,25 @@ pub(crate) const UPGRADER: TaskSpec = TaskSpec {
 /// Sockets by the name under which they are handed over.
 type Sockets = Vec<(String, Arc<Listener>)>;
 
+/// The successor that is starting or has taken over, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Successor(AtomicU32);
+
+impl Successor {
+    /// Its process.
+    pub(super) fn pid(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.0.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, pid: u32) {
+        self.0.store(pid, Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        self.set(0);
+    }
+}
+
 /// What a successor is started with.
 struct Upgrade {
     exe: PathBuf,
@@ -50,22 +73,29 @@ struct Upgrade {
     store: Arc<ConfigStore>,
     /// Watched from before the task runs: until then the signal would end the process.
     asked: Mutex<Option<Signals>>,
+    successor: Arc<Successor>,
 }
 
-/// Starts waiting for SIGUSR2.
-pub(super) fn start(scope: &Scope, parts: Arc<Parts>, store: Arc<ConfigStore>) -> Result<(), String> {
+/// Starts waiting for SIGUSR2. Gives where to find the successor then.
+pub(super) fn start(
+    scope: &Scope,
+    parts: Arc<Parts>,
+    store: Arc<ConfigStore>,
+) -> Result<Arc<Successor>, String> {
     // Asked now: once the file is replaced, the system only knows the path of the deleted one.
     let exe =
         std::env::current_exe().map_err(|error| format!("cannot find the program's own file: {error}"))?;
+    let successor = Arc::new(Successor::default());
     let upgrade = Arc::new(Upgrade {
         exe,
         args: std::env::args_os().skip(1).collect(),
         parts,
         store,
         asked: Mutex::new(Some(watch().map_err(|error| error.to_string())?)),
+        successor: Arc::clone(&successor),
     });
     scope.task(&UPGRADER, move |ctx| run(ctx, Arc::clone(&upgrade)));
-    Ok(())
+    Ok(successor)
 }
 
 /// Asks the process that handed its sockets over to drain.
@@ -94,11 +124,13 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
         }
         let sockets = upgrade.parts.listeners(&upgrade.store.current());
         match upgrade.spawn(&ctx.scope, &sockets).await {
-            Ok(successor) => {
-                if taken_over(&ctx, successor).await {
+            Ok(child) => {
+                upgrade.successor.set(child.id());
+                if taken_over(&ctx, child).await {
                     release(sockets).await;
                     return Ok(());
                 }
+                upgrade.successor.clear();
             }
             Err(problem) => {
                 tracing::error!(problem, "the successor could not be started; this process goes on");

@@ -4,13 +4,14 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpListener,
-    os::unix::net::UnixDatagram,
-    time::Duration,
+    os::unix::fs::PermissionsExt,
+    path::Path,
 };
 
 use ron_transport::{
     inherit::hand_over,
     listen::{BindOptions, Listener},
+    tls::testkit::TestCa,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use crate::{
     cli_run::{omnigate, run},
     http,
+    manager::Manager,
     node::Node,
 };
 
@@ -106,21 +108,40 @@ fn the_log_is_json_when_asked_and_off_when_asked() {
 
 #[test]
 fn a_service_manager_hears_when_the_node_is_ready_and_when_it_stops() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("notify");
-    let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let heard = || {
-        let mut buffer = [0; 256];
-        let read = manager.recv(&mut buffer).unwrap();
-        String::from_utf8_lossy(&buffer[..read]).into_owned()
-    };
-    let node = Node::start_with(&[], |_, command| {
-        command.env("NOTIFY_SOCKET", &path);
-    });
-    assert_eq!(heard(), "READY=1\n");
+    let manager = Manager::start();
+    let node = Node::start_with(&[], |_, command| manager.want_news(command));
+    assert_eq!(manager.heard(), "READY=1\n");
     assert_eq!(node.stop().0, Some(0));
-    assert_eq!(heard(), "STOPPING=1\n");
+    assert_eq!(manager.heard(), "STOPPING=1\n");
+    manager.assert_heard_all();
+}
+
+#[test]
+fn a_key_that_others_can_read_or_a_broken_certificate_ends_before_anything_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = TestCa::new("ca").server(&["localhost"]).write(dir.path(), "srv");
+    // Were a listener opened first, its port would be the complaint.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("listen = \"{}\"\n", taken.local_addr().unwrap());
+    let tls = format!("cert_path = {:?}\nkey_path = {:?}\n", files.cert_path, files.key_path);
+    let config = format!("[admin]\n{listen}[gateway]\n{listen}[gateway.tls]\n{tls}");
+    fs::write(dir.path().join("omnigate.toml"), config).unwrap();
+    let refused = |path: &Path, words: &str| {
+        let ran = run(omnigate(dir.path(), &["up"]));
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+        for word in [path.to_str().unwrap(), words] {
+            assert!(ran.err.contains(word), "`{word}` is missing in\n{}", ran.err);
+        }
+        assert!(!ran.err.contains("in use"), "{}", ran.err);
+    };
+
+    fs::set_permissions(&files.key_path, fs::Permissions::from_mode(0o644)).unwrap();
+    refused(&files.key_path, "chmod 600");
+
+    fs::set_permissions(&files.key_path, fs::Permissions::from_mode(0o600)).unwrap();
+    let broken = "-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n";
+    fs::write(&files.cert_path, broken).unwrap();
+    refused(&files.cert_path, "certificate");
 }
 
 #[test]

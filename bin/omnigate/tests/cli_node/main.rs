@@ -12,6 +12,7 @@ mod admin;
 mod cli_run;
 mod http;
 mod lifecycle;
+mod manager;
 mod node;
 mod reload;
 mod upgrade;

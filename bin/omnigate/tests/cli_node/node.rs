@@ -41,7 +41,13 @@ impl Node {
 
     /// Starts a node whose file says everything.
     pub(crate) fn from_file(dir: TempDir) -> Self {
-        let command = omnigate(dir.path(), &["up"]);
+        Self::from_file_with(dir, |_| ())
+    }
+
+    /// The same, after `prepare` has had its way with the command.
+    pub(crate) fn from_file_with(dir: TempDir, prepare: impl FnOnce(&mut Command)) -> Self {
+        let mut command = omnigate(dir.path(), &["up"]);
+        prepare(&mut command);
         Self::spawn(dir, command)
     }
 
@@ -79,6 +85,10 @@ impl Node {
     /// Asks the admin listener in any way.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Reply {
         http::ask(&self.admin, method, path, headers)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 
 use crate::{
     http,
+    manager::Manager,
     node::{Node, free_port},
 };
 
@@ -38,6 +39,30 @@ fn a_successor_takes_the_sockets_over_and_the_predecessor_ends_cleanly() {
     let log = node.log();
     assert!(log.contains("took over; the predecessor drains"), "{log}");
     drop(successor);
+}
+
+#[test]
+fn the_service_manager_hears_from_the_predecessor_who_the_main_process_is_now() {
+    let manager = Manager::start();
+    let dir = tempfile::tempdir().unwrap();
+    let config = "[admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n";
+    fs::write(dir.path().join("omnigate.toml"), config).unwrap();
+    let mut node = Node::from_file_with(dir, |command| manager.want_news(command));
+    assert_eq!(manager.heard(), "READY=1\n");
+    node.signal(Signal::USR2);
+    let (_, admin) = node.read_banner();
+    let successor = Successor(admin);
+    assert_eq!(manager.heard(), "READY=1\n");
+    // The successor tells nothing but that it is ready, so this is the predecessor, which systemd believes.
+    let told = manager.heard();
+    let pid: u32 = told.strip_prefix("MAINPID=").unwrap().trim_end().parse().unwrap();
+    assert_ne!(pid, node.pid());
+    let program = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(program.contains("omnigate"), "{program}");
+    assert_eq!(node.wait(), Some(0));
+    manager.assert_heard_all();
+    drop(successor);
+    assert_eq!(manager.heard(), "STOPPING=1\n");
 }
 
 #[test]
