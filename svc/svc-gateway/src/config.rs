@@ -75,7 +75,7 @@ pub struct RouteConfig {
 pub struct UpstreamConfig {
     /// The servers, used in turn: `http://127.0.0.1:9001` or `http+unix:/run/app.sock`.
     pub endpoints: Vec<Endpoint>,
-    /// From a request's head to the response's head.
+    /// From a request's head to the response's head, and each wait for more of the response's body.
     pub timeout: HumanDuration,
     /// Idle connections kept per core and server.
     pub max_idle: usize,

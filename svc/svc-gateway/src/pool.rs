@@ -5,9 +5,11 @@ use std::{
     time::Duration,
 };
 
-use ron_kernel::Clock;
+use ron_kernel::{Clock, metrics::Counter};
 use ron_transport::client::{Home, HttpConn};
 use types::Moment;
+
+use crate::UpstreamConfig;
 
 /// Idle connections. On a per-core data plane its lock is never contended; it is there so that the same code runs
 /// on a shared runtime.
@@ -18,6 +20,8 @@ pub(crate) struct Pool {
     max_idle: usize,
     max_age: Duration,
     clock: Clock,
+    /// Bodies that the server left unfinished.
+    stalls: Counter,
 }
 
 #[derive(Debug)]
@@ -27,8 +31,9 @@ struct Idle {
 }
 
 impl Pool {
-    pub(crate) fn new(max_idle: usize, max_age: Duration, clock: Clock) -> Self {
-        Self { idle: Mutex::default(), max_idle, max_age, clock }
+    pub(crate) fn new(config: &UpstreamConfig, clock: Clock, stalls: Counter) -> Self {
+        let (max_idle, max_age) = (config.max_idle, config.idle_timeout.as_duration());
+        Self { idle: Mutex::default(), max_idle, max_age, clock, stalls }
     }
 
     /// The connection used last that is still alive. Dead and aged ones met on the way are dropped.
@@ -66,6 +71,10 @@ impl Home for Pool {
             idle.push(Idle { conn, since });
         }
     }
+
+    fn stalled(&self) {
+        self.stalls.inc();
+    }
 }
 
 #[cfg(test)]
@@ -79,6 +88,11 @@ mod tests {
     };
 
     const MAX_AGE: Duration = Duration::from_secs(60);
+
+    fn pool(max_idle: usize) -> Pool {
+        let config = UpstreamConfig { max_idle, idle_timeout: MAX_AGE.into(), ..UpstreamConfig::default() };
+        Pool::new(&config, Clock::start(), Counter::default())
+    }
 
     /// Puts a connection into the pool; gives the server's end of it.
     async fn put_one(pool: &Pool) -> UnixStream {
@@ -96,7 +110,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_sweep_closes_what_is_too_old_and_keeps_what_is_not() {
-        let pool = Pool::new(8, MAX_AGE, Clock::start());
+        let pool = pool(8);
         let old = put_one(&pool).await;
         tokio::time::advance(Duration::from_secs(1)).await;
         let young = put_one(&pool).await;
@@ -112,7 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_sweep_closes_what_the_server_has_closed() {
-        let pool = Pool::new(8, MAX_AGE, Clock::start());
+        let pool = pool(8);
         let (closing, staying) = (put_one(&pool).await, put_one(&pool).await);
         closing.shutdown(std::net::Shutdown::Write).unwrap();
         while is_open(&closing) {
@@ -125,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_is_too_old_is_not_used_again_even_before_the_sweep() {
-        let pool = Pool::new(8, MAX_AGE, Clock::start());
+        let pool = pool(8);
         let old = put_one(&pool).await;
         tokio::time::advance(MAX_AGE).await;
         assert!(pool.take().is_none());
@@ -134,7 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_connection_too_many_is_closed() {
-        let pool = Pool::new(1, MAX_AGE, Clock::start());
+        let pool = pool(1);
         let (first, second) = (put_one(&pool).await, put_one(&pool).await);
         assert!(is_open(&first) && !is_open(&second));
     }

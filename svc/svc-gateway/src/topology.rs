@@ -33,7 +33,8 @@ pub static TOPOLOGY: Topology = Topology {
         TimeoutSpec {
             name: "upstream.<name>.timeout",
             default: Duration::from_secs(5),
-            doc: "from a request's head to the upstream's response head, dialling included; then 504",
+            doc: "from a request's head to the upstream's response head, dialling included; then 504; and each wait for \
+                  more of the response's body; then the client's connection ends",
         },
         TimeoutSpec {
             name: "upstream.<name>.idle_timeout",

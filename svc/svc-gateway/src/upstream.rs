@@ -23,7 +23,7 @@ use crate::{UpstreamConfig, pool::Pool};
 pub(crate) struct Timeouts {
     /// To accept a connection.
     connect: Counter,
-    /// To answer.
+    /// To answer, or to go on with an answer.
     rpc: Counter,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new(name: &str, config: &UpstreamConfig, clock: Clock, timeouts: Timeouts) -> Self {
-        let pool = || Pool::new(config.max_idle, config.idle_timeout.as_duration(), clock);
+        let pool = || Pool::new(config, clock, timeouts.rpc.clone());
         let pools = config.endpoints.iter().map(|_| Arc::new(pool()));
         Self {
             name: name.to_owned(),
@@ -108,7 +108,9 @@ impl Upstream {
             dial::DialError::Timeout { .. } => self.late(true),
             other => self.broken(&other),
         })?;
-        HttpConn::open(stream).await.map_err(|error| self.broken(&error))
+        let mut conn = HttpConn::open(stream).await.map_err(|error| self.broken(&error))?;
+        conn.set_stall(self.config.timeout.as_duration());
+        Ok(conn)
     }
 
     fn broken(&self, error: &dyn std::fmt::Display) -> Refusal {

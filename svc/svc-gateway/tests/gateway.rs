@@ -122,6 +122,26 @@ fn a_server_that_says_nothing_counts_as_slow_to_answer() {
 }
 
 #[test]
+fn a_server_that_stops_in_the_middle_of_a_body_ends_the_clients_connection_and_is_counted() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nhalf").unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.read(&mut [0; 1]).unwrap()
+    });
+    let (addr, scope, conductor, _gateway) = gateway_with(upstream, hasty());
+    let answer = ask(addr, "GET");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nhalf"), "{answer}");
+    assert_eq!(timeouts(&scope), (0, 1));
+    assert_eq!(server.join().unwrap(), 0, "the gateway closes the connection");
+    scope.shutdown().request("the test is over");
+    conductor.join().unwrap();
+}
+
+#[test]
 fn an_idle_connection_is_closed_at_the_next_look_after_its_time() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let upstream = listener.local_addr().unwrap();
