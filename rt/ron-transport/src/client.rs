@@ -4,6 +4,7 @@
 //! the response's body does; in between the connection sleeps in its pool. So a request crosses no task border on
 //! its way to the server and back.
 
+mod counted;
 mod stall;
 
 use std::{
@@ -20,6 +21,7 @@ use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 
 use crate::{Body, BodyError, Request, Response, stream::Stream};
+use counted::{Counted, Writes};
 use stall::StallWatch;
 
 /// A connection to a server, ready for one request at a time. Boxed, because it moves between its pool, its request
@@ -31,7 +33,8 @@ pub struct HttpConn(Box<Inner>);
 struct Inner {
     sender: http1::SendRequest<Body>,
     /// Gone once it has ended: only then does the sender know, and give back what it could not send.
-    connection: Option<http1::Connection<TokioIo<Stream>, Body>>,
+    connection: Option<http1::Connection<TokioIo<Counted>, Body>>,
+    writes: Writes,
     /// How long a response's body may make its reader wait.
     stall_limit: Option<Duration>,
 }
@@ -64,13 +67,15 @@ impl HttpConn {
     /// # Errors
     /// If the library refuses the stream; it sends nothing yet.
     pub async fn open(stream: Stream) -> Result<Self, SendFault> {
-        let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
+        let writes = Writes::default();
+        let handshake = http1::Builder::new().handshake(TokioIo::new(Counted::new(stream, writes.clone())));
         let (sender, connection) = handshake.await.map_err(SendFault::Broken)?;
-        Ok(Self(Box::new(Inner { sender, connection: Some(connection), stall_limit: None })))
+        Ok(Self(Box::new(Inner { sender, connection: Some(connection), writes, stall_limit: None })))
     }
 
     /// Ends a response's body with an error if a reader waits so long for more of it; without this, readers wait for
-    /// ever. Time in which nobody reads does not count. Holds for all later requests.
+    /// ever. Time in which nobody reads does not count, nor that in which the server still takes the request. Holds for
+    /// all later requests.
     pub fn set_stall(&mut self, limit: Duration) {
         self.0.stall_limit = Some(limit);
     }
@@ -149,7 +154,8 @@ impl ResponseBody {
             stall.progressed();
             return polled;
         }
-        stall.poll_wait(cx).map(|stalled| {
+        let writes = self.conn.as_ref().map_or(0, |conn| conn.0.writes.count());
+        stall.poll_wait(writes, cx).map(|stalled| {
             self.conn = None;
             self.home.stalled();
             Some(Err(BodyError::new(stalled)))

@@ -3,14 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
+use http_body::Frame;
 use http_body_util::BodyExt;
 use ron_transport::{
     Body, BodyError, Request,
@@ -20,7 +23,7 @@ use ron_transport::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    time::{Instant, advance, timeout},
+    time::{Instant, Sleep, advance, sleep, timeout},
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -55,6 +58,11 @@ impl Ear {
 
 /// A response whose head and first half are read, the server that could send more, and what its home heard.
 async fn half_read(answer: &str, limit: Option<Duration>) -> (Body, TcpStream, Arc<Ear>) {
+    half_read_of(Body::empty(), answer, limit).await
+}
+
+/// The same for a request with a body.
+async fn half_read_of(upload: Body, answer: &str, limit: Option<Duration>) -> (Body, TcpStream, Arc<Ear>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (mut server, _) = listener.accept().await.unwrap();
@@ -63,7 +71,7 @@ async fn half_read(answer: &str, limit: Option<Duration>) -> (Body, TcpStream, A
         conn.set_stall(limit);
     }
     let ear = Arc::new(Ear::default());
-    let request: Request = http::Request::get("/").header("host", "t").body(Body::empty()).unwrap();
+    let request: Request = http::Request::post("/").header("host", "t").body(upload).unwrap();
     let answering = async {
         let mut asked = [0; 1024];
         assert!(server.read(&mut asked).await.unwrap() > 0);
@@ -128,6 +136,43 @@ async fn a_reader_that_pauses_is_not_the_servers_stall() {
     assert_eq!(next(&mut body).await.unwrap(), "half");
     assert!(body.frame().await.is_none());
     assert_eq!(ear.heard(), (1, 0));
+}
+
+/// A body of so many pieces, one at each half of the limit.
+struct Upload {
+    pieces: u32,
+    next: Pin<Box<Sleep>>,
+}
+
+impl http_body::Body for Upload {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.pieces == 0 {
+            return Poll::Ready(None);
+        }
+        ready!(self.next.as_mut().poll(cx));
+        self.pieces -= 1;
+        self.next.as_mut().reset(Instant::now() + LIMIT / 2);
+        Poll::Ready(Some(Ok(Frame::data("piece".into()))))
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_still_takes_the_request_has_not_stalled() {
+    // Its first piece comes when the head of the response is there.
+    let upload = Upload { pieces: 10, next: Box::pin(sleep(LIMIT / 2)) };
+    let (mut body, _server, ear) = half_read_of(Body::streaming(upload), HALVES[1], Some(LIMIT)).await;
+    let began = Instant::now();
+    next(&mut body).await.unwrap_err();
+    let waited = began.elapsed();
+    assert!(waited >= LIMIT * 6, "the whole upload and the limit: {waited:?}");
+    assert!(waited <= LIMIT * 8, "and not for ever: {waited:?}");
+    assert_eq!(ear.heard(), (0, 1));
 }
 
 #[tokio::test]

@@ -19,12 +19,14 @@ pub(super) struct StallWatch {
     limit: Duration,
     /// When the present wait has lasted too long; `None` while nobody waits.
     over_at: Option<Instant>,
+    /// What had been written when that was set.
+    writes: u64,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl StallWatch {
     pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, over_at: None, timer: None }
+        Self { limit, over_at: None, writes: 0, timer: None }
     }
 
     /// Something came.
@@ -33,15 +35,27 @@ impl StallWatch {
     }
 
     /// Nothing is there: begins a wait, or goes on with it. Ready once it has lasted too long.
-    pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Stalled> {
-        let over_at = *self.over_at.get_or_insert_with(|| Instant::now() + self.limit);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(over_at)));
+    ///
+    /// A server that still takes the request, of which `writes` tells, has not stalled: it may answer at its end.
+    pub(super) fn poll_wait(&mut self, writes: u64, cx: &mut Context<'_>) -> Poll<Stalled> {
+        let mut over_at = self.over_at.unwrap_or_else(|| self.wait_anew(writes));
+        let mut timer = self.timer.take().unwrap_or_else(|| Box::pin(sleep_until(over_at)));
         while timer.as_mut().poll(cx).is_ready() {
             if timer.deadline() >= over_at {
-                return Poll::Ready(Stalled(self.limit));
+                if self.writes == writes {
+                    return Poll::Ready(Stalled(self.limit));
+                }
+                over_at = self.wait_anew(writes);
             }
             timer.as_mut().reset(over_at);
         }
+        self.timer = Some(timer);
         Poll::Pending
+    }
+
+    fn wait_anew(&mut self, writes: u64) -> Instant {
+        let over_at = Instant::now() + self.limit;
+        (self.over_at, self.writes) = (Some(over_at), writes);
+        over_at
     }
 }
