@@ -101,7 +101,7 @@ async fn a_listener_that_comes_when_the_node_drains_is_not_opened() {
     node.begin_stop();
     eventually("intake is closed", || std::net::TcpListener::bind(addr).is_ok()).await;
     assert_eq!(node.addr(), addr, "it can still be asked");
-    assert!(node.server.try_listener().is_none(), "there is nothing to hand over");
+    assert!(node.server.listener().is_none(), "there is nothing to hand over");
     let late = bind("127.0.0.1:0");
     let ListenAddr::Tcp(late_addr) = late.local_addr().clone() else { panic!("not TCP") };
     node.server.commit(ListenPlan { listener: Some(late), ..with_limits(patient()) });

@@ -87,9 +87,9 @@ impl Gateway {
         self.server.local_addr()
     }
 
-    /// The listening socket, to hand it to a successor.
+    /// The listening socket, to hand it to a successor; `None` once the node drains.
     #[must_use]
-    pub fn listener(&self) -> Arc<Listener> {
+    pub fn listener(&self) -> Option<Arc<Listener>> {
         self.server.listener()
     }
 
@@ -99,10 +99,14 @@ impl Gateway {
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
         let prepared = build_routers(&self.scope, &config, Some(&self.routers));
         let (server, routers) = (self.server.clone(), Arc::clone(&self.routers));
+        let metrics = self.scope.metrics().clone();
         Ok(Box::new(move || {
+            let before = routers[0].load_full();
             for (current, router) in routers.iter().zip(prepared) {
                 current.store(router);
             }
+            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.path != route.prefix);
+            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.prefix));
             server.commit(listen_plan(&config, listener, tls));
         }))
     }

@@ -62,8 +62,8 @@ impl Admin {
         self.server.local_addr()
     }
 
-    /// The listening socket, to hand it to a successor.
-    pub(crate) fn listener(&self) -> Arc<Listener> {
+    /// The listening socket, to hand it to a successor; `None` once the node drains.
+    pub(crate) fn listener(&self) -> Option<Arc<Listener>> {
         self.server.listener()
     }
 

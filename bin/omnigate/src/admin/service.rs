@@ -26,7 +26,7 @@ pub(super) const MAX_CONNS: usize = 64;
 
 /// The listener's limits: few connections, any of which may come from one client, because most come from this machine.
 pub(super) fn limits() -> HttpLimits {
-    HttpLimits { max_conns: MAX_CONNS, max_conns_per_client: MAX_CONNS, ..HttpLimits::default() }
+    HttpLimits { max_conns: MAX_CONNS, max_conns_per_client: MAX_CONNS / 2, ..HttpLimits::default() }
 }
 
 /// What the handlers of all cores share.

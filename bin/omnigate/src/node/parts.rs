@@ -65,18 +65,20 @@ impl Parts {
         gateway.chain([("admin", self.admin.local_addr())]).collect()
     }
 
-    /// The listening sockets, each under the name by which a successor with this configuration looks for it.
-    pub(super) fn listeners(&self, config: &Snapshot) -> Vec<(String, Arc<Listener>)> {
+    /// The listening sockets, each under the name by which a successor with this configuration looks for it; `None` once
+    /// the node drains.
+    pub(super) fn listeners(&self, config: &Snapshot) -> Option<Vec<(String, Arc<Listener>)>> {
         let name = |service: &str, configured: &ListenAddr| match configured {
             ListenAddr::Inherited(name) => name.clone(),
             _ => service.to_owned(),
         };
         let gateway = self.gateway.iter().map(|gateway| {
             let configured = &config.get::<GatewayConfig>().listen;
-            (name("gateway", configured), gateway.listener())
+            Some((name("gateway", configured), gateway.listener()?))
         });
         let configured = &config.get::<AdminConfig>().listen;
-        gateway.chain([(name("admin", configured), self.admin.listener())]).collect()
+        let admin = || Some((name("admin", configured), self.admin.listener()?));
+        gateway.chain([admin()]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.

@@ -119,10 +119,9 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
             () = ctx.stopping() => return Ok(()),
             signal = asked.recv() => if signal.is_none() { return Err(TaskFault::new("signals are gone")) },
         }
-        if ctx.scope.shutdown().is_draining() {
+        let Some(sockets) = upgrade.parts.listeners(&upgrade.store.current()) else {
             continue;
-        }
-        let sockets = upgrade.parts.listeners(&upgrade.store.current());
+        };
         match upgrade.spawn(&ctx.scope, &sockets).await {
             Ok(child) => {
                 upgrade.successor.set(child.id());

@@ -126,19 +126,9 @@ impl<S: Service> HttpServer<S> {
         self.0.sockets().addr.clone()
     }
 
-    /// The listening socket, to hand it to a successor.
-    ///
-    /// # Panics
-    /// Once the node drains: a successor is started before that. Where a drain may begin at any moment, ask
-    /// [`try_listener`](Self::try_listener).
-    #[must_use]
-    pub fn listener(&self) -> Arc<Listener> {
-        self.try_listener().expect("a server listens until it drains")
-    }
-
     /// The listening socket, to hand it to a successor; `None` once the node drains.
     #[must_use]
-    pub fn try_listener(&self) -> Option<Arc<Listener>> {
+    pub fn listener(&self) -> Option<Arc<Listener>> {
         self.0.listening()
     }
 
