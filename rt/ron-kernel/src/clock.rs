@@ -53,10 +53,11 @@ impl Clock {
     ///
     /// Cancel safe if `work` is.
     pub async fn by<F: Future>(&self, deadline: Deadline, work: F) -> Option<F::Output> {
-        if deadline == Deadline::NEVER {
-            return Some(work.await);
+        // Computed from the origin, which spares two readings of the clock.
+        match self.origin.checked_add(Duration::from_nanos(deadline.moment().as_nanos())) {
+            Some(at) if deadline != Deadline::NEVER => tokio::time::timeout_at(at, work).await.ok(),
+            _ => Some(work.await),
         }
-        tokio::time::timeout(deadline.remaining(self.now()), work).await.ok()
     }
 }
 

@@ -136,7 +136,7 @@ impl Inherited {
                 Some(name) if ListenAddr::is_inherited_name(name) => name.to_owned(),
                 _ => format!("fd{}", index + 3),
             };
-            match take_one(&mut fds, index, &name, predecessor.is_some()) {
+            match take_one(&mut fds, index, &name, predecessor) {
                 Ok(listener) => inherited.listeners.push((name, listener)),
                 Err(why) => inherited.unusable.push(Unusable { name, why: why.to_string() }),
             }
@@ -145,12 +145,17 @@ impl Inherited {
     }
 }
 
-fn take_one(fds: &mut ListenFd, index: usize, name: &str, owns_path: bool) -> io::Result<Listener> {
+fn take_one(fds: &mut ListenFd, index: usize, name: &str, predecessor: Option<u32>) -> io::Result<Listener> {
     if let Ok(Some(tcp)) = fds.take_tcp_listener(index) {
         return Listener::from_tcp(tcp);
     }
     let unix = fds.take_unix_listener(index).map_err(|_| not_a_listener())?.ok_or_else(not_a_listener)?;
-    Listener::from_unix(unix, name, owns_path)
+    // A service manager keeps its files; a predecessor leaves them to us, once it is gone.
+    let listener = Listener::from_unix(unix, name, predecessor.is_some())?;
+    Ok(match predecessor {
+        Some(pid) => listener.handed_over_by(pid),
+        None => listener,
+    })
 }
 
 fn not_a_listener() -> io::Error {

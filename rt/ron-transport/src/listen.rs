@@ -10,7 +10,10 @@ pub use error::BindError;
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    os::{fd::OwnedFd, unix::net::UnixListener},
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixListener, process::parent_id},
+    },
     path::Path,
     sync::OnceLock,
 };
@@ -57,6 +60,8 @@ pub struct Listener {
     asked_for: Option<ListenAddr>,
     /// The Unix socket's file, if it is ours to remove.
     file: Option<SocketFile>,
+    /// The process that handed the socket over. As long as it is there, it may serve on, and the file is its own.
+    handed_over_by: Option<u32>,
     /// A duplicate of `socket`, registered with the accepting runtime.
     readiness: OnceLock<AsyncFd<OwnedFd>>,
     closed: bool,
@@ -190,8 +195,22 @@ impl Listener {
         self
     }
 
+    /// The same listener, known to come from the process `predecessor`, our parent.
+    pub(crate) fn handed_over_by(mut self, predecessor: u32) -> Self {
+        self.handed_over_by = Some(predecessor);
+        self
+    }
+
     fn new(socket: Socket, local: ListenAddr, file: Option<SocketFile>) -> Self {
-        Self { socket, local, asked_for: None, file, readiness: OnceLock::new(), closed: false }
+        Self {
+            socket,
+            local,
+            asked_for: None,
+            file,
+            handed_over_by: None,
+            readiness: OnceLock::new(),
+            closed: false,
+        }
     }
 
     fn readiness(&self) -> io::Result<&AsyncFd<OwnedFd>> {
@@ -209,6 +228,9 @@ impl Listener {
     }
 
     fn remove_file(&mut self) {
+        if self.handed_over_by == Some(parent_id()) {
+            return self.file = None;
+        }
         if let Some(file) = self.file.take()
             && let Err(error) = file.remove_if_ours()
         {
@@ -262,4 +284,23 @@ fn prepare(socket: &Socket) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket is not listening"));
     }
     socket.set_nonblocking(true)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_handed_over_is_removed_only_once_the_predecessor_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("web.sock");
+        let handed = || Listener::from_unix(UnixListener::bind(&path).unwrap(), "web", true).unwrap();
+        assert!(handed().handed_over_by(parent_id()).close().is_empty());
+        assert!(path.exists(), "the predecessor may serve on");
+        std::os::unix::net::UnixStream::connect(&path).unwrap_err();
+        unix_file::bind(&path).map(|(_, file)| file.remove_if_ours()).unwrap().unwrap();
+        assert!(handed().handed_over_by(u32::MAX).close().is_empty());
+        assert!(!path.exists(), "nobody else is left to remove it");
+    }
 }

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use http::Method;
 use ron_kernel::{Clock, Scope, Shutdown, meter::Meter, metrics::RouteMetrics, readiness::ServiceReadiness};
 use ron_transport::{ConnInfo, Request, Response, Service};
-use types::{ActorId, Reason, Refusal};
+use types::{ActorId, Moment, Reason, Refusal};
 
 use crate::{
     forward,
@@ -53,7 +53,7 @@ impl Service for Proxy {
             return Err(no_route(request.uri().path()));
         };
         let _in_flight = route.metrics.enter();
-        let outcome = self.answer(conn, &route, request).await;
+        let outcome = self.answer(conn, &route, request, began).await;
         let status = match &outcome {
             Ok(response) => response.status().as_u16(),
             Err(refusal) => refusal.reason.status(),
@@ -75,10 +75,11 @@ impl Proxy {
         conn: &ConnInfo,
         route: &Route,
         mut request: Request,
+        began: Moment,
     ) -> Result<Response, Refusal> {
         self.refuse_writes_while_degraded(request.method())?;
         forward::request(conn, &mut request)?;
-        let mut response = route.upstream.send(request).await?;
+        let mut response = route.upstream.send(request, began).await?;
         forward::response(&mut response)?;
         self.requests.add(1);
         Ok(response)

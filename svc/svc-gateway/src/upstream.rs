@@ -14,7 +14,7 @@ use ron_kernel::{
     metrics::{Counter, ServiceMetrics},
 };
 use ron_transport::{Request, Response, addr::Endpoint, client::HttpConn, client::SendFault, dial};
-use types::{Deadline, Reason, Refusal};
+use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::{UpstreamConfig, pool::Pool};
 
@@ -64,11 +64,11 @@ impl Upstream {
         self.name == name && self.config == *config
     }
 
-    /// Sends a request to one of the servers and waits for the response's head within the timeout.
+    /// Sends a request that began at `began` to one of the servers and waits for the response's head within the timeout.
     ///
     /// Cancel safe: dropping the future closes the connection in use.
-    pub(crate) async fn send(&self, request: Request) -> Result<Response, Refusal> {
-        let deadline = self.clock.within(self.config.timeout.as_duration());
+    pub(crate) async fn send(&self, request: Request, began: Moment) -> Result<Response, Refusal> {
+        let deadline = Deadline::within(began, self.config.timeout.as_duration());
         let dialling = AtomicBool::new(false);
         // Pinned where it is made: it is large, and every hand it passes through would copy it.
         let exchange = pin!(self.exchange(request, deadline, &dialling));

@@ -1,6 +1,6 @@
 //! Saying that the node is up: to whoever started it, to the service manager, to the predecessor.
 
-use std::{io::Write, sync::Arc};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use ron_kernel::{
     Scope,
@@ -23,6 +23,9 @@ pub(crate) const ANNOUNCER: TaskSpec = TaskSpec {
     stop: Stage::Readiness,
     doc: "says that the node is up once it is, and to the service manager that it stops or who follows it",
 };
+
+/// How long a full pipe on standard output is waited for.
+const SLOW_READER: Duration = Duration::from_secs(1);
 
 /// What there is to say, and to whom besides standard output.
 pub(super) struct News {
@@ -51,7 +54,8 @@ async fn run(ctx: TaskCtx, conducted: Arc<Notify>, news: Arc<News>) -> TaskResul
     }
     let banner = news.banner.clone();
     // Nobody has to read it, and a reader that is slow must not hold the node up.
-    let _ = ctx.scope.blocking().run("print the banner", move || print(&banner)).await;
+    let printed = ctx.scope.blocking().run("print the banner", move || print(&banner));
+    let _ = tokio::time::timeout(SLOW_READER, printed).await;
     let manager = Manager::from_env();
     if let Some(manager) = &manager {
         manager.ready();

@@ -34,7 +34,7 @@ pub type Labels = Vec<(&'static str, Cow<'static, str>)>;
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    families: Families,
+    families: Arc<Families>,
     routes: Routes,
 }
 
@@ -44,7 +44,7 @@ impl Metrics {
     pub fn new(node: &str) -> Self {
         let label = (Cow::Borrowed("node"), Cow::Owned(node.to_owned()));
         let mut registry = Registry::with_labels(std::iter::once(label));
-        let families = Families::register(&mut registry);
+        let families = Arc::new(Families::register(&mut registry));
         Self { registry: Arc::new(Mutex::new(registry)), families, routes: Routes::default() }
     }
 
@@ -88,7 +88,7 @@ impl Metrics {
 #[derive(Clone, Debug)]
 pub struct ServiceMetrics {
     service: &'static str,
-    families: Families,
+    families: Arc<Families>,
     routes: Routes,
     /// One counter per reason, in the order of [`Reason::ALL`], because refusals happen under load.
     rejected: Arc<[Counter]>,
@@ -119,7 +119,7 @@ pub struct TaskMetrics {
 }
 
 impl ServiceMetrics {
-    fn new(service: &'static str, families: &Families, routes: &Routes) -> Self {
+    fn new(service: &'static str, families: &Arc<Families>, routes: &Routes) -> Self {
         let rejected = Reason::ALL
             .iter()
             .map(|reason| child(&families.rejected, service, [("reason", reason.as_str().into())]))
