@@ -199,6 +199,31 @@ mod tests {
         }
     }
 
+    /// What clients, dashboards and runbooks rely on, row by row.
+    #[test]
+    fn each_reason_keeps_its_name_and_status() {
+        let table = [
+            ("malformed", 400),
+            ("unauth", 401),
+            ("forbidden", 403),
+            ("not_found", 404),
+            ("request_timeout", 408),
+            ("body_cap", 413),
+            ("decoded-cap", 413),
+            ("decoded-ratio", 413),
+            ("unsupported", 415),
+            ("quota", 429),
+            ("busy", 429),
+            ("shed", 429),
+            ("degraded", 503),
+            ("bad_gateway", 502),
+            ("downstream_timeout", 504),
+            ("draining", 503),
+            ("internal", 500),
+        ];
+        assert_eq!(Reason::ALL.map(|reason| (reason.as_str(), reason.status())), table);
+    }
+
     #[test]
     fn only_what_time_can_mend_is_retryable() {
         let retryable: Vec<_> =
