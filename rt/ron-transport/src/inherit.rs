@@ -57,7 +57,7 @@ pub struct TooManyInherited {
 }
 
 impl Inherited {
-    /// Takes the descriptors announced in the environment and removes the announcement.
+    /// Takes the descriptors announced in the environment and removes their count, so that nobody takes them again.
     ///
     /// Call it first thing in `main`, once, before any thread starts or file opens: it changes the environment
     /// and takes descriptors by number.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use limits::LimitsConfig;
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 
-/// More connections than this need `danger_ok`: each may cost 96 KiB at worst.
+/// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.
 const SAFE_MAX_CONNS: usize = 65_536;
 /// Longer waits for a slow client than this need `danger_ok`.
 const SAFE_MAX_WAIT: Duration = Duration::from_secs(60);
