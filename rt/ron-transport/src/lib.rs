@@ -18,4 +18,4 @@ pub mod stream;
 pub mod tls;
 
 pub use body::{Body, BodyError};
-pub use service::{ConnInfo, Request, Response, Service};
+pub use service::{Conn, ConnInfo, Request, Response, Service};
