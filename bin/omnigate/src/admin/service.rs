@@ -81,7 +81,7 @@ impl Shared {
             operator.clone()?;
         }
         if !endpoint.takes(&request.method) {
-            self.scope.metrics().rejected(Reason::Unsupported).inc();
+            self.scope.metrics().rejected(Reason::MethodNotAllowed).inc();
             return Ok(reply::method_not_allowed(&request.method, endpoint.path(), endpoint.allow()));
         }
         match endpoint {

@@ -197,8 +197,7 @@ async fn a_job_that_panics_is_our_fault_and_its_message_stays_here() {
     let (_kernel, scope) = node();
     let metric = "tasks_panicked_total{service=\"kernel\",kind=\"blocking\"}";
     let before = value(&scope, metric);
-    let fault =
-        Fault::from(scope.blocking().run("parse", || panic!("key 1234")).await.map(|()| ()).unwrap_err());
+    let fault = Fault::from(scope.blocking().run::<(), _>("parse", || panic!("key 1234")).await.unwrap_err());
     assert!(matches!(fault, Fault::Panicked { job: "parse", .. }), "{fault:?}");
     let row = Row { status: 500, reason: Reason::Internal, retryable: false, metric: (metric, 1) };
     row.check(&fault, before, &scope);
