@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use types::Moment;
 
-use crate::serve::Activity;
+use crate::{serve::Activity, tunnel::Tunnel};
 
 /// Why a body ended early.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,8 @@ enum Kind {
     /// From a client, whose progress is watched.
     Watched(Incoming, Watch),
     Streaming(Streaming),
+    /// No bytes, but what comes after a response that ends HTTP on its connection.
+    Tunnel(Box<Tunnel>),
 }
 
 /// Tells the connection whether its client keeps a reader of its request's body waiting. A reader that has lost interest
@@ -94,6 +96,23 @@ impl Body {
         Self(Kind::Streaming(Box::pin(body)))
     }
 
+    /// The body of a 101 response: the serve loop relays once the response's head is sent.
+    #[must_use]
+    pub fn tunnel(tunnel: Tunnel) -> Self {
+        Self(Kind::Tunnel(Box::new(tunnel)))
+    }
+
+    /// Takes the tunnel out of a 101 response's body.
+    pub fn take_tunnel(&mut self) -> Option<Tunnel> {
+        match std::mem::take(&mut self.0) {
+            Kind::Tunnel(tunnel) => Some(*tunnel),
+            other => {
+                self.0 = other;
+                None
+            }
+        }
+    }
+
     /// A request's body, whose arrival the connection's timeouts watch.
     pub(crate) fn watched(incoming: Incoming, activity: &Arc<Activity>) -> Self {
         if incoming.is_end_stream() {
@@ -138,7 +157,7 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.get_mut().0 {
-            Kind::Empty => Poll::Ready(None),
+            Kind::Empty | Kind::Tunnel(_) => Poll::Ready(None),
             kind @ Kind::Full(_) => match std::mem::take(kind) {
                 Kind::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 _ => Poll::Ready(None),
@@ -155,7 +174,7 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Kind::Empty => true,
+            Kind::Empty | Kind::Tunnel(_) => true,
             Kind::Full(bytes) => bytes.is_empty(),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.is_end_stream(),
             Kind::Streaming(body) => body.is_end_stream(),
@@ -164,7 +183,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.size_hint(),
             Kind::Streaming(body) => body.size_hint(),
@@ -179,6 +198,7 @@ impl fmt::Debug for Body {
             Kind::Full(_) => "full",
             Kind::Incoming(_) | Kind::Watched(..) => "incoming",
             Kind::Streaming(_) => "streaming",
+            Kind::Tunnel(_) => "tunnel",
         };
         write!(f, "Body({kind})")
     }
