@@ -22,7 +22,8 @@ use ron_transport::{
 use crate::{
     GatewayConfig,
     proxy::Proxy,
-    router::{Route, Router},
+    redirect::Redirect,
+    router::{Route, Router, Split},
     sweeper,
     upstream::{Timeouts, Upstream},
 };
@@ -105,8 +106,8 @@ impl Gateway {
             for (current, router) in routers.iter().zip(prepared) {
                 current.store(router);
             }
-            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.path != route.prefix);
-            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.prefix));
+            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.label() != &*route.label);
+            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls));
         }))
     }
@@ -143,11 +144,11 @@ fn listen_plan(config: &GatewayConfig, listener: Option<Listener>, tls: Option<S
 fn build_routers(scope: &Scope, config: &GatewayConfig, old: Option<&Routers>) -> Vec<Arc<Router>> {
     let old_of = |core: usize| old.map_or_else(Arc::default, |routers| routers[core].load_full());
     let first = old_of(0);
-    let metrics_of = |path: &str| {
-        let kept = first.routes().iter().find(|route| route.prefix == path);
-        kept.map_or_else(|| scope.metrics().route(path.to_owned()), |route| route.metrics.clone())
+    let metrics_of = |label: &str| {
+        let kept = first.routes().iter().find(|route| &*route.label == label);
+        kept.map_or_else(|| scope.metrics().route(label.to_owned()), |route| route.metrics.clone())
     };
-    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(&route.path)).collect();
+    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(route.label())).collect();
     let cores = scope.planes().cores().iter();
     cores.map(|core| Arc::new(build_router(scope, config, &metrics, &old_of(core.index())))).collect()
 }
@@ -155,18 +156,24 @@ fn build_routers(scope: &Scope, config: &GatewayConfig, old: Option<&Routers>) -
 fn build_router(scope: &Scope, config: &GatewayConfig, metrics: &[RouteMetrics], old: &Router) -> Router {
     let upstream = |name: &str| {
         let wanted = config.upstream.get(name)?;
-        let kept = old.routes().iter().map(|route| &route.upstream).find(|u| u.is(name, wanted));
+        let kept = old.upstreams().find(|u| u.is(name, wanted));
         Some(kept.map_or_else(
             || Arc::new(Upstream::new(name, wanted, scope.clock(), Timeouts::new(scope.metrics()))),
             Arc::clone,
         ))
     };
-    let routes = config.route.iter().zip(metrics).filter_map(|(route, metrics)| {
-        Some(Arc::new(Route {
-            prefix: route.path.clone(),
-            upstream: upstream(&route.upstream)?,
-            metrics: metrics.clone(),
-        }))
+    let routes = config.route.iter().zip(metrics).map(|(route, metrics)| {
+        let shares = route.shares().filter_map(|(name, weight)| Some((weight, upstream(name)?)));
+        let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());
+        Arc::new(Route::new(route, Split::new(shares), redirect, metrics.clone()))
     });
     Router::new(routes.collect())
+}
+
+/// Where clients find HTTPS: here, or with whoever ends it in front of us.
+fn https_port(config: &GatewayConfig) -> u16 {
+    match (&config.listen, config.tls.server_config()) {
+        (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
+        _ => 443,
+    }
 }

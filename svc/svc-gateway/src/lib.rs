@@ -11,9 +11,10 @@
 
 mod build;
 mod config;
-mod forward;
+mod message;
 mod pool;
 mod proxy;
+mod redirect;
 mod router;
 mod sweeper;
 mod topology;
@@ -21,7 +22,7 @@ mod upstream;
 
 pub use build::{BuildError, Gateway};
 pub use config::{
-    ClientAuth, GatewayConfig, LimitsConfig, MinVersion, PqFallback, PqMode, RouteConfig, SniConfig,
-    TlsConfig, UpstreamConfig,
+    Auth, ClientAuth, GatewayConfig, HeaderRulesConfig, HeaderWanted, LimitsConfig, MinVersion, PqFallback,
+    PqMode, RedirectConfig, RouteConfig, SniConfig, SplitConfig, TlsConfig, UpstreamConfig,
 };
 pub use topology::TOPOLOGY;
