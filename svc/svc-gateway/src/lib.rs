@@ -22,7 +22,8 @@ mod upstream;
 
 pub use build::{BuildError, Gateway};
 pub use config::{
-    Auth, ClientAuth, GatewayConfig, HeaderRulesConfig, HeaderWanted, LimitsConfig, MinVersion, PqFallback,
-    PqMode, RedirectConfig, RouteConfig, SniConfig, SplitConfig, TlsConfig, UpstreamConfig,
+    Auth, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
+    HeaderWanted, LimitsConfig, MinVersion, Order, PqFallback, PqMode, QuotasConfig, RedirectConfig,
+    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
 };
 pub use topology::TOPOLOGY;
