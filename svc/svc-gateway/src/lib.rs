@@ -11,9 +11,10 @@
 
 mod build;
 mod config;
-mod forward;
+mod message;
 mod pool;
 mod proxy;
+mod redirect;
 mod router;
 mod sweeper;
 mod topology;
@@ -21,8 +22,8 @@ mod upstream;
 
 pub use build::{BuildError, Gateway};
 pub use config::{
-    ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, LimitsConfig, MinVersion, Order,
-    PqFallback, PqMode, QuotasConfig, RouteConfig, SniConfig, TenantSource, TlsConfig, UnknownSource,
-    UpstreamConfig,
+    Auth, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
+    HeaderWanted, LimitsConfig, MinVersion, Order, PqFallback, PqMode, QuotasConfig, RedirectConfig,
+    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
 };
 pub use topology::TOPOLOGY;
