@@ -16,6 +16,7 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
 /// What their tests may use as well.
 pub const DEV_DEPENDENCIES: &[(&str, &str)] = &[
     ("brotli", "compresses what the decoder is given"),
+    ("governor", "the rate limiter ours is compared with, on its fake clock"),
     ("proptest", "seeded examples; a failing seed is printed"),
 ];
 
