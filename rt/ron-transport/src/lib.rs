@@ -12,10 +12,11 @@ pub mod inherit;
 pub mod listen;
 pub mod problem;
 pub mod proxy_protocol;
+pub mod resolve;
 pub mod serve;
 pub mod service;
 pub mod stream;
 pub mod tls;
 
 pub use body::{Body, BodyError};
-pub use service::{ConnInfo, Request, Response, Service};
+pub use service::{Conn, ConnInfo, Request, Response, Service};

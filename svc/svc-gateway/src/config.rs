@@ -1,5 +1,7 @@
 //! The `[gateway]` table of the configuration file.
 
+mod fairness;
+mod identity;
 mod limits;
 mod tls;
 
@@ -14,6 +16,8 @@ use ron_transport::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
+pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 
@@ -52,6 +56,19 @@ pub struct GatewayConfig {
     pub tls: TlsConfig,
     /// Who sends a PROXY header first: addresses and networks such as `10.0.0.0/8`, or `unix`.
     pub proxy_protocol: Vec<TrustedSource>,
+    /// Whose word about their client's address is taken: proxies that set `Forwarded` or `X-Forwarded-For`.
+    pub trusted_proxies: Vec<TrustedSource>,
+    /// How to tell whose request it is; the first that answers counts. A header is believed from whoever can reach the
+    /// listener.
+    pub tenant_from: Vec<TenantSource>,
+    /// The operator's own networks: their requests are of the class `internal`.
+    pub internal_from: Vec<TrustedSource>,
+    /// How much of the upstreams each tenant may have when there is not enough for all.
+    pub fair_queue: FairQueueConfig,
+    /// Shares of tenants inside their class.
+    pub drr: DrrConfig,
+    /// Rates of clients and capabilities.
+    pub quotas: QuotasConfig,
     /// Which paths go where; the longest matching prefix wins.
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
@@ -98,6 +115,12 @@ impl Default for GatewayConfig {
             limits: LimitsConfig::default(),
             tls: TlsConfig::default(),
             proxy_protocol: Vec::new(),
+            trusted_proxies: Vec::new(),
+            tenant_from: vec![TenantSource::Capability, TenantSource::Ip],
+            internal_from: Vec::new(),
+            fair_queue: FairQueueConfig::default(),
+            drr: DrrConfig::default(),
+            quotas: QuotasConfig::default(),
             route: Vec::new(),
             upstream: BTreeMap::new(),
         }
@@ -125,6 +148,14 @@ impl Table for GatewayConfig {
         self.check_waits(danger_ok, problems);
         self.limits.check(danger_ok, problems);
         self.tls.check(problems);
+        self.fair_queue.check(danger_ok, problems);
+        self.drr.check(problems);
+        self.quotas.check(problems);
+        if self.tenant_from.is_empty() {
+            problems
+                .at("tenant_from", "must name at least one source")
+                .help("write [\"ip\"] to tell clients apart by address");
+        }
         self.check_routes(problems);
         for (name, upstream) in &self.upstream {
             upstream.check(name, danger_ok, problems);
@@ -247,6 +278,7 @@ mod tests {
                 h2_streams: 9,
                 h2_pending_resets: 10,
                 park_after: Duration::from_secs(11).into(),
+                ..LimitsConfig::default()
             },
             ..GatewayConfig::default()
         };

@@ -21,7 +21,8 @@ mod upstream;
 
 pub use build::{BuildError, Gateway};
 pub use config::{
-    ClientAuth, GatewayConfig, LimitsConfig, MinVersion, PqFallback, PqMode, RouteConfig, SniConfig,
-    TlsConfig, UpstreamConfig,
+    ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, LimitsConfig, MinVersion, Order,
+    PqFallback, PqMode, QuotasConfig, RouteConfig, SniConfig, TenantSource, TlsConfig, UnknownSource,
+    UpstreamConfig,
 };
 pub use topology::TOPOLOGY;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use http::Method;
 use ron_kernel::{Clock, Scope, Shutdown, meter::Meter, metrics::RouteMetrics, readiness::ServiceReadiness};
-use ron_transport::{ConnInfo, Request, Response, Service};
+use ron_transport::{Conn, ConnInfo, Request, Response, Service};
 use types::{ActorId, Moment, Reason, Refusal};
 
 use crate::{
@@ -41,7 +41,9 @@ impl Proxy {
 }
 
 impl Service for Proxy {
-    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
+    type PerConn = ();
+
+    async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
         let began = self.clock.now();
         let method = request.method().clone();
         if router::has_dot_segment(request.uri().path()) {

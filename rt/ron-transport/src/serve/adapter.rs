@@ -22,13 +22,13 @@ use crate::{
     Body,
     body::BodyError,
     problem,
-    service::{ConnInfo, Response, Service},
+    service::{Conn, Response, Service},
 };
 
 /// What the requests of one connection share.
-pub(super) struct ConnState<S> {
+pub(super) struct ConnState<S: Service> {
     pub(super) service: Arc<S>,
-    pub(super) info: Arc<ConnInfo>,
+    pub(super) conn: Arc<Conn<S::PerConn>>,
     pub(super) activity: Arc<Activity>,
     pub(super) shutdown: Shutdown,
     pub(super) metrics: ServiceMetrics,
@@ -38,7 +38,7 @@ pub(super) struct ConnState<S> {
     pub(super) closed_by_node: AtomicBool,
 }
 
-impl<S> ConnState<S> {
+impl<S: Service> ConnState<S> {
     /// Notes that the connection closes because the node stops.
     pub(super) fn node_closes(&self) {
         self.closed_by_node.store(true, Ordering::Relaxed);
@@ -56,7 +56,7 @@ pub(super) async fn answer<S: Service>(
         state.activity.read_ended();
     }
     let request = request.map(|incoming| Body::watched(incoming, &state.activity));
-    let mut response = state.service.call(&state.info, request).await.unwrap_or_else(|refusal| {
+    let mut response = state.service.call(&state.conn, request).await.unwrap_or_else(|refusal| {
         state.metrics.rejected(refusal.reason).inc();
         problem::response(&refusal)
     });
@@ -96,7 +96,7 @@ struct Life {
 }
 
 impl Life {
-    fn begin<S>(state: &ConnState<S>) -> Self {
+    fn begin<S: Service>(state: &ConnState<S>) -> Self {
         Self { work: state.activity.request_began(), activity: Arc::clone(&state.activity) }
     }
 }

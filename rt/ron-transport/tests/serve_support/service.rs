@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use ron_transport::{Body, BodyError, ConnInfo, Request, Response, Service};
+use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service};
 use tokio::sync::Semaphore;
 use types::{Reason, Refusal};
 
@@ -80,8 +80,12 @@ impl Drop for GivenUp<'_> {
 pub(crate) struct TestService(Desk);
 
 impl Service for TestService {
-    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
+    /// How many requests the connection has made.
+    type PerConn = AtomicUsize;
+
+    async fn call(&self, conn: &Arc<Conn<AtomicUsize>>, request: Request) -> Result<Response, Refusal> {
         self.0.0.begun.fetch_add(1, Ordering::SeqCst);
+        let on_this_connection = conn.memo().fetch_add(1, Ordering::SeqCst) + 1;
         let path = request.uri().path().to_owned();
         let number = |prefix: &str| path.strip_prefix(prefix).and_then(|n| n.parse::<usize>().ok());
         if let Some(len) = number("/whole/") {
@@ -114,6 +118,7 @@ impl Service for TestService {
                 Err(Refusal::new(Reason::Busy, "512 are waiting").retry_after(Duration::from_millis(1500)))
             }
             "/too-large" => Err(Refusal::new(Reason::BodyCap, "at most 10 bytes")),
+            "/count" => Ok(Response::new(on_this_connection.to_string().into())),
             "/who" => Ok(Response::new(who(conn).into())),
             "/empty" => Ok(Response::new(Body::empty())),
             _ => Ok(Response::new("hello".into())),
