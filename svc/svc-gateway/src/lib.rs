@@ -9,6 +9,7 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod auth;
 mod build;
 mod config;
 mod forward;
@@ -19,9 +20,10 @@ mod sweeper;
 mod topology;
 mod upstream;
 
+pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway};
 pub use config::{
-    ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, LimitsConfig, MinVersion, Order,
+    AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, LimitsConfig, MinVersion, Order,
     PqFallback, PqMode, QuotasConfig, RouteConfig, SniConfig, TenantSource, TlsConfig, UnknownSource,
     UpstreamConfig,
 };
