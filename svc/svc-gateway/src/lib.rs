@@ -11,9 +11,10 @@
 
 mod build;
 mod config;
-mod forward;
+mod message;
 mod pool;
 mod proxy;
+mod redirect;
 mod router;
 mod sweeper;
 mod topology;
@@ -21,7 +22,8 @@ mod upstream;
 
 pub use build::{BuildError, Gateway};
 pub use config::{
-    ClientAuth, GatewayConfig, LimitsConfig, MinVersion, PqFallback, PqMode, RouteConfig, SniConfig,
-    TlsConfig, UpstreamConfig,
+    Auth, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
+    HeaderWanted, LimitsConfig, MinVersion, Order, PqFallback, PqMode, QuotasConfig, RedirectConfig,
+    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
 };
 pub use topology::TOPOLOGY;

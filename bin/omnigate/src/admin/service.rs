@@ -10,7 +10,7 @@ use ron_kernel::{
     metrics::{OPENMETRICS, PROMETHEUS_TEXT, RouteMetrics},
     topology::Topology,
 };
-use ron_transport::{ConnInfo, Request, Response, Service, serve::HttpLimits};
+use ron_transport::{Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
 use serde_json::json;
 use types::{Reason, Refusal};
 
@@ -134,7 +134,9 @@ impl AdminService {
 }
 
 impl Service for AdminService {
-    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
+    type PerConn = ();
+
+    async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
         // No endpoint takes a body.
         let (request, _) = request.into_parts();
         let shared = &self.0;

@@ -12,11 +12,11 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use ron_transport::{Body, BodyError, ConnInfo, Request, Response, Service};
+use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service};
 use tokio::sync::Semaphore;
 use types::{Reason, Refusal};
 
-use super::{eventually, pattern};
+use super::{eventually, pattern, relay, relay::Tunnels};
 
 /// What a test sees of the service, and how it holds requests up.
 #[derive(Clone, Default)]
@@ -26,17 +26,28 @@ struct Inner {
     begun: AtomicUsize,
     dropped: AtomicUsize,
     gate: Semaphore,
+    tunnels: Tunnels,
 }
 
 impl Default for Inner {
     fn default() -> Self {
-        Self { begun: AtomicUsize::new(0), dropped: AtomicUsize::new(0), gate: Semaphore::new(0) }
+        Self {
+            begun: AtomicUsize::new(0),
+            dropped: AtomicUsize::new(0),
+            gate: Semaphore::new(0),
+            tunnels: Tunnels::default(),
+        }
     }
 }
 
 impl Desk {
     pub(crate) fn service(&self) -> TestService {
         TestService(self.clone())
+    }
+
+    /// The tunnels that the service made.
+    pub(crate) fn tunnels(&self) -> &Tunnels {
+        &self.0.tunnels
     }
 
     /// Requests that reached the service.
@@ -80,8 +91,12 @@ impl Drop for GivenUp<'_> {
 pub(crate) struct TestService(Desk);
 
 impl Service for TestService {
-    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
+    /// How many requests the connection has made.
+    type PerConn = AtomicUsize;
+
+    async fn call(&self, conn: &Arc<Conn<AtomicUsize>>, request: Request) -> Result<Response, Refusal> {
         self.0.0.begun.fetch_add(1, Ordering::SeqCst);
+        let on_this_connection = conn.memo().fetch_add(1, Ordering::SeqCst) + 1;
         let path = request.uri().path().to_owned();
         let number = |prefix: &str| path.strip_prefix(prefix).and_then(|n| n.parse::<usize>().ok());
         if let Some(len) = number("/whole/") {
@@ -89,6 +104,9 @@ impl Service for TestService {
         }
         if let Some(len) = number("/stream/") {
             return Ok(Response::new(Body::streaming(Chunks::new(pattern(len)))));
+        }
+        if let Some(port) = path.strip_prefix("/relay/").and_then(|port| port.parse().ok()) {
+            return relay::over_http1(port, request, &self.0.0.tunnels).await;
         }
         match path.as_str() {
             "/echo" => Ok(Response::new(request.into_body())),
@@ -114,6 +132,7 @@ impl Service for TestService {
                 Err(Refusal::new(Reason::Busy, "512 are waiting").retry_after(Duration::from_millis(1500)))
             }
             "/too-large" => Err(Refusal::new(Reason::BodyCap, "at most 10 bytes")),
+            "/count" => Ok(Response::new(on_this_connection.to_string().into())),
             "/who" => Ok(Response::new(who(conn).into())),
             "/empty" => Ok(Response::new(Body::empty())),
             _ => Ok(Response::new("hello".into())),
