@@ -12,6 +12,7 @@
 mod build;
 mod config;
 mod forward;
+pub mod jwt;
 mod pool;
 mod proxy;
 mod router;
