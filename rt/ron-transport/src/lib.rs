@@ -8,15 +8,18 @@ pub mod body;
 pub mod caps;
 pub mod client;
 pub mod dial;
+pub mod files;
 pub mod inherit;
 pub mod listen;
 pub mod problem;
 pub mod proxy_protocol;
 pub mod resolve;
+mod rewound;
 pub mod serve;
 pub mod service;
 pub mod stream;
 pub mod tls;
+pub mod tunnel;
 
 pub use body::{Body, BodyError};
 pub use service::{Conn, ConnInfo, Request, Response, Service};
