@@ -12,6 +12,7 @@
 mod auth;
 mod build;
 mod config;
+pub mod jwt;
 mod message;
 mod pool;
 mod proxy;
