@@ -10,6 +10,7 @@
 #![cfg(not(loom))]
 
 mod build;
+mod client_addr;
 mod config;
 mod message;
 mod pool;
@@ -18,6 +19,7 @@ mod redirect;
 mod router;
 mod sweeper;
 mod topology;
+mod trace;
 mod upstream;
 
 pub use build::{BuildError, Gateway};
