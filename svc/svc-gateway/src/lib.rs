@@ -11,6 +11,7 @@
 
 mod auth;
 mod build;
+mod client_addr;
 mod config;
 pub mod jwt;
 mod message;
@@ -20,6 +21,7 @@ mod redirect;
 mod router;
 mod sweeper;
 mod topology;
+mod trace;
 mod upstream;
 
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
