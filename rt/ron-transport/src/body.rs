@@ -31,7 +31,11 @@ type Streaming = Pin<Box<dyn HttpBody<Data = Bytes, Error = BodyError> + Send>>;
 
 /// A request's or response's body.
 #[derive(Default)]
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// Let go with the last byte; see [`Body::holding`].
+    held: Option<Box<dyn Send>>,
+}
 
 #[derive(Default)]
 enum Kind {
@@ -85,7 +89,7 @@ impl Body {
     /// No bytes at all.
     #[must_use]
     pub const fn empty() -> Self {
-        Self(Kind::Empty)
+        Self::of(Kind::Empty)
     }
 
     /// Any other body, boxed.
@@ -93,7 +97,7 @@ impl Body {
     where
         B: HttpBody<Data = Bytes, Error = BodyError> + Send + 'static,
     {
-        Self(Kind::Streaming(Box::pin(body)))
+        Self::of(Kind::Streaming(Box::pin(body)))
     }
 
     /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
@@ -109,15 +113,15 @@ impl Body {
     /// The body of a 101 response: the serve loop relays once the response's head is sent.
     #[must_use]
     pub fn tunnel(tunnel: Tunnel) -> Self {
-        Self(Kind::Tunnel(Box::new(tunnel)))
+        Self::of(Kind::Tunnel(Box::new(tunnel)))
     }
 
     /// Takes the tunnel out of a 101 response's body.
     pub fn take_tunnel(&mut self) -> Option<Tunnel> {
-        match std::mem::take(&mut self.0) {
+        match std::mem::take(&mut self.kind) {
             Kind::Tunnel(tunnel) => Some(*tunnel),
             other => {
-                self.0 = other;
+                self.kind = other;
                 None
             }
         }
@@ -129,14 +133,28 @@ impl Body {
             Self::empty()
         } else {
             let watch = Watch::begin(activity, incoming.size_hint().lower());
-            Self(Kind::Watched(incoming, watch))
+            Self::of(Kind::Watched(incoming, watch))
         }
+    }
+
+    /// The same body, which keeps `guard` until its last byte was read, it broke, or nobody wants it any more.
+    #[must_use]
+    pub fn holding(mut self, guard: impl Send + 'static) -> Self {
+        self.held = Some(match self.held.take() {
+            None => Box::new(guard),
+            Some(other) => Box::new((guard, other)),
+        });
+        self
+    }
+
+    const fn of(kind: Kind) -> Self {
+        Self { kind, held: None }
     }
 }
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        if bytes.is_empty() { Self::empty() } else { Self(Kind::Full(bytes)) }
+        if bytes.is_empty() { Self::empty() } else { Self::of(Kind::Full(bytes)) }
     }
 }
 
@@ -154,7 +172,26 @@ impl From<&'static str> for Body {
 
 impl From<Incoming> for Body {
     fn from(incoming: Incoming) -> Self {
-        if incoming.is_end_stream() { Self::empty() } else { Self(Kind::Incoming(incoming)) }
+        if incoming.is_end_stream() { Self::empty() } else { Self::of(Kind::Incoming(incoming)) }
+    }
+}
+
+impl Kind {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self {
+            Self::Empty | Self::Tunnel(_) => Poll::Ready(None),
+            Self::Full(_) => match std::mem::take(self) {
+                Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                _ => Poll::Ready(None),
+            },
+            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
+            Self::Watched(incoming, watch) => {
+                let frame = Pin::new(incoming).poll_frame(cx).map_err(BodyError::new);
+                watch.polled(&frame);
+                frame
+            }
+            Self::Streaming(body) => body.as_mut().poll_frame(cx),
+        }
     }
 }
 
@@ -166,24 +203,16 @@ impl HttpBody for Body {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match &mut self.get_mut().0 {
-            Kind::Empty | Kind::Tunnel(_) => Poll::Ready(None),
-            kind @ Kind::Full(_) => match std::mem::take(kind) {
-                Kind::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                _ => Poll::Ready(None),
-            },
-            Kind::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
-            Kind::Watched(incoming, watch) => {
-                let frame = Pin::new(incoming).poll_frame(cx).map_err(BodyError::new);
-                watch.polled(&frame);
-                frame
-            }
-            Kind::Streaming(body) => body.as_mut().poll_frame(cx),
+        let this = self.get_mut();
+        let frame = this.kind.poll_frame(cx);
+        if let Poll::Ready(None | Some(Err(_))) = frame {
+            this.held = None;
         }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Empty | Kind::Tunnel(_) => true,
             Kind::Full(bytes) => bytes.is_empty(),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.is_end_stream(),
@@ -192,7 +221,7 @@ impl HttpBody for Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.size_hint(),
@@ -203,7 +232,7 @@ impl HttpBody for Body {
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.0 {
+        let kind = match &self.kind {
             Kind::Empty => "empty",
             Kind::Full(_) => "full",
             Kind::Incoming(_) | Kind::Watched(..) => "incoming",
@@ -211,5 +240,29 @@ impl fmt::Debug for Body {
             Kind::Tunnel(_) => "tunnel",
         };
         write!(f, "Body({kind})")
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn what_a_body_holds_is_let_go_at_its_end_and_not_before() {
+        let guard = Arc::new(());
+        let mut body = Body::from("bytes").holding(Arc::clone(&guard));
+        assert!(body.frame().await.unwrap().is_ok());
+        assert_eq!(Arc::strong_count(&guard), 2);
+        assert!(body.frame().await.is_none());
+        assert_eq!(Arc::strong_count(&guard), 1);
+    }
+
+    #[test]
+    fn what_a_body_holds_goes_with_a_body_that_nobody_reads() {
+        let (first, second) = (Arc::new(()), Arc::new(()));
+        drop(Body::from("bytes").holding(Arc::clone(&first)).holding(Arc::clone(&second)));
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     }
 }

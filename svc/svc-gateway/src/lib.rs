@@ -9,19 +9,24 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod auth;
 mod build;
 mod config;
-mod forward;
+pub mod jwt;
+mod message;
 mod pool;
 mod proxy;
+mod redirect;
 mod router;
 mod sweeper;
 mod topology;
 mod upstream;
 
+pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway};
 pub use config::{
-    ClientAuth, GatewayConfig, LimitsConfig, MinVersion, PqFallback, PqMode, RouteConfig, SniConfig,
-    TlsConfig, UpstreamConfig,
+    Auth, AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
+    HeaderWanted, LimitsConfig, MinVersion, Order, PqFallback, PqMode, QuotasConfig, RedirectConfig,
+    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
 };
 pub use topology::TOPOLOGY;
