@@ -100,6 +100,16 @@ impl Body {
         Self::of(Kind::Streaming(Box::pin(body)))
     }
 
+    /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
+    #[must_use]
+    pub fn try_clone(&self) -> Option<Self> {
+        match &self.0 {
+            Kind::Empty => Some(Self::empty()),
+            Kind::Full(bytes) => Some(Self(Kind::Full(bytes.clone()))),
+            Kind::Incoming(_) | Kind::Watched(..) | Kind::Streaming(_) | Kind::Tunnel(_) => None,
+        }
+    }
+
     /// The body of a 101 response: the serve loop relays once the response's head is sent.
     #[must_use]
     pub fn tunnel(tunnel: Tunnel) -> Self {

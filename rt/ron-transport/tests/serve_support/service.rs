@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use ron_transport::client::Drivers;
 use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service};
 use tokio::sync::Semaphore;
 use types::{Reason, Refusal};
@@ -19,7 +20,7 @@ use types::{Reason, Refusal};
 use super::{eventually, pattern, relay, relay::Tunnels};
 
 /// What a test sees of the service, and how it holds requests up.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Desk(Arc<Inner>);
 
 struct Inner {
@@ -27,20 +28,20 @@ struct Inner {
     dropped: AtomicUsize,
     gate: Semaphore,
     tunnels: Tunnels,
+    drivers: Drivers,
 }
 
-impl Default for Inner {
-    fn default() -> Self {
-        Self {
+impl Desk {
+    pub(crate) fn new(drivers: Drivers) -> Self {
+        Self(Arc::new(Inner {
             begun: AtomicUsize::new(0),
             dropped: AtomicUsize::new(0),
             gate: Semaphore::new(0),
             tunnels: Tunnels::default(),
-        }
+            drivers,
+        }))
     }
-}
 
-impl Desk {
     pub(crate) fn service(&self) -> TestService {
         TestService(self.clone())
     }
@@ -107,6 +108,9 @@ impl Service for TestService {
         }
         if let Some(port) = path.strip_prefix("/relay/").and_then(|port| port.parse().ok()) {
             return relay::over_http1(port, request, &self.0.0.tunnels).await;
+        }
+        if let Some(port) = path.strip_prefix("/relay-h2/").and_then(|port| port.parse().ok()) {
+            return relay::over_http2(port, request, &self.0.0.drivers).await;
         }
         match path.as_str() {
             "/echo" => Ok(Response::new(request.into_body())),
