@@ -11,6 +11,7 @@
 
 mod build;
 mod config;
+pub mod guard;
 mod message;
 mod pool;
 mod proxy;
