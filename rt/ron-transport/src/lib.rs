@@ -8,6 +8,7 @@ pub mod body;
 pub mod caps;
 pub mod client;
 pub mod dial;
+pub mod files;
 pub mod inherit;
 pub mod listen;
 pub mod problem;

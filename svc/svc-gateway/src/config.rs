@@ -1,5 +1,6 @@
-//! The `[gateway]` table of the configuration file.
+//! The `[gateway]` table of the configuration file, and `[auth]` beside it.
 
+mod auth;
 mod fairness;
 mod identity;
 mod limits;
@@ -17,6 +18,7 @@ use ron_transport::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use auth::AuthConfig;
 pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
 pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;

@@ -11,6 +11,9 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("flate2", "a codec: bytes in, bytes out"),
     ("thiserror", "derives the error types, nothing at run time"),
     ("zstd", "a codec: bytes in, bytes out"),
+    ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
+    ("base64", "text to bytes and back"),
+    ("zeroize", "wipes memory, nothing else"),
 ];
 
 /// What their tests may use as well.
@@ -18,6 +21,7 @@ pub const DEV_DEPENDENCIES: &[(&str, &str)] = &[
     ("brotli", "compresses what the decoder is given"),
     ("governor", "the rate limiter ours is compared with, on its fake clock"),
     ("proptest", "seeded examples; a failing seed is printed"),
+    ("serde_json", "reads test vectors that other implementations read too"),
 ];
 
 /// Names that only acting code needs, with what pure code does instead.
