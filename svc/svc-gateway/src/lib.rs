@@ -13,6 +13,7 @@ mod auth;
 mod build;
 mod client_addr;
 mod config;
+pub mod guard;
 pub mod jwt;
 mod message;
 mod pool;
