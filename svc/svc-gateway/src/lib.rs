@@ -24,12 +24,14 @@ mod sweeper;
 mod topology;
 mod trace;
 mod upstream;
+pub mod views;
 
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway};
 pub use config::{
     Auth, AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
-    HeaderWanted, LimitsConfig, MinVersion, Order, PqFallback, PqMode, QuotasConfig, RedirectConfig,
-    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
+    HeaderWanted, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback, PqMode,
+    QuotasConfig, RedirectConfig, RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig,
+    UnknownSource, UpstreamConfig, ViewConfig,
 };
 pub use topology::TOPOLOGY;
