@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use types::Moment;
 
-use crate::serve::Activity;
+use crate::{serve::Activity, tunnel::Tunnel};
 
 /// Why a body ended early.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,8 @@ enum Kind {
     /// From a client, whose progress is watched.
     Watched(Incoming, Watch),
     Streaming(Streaming),
+    /// No bytes, but what comes after a response that ends HTTP on its connection.
+    Tunnel(Box<Tunnel>),
 }
 
 /// Tells the connection whether its client keeps a reader of its request's body waiting. A reader that has lost interest
@@ -96,6 +98,23 @@ impl Body {
         B: HttpBody<Data = Bytes, Error = BodyError> + Send + 'static,
     {
         Self::of(Kind::Streaming(Box::pin(body)))
+    }
+
+    /// The body of a 101 response: the serve loop relays once the response's head is sent.
+    #[must_use]
+    pub fn tunnel(tunnel: Tunnel) -> Self {
+        Self::of(Kind::Tunnel(Box::new(tunnel)))
+    }
+
+    /// Takes the tunnel out of a 101 response's body.
+    pub fn take_tunnel(&mut self) -> Option<Tunnel> {
+        match std::mem::take(&mut self.kind) {
+            Kind::Tunnel(tunnel) => Some(*tunnel),
+            other => {
+                self.kind = other;
+                None
+            }
+        }
     }
 
     /// A request's body, whose arrival the connection's timeouts watch.
@@ -150,7 +169,7 @@ impl From<Incoming> for Body {
 impl Kind {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self {
-            Self::Empty => Poll::Ready(None),
+            Self::Empty | Self::Tunnel(_) => Poll::Ready(None),
             Self::Full(_) => match std::mem::take(self) {
                 Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 _ => Poll::Ready(None),
@@ -184,7 +203,7 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Empty => true,
+            Kind::Empty | Kind::Tunnel(_) => true,
             Kind::Full(bytes) => bytes.is_empty(),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.is_end_stream(),
             Kind::Streaming(body) => body.is_end_stream(),
@@ -193,7 +212,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.size_hint(),
             Kind::Streaming(body) => body.size_hint(),
@@ -208,6 +227,7 @@ impl fmt::Debug for Body {
             Kind::Full(_) => "full",
             Kind::Incoming(_) | Kind::Watched(..) => "incoming",
             Kind::Streaming(_) => "streaming",
+            Kind::Tunnel(_) => "tunnel",
         };
         write!(f, "Body({kind})")
     }

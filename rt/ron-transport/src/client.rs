@@ -16,11 +16,12 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::StatusCode;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 
-use crate::{Body, BodyError, Request, Response, stream::Stream};
+use crate::{Body, BodyError, Request, Response, stream::Stream, tunnel::Tunnel};
 use counted::{Counted, Writes};
 use stall::StallWatch;
 
@@ -33,11 +34,13 @@ pub struct HttpConn(Box<Inner>);
 struct Inner {
     sender: http1::SendRequest<Body>,
     /// Gone once it has ended: only then does the sender know, and give back what it could not send.
-    connection: Option<http1::Connection<TokioIo<Counted>, Body>>,
+    connection: Option<Connection>,
     writes: Writes,
     /// How long a response's body may make its reader wait.
     stall_limit: Option<Duration>,
 }
+
+type Connection = http1::Connection<TokioIo<Counted>, Body>;
 
 /// Where a connection goes when its response is complete.
 pub trait Home: Send + Sync + 'static {
@@ -88,21 +91,33 @@ impl HttpConn {
 
     /// Sends a request and waits for the response's head. The connection goes to `home` once the body has ended.
     ///
+    /// A 101 response ends HTTP on this connection: its body is the [`Tunnel`] to what follows. Whether the server was
+    /// asked for that is the caller's to know.
+    ///
     /// Cancel safe: dropping the future, or the response's body, closes the connection.
     ///
     /// # Errors
     /// [`SendFault`].
     pub async fn send(mut self, request: Request, home: Arc<dyn Home>) -> Result<Response, SendFault> {
         let mut response = pin!(self.0.sender.try_send_request(request));
+        let mut left = None;
         let outcome = poll_fn(|cx| {
             // The connection first: it has the request to write, and on waking the response to read. Its own end is
             // told through the response.
-            self.0.drive(cx);
+            if let Some(ended) = self.0.drive(cx) {
+                left = Some(ended.into_parts());
+            }
             response.as_mut().poll(cx)
         })
         .await;
         match outcome {
-            Ok(response) => Ok(response.map(|incoming| self.into_body(incoming, home))),
+            Ok(response) => Ok(match left.filter(|_| response.status() == StatusCode::SWITCHING_PROTOCOLS) {
+                Some(parts) => {
+                    let tunnel = Tunnel::new(parts.io.into_inner().into_inner(), parts.read_buf);
+                    response.map(|_| Body::tunnel(tunnel))
+                }
+                None => response.map(|incoming| self.into_body(incoming, home)),
+            }),
             Err(mut fault) => Err(match fault.take_message() {
                 Some(request) => SendFault::Unsent(Box::new(request)),
                 None => SendFault::Broken(fault.into_error()),
@@ -122,13 +137,10 @@ impl HttpConn {
 }
 
 impl Inner {
-    /// Moves what can be moved.
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(cx).is_ready()
-        {
-            self.connection = None;
-        }
+    /// Moves what can be moved; gives the connection up once it has ended.
+    fn drive(&mut self, cx: &mut Context<'_>) -> Option<Connection> {
+        let connection = self.connection.as_mut()?;
+        if Pin::new(connection).poll(cx).is_ready() { self.connection.take() } else { None }
     }
 }
 

@@ -14,10 +14,12 @@ pub mod listen;
 pub mod problem;
 pub mod proxy_protocol;
 pub mod resolve;
+mod rewound;
 pub mod serve;
 pub mod service;
 pub mod stream;
 pub mod tls;
+pub mod tunnel;
 
 pub use body::{Body, BodyError};
 pub use service::{Conn, ConnInfo, Request, Response, Service};

@@ -23,7 +23,8 @@ use ron_transport::{
 use crate::{
     GatewayConfig,
     proxy::Proxy,
-    router::{Route, Router},
+    redirect::Redirect,
+    router::{Route, Router, Split},
     sweeper,
     upstream::{Timeouts, Upstream},
 };
@@ -108,8 +109,8 @@ impl Gateway {
             for (current, router) in routers.iter().zip(prepared) {
                 current.store(router);
             }
-            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.path != route.prefix);
-            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.prefix));
+            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.label() != &*route.label);
+            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls));
         }))
     }
@@ -151,11 +152,11 @@ fn build_routers(
 ) -> Vec<Arc<Router>> {
     let old_of = |core: usize| old.map_or_else(Arc::default, |routers| routers[core].load_full());
     let first = old_of(0);
-    let metrics_of = |path: &str| {
-        let kept = first.routes().iter().find(|route| route.prefix == path);
-        kept.map_or_else(|| scope.metrics().route(path.to_owned()), |route| route.metrics.clone())
+    let metrics_of = |label: &str| {
+        let kept = first.routes().iter().find(|route| &*route.label == label);
+        kept.map_or_else(|| scope.metrics().route(label.to_owned()), |route| route.metrics.clone())
     };
-    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(&route.path)).collect();
+    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(route.label())).collect();
     let cores = scope.planes().cores().iter();
     cores
         .map(|core| Arc::new(build_router(scope, resolver, config, &metrics, &old_of(core.index()))))
@@ -171,7 +172,7 @@ fn build_router(
 ) -> Router {
     let upstream = |name: &str| {
         let wanted = config.upstream.get(name)?;
-        let kept = old.routes().iter().map(|route| &route.upstream).find(|u| u.is(name, wanted));
+        let kept = old.upstreams().find(|u| u.is(name, wanted));
         Some(kept.map_or_else(
             || {
                 let timeouts = Timeouts::new(scope.metrics());
@@ -180,12 +181,18 @@ fn build_router(
             Arc::clone,
         ))
     };
-    let routes = config.route.iter().zip(metrics).filter_map(|(route, metrics)| {
-        Some(Arc::new(Route {
-            prefix: route.path.clone(),
-            upstream: upstream(&route.upstream)?,
-            metrics: metrics.clone(),
-        }))
+    let routes = config.route.iter().zip(metrics).map(|(route, metrics)| {
+        let shares = route.shares().filter_map(|(name, weight)| Some((weight, upstream(name)?)));
+        let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());
+        Arc::new(Route::new(route, Split::new(shares), redirect, metrics.clone()))
     });
     Router::new(routes.collect())
+}
+
+/// Where clients find HTTPS: here, or with whoever ends it in front of us.
+fn https_port(config: &GatewayConfig) -> u16 {
+    match (&config.listen, config.tls.server_config()) {
+        (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
+        _ => 443,
+    }
 }

@@ -4,6 +4,7 @@ mod auth;
 mod fairness;
 mod identity;
 mod limits;
+mod route;
 mod tls;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -21,6 +22,8 @@ pub use auth::AuthConfig;
 pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
 pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
+pub(crate) use route::Flaw;
+pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 
 /// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.
@@ -75,17 +78,6 @@ pub struct GatewayConfig {
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
     pub upstream: BTreeMap<String, UpstreamConfig>,
-}
-
-/// Requests under a path go to an upstream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RouteConfig {
-    /// A prefix of the request's path, beginning with `/`. It matches whole segments: `/api` covers `/api/x`, not
-    /// `/apix`.
-    pub path: String,
-    /// The upstream's name.
-    pub upstream: String,
 }
 
 /// A group of servers that answer the same requests.
@@ -158,7 +150,7 @@ impl Table for GatewayConfig {
                 .at("tenant_from", "must name at least one source")
                 .help("write [\"ip\"] to tell clients apart by address");
         }
-        self.check_routes(problems);
+        route::check_routes(&self.route, &self.upstream, problems);
         for (name, upstream) in &self.upstream {
             upstream.check(name, danger_ok, problems);
         }
@@ -196,27 +188,6 @@ impl GatewayConfig {
                 "idle_timeout",
                 format!("must be longer than `limits.park_after`, which is {park_after}"),
             );
-        }
-    }
-
-    fn check_routes(&self, problems: &mut Problems) {
-        for (index, route) in self.route.iter().enumerate() {
-            if !route.path.starts_with('/') {
-                problems.at(format!("route.{index}.path"), "must begin with `/`");
-            }
-            if !self.upstream.contains_key(&route.upstream) {
-                let known: Vec<_> = self.upstream.keys().map(String::as_str).collect();
-                let help = if known.is_empty() {
-                    format!("add [gateway.upstream.{}] with its endpoints", route.upstream)
-                } else {
-                    format!("known upstreams: {}", known.join(", "))
-                };
-                let message = format!("there is no upstream `{}`", route.upstream);
-                problems.at(format!("route.{index}.upstream"), message).help(help);
-            }
-            if self.route[..index].iter().any(|earlier| earlier.path == route.path) {
-                problems.at(format!("route.{index}.path"), format!("`{}` is routed twice", route.path));
-            }
         }
     }
 

@@ -12,9 +12,10 @@
 mod auth;
 mod build;
 mod config;
-mod forward;
+mod message;
 mod pool;
 mod proxy;
+mod redirect;
 mod router;
 mod sweeper;
 mod topology;
@@ -23,8 +24,8 @@ mod upstream;
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway};
 pub use config::{
-    AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, LimitsConfig, MinVersion, Order,
-    PqFallback, PqMode, QuotasConfig, RouteConfig, SniConfig, TenantSource, TlsConfig, UnknownSource,
-    UpstreamConfig,
+    Auth, AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
+    HeaderWanted, LimitsConfig, MinVersion, Order, PqFallback, PqMode, QuotasConfig, RedirectConfig,
+    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
 };
 pub use topology::TOPOLOGY;

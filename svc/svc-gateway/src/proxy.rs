@@ -9,8 +9,8 @@ use ron_transport::{Conn, ConnInfo, Request, Response, Service};
 use types::{ActorId, Moment, Reason, Refusal};
 
 use crate::{
-    forward,
-    router::{self, Route, Router},
+    message,
+    router::{Route, Router},
 };
 
 /// When a refused write may be tried again: lost tasks are back within a second.
@@ -46,13 +46,12 @@ impl Service for Proxy {
     async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
         let began = self.clock.now();
         let method = request.method().clone();
-        if router::has_dot_segment(request.uri().path()) {
-            self.unrouted.record(method.as_str(), Reason::Malformed.status(), self.clock.now().since(began));
-            return Err(Refusal::new(Reason::Malformed, "a path with `.` or `..` may lead past its route"));
-        }
-        let Some(route) = self.route(request.uri().path()) else {
-            self.unrouted.record(method.as_str(), Reason::NotFound.status(), self.clock.now().since(began));
-            return Err(no_route(request.uri().path()));
+        let route = match self.route(&request) {
+            Ok(route) => route,
+            Err(refusal) => {
+                self.unrouted.record(method.as_str(), refusal.reason.status(), self.clock.now().since(began));
+                return Err(refusal);
+            }
         };
         let _in_flight = route.metrics.enter();
         let outcome = self.answer(conn, &route, request, began).await;
@@ -66,9 +65,9 @@ impl Service for Proxy {
 }
 
 impl Proxy {
-    /// The route of a path; owned, so that a reload during a long request can let the old router go.
-    fn route(&self, path: &str) -> Option<Arc<Route>> {
-        self.router.load().find(path).map(Arc::clone)
+    /// The route of a request; owned, so that a reload during a long request can let the old router go.
+    fn route(&self, request: &Request) -> Result<Arc<Route>, Refusal> {
+        self.router.load().find(request).map(Arc::clone).map_err(|miss| miss.refusal(request.uri().path()))
     }
 
     /// The steps of a request on its route, each of which can refuse before the next spends anything.
@@ -80,9 +79,15 @@ impl Proxy {
         began: Moment,
     ) -> Result<Response, Refusal> {
         self.refuse_writes_while_degraded(request.method())?;
-        forward::request(conn, &mut request)?;
-        let mut response = route.upstream.send(request, began).await?;
-        forward::response(&mut response)?;
+        if let Some(redirect) = &route.redirect
+            && let Some(response) = redirect.answer(&request, conn.tls.is_some())?
+        {
+            return Ok(response);
+        }
+        message::request(conn, &mut request)?;
+        let upstream = route.split.as_ref().ok_or(Reason::Internal)?.next();
+        let mut response = upstream.send(request, began).await?;
+        message::response(&mut response)?;
         self.requests.add(1);
         Ok(response)
     }
@@ -95,9 +100,4 @@ impl Proxy {
         }
         Ok(())
     }
-}
-
-fn no_route(path: &str) -> Refusal {
-    let detail = format!("no route matches {path}; routes are [[gateway.route]] in the configuration");
-    Refusal::new(Reason::NotFound, detail)
 }

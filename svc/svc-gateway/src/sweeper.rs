@@ -33,8 +33,8 @@ pub(crate) fn start(scope: &Scope, routers: &Routers) {
 async fn run(ctx: TaskCtx, router: Arc<ArcSwap<Router>>) -> TaskResult {
     let clock = ctx.scope.clock();
     while clock.by(clock.within(EVERY), ctx.stopping()).await.is_none() {
-        for route in router.load().routes() {
-            route.upstream.sweep();
+        for upstream in router.load().upstreams() {
+            upstream.sweep();
         }
     }
     Ok(())

@@ -42,6 +42,10 @@ impl Counted {
     pub(super) fn new(stream: Stream, writes: Writes) -> Self {
         Self { stream, writes }
     }
+
+    pub(super) fn into_inner(self) -> Stream {
+        self.stream
+    }
 }
 
 impl AsyncRead for Counted {

@@ -5,6 +5,7 @@
 pub(crate) mod client;
 pub(crate) mod frames;
 pub(crate) mod h2_client;
+pub(crate) mod relay;
 pub(crate) mod service;
 pub(crate) mod tls;
 

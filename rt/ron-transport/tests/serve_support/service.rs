@@ -16,7 +16,7 @@ use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service}
 use tokio::sync::Semaphore;
 use types::{Reason, Refusal};
 
-use super::{eventually, pattern};
+use super::{eventually, pattern, relay, relay::Tunnels};
 
 /// What a test sees of the service, and how it holds requests up.
 #[derive(Clone, Default)]
@@ -26,17 +26,28 @@ struct Inner {
     begun: AtomicUsize,
     dropped: AtomicUsize,
     gate: Semaphore,
+    tunnels: Tunnels,
 }
 
 impl Default for Inner {
     fn default() -> Self {
-        Self { begun: AtomicUsize::new(0), dropped: AtomicUsize::new(0), gate: Semaphore::new(0) }
+        Self {
+            begun: AtomicUsize::new(0),
+            dropped: AtomicUsize::new(0),
+            gate: Semaphore::new(0),
+            tunnels: Tunnels::default(),
+        }
     }
 }
 
 impl Desk {
     pub(crate) fn service(&self) -> TestService {
         TestService(self.clone())
+    }
+
+    /// The tunnels that the service made.
+    pub(crate) fn tunnels(&self) -> &Tunnels {
+        &self.0.tunnels
     }
 
     /// Requests that reached the service.
@@ -93,6 +104,9 @@ impl Service for TestService {
         }
         if let Some(len) = number("/stream/") {
             return Ok(Response::new(Body::streaming(Chunks::new(pattern(len)))));
+        }
+        if let Some(port) = path.strip_prefix("/relay/").and_then(|port| port.parse().ok()) {
+            return relay::over_http1(port, request, &self.0.0.tunnels).await;
         }
         match path.as_str() {
             "/echo" => Ok(Response::new(request.into_body())),

@@ -67,7 +67,9 @@ impl AuthConfig {
     fn check_capabilities(&self, problems: &mut Problems) {
         if self.root_keys.len() > KeyRing::MAX_KEYS {
             let message = format!("there are more than {} keys", KeyRing::MAX_KEYS);
-            problems.at("root_keys", message).help("retire the oldest: their tokens are refused from then on");
+            problems
+                .at("root_keys", message)
+                .help("retire the oldest: their tokens are refused from then on");
         }
         for (index, path) in self.root_keys.iter().enumerate() {
             let at = format!("root_keys.{index}");
@@ -109,13 +111,18 @@ fn jwks_problem(url: &str) -> Option<(&'static str, &'static str)> {
     let Ok(uri) = url.parse::<Uri>() else { return form };
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return form };
     if authority.as_str().contains('@') {
-        return Some(("carries credentials, which would be shown wherever the configuration is", "remove them"));
+        return Some((
+            "carries credentials, which would be shown wherever the configuration is",
+            "remove them",
+        ));
     }
     let local = ["127.0.0.1", "[::1]", "localhost"].contains(&authority.host());
     match scheme {
         "https" => None,
         "http" if local => None,
-        "http" => Some(("anybody on the way could put keys of their own in place of the issuer's", "use https://")),
+        "http" => {
+            Some(("anybody on the way could put keys of their own in place of the issuer's", "use https://"))
+        }
         _ => form,
     }
 }

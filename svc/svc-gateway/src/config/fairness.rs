@@ -137,7 +137,6 @@ impl FairQueueConfig {
         if self.slow_after.as_duration().is_zero() {
             problems.at("fair_queue.slow_after", "must be longer than nothing");
         }
-        }
         problems.guard("fair_queue.max_inflight", self.max_inflight, SAFE_MAX_INFLIGHT, danger_ok);
         problems.guard("fair_queue.max_waiting", self.max_waiting, SAFE_MAX_WAITING, danger_ok);
         problems.guard("fair_queue.max_tenants", self.max_tenants, SAFE_MAX_TENANTS, danger_ok);

@@ -9,12 +9,16 @@ use crate::{
 pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
     ("base64", "text to bytes and back"),
+    ("brotli-decompressor", "a codec: bytes in, bytes out"),
+    ("flate2", "a codec: bytes in, bytes out"),
     ("thiserror", "derives the error types, nothing at run time"),
     ("zeroize", "wipes memory, nothing else"),
+    ("zstd", "a codec: bytes in, bytes out"),
 ];
 
 /// What their tests may use as well.
 pub const DEV_DEPENDENCIES: &[(&str, &str)] = &[
+    ("brotli", "compresses what the decoder is given"),
     ("proptest", "seeded examples; a failing seed is printed"),
     ("serde_json", "reads test vectors that other implementations read too"),
 ];
