@@ -103,9 +103,9 @@ impl Body {
     /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
     #[must_use]
     pub fn try_clone(&self) -> Option<Self> {
-        match &self.0 {
+        match &self.kind {
             Kind::Empty => Some(Self::empty()),
-            Kind::Full(bytes) => Some(Self(Kind::Full(bytes.clone()))),
+            Kind::Full(bytes) => Some(Self::of(Kind::Full(bytes.clone()))),
             Kind::Incoming(_) | Kind::Watched(..) | Kind::Streaming(_) | Kind::Tunnel(_) => None,
         }
     }
