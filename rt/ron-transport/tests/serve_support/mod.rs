@@ -101,7 +101,7 @@ impl Node {
     pub(crate) fn start_with(plan: ListenPlan, cores: usize) -> Self {
         let kernel = Kernel::builder("test").cores(NonZeroUsize::new(cores).unwrap()).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
-        let desk = Desk::new(Drivers::new(&scope));
+        let desk = Desk::new(Drivers::new(&scope), scope.clock());
         let server = HttpServer::start(&scope, Roles::default(), plan, |_| desk.service());
         let (done, exit) = oneshot::channel();
         thread::spawn(move || {
