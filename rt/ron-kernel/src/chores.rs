@@ -1,14 +1,16 @@
 //! Housekeeping: what must be tidied now and then, and is in no hurry.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use tokio::time::MissedTickBehavior;
 
 use crate::{
-    Scope, own,
+    Scope,
+    lock::lock,
+    own,
     supervisor::{TaskCtx, TaskResult},
 };
 
@@ -23,12 +25,12 @@ type Chore = Arc<dyn Fn() + Send + Sync>;
 
 impl Chores {
     pub(crate) fn add(&self, chore: impl Fn() + Send + Sync + 'static) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(chore));
+        lock(&self.0).push(Arc::new(chore));
     }
 
     /// Calls each, without the lock: one may add another.
     pub(crate) fn run(&self) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = lock(&self.0).clone();
         all.iter().for_each(|chore| chore());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ron_kernel::topology::{TimeoutSpec, Topology};
+use ron_kernel::topology::{TimeoutSpec, Topology, joined};
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
 use crate::sweeper::POOL_SWEEPER;
@@ -24,27 +24,25 @@ pub static TOPOLOGY: Topology = Topology {
     children: &[CONNECTION, H2_STREAM],
     queues: &[],
     locks: &[],
-    timeouts: &[
-        TIMEOUTS[0],
-        TIMEOUTS[1],
-        TIMEOUTS[2],
-        TIMEOUTS[3],
-        TIMEOUTS[4],
-        TimeoutSpec {
-            name: "upstream.<name>.timeout",
-            default: Duration::from_secs(5),
-            doc: "from a request's head to the upstream's response head, dialling included; then 504; and each wait for \
-                  more of the response's body; then the client's connection ends",
-        },
-        TimeoutSpec {
-            name: "upstream.<name>.idle_timeout",
-            default: Duration::from_secs(60),
-            doc: "an upstream connection without a request; then it closes, at the next look every 10 s",
-        },
-    ],
+    timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &[],
     trade_offs: &[
         "Upstream connections belong to one core: no lock is shared, at the price of more connections upstream.",
         "A request whose idle upstream connection breaks after it was sent is answered 502, not repeated.",
     ],
 };
+
+/// Those beside the HTTP server's.
+const OWN_TIMEOUTS: &[TimeoutSpec] = &[
+    TimeoutSpec {
+        name: "upstream.<name>.timeout",
+        default: Duration::from_secs(5),
+        doc: "from a request's head to the upstream's response head, dialling included; then 504; and each wait for \
+              more of the response's body; then the client's connection ends",
+    },
+    TimeoutSpec {
+        name: "upstream.<name>.idle_timeout",
+        default: Duration::from_secs(60),
+        doc: "an upstream connection without a request; then it closes, at the next look every 10 s",
+    },
+];
