@@ -5,14 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::MissedTickBehavior;
-
-use crate::{
-    Scope,
-    lock::lock,
-    own,
-    supervisor::{TaskCtx, TaskResult},
-};
+use crate::{Scope, lock::lock, own, supervisor::TaskCtx};
 
 /// How often the node tidies up.
 pub(crate) const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(10);
@@ -47,17 +40,6 @@ pub(crate) fn start(scope: &Scope, chores: Chores) {
     chores.add(move || metrics.sweep_routes());
     scope.task(&own::HOUSEKEEPING, move |ctx: TaskCtx| {
         let chores = chores.clone();
-        async move { keep_house(&ctx, &chores).await }
+        async move { ctx.every(HOUSEKEEPING_PERIOD, || chores.run()).await }
     });
-}
-
-async fn keep_house(ctx: &TaskCtx, chores: &Chores) -> TaskResult {
-    let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
-    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = ctx.stopping() => return Ok(()),
-            _ = period.tick() => chores.run(),
-        }
-    }
 }
