@@ -12,6 +12,7 @@ pub mod inherit;
 pub mod listen;
 pub mod problem;
 pub mod proxy_protocol;
+pub mod resolve;
 pub mod serve;
 pub mod service;
 pub mod stream;

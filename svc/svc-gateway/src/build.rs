@@ -15,6 +15,7 @@ use ron_transport::{
     inherit::Inherited,
     listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
+    resolve::Resolver,
     serve::{HttpServer, ListenPlan, Roles},
     tls::{ServerTls, TlsError},
 };
@@ -48,6 +49,7 @@ pub(crate) type Routers = Arc<[Arc<ArcSwap<Router>>]>;
 #[derive(Debug)]
 pub struct Gateway {
     scope: Scope,
+    resolver: Resolver,
     routers: Routers,
     server: HttpServer<Proxy>,
 }
@@ -66,7 +68,8 @@ impl Gateway {
     ) -> Result<Arc<Self>, BuildError> {
         let tls = load_tls(scope, config).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
-        let routers: Routers = build_routers(scope, config, None)
+        let resolver = Resolver::new(scope);
+        let routers: Routers = build_routers(scope, &resolver, config, None)
             .into_iter()
             .map(|router| Arc::new(ArcSwap::new(router)))
             .collect();
@@ -78,7 +81,7 @@ impl Gateway {
         // Cores share a route's metrics, so one of them stands for all.
         let sampled = Arc::clone(&routers[0]);
         scope.sampled(move || sampled.load().routes().iter().for_each(|route| route.metrics.sample()));
-        Ok(Arc::new(Self { scope: scope.clone(), routers, server }))
+        Ok(Arc::new(Self { scope: scope.clone(), resolver, routers, server }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -97,7 +100,7 @@ impl Gateway {
         let config = new.get::<GatewayConfig>();
         let tls = load_tls(&self.scope, &config).await?;
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
-        let prepared = build_routers(&self.scope, &config, Some(&self.routers));
+        let prepared = build_routers(&self.scope, &self.resolver, &config, Some(&self.routers));
         let (server, routers) = (self.server.clone(), Arc::clone(&self.routers));
         let metrics = self.scope.metrics().clone();
         Ok(Box::new(move || {
@@ -140,7 +143,12 @@ fn listen_plan(config: &GatewayConfig, listener: Option<Listener>, tls: Option<S
 
 /// The routes of a configuration, for each core. Upstreams that did not change keep their connections, routes their
 /// counts.
-fn build_routers(scope: &Scope, config: &GatewayConfig, old: Option<&Routers>) -> Vec<Arc<Router>> {
+fn build_routers(
+    scope: &Scope,
+    resolver: &Resolver,
+    config: &GatewayConfig,
+    old: Option<&Routers>,
+) -> Vec<Arc<Router>> {
     let old_of = |core: usize| old.map_or_else(Arc::default, |routers| routers[core].load_full());
     let first = old_of(0);
     let metrics_of = |path: &str| {
@@ -149,15 +157,26 @@ fn build_routers(scope: &Scope, config: &GatewayConfig, old: Option<&Routers>) -
     };
     let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(&route.path)).collect();
     let cores = scope.planes().cores().iter();
-    cores.map(|core| Arc::new(build_router(scope, config, &metrics, &old_of(core.index())))).collect()
+    cores
+        .map(|core| Arc::new(build_router(scope, resolver, config, &metrics, &old_of(core.index()))))
+        .collect()
 }
 
-fn build_router(scope: &Scope, config: &GatewayConfig, metrics: &[RouteMetrics], old: &Router) -> Router {
+fn build_router(
+    scope: &Scope,
+    resolver: &Resolver,
+    config: &GatewayConfig,
+    metrics: &[RouteMetrics],
+    old: &Router,
+) -> Router {
     let upstream = |name: &str| {
         let wanted = config.upstream.get(name)?;
         let kept = old.routes().iter().map(|route| &route.upstream).find(|u| u.is(name, wanted));
         Some(kept.map_or_else(
-            || Arc::new(Upstream::new(name, wanted, scope.clock(), Timeouts::new(scope.metrics()))),
+            || {
+                let timeouts = Timeouts::new(scope.metrics());
+                Arc::new(Upstream::new(name, wanted, scope.clock(), resolver, timeouts))
+            },
             Arc::clone,
         ))
     };

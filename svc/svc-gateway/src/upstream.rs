@@ -13,7 +13,9 @@ use ron_kernel::{
     Clock,
     metrics::{Counter, ServiceMetrics},
 };
-use ron_transport::{Request, Response, addr::Endpoint, client::HttpConn, client::SendFault, dial};
+use ron_transport::{
+    Request, Response, addr::Endpoint, client::HttpConn, client::SendFault, dial, resolve::Resolver,
+};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::{UpstreamConfig, pool::Pool};
@@ -39,6 +41,7 @@ pub(crate) struct Upstream {
     name: String,
     config: UpstreamConfig,
     clock: Clock,
+    resolver: Resolver,
     timeouts: Timeouts,
     next: AtomicUsize,
     /// By endpoint.
@@ -46,7 +49,13 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    pub(crate) fn new(name: &str, config: &UpstreamConfig, clock: Clock, timeouts: Timeouts) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        config: &UpstreamConfig,
+        clock: Clock,
+        resolver: &Resolver,
+        timeouts: Timeouts,
+    ) -> Self {
         let pool = || Pool::new(config, clock, timeouts.rpc.clone());
         let pools = config.endpoints.iter().map(|_| Arc::new(pool()));
         Self {
@@ -54,6 +63,7 @@ impl Upstream {
             pools: pools.collect(),
             config: config.clone(),
             clock,
+            resolver: resolver.clone(),
             timeouts,
             next: AtomicUsize::new(0),
         }
@@ -104,7 +114,7 @@ impl Upstream {
     }
 
     async fn dial(&self, endpoint: &Endpoint, within: Duration) -> Result<HttpConn, Refusal> {
-        let stream = dial::dial(endpoint, within).await.map_err(|error| match error {
+        let stream = dial::dial(endpoint, &self.resolver, within).await.map_err(|error| match error {
             dial::DialError::Timeout { .. } => self.late(true),
             other => self.broken(&other),
         })?;

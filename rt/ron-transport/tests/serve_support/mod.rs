@@ -8,7 +8,7 @@ pub(crate) mod h2_client;
 pub(crate) mod service;
 pub(crate) mod tls;
 
-use std::{net::SocketAddr, num::NonZeroUsize, sync::LazyLock, thread, time::Duration};
+use std::{io, net::SocketAddr, num::NonZeroUsize, sync::LazyLock, thread, time::Duration};
 
 use ron_kernel::{Exit, ExitCode, Kernel, Scope, topology::Topology};
 use ron_transport::{
@@ -18,7 +18,10 @@ use ron_transport::{
     serve::{CONNECTION, H2_STREAM, HttpLimits, HttpServer, LISTENER, ListenPlan, Roles, TIMEOUTS},
     tls::ServerTls,
 };
-use tokio::{net::TcpStream, sync::oneshot};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    sync::oneshot,
+};
 use types::Reason;
 
 use client::Client;
@@ -73,6 +76,10 @@ pub(crate) fn plan(limits: HttpLimits) -> ListenPlan {
     }
 }
 
+pub(crate) async fn connect(addr: SocketAddr) -> io::Result<TcpStream> {
+    TcpSocket::new_v4()?.connect(addr).await
+}
+
 pub(crate) fn bind(addr: &str) -> Listener {
     Listener::bind(&addr.parse().unwrap(), BindOptions::default()).unwrap()
 }
@@ -114,7 +121,7 @@ impl Node {
     }
 
     pub(crate) async fn tcp(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.addr()).await.unwrap();
+        let stream = connect(self.addr()).await.unwrap();
         stream.set_nodelay(true).unwrap();
         stream
     }
