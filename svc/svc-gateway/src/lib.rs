@@ -21,7 +21,7 @@ mod upstream;
 
 pub use build::{BuildError, Gateway};
 pub use config::{
-    ClientAuth, GatewayConfig, LimitsConfig, MinVersion, PqFallback, PqMode, RouteConfig, SniConfig,
-    TlsConfig, UpstreamConfig,
+    BreakerConfig, ClientAuth, EjectConfig, EndpointConfig, GatewayConfig, HealthConfig, LimitsConfig,
+    MinVersion, PqFallback, PqMode, RetryConfig, RouteConfig, SniConfig, TlsConfig, UpstreamConfig,
 };
 pub use topology::TOPOLOGY;

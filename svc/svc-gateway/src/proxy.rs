@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use http::Method;
 use ron_kernel::{Clock, Scope, Shutdown, meter::Meter, metrics::RouteMetrics, readiness::ServiceReadiness};
 use ron_transport::{Conn, ConnInfo, Request, Response, Service};
-use types::{ActorId, Moment, Reason, Refusal};
+use types::{ActorId, Deadline, Moment, Reason, Refusal};
 
 use crate::{
     forward,
@@ -81,7 +81,7 @@ impl Proxy {
     ) -> Result<Response, Refusal> {
         self.refuse_writes_while_degraded(request.method())?;
         forward::request(conn, &mut request)?;
-        let mut response = route.upstream.send(request, began).await?;
+        let mut response = route.upstream.send(request, began, Deadline::NEVER).await?;
         forward::response(&mut response)?;
         self.requests.add(1);
         Ok(response)
