@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources};
+use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources, Table as _};
 use ron_transport::addr::Endpoint;
 use svc_gateway::GatewayConfig;
 
@@ -21,6 +21,9 @@ pub(crate) const DEFAULT_FILE: &str = "omnigate.toml";
 const ENV_PREFIX: &str = "OMNIGATE_";
 /// Names the file; has the prefix and is no setting.
 const ENV_FILE: &str = "OMNIGATE_CONFIG";
+
+/// The tables of services, each of which has `enabled`.
+const SERVICES: [&str; 1] = [GatewayConfig::NAME];
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
@@ -53,6 +56,13 @@ impl ConfigSource {
             ("gateway.route".to_owned(), r#"[{ path = "/", upstream = "to" }]"#.to_owned()),
             ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
         ]);
+        self
+    }
+
+    /// The same, with `service` as the only one enabled.
+    pub(crate) fn only(mut self, service: &str) -> Self {
+        let switch = |name: &str| (format!("{name}.enabled"), (name == service).to_string());
+        self.flags.extend(SERVICES.map(switch));
         self
     }
 

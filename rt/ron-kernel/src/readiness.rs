@@ -15,7 +15,7 @@ use std::{
 use types::Moment;
 
 use crate::{
-    Clock,
+    Clock, Fault,
     bus::{Bus, KernelEvent},
     lock::Ranked,
     metrics::{Gauge, Metrics},
@@ -109,6 +109,14 @@ impl ServiceReadiness {
     #[must_use]
     pub fn sheds_writes(&self) -> bool {
         self.0.worst.load(Ordering::Relaxed) >= Effect::ShedWrites as u8
+    }
+
+    /// Lets a write pass, unless writes are to be refused.
+    ///
+    /// # Errors
+    /// [`Fault::Degraded`].
+    pub fn admit_write(&self) -> Result<(), Fault> {
+        if self.sheds_writes() { Err(Fault::Degraded) } else { Ok(()) }
     }
 }
 

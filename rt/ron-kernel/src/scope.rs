@@ -6,9 +6,10 @@ use std::{
 };
 
 use tokio::runtime::Handle;
+use types::Deadline;
 
 use crate::{
-    Clock, InFlight, Shutdown,
+    Clock, Fault, InFlight, Shutdown,
     blocking::Blocking,
     bus::Bus,
     kernel::Shared,
@@ -156,6 +157,25 @@ impl Scope {
 
     pub(crate) fn sample_depth(&self, spec: &'static QueueSpec, gauge: Gauge, queue: Weak<dyn Measured>) {
         self.shared.samplers.add_queue((self.service(), spec.name), gauge, queue);
+    }
+
+    /// Runs `work` until `deadline`. What takes longer is dropped and counted: `io_timeouts_total{op}`.
+    ///
+    /// Cancel safe if `work` is.
+    ///
+    /// # Errors
+    /// [`Fault::Timeout`].
+    pub async fn by<F: Future>(
+        &self,
+        op: &'static str,
+        deadline: Deadline,
+        work: F,
+    ) -> Result<F::Output, Fault> {
+        let done = self.shared.clock.by(deadline, work).await;
+        done.ok_or_else(|| {
+            self.metrics.io_timeouts(op).inc();
+            Fault::Timeout { op }
+        })
     }
 
     /// Work in flight that a drain waits for before it flushes writers and closes idle connections.

@@ -12,10 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ron_kernel::{
-    Clock, Scope,
-    blocking::{Blocking, BlockingError},
-};
+use ron_kernel::{Clock, Fault, Scope, blocking::Blocking};
 use tokio::sync::watch;
 use types::Moment;
 
@@ -35,12 +32,9 @@ pub const STALE_WAIT: Duration = Duration::from_millis(100);
 /// Why a name has no address for its caller.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// The blocking pool, or the list of names, is full; a moment later it may not be.
-    #[error("too much is being looked up already")]
-    Busy,
-    /// The node is past its drain.
-    #[error("the node is stopping")]
-    Stopped,
+    /// It was not looked up: too much is being looked up already, or the node stops.
+    #[error(transparent)]
+    Fault(#[from] Fault),
     /// The name exists and has no address.
     #[error("the name has no address")]
     NoAddress,
@@ -108,21 +102,14 @@ impl Resolver {
         loop {
             match Inner::turn(&self.0, host)? {
                 Turn::Answered(answer) => return answer,
-                Turn::Ours(lookup) => return self.0.blocking.run("resolve a name", || lookup.run()).await?,
+                Turn::Ours(lookup) => {
+                    let answer = self.0.blocking.run("resolve a name", || lookup.run()).await;
+                    return answer.map_err(Fault::from)?;
+                }
                 // Its end is told by the sender being dropped. If it gave no answer, because its caller left before it
                 // had a thread, it is our turn.
                 Turn::Theirs(mut end) => drop(end.changed().await),
             }
-        }
-    }
-}
-
-impl From<BlockingError> for ResolveError {
-    fn from(error: BlockingError) -> Self {
-        match error {
-            BlockingError::Busy => Self::Busy,
-            BlockingError::Stopped => Self::Stopped,
-            panicked @ BlockingError::Panicked { .. } => Self::Failed(Arc::new(io::Error::other(panicked))),
         }
     }
 }
@@ -219,7 +206,7 @@ fn make_room(names: &mut HashMap<Box<str>, Name>) -> Result<(), ResolveError> {
     }
     let at_rest = names.iter().filter(|(_, name)| name.underway.is_none());
     let oldest = at_rest.min_by_key(|(_, name)| name.learned).map(|(host, _)| host.clone());
-    oldest.and_then(|host| names.remove(&host)).map(drop).ok_or(ResolveError::Busy)
+    oldest.and_then(|host| names.remove(&host)).map(drop).ok_or(ResolveError::Fault(Fault::Busy))
 }
 
 /// The one look-up of a name. It ends when it is dropped, whether it ran or not; then those who wait go on.

@@ -25,7 +25,8 @@ use types::Deadline;
 use crate::{
     GatewayConfig,
     proxy::Proxy,
-    router::{Route, Router},
+    redirect::Redirect,
+    router::{Route, Router, Split},
     sweeper,
     upstream::{self, Groups, Upstream, Upstreams},
 };
@@ -129,8 +130,8 @@ impl Gateway {
             for (current, router) in routers.iter().zip(prepared) {
                 current.store(router);
             }
-            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.path != route.prefix);
-            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.prefix));
+            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.label() != &*route.label);
+            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls));
         }))
     }
@@ -170,22 +171,29 @@ fn build_routers(
     old: Option<&Routers>,
 ) -> Vec<Arc<Router>> {
     let first = old.map_or_else(Arc::default, |routers| routers[0].load_full());
-    let metrics_of = |path: &str| {
-        let kept = first.routes().iter().find(|route| route.prefix == path);
-        kept.map_or_else(|| scope.metrics().route(path.to_owned()), |route| route.metrics.clone())
+    let metrics_of = |label: &str| {
+        let kept = first.routes().iter().find(|route| &*route.label == label);
+        kept.map_or_else(|| scope.metrics().route(label.to_owned()), |route| route.metrics.clone())
     };
-    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(&route.path)).collect();
+    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(route.label())).collect();
     let cores = scope.planes().cores().iter();
     cores.map(|core| Arc::new(build_router(config, groups, &metrics, core.index()))).collect()
 }
 
 fn build_router(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics], core: usize) -> Router {
-    let routes = config.route.iter().zip(metrics).filter_map(|(route, metrics)| {
-        Some(Arc::new(Route {
-            prefix: route.path.clone(),
-            upstream: Arc::new(Upstream::new(groups.get(&route.upstream)?, core)),
-            metrics: metrics.clone(),
-        }))
+    let upstream = |name: &str| Some(Arc::new(Upstream::new(groups.get(name)?, core)));
+    let routes = config.route.iter().zip(metrics).map(|(route, metrics)| {
+        let shares = route.shares().filter_map(|(name, weight)| Some((weight, upstream(name)?)));
+        let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());
+        Arc::new(Route::new(route, Split::new(shares), redirect, metrics.clone()))
     });
-    Router::new(routes.collect())
+    Router::new(routes.collect(), TrustedSources::new(config.trusted_proxies.clone()))
+}
+
+/// Where clients find HTTPS: here, or with whoever ends it in front of us.
+fn https_port(config: &GatewayConfig) -> u16 {
+    match (&config.listen, config.tls.server_config()) {
+        (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
+        _ => 443,
+    }
 }

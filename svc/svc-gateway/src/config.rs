@@ -1,8 +1,13 @@
-//! The `[gateway]` table of the configuration file.
+//! The `[gateway]` table of the configuration file, and `[auth]` beside it.
 
+mod auth;
+mod fairness;
+mod identity;
 mod limits;
+mod route;
 mod tls;
 mod upstream;
+mod view;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,9 +16,15 @@ use ron_transport::{addr::ListenAddr, proxy_protocol::TrustedSource, serve::Http
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use auth::AuthConfig;
+pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
+pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
+pub(crate) use route::Flaw;
+pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 pub use upstream::{BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, RetryConfig, UpstreamConfig};
+pub use view::{NoPath, PartConfig, PartPath, ViewConfig};
 
 /// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.
 const SAFE_MAX_CONNS: usize = 65_536;
@@ -48,21 +59,25 @@ pub struct GatewayConfig {
     pub tls: TlsConfig,
     /// Who sends a PROXY header first: addresses and networks such as `10.0.0.0/8`, or `unix`.
     pub proxy_protocol: Vec<TrustedSource>,
+    /// Whose word about their client's address is taken: proxies that set `Forwarded` or `X-Forwarded-For`.
+    pub trusted_proxies: Vec<TrustedSource>,
+    /// How to tell whose request it is; the first that answers counts. A header is believed from whoever can reach the
+    /// listener.
+    pub tenant_from: Vec<TenantSource>,
+    /// The operator's own networks: their requests are of the class `internal`.
+    pub internal_from: Vec<TrustedSource>,
+    /// How much of the upstreams each tenant may have when there is not enough for all.
+    pub fair_queue: FairQueueConfig,
+    /// Shares of tenants inside their class.
+    pub drr: DrrConfig,
+    /// Rates of clients and capabilities.
+    pub quotas: QuotasConfig,
     /// Which paths go where; the longest matching prefix wins.
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
     pub upstream: BTreeMap<String, UpstreamConfig>,
-}
-
-/// Requests under a path go to an upstream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RouteConfig {
-    /// A prefix of the request's path, beginning with `/`. It matches whole segments: `/api` covers `/api/x`, not
-    /// `/apix`.
-    pub path: String,
-    /// The upstream's name.
-    pub upstream: String,
+    /// Answers put together from several upstreams, by name: `GET /v1/views/<name>`.
+    pub view: BTreeMap<String, ViewConfig>,
 }
 
 impl Default for GatewayConfig {
@@ -80,8 +95,15 @@ impl Default for GatewayConfig {
             limits: LimitsConfig::default(),
             tls: TlsConfig::default(),
             proxy_protocol: Vec::new(),
+            trusted_proxies: Vec::new(),
+            tenant_from: vec![TenantSource::Capability, TenantSource::Ip],
+            internal_from: Vec::new(),
+            fair_queue: FairQueueConfig::default(),
+            drr: DrrConfig::default(),
+            quotas: QuotasConfig::default(),
             route: Vec::new(),
             upstream: BTreeMap::new(),
+            view: BTreeMap::new(),
         }
     }
 }
@@ -96,7 +118,16 @@ impl Table for GatewayConfig {
         self.check_waits(danger_ok, problems);
         self.limits.check(danger_ok, problems);
         self.tls.check(problems);
-        self.check_routes(problems);
+        self.fair_queue.check(danger_ok, problems);
+        self.drr.check(problems);
+        self.quotas.check(problems);
+        if self.tenant_from.is_empty() {
+            problems
+                .at("tenant_from", "must name at least one source")
+                .help("write [\"ip\"] to tell clients apart by address");
+        }
+        route::check_routes(&self.route, &self.upstream, problems);
+        view::check_views(&self.view, &self.upstream, danger_ok, problems);
         for (name, upstream) in &self.upstream {
             upstream.check(name, danger_ok, problems);
         }
@@ -134,27 +165,6 @@ impl GatewayConfig {
                 "idle_timeout",
                 format!("must be longer than `limits.park_after`, which is {park_after}"),
             );
-        }
-    }
-
-    fn check_routes(&self, problems: &mut Problems) {
-        for (index, route) in self.route.iter().enumerate() {
-            if !route.path.starts_with('/') {
-                problems.at(format!("route.{index}.path"), "must begin with `/`");
-            }
-            if !self.upstream.contains_key(&route.upstream) {
-                let known: Vec<_> = self.upstream.keys().map(String::as_str).collect();
-                let help = if known.is_empty() {
-                    format!("add [gateway.upstream.{}] with its endpoints", route.upstream)
-                } else {
-                    format!("known upstreams: {}", known.join(", "))
-                };
-                let message = format!("there is no upstream `{}`", route.upstream);
-                problems.at(format!("route.{index}.upstream"), message).help(help);
-            }
-            if self.route[..index].iter().any(|earlier| earlier.path == route.path) {
-                problems.at(format!("route.{index}.path"), format!("`{}` is routed twice", route.path));
-            }
         }
     }
 
@@ -196,6 +206,7 @@ mod tests {
                 h2_streams: 9,
                 h2_pending_resets: 10,
                 park_after: Duration::from_secs(11).into(),
+                ..LimitsConfig::default()
             },
             ..GatewayConfig::default()
         };

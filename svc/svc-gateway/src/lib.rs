@@ -9,19 +9,29 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod auth;
 mod build;
+mod client_addr;
 mod config;
-mod forward;
+pub mod guard;
+pub mod jwt;
+mod message;
 mod pool;
 mod proxy;
+mod redirect;
 mod router;
 mod sweeper;
 mod topology;
+mod trace;
 mod upstream;
+pub mod views;
 
+pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway};
 pub use config::{
-    BreakerConfig, ClientAuth, EjectConfig, EndpointConfig, GatewayConfig, HealthConfig, LimitsConfig,
-    MinVersion, PqFallback, PqMode, RetryConfig, RouteConfig, SniConfig, TlsConfig, UpstreamConfig,
+    Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig, EjectConfig, EndpointConfig,
+    FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted, HealthConfig, LimitsConfig, MinVersion,
+    NoPath, Order, PartConfig, PartPath, PqFallback, PqMode, QuotasConfig, RedirectConfig, RetryConfig,
+    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig, ViewConfig,
 };
 pub use topology::TOPOLOGY;

@@ -44,7 +44,7 @@ fn gateway_with(
     let scope = kernel.scope(&TOPOLOGY);
     let config = GatewayConfig {
         listen: "127.0.0.1:0".parse().unwrap(),
-        route: vec![RouteConfig { path: "/".into(), upstream: "up".into() }],
+        route: vec![RouteConfig { path: "/".into(), upstream: "up".into(), ..RouteConfig::default() }],
         upstream: [(
             "up".to_owned(),
             UpstreamConfig { endpoints: vec![format!("http://{upstream}").parse().unwrap()], ..settings },

@@ -4,6 +4,7 @@ mod check;
 mod completions;
 mod config;
 mod docs;
+mod fairness;
 mod man;
 mod up;
 mod version;
@@ -44,6 +45,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
     let done = match task {
         Task::Up(source) => return up::run(source),
+        Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),

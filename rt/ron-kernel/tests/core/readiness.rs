@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use ron_kernel::{
-    bus::{Heard, KernelEvent},
-    readiness::Effect,
-    topology::Topology,
-};
+use ron_kernel::{bus::KernelEvent, readiness::Effect, topology::Topology};
 
 use crate::support::{SERVICE, conduct, kernel_here, standing, stop, topology, until};
 
@@ -36,7 +32,7 @@ async fn a_condition_is_told_once_when_it_stands_and_once_when_it_has_settled() 
     for effect in [Some(Effect::ShedWrites), None] {
         let heard = events.next().await;
         assert!(
-            matches!(&heard, Some(Heard::Event(KernelEvent::Condition { name: "outage", effect: e, .. })) if *e == effect),
+            matches!(&heard, Some(Ok(KernelEvent::Condition { name: "outage", effect: e, .. })) if *e == effect),
             "{heard:?}"
         );
     }
@@ -58,7 +54,7 @@ async fn a_condition_raised_as_something_else_is_next_raised_as_declared() {
     for expected in [Effect::Report, Effect::Down] {
         let heard = events.next().await;
         assert!(
-            matches!(&heard, Some(Heard::Event(KernelEvent::Condition { effect: Some(e), .. })) if *e == expected),
+            matches!(&heard, Some(Ok(KernelEvent::Condition { effect: Some(e), .. })) if *e == expected),
             "{heard:?}"
         );
     }
