@@ -5,7 +5,10 @@ use std::time::Duration;
 use ron_kernel::topology::{TimeoutSpec, Topology, joined};
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
-use crate::sweeper::POOL_SWEEPER;
+use crate::{
+    sweeper::POOL_SWEEPER,
+    upstream::{UPSTREAM_WATCH, WAITING_QUEUE},
+};
 
 /// Everything the gateway is made of.
 pub static TOPOLOGY: Topology = Topology {
@@ -20,9 +23,9 @@ pub static TOPOLOGY: Topology = Topology {
         "Idle upstream connections are capped per core and endpoint, in number and in age.",
         "A drain answers what is in flight before it closes a connection.",
     ],
-    tasks: &[LISTENER, POOL_SWEEPER],
+    tasks: &[LISTENER, POOL_SWEEPER, UPSTREAM_WATCH],
     children: &[CONNECTION, H2_STREAM],
-    queues: &[],
+    queues: &[WAITING_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &[],
