@@ -38,7 +38,8 @@ fn respond(refusal: &Refusal, corr_id: Option<&str>) -> Response {
 /// The bytes that answer a head which does not arrive: there is no request that the HTTP library could answer.
 pub(crate) fn late_head() -> &'static [u8] {
     static LATE_HEAD: LazyLock<String> = LazyLock::new(|| {
-        let document = document(&Refusal::new(Reason::RequestTimeout, "the request's head was not complete"), None);
+        let document =
+            document(&Refusal::new(Reason::RequestTimeout, "the request's head was not complete"), None);
         format!(
             "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncache-control: no-store\r\n\
              content-type: {CONTENT_TYPE}\r\ncontent-length: {}\r\n\r\n{document}",

@@ -110,7 +110,8 @@ impl Admission {
 
     async fn wait(&self, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
         let tenant = Arc::clone(&newcomer.tenant);
-        let draining = || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
+        let draining =
+            || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
         if self.shutdown.is_draining() {
             return Err(draining());
         }
@@ -182,7 +183,9 @@ fn settings(config: &FairQueueConfig) -> Settings {
         room: config.max_waiting as usize,
         max_tenants: config.max_tenants,
         slow_after: config.slow_after.as_duration(),
-        classes: [weights.anon, weights.authed, weights.internal].map(fairq::ClassSettings::weighing).to_vec(),
+        classes: [weights.anon, weights.authed, weights.internal]
+            .map(fairq::ClassSettings::weighing)
+            .to_vec(),
         ..Settings::default()
     }
 }

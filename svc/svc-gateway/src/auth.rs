@@ -1,12 +1,14 @@
-//! Who is asking: the credentials that the `[auth]` table names.
+//! Who is asking: the credentials that the `[auth]` table names, and what they are checked with.
 
+mod jwt_keys;
 mod load;
-
-pub use load::{AuthError, load_auth, load_revoked, load_root_key};
 
 use std::{sync::Arc, time::Duration};
 
 use captoken::{Bearer, KeyRing, RevocationList, TokenError};
+
+pub(crate) use jwt_keys::JwtKeys;
+pub use load::{AuthError, load_auth, load_revoked, load_root_key};
 
 use crate::jwt::Verifier;
 

@@ -34,7 +34,7 @@ mod upstream;
 pub mod views;
 
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
-pub use build::{BuildError, Gateway};
+pub use build::{BuildError, Gateway, GatewaySettings};
 pub use config::{
     Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig, EjectConfig, EndpointConfig,
     FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted, HealthConfig, LimitsConfig, MinVersion,

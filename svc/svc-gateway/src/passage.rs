@@ -62,7 +62,8 @@ impl Passage<'_> {
         self.charge_rates(&caller)?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, &request);
-        let slot = self.admit(&caller.tenant, &request, deadline).await?;
+        let body_len = request.body().size_hint().lower();
+        let slot = self.admit(&caller.tenant, body_len, deadline).await?;
         self.authorize(&caller, route, &request)?;
         let (request, breach) = guard::guard(request, &limits)?;
         let answered = self.forward(route, &caller, request, slot, deadline).await;
@@ -118,11 +119,10 @@ impl Passage<'_> {
     async fn admit(
         &self,
         tenant: &Arc<Tenant>,
-        request: &Request,
+        body_len: u64,
         deadline: Deadline,
     ) -> Result<Option<Slot>, Refusal> {
-        let body = request.body().size_hint().lower();
-        let extra_units = u32::try_from(body / self.policy.quantum_bytes).unwrap_or(u32::MAX);
+        let extra_units = u32::try_from(body_len / self.policy.quantum_bytes).unwrap_or(u32::MAX);
         let (drr, shared) = (&self.policy.drr, &self.proxy.shared);
         shared.admission.enter(tenant, drr, extra_units, self.began, deadline).await
     }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use http::HeaderName;
 use ron_transport::proxy_protocol::TrustedSources;
 
-use crate::{DrrConfig, GatewayConfig, TenantSource, auth::Auth, guard::BodyLimits, quotas::Rates, router::Router};
+use crate::{
+    DrrConfig, GatewayConfig, TenantSource, auth::Auth, guard::BodyLimits, quotas::Rates, router::Router,
+};
 
 /// What is in force. Cores have copies of their own, because a reference count that all of them change costs more than
 /// what it protects.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Policy {
     /// Counts policies from the first.
     pub(crate) generation: u64,

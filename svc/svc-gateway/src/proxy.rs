@@ -16,8 +16,8 @@ use ron_transport::{Conn, Request, Response, Service, problem};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
-    caller::ConnMemo, client_addr::Client, message::Survey, passage::Passage, policy::Policy,
-    shared::Shared, trace::TraceIds,
+    caller::ConnMemo, client_addr::Client, message::Survey, passage::Passage, policy::Policy, shared::Shared,
+    trace::TraceIds,
 };
 
 /// The gateway's handler on one core.
@@ -57,7 +57,15 @@ impl Service for Proxy {
                 // Owned, so that a reload during a long request can let the old policy go.
                 let policy = self.policy.load_full();
                 let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
-                let passage = Passage { proxy: self, policy: &policy, survey, client, trace: &trace, began, allowance: None };
+                let passage = Passage {
+                    proxy: self,
+                    policy: &policy,
+                    survey,
+                    client,
+                    trace: &trace,
+                    began,
+                    allowance: None,
+                };
                 self.routed(conn, request, passage).await
             }
             Err(refusal) => {

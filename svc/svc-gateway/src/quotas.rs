@@ -4,7 +4,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use quota::{Bucket, Exhausted, LimitField, Passed, PolicyField, Rate};
 use types::{Moment, Reason, Refusal};
 
-use crate::{DrrConfig, QuotasConfig, caller::{Caller, Credential}};
+use crate::{
+    DrrConfig, QuotasConfig,
+    caller::{Caller, Credential},
+};
 
 /// The rates in force; `None` where there is no limit.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +58,10 @@ impl Rates {
                     refund(&limits[..index]);
                     return Err(Verdict { name, rate, verdict });
                 }
-                Ok(passed) if is_short(&passed, &rate) && tightest.as_ref().is_none_or(|t| t.left() > passed.remaining) => {
+                Ok(passed)
+                    if is_short(&passed, &rate)
+                        && tightest.as_ref().is_none_or(|t| t.left() > passed.remaining) =>
+                {
                     tightest = Some(Verdict { name, rate, verdict });
                 }
                 Ok(_) => {}

@@ -21,7 +21,7 @@ type Buckets<K> = ShardedBook<K, Bucket, RandomState>;
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) tenants: Tenants,
-    pub(crate) admission: Admission,
+    pub(crate) admission: Arc<Admission>,
     clients: Buckets<ClientKey>,
     capabilities: Buckets<TokenId>,
     /// Of everybody there was no more room for.

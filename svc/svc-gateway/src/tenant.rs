@@ -16,7 +16,6 @@ use ron_kernel::meter::{Meter, MeterBook};
 use ron_transport::caps::ClientKey;
 use types::{ActorId, Moment};
 
-
 /// What a tenant's requests count as against those of other classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Class {
@@ -102,7 +101,13 @@ impl Tenant {
             _ => ActorId::other(),
         };
         let requests = meters.meter(&actor, "used.requests");
-        Self { key, rate: Bucket::default(), mean_slot: AtomicU64::new(0), streams: AtomicU32::new(0), requests }
+        Self {
+            key,
+            rate: Bucket::default(),
+            mean_slot: AtomicU64::new(0),
+            streams: AtomicU32::new(0),
+            requests,
+        }
     }
 
     /// How long its requests hold a slot, going by the recent ones; zero if there were none.
@@ -123,9 +128,9 @@ impl Tenant {
 
     /// Takes one of `limit` places for streams, which are outside the slots.
     pub(crate) fn open_stream(self: &Arc<Self>, limit: u32) -> Option<StreamPlace> {
-        let taken = self.streams.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
-            (open < limit).then_some(open + 1)
-        });
+        let taken = self
+            .streams
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| (open < limit).then_some(open + 1));
         taken.is_ok().then(|| StreamPlace(Arc::clone(self)))
     }
 }
@@ -158,7 +163,11 @@ pub(crate) struct Tenants {
 impl Tenants {
     pub(crate) fn new(capacity: usize, meters: &MeterBook) -> Self {
         let other = |class| Arc::new(Tenant::new(TenantKey { class, name: TenantName::Other }, meters));
-        Self { book: ShardedBook::new(capacity, RandomState::new()), others: Class::ALL.map(other), meters: meters.clone() }
+        Self {
+            book: ShardedBook::new(capacity, RandomState::new()),
+            others: Class::ALL.map(other),
+            meters: meters.clone(),
+        }
     }
 
     /// What is known of a tenant; a new entry if nothing is.

@@ -6,6 +6,8 @@ use ron_kernel::topology::{TimeoutSpec, Topology, joined};
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
 use crate::{
+    admission::{METRICS, SCHED, WORK},
+    jwt::VERIFIER_KEY_REFRESHER,
     sweeper::POOL_SWEEPER,
     upstream::{UPSTREAM_WATCH, WAITING_QUEUE},
 };
@@ -14,21 +16,23 @@ use crate::{
 pub static TOPOLOGY: Topology = Topology {
     service: "gateway",
     purpose: "The HTTP front door: routes requests to upstreams and streams the answers back.",
-    last_reviewed: "2026-11-15",
+    last_reviewed: "2026-11-16",
     invariants: &[
         "A request never leaves the core that owns its connection.",
+        "A request is admitted before anything is spent on it: no signature is checked, no body read, no server asked.",
+        "When slots are short, the tenant furthest below its share goes next, and whoever is above it is refused first.",
         "Connections are capped in all and per client before a byte is read.",
         "Every wait for a client or an upstream has a timeout.",
         "A refusal tells its reason as a problem document and is counted by it.",
         "Idle upstream connections are capped per core and endpoint, in number and in age.",
         "A drain answers what is in flight before it closes a connection.",
     ],
-    tasks: &[LISTENER, POOL_SWEEPER, UPSTREAM_WATCH],
+    tasks: &[LISTENER, POOL_SWEEPER, UPSTREAM_WATCH, VERIFIER_KEY_REFRESHER],
     children: &[CONNECTION, H2_STREAM],
-    queues: &[WAITING_QUEUE],
+    queues: &[WORK, SCHED, WAITING_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
-    metrics: &[],
+    metrics: &METRICS,
     trade_offs: &[
         "Upstream connections belong to one core: no lock is shared, at the price of more connections upstream.",
         "A request whose idle upstream connection breaks after it was sent is answered 502, not repeated.",

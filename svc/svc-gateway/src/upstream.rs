@@ -34,6 +34,7 @@ use roster::{Choice, Roster, Tried};
 use seats::Grant;
 use server::{Standing, Verdict};
 
+pub(crate) use deadline::wished;
 pub(crate) use group::{Group, Groups, Upstreams};
 pub(crate) use seats::Seat;
 pub(crate) use server::Server;
@@ -75,8 +76,8 @@ impl Upstream {
         }
     }
 
-    /// Sends a request to one of the servers and waits for the response's head, until `deadline` and no longer than the
-    /// upstream's timeout. `now` is the present moment, as the caller has read it.
+    /// Sends a request to one of the servers and waits for the response's head, until `deadline`, which is the client's
+    /// [wish](wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller has read it.
     ///
     /// Cancel safe: dropping the future closes the connection in use.
     pub(crate) async fn send(
@@ -86,7 +87,7 @@ impl Upstream {
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let whole = Deadline::within(now, self.group.config.timeout.as_duration());
-        let deadline = deadline::wished(request.headers(), now).tightened(deadline).tightened(whole);
+        let deadline = deadline.tightened(whole);
         let value = if deadline == whole {
             self.whole_timeout.clone()
         } else {

@@ -36,7 +36,11 @@ pub(crate) const SCHED: QueueSpec = QueueSpec {
 
 /// What admission adds to the shared families.
 pub(crate) const METRICS: [MetricSpec; 2] = [
-    MetricSpec { name: "fq_inflight", labels: "class", doc: "slots that a class got by waiting and still holds" },
+    MetricSpec {
+        name: "fq_inflight",
+        labels: "class",
+        doc: "slots that a class got by waiting and still holds",
+    },
     MetricSpec {
         name: "fq_tokens",
         labels: "class",
@@ -64,7 +68,8 @@ impl AdmissionMetrics {
         });
         let service = scope.service();
         let of = |family: &ByClass| {
-            Class::ALL.map(|class| family.get_or_create(&[("service", service), ("class", class.name())]).clone())
+            Class::ALL
+                .map(|class| family.get_or_create(&[("service", service), ("class", class.name())]).clone())
         };
         Self {
             work: scope.metrics().queue(WORK.name, service),

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use captoken::{Bearer, TokenError};
-use http::{
-    HeaderMap,
-    header::AUTHORIZATION,
-};
+use http::{HeaderMap, header::AUTHORIZATION};
 use quota::Bucket;
 use ron_kernel::Clock;
 use types::{Moment, Reason, Refusal};

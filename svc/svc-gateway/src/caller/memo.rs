@@ -66,9 +66,9 @@ impl ConnMemo {
     pub(super) fn remember(&self, evidence: &Evidence<'_>, caller: &Caller, unix: Duration, now: Moment) {
         let until = match &caller.credential {
             Credential::None => Moment::END,
-            Credential::Capability { bearer, .. } => bearer.expires().map_or(Moment::END, |at| {
-                now.after(Duration::from_secs(at).saturating_sub(unix))
-            }),
+            Credential::Capability { bearer, .. } => bearer
+                .expires()
+                .map_or(Moment::END, |at| now.after(Duration::from_secs(at).saturating_sub(unix))),
             Credential::Jwt(claims) => claims.expires,
             // Verified, it is another caller's.
             Credential::UnverifiedJwt | Credential::Refused(_) => return,
