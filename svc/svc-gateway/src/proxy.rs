@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use http::{Method, header::ALLOW};
+use http::{
+    HeaderValue, Method,
+    header::{ALLOW, CONNECTION},
+};
 use ron_kernel::{
     Clock, Scope, Shutdown,
     meter::Meter,
@@ -118,7 +121,13 @@ impl Proxy {
 
     fn refused(&self, refusal: &Refusal) -> Response {
         self.metrics.rejected(refusal.reason).inc();
-        problem::response(refusal)
+        let mut response = problem::response(refusal);
+        // What follows on the connection may have been meant as a part of what was refused. HTTP/2 has no such doubts,
+        // and the library leaves the field out there.
+        if refusal.reason == Reason::Malformed {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 
     /// The steps of a request on its route, each of which can refuse before the next spends anything.
