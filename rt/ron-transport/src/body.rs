@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use types::Moment;
 
-use crate::serve::Activity;
+use crate::{UploadWatch, serve::Activity, tunnel::Tunnel};
 
 /// Why a body ended early.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,8 @@ enum Kind {
     /// From a client, whose progress is watched.
     Watched(Incoming, Watch),
     Streaming(Streaming),
+    /// No bytes, but what comes after a response that ends HTTP on its connection.
+    Tunnel(Box<Tunnel>),
 }
 
 /// Tells the connection whether its client keeps a reader of its request's body waiting. A reader that has lost interest
@@ -56,12 +58,14 @@ struct Watch {
     waits_since: Option<Moment>,
     /// What was announced and has not been read.
     unread: u64,
+    /// Who else wants to know.
+    upload: Option<UploadWatch>,
 }
 
 impl Watch {
     fn begin(activity: &Arc<Activity>, announced: u64) -> Self {
         activity.body_began();
-        Self { activity: Arc::clone(activity), waits_since: None, unread: announced }
+        Self { activity: Arc::clone(activity), waits_since: None, unread: announced, upload: None }
     }
 
     fn polled<E>(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>) {
@@ -71,14 +75,27 @@ impl Watch {
         }
         if polled.is_ready() {
             self.activity.body_arrived(self.waits_since.take());
+            self.servers_turn();
         } else if self.waits_since.is_none() {
             self.waits_since = Some(self.activity.body_waits());
+            if let Some(upload) = &self.upload {
+                upload.clients_turn();
+            }
+        }
+    }
+
+    fn servers_turn(&self) {
+        if let Some(upload) = &self.upload {
+            upload.servers_turn(self.activity.now());
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        if self.waits_since.is_some() {
+            self.servers_turn();
+        }
         self.activity.body_ended(self.waits_since.take(), self.unread);
     }
 }
@@ -96,6 +113,49 @@ impl Body {
         B: HttpBody<Data = Bytes, Error = BodyError> + Send + 'static,
     {
         Self::of(Kind::Streaming(Box::pin(body)))
+    }
+
+    /// Tells from now on whose turn it is, of a request's body that is still on its way; `None` if it is here or there is
+    /// none. To be asked for before the body is put into another one.
+    pub fn watch_upload(&mut self) -> Option<UploadWatch> {
+        match &mut self.kind {
+            Kind::Watched(_, watch) => {
+                let upload = watch.upload.insert(UploadWatch::begin(watch.activity.now()));
+                if watch.waits_since.is_some() {
+                    upload.clients_turn();
+                }
+                Some(upload.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
+    #[must_use]
+    pub fn try_clone(&self) -> Option<Self> {
+        match &self.kind {
+            _ if self.held.is_some() => None,
+            Kind::Empty => Some(Self::empty()),
+            Kind::Full(bytes) => Some(Self::of(Kind::Full(bytes.clone()))),
+            Kind::Incoming(_) | Kind::Watched(..) | Kind::Streaming(_) | Kind::Tunnel(_) => None,
+        }
+    }
+
+    /// The body of a 101 response: the serve loop relays once the response's head is sent.
+    #[must_use]
+    pub fn tunnel(tunnel: Tunnel) -> Self {
+        Self::of(Kind::Tunnel(Box::new(tunnel)))
+    }
+
+    /// Takes the tunnel out of a 101 response's body.
+    pub fn take_tunnel(&mut self) -> Option<Tunnel> {
+        match std::mem::take(&mut self.kind) {
+            Kind::Tunnel(tunnel) => Some(*tunnel),
+            other => {
+                self.kind = other;
+                None
+            }
+        }
     }
 
     /// A request's body, whose arrival the connection's timeouts watch.
@@ -150,7 +210,7 @@ impl From<Incoming> for Body {
 impl Kind {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self {
-            Self::Empty => Poll::Ready(None),
+            Self::Empty | Self::Tunnel(_) => Poll::Ready(None),
             Self::Full(_) => match std::mem::take(self) {
                 Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 _ => Poll::Ready(None),
@@ -184,7 +244,7 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Empty => true,
+            Kind::Empty | Kind::Tunnel(_) => true,
             Kind::Full(bytes) => bytes.is_empty(),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.is_end_stream(),
             Kind::Streaming(body) => body.is_end_stream(),
@@ -193,7 +253,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.size_hint(),
             Kind::Streaming(body) => body.size_hint(),
@@ -208,6 +268,7 @@ impl fmt::Debug for Body {
             Kind::Full(_) => "full",
             Kind::Incoming(_) | Kind::Watched(..) => "incoming",
             Kind::Streaming(_) => "streaming",
+            Kind::Tunnel(_) => "tunnel",
         };
         write!(f, "Body({kind})")
     }

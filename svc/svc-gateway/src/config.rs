@@ -1,10 +1,12 @@
-//! The `[gateway]` table of the configuration file.
+//! The `[gateway]` table of the configuration file, and `[auth]` beside it.
 
+mod auth;
 mod fairness;
 mod identity;
 mod limits;
 mod route;
 mod tls;
+mod view;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,12 +19,14 @@ use ron_transport::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use auth::AuthConfig;
 pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
 pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
 pub(crate) use route::Flaw;
 pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
+pub use view::{NoPath, PartConfig, PartPath, ViewConfig};
 
 /// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.
 const SAFE_MAX_CONNS: usize = 65_536;
@@ -76,6 +80,8 @@ pub struct GatewayConfig {
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
     pub upstream: BTreeMap<String, UpstreamConfig>,
+    /// Answers put together from several upstreams, by name: `GET /v1/views/<name>`.
+    pub view: BTreeMap<String, ViewConfig>,
 }
 
 /// A group of servers that answer the same requests.
@@ -115,6 +121,7 @@ impl Default for GatewayConfig {
             quotas: QuotasConfig::default(),
             route: Vec::new(),
             upstream: BTreeMap::new(),
+            view: BTreeMap::new(),
         }
     }
 }
@@ -149,6 +156,7 @@ impl Table for GatewayConfig {
                 .help("write [\"ip\"] to tell clients apart by address");
         }
         route::check_routes(&self.route, &self.upstream, problems);
+        view::check_views(&self.view, &self.upstream, danger_ok, problems);
         for (name, upstream) in &self.upstream {
             upstream.check(name, danger_ok, problems);
         }

@@ -9,9 +9,12 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod auth;
 mod build;
 mod client_addr;
 mod config;
+pub mod guard;
+pub mod jwt;
 mod message;
 mod pool;
 mod proxy;
@@ -21,11 +24,14 @@ mod sweeper;
 mod topology;
 mod trace;
 mod upstream;
+pub mod views;
 
+pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway};
 pub use config::{
-    Auth, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
-    HeaderWanted, LimitsConfig, MinVersion, Order, PqFallback, PqMode, QuotasConfig, RedirectConfig,
-    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
+    Auth, AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
+    HeaderWanted, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback, PqMode,
+    QuotasConfig, RedirectConfig, RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig,
+    UnknownSource, UpstreamConfig, ViewConfig,
 };
 pub use topology::TOPOLOGY;

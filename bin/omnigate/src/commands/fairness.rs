@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    fairness::{self, Plan},
     failure::Failure,
+    fairness::{self, Plan},
 };
 
 /// Runs the proof, shows what came of it, and fails if it does not hold.

@@ -147,10 +147,8 @@ impl Shared {
 /// One connection's part of a flow. A connection that breaks is opened again for the next request.
 async fn send_all(shared: Arc<Shared>) {
     let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, shared.flow.host));
-    let request = format!(
-        "GET {} HTTP/1.1\r\nhost: fairness.test\r\n{}\r\n",
-        shared.flow.path, shared.flow.headers
-    );
+    let request =
+        format!("GET {} HTTP/1.1\r\nhost: fairness.test\r\n{}\r\n", shared.flow.path, shared.flow.headers);
     let mut conn = None;
     while let Some(due) = shared.next_due() {
         let _ = shared.clock.by(Deadline::at(due), std::future::pending::<()>()).await;

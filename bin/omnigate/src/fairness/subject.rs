@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_address_is_read_from_what_a_node_prints_when_it_is_up() {
-        let banner = "omnigate 0.1.0 is up as fairness\n  gateway  127.0.0.1:4711\n  admin    127.0.0.1:4712\n";
+        let banner =
+            "omnigate 0.1.0 is up as fairness\n  gateway  127.0.0.1:4711\n  admin    127.0.0.1:4712\n";
         assert_eq!(find_address(banner.as_bytes()).unwrap(), "127.0.0.1:4711".parse().unwrap());
         assert!(find_address("omnigate is up\n".as_bytes()).is_err());
     }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -21,16 +21,17 @@ use super::{
     greeting::{Spoken, Waited, protocol, wait},
     h1::{self, Ended, Fault},
     h2,
-    rewound::Rewound,
     server::Shared,
 };
 use crate::{
     caps::{ClientKey, ConnPermit},
     problem,
     proxy_protocol::{self, ProxyError},
+    rewound::Rewound,
     service::{Conn, ConnInfo, Service, TlsInfo},
     stream::{Peer, RawStream, Stream},
     tls::{HandshakeError, ServerTls, TlsStream},
+    tunnel::{Tunnel, TunnelEnd},
 };
 
 /// A connection that has been accepted and given a seat.
@@ -108,7 +109,7 @@ async fn named_client<S: Service>(
 async fn run_tls<S: Service>(
     server: &Shared<S>,
     tls: &ServerTls,
-    stream: Rewound,
+    stream: Rewound<Stream>,
     mut info: ConnInfo,
     limits: Arc<HttpLimits>,
 ) -> End {
@@ -174,6 +175,7 @@ where
         let ended = Box::pin(h1::serve(io, ahead, &state, &limits)).await;
         (io, ahead) = match ended {
             Ended::Parked(io, ahead) => (io, ahead),
+            Ended::Switched(io, ahead, tunnel) => return Box::pin(relay(server, io, ahead, tunnel)).await,
             Ended::Done(io) => return Box::pin(finish_served(io, &state)).await,
             Ended::Failed(io, fault) => return Box::pin(fail(server, io, fault)).await,
         };
@@ -198,6 +200,19 @@ where
         None => finish_served(io, &state).await,
         Some(fault) => fail(server, io, fault).await,
     }
+}
+
+/// Goes on with a connection that no longer speaks HTTP.
+async fn relay<IO, S>(server: &Shared<S>, io: IO, ahead: Bytes, tunnel: Tunnel) -> End
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: Service,
+{
+    let mut client = Rewound { ahead, stream: io };
+    let closing = server.shutdown().reached(server.roles.connection.stop);
+    let end = tunnel.relay(&mut client, closing).await;
+    let by_node = if end == TunnelEnd::NodeStops { End::NodeStops } else { End::Own };
+    finish(client.stream, end == TunnelEnd::Closed, by_node).await
 }
 
 /// Closes a connection in good order, and passes on what ended it.
@@ -251,6 +266,7 @@ impl<S: Service> Shared<S> {
             clock: self.scope.clock(),
             roles: self.roles,
             closed_by_node: AtomicBool::new(false),
+            tunnel: Mutex::new(None),
         })
     }
 

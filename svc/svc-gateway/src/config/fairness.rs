@@ -31,10 +31,9 @@ pub struct FairQueueConfig {
     pub max_waiting: u32,
     /// So many bytes of a request's body cost as much as a millisecond of a slot.
     pub quantum_bytes: ByteSize,
-    /// A tenant whose requests take longer than this on average is slow.
+    /// A tenant whose requests take longer than this on average is slow. Slow tenants together hold at most 80 % of
+    /// `max_inflight`, because a slot that is taken cannot be taken back.
     pub slow_after: HumanDuration,
-    /// The share of `max_inflight` that slow tenants may hold together: a slot that is taken cannot be taken back.
-    pub slow_share: f64,
     /// Tenants remembered at once; more share one entry of their class.
     pub max_tenants: usize,
     /// Responses that a tenant may have outside its slots: upgrades, and routes with `stream = true`.
@@ -99,7 +98,6 @@ impl Default for FairQueueConfig {
             max_waiting: 512,
             quantum_bytes: ByteSize::kib(64),
             slow_after: Duration::from_millis(100).into(),
-            slow_share: 0.8,
             max_tenants: 65_536,
             max_streams: 256,
             weights: ClassWeights::default(),
@@ -138,9 +136,6 @@ impl FairQueueConfig {
         }
         if self.slow_after.as_duration().is_zero() {
             problems.at("fair_queue.slow_after", "must be longer than nothing");
-        }
-        if !(self.slow_share > 0.0 && self.slow_share <= 1.0) {
-            problems.at("fair_queue.slow_share", "must be above 0 and at most 1");
         }
         problems.guard("fair_queue.max_inflight", self.max_inflight, SAFE_MAX_INFLIGHT, danger_ok);
         problems.guard("fair_queue.max_waiting", self.max_waiting, SAFE_MAX_WAITING, danger_ok);

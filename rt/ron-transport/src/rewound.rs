@@ -1,4 +1,4 @@
-//! A stream in front of which bytes were read ahead, for the TLS handshake after a PROXY header.
+//! A stream in front of which bytes were read ahead: by whoever looked for a PROXY header, or for a response's end.
 
 use std::{
     io::{self, IoSlice},
@@ -9,15 +9,13 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::stream::Stream;
-
 /// A stream that first gives back what was read ahead.
-pub(super) struct Rewound {
-    pub(super) ahead: Bytes,
-    pub(super) stream: Stream,
+pub(crate) struct Rewound<IO> {
+    pub(crate) ahead: Bytes,
+    pub(crate) stream: IO,
 }
 
-impl AsyncRead for Rewound {
+impl<IO: AsyncRead + Unpin> AsyncRead for Rewound<IO> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.ahead.has_remaining() {
@@ -29,7 +27,7 @@ impl AsyncRead for Rewound {
     }
 }
 
-impl AsyncWrite for Rewound {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Rewound<IO> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(cx, buf)
     }
