@@ -11,7 +11,9 @@
 
 mod auth;
 mod build;
+mod client_addr;
 mod config;
+pub mod guard;
 pub mod jwt;
 mod message;
 mod pool;
@@ -20,6 +22,7 @@ mod redirect;
 mod router;
 mod sweeper;
 mod topology;
+mod trace;
 mod upstream;
 pub mod views;
 
