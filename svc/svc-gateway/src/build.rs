@@ -20,13 +20,15 @@ use ron_transport::{
     tls::{ServerTls, TlsError},
 };
 
+use types::Deadline;
+
 use crate::{
     GatewayConfig,
     proxy::Proxy,
     redirect::Redirect,
     router::{Route, Router, Split},
     sweeper,
-    upstream::{Timeouts, Upstream},
+    upstream::{self, Groups, Upstream, Upstreams},
 };
 
 /// Why a gateway could not be built, with what to do about it.
@@ -50,7 +52,7 @@ pub(crate) type Routers = Arc<[Arc<ArcSwap<Router>>]>;
 #[derive(Debug)]
 pub struct Gateway {
     scope: Scope,
-    resolver: Resolver,
+    upstreams: Upstreams,
     routers: Routers,
     server: HttpServer<Proxy>,
 }
@@ -69,20 +71,25 @@ impl Gateway {
     ) -> Result<Arc<Self>, BuildError> {
         let tls = load_tls(scope, config).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
-        let resolver = Resolver::new(scope);
-        let routers: Routers = build_routers(scope, &resolver, config, None)
+        let upstreams = Upstreams::new(scope, Resolver::new(scope));
+        let groups = upstreams.prepare(&config.upstream);
+        let routers: Routers = build_routers(scope, config, &groups, None)
             .into_iter()
             .map(|router| Arc::new(ArcSwap::new(router)))
             .collect();
+        upstreams.commit(groups);
         let plan = listen_plan(config, Some(listener), tls);
         let server = HttpServer::start(scope, Roles::default(), plan, |core| {
             Proxy::new(scope, Arc::clone(&routers[core]))
         });
-        sweeper::start(scope, &routers);
+        sweeper::start(scope, &upstreams);
+        upstream::start(scope, &upstreams);
         // Cores share a route's metrics, so one of them stands for all.
         let sampled = Arc::clone(&routers[0]);
         scope.sampled(move || sampled.load().routes().iter().for_each(|route| route.metrics.sample()));
-        Ok(Arc::new(Self { scope: scope.clone(), resolver, routers, server }))
+        let sampled = upstreams.clone();
+        scope.sampled(move || sampled.sample());
+        Ok(Arc::new(Self { scope: scope.clone(), upstreams, routers, server }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -97,14 +104,28 @@ impl Gateway {
         self.server.listener()
     }
 
+    /// Waits until every endpoint of every upstream has been well once: has answered its health check, or where there is
+    /// none has accepted a connection.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// The endpoints that were not well by the deadline.
+    pub async fn all_healthy_once(&self, deadline: Deadline) -> Result<(), Vec<String>> {
+        self.upstreams.all_healthy_once(deadline).await
+    }
+
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
         let config = new.get::<GatewayConfig>();
         let tls = load_tls(&self.scope, &config).await?;
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
-        let prepared = build_routers(&self.scope, &self.resolver, &config, Some(&self.routers));
+        let groups = self.upstreams.prepare(&config.upstream);
+        let prepared = build_routers(&self.scope, &config, &groups, Some(&self.routers));
+        let upstreams = self.upstreams.clone();
         let (server, routers) = (self.server.clone(), Arc::clone(&self.routers));
         let metrics = self.scope.metrics().clone();
         Ok(Box::new(move || {
+            upstreams.commit(groups);
             let before = routers[0].load_full();
             for (current, router) in routers.iter().zip(prepared) {
                 current.store(router);
@@ -142,45 +163,25 @@ fn listen_plan(config: &GatewayConfig, listener: Option<Listener>, tls: Option<S
     }
 }
 
-/// The routes of a configuration, for each core. Upstreams that did not change keep their connections, routes their
-/// counts.
+/// The routes of a configuration, for each core. Routes that were there before keep their counts.
 fn build_routers(
     scope: &Scope,
-    resolver: &Resolver,
     config: &GatewayConfig,
+    groups: &Groups,
     old: Option<&Routers>,
 ) -> Vec<Arc<Router>> {
-    let old_of = |core: usize| old.map_or_else(Arc::default, |routers| routers[core].load_full());
-    let first = old_of(0);
+    let first = old.map_or_else(Arc::default, |routers| routers[0].load_full());
     let metrics_of = |label: &str| {
         let kept = first.routes().iter().find(|route| &*route.label == label);
         kept.map_or_else(|| scope.metrics().route(label.to_owned()), |route| route.metrics.clone())
     };
     let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(route.label())).collect();
     let cores = scope.planes().cores().iter();
-    cores
-        .map(|core| Arc::new(build_router(scope, resolver, config, &metrics, &old_of(core.index()))))
-        .collect()
+    cores.map(|core| Arc::new(build_router(config, groups, &metrics, core.index()))).collect()
 }
 
-fn build_router(
-    scope: &Scope,
-    resolver: &Resolver,
-    config: &GatewayConfig,
-    metrics: &[RouteMetrics],
-    old: &Router,
-) -> Router {
-    let upstream = |name: &str| {
-        let wanted = config.upstream.get(name)?;
-        let kept = old.upstreams().find(|u| u.is(name, wanted));
-        Some(kept.map_or_else(
-            || {
-                let timeouts = Timeouts::new(scope.metrics());
-                Arc::new(Upstream::new(name, wanted, scope.clock(), resolver, timeouts))
-            },
-            Arc::clone,
-        ))
-    };
+fn build_router(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics], core: usize) -> Router {
+    let upstream = |name: &str| Some(Arc::new(Upstream::new(groups.get(name)?, core)));
     let routes = config.route.iter().zip(metrics).map(|(route, metrics)| {
         let shares = route.shares().filter_map(|(name, weight)| Some((weight, upstream(name)?)));
         let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());

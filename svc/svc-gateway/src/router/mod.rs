@@ -137,11 +137,6 @@ impl Router {
     pub(crate) fn routes(&self) -> &[Arc<Route>] {
         &self.routes
     }
-
-    /// The upstreams of all routes; one that several routes use comes several times.
-    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<crate::upstream::Upstream>> {
-        self.routes.iter().filter_map(|route| route.split.as_ref()).flat_map(Split::upstreams)
-    }
 }
 
 impl Miss {
