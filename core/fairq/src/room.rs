@@ -98,8 +98,8 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let all = u128::from(self.contending_class_weights(flow.class)) * u128::from(tenants);
         let own = u128::from(settings.weight) * u128::from(flow.weight);
         let gap = u128::from(estimate) * all / (own * u128::from(slots.max(1)));
-        let room = self.settings.room as u128 * own / all;
-        let room = u64::try_from(room).unwrap_or(u64::MAX);
+        let share = u64::try_from(self.settings.room as u128 * own / all).unwrap_or(u64::MAX);
+        let room = share.max(self.settings.room.saturating_sub(self.depth - flow.waiting) as u64);
         Drain {
             owed_gap: u64::try_from(gap).unwrap_or(u64::MAX),
             room: room.min(self.settings.tenant_room as u64).min(settings.room as u64),

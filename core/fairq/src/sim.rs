@@ -134,7 +134,10 @@ impl Play<'_> {
         }
         let request = self.requests.len();
         self.requests.push(Request { tenant, arrived: self.now, is_retry, started: None });
-        self.count(request, |report| report.offered += 1);
+        self.count(request, |report| {
+            report.offered += 1;
+            report.retries += u64::from(is_retry);
+        });
         let arrival = self.clients.arrival(tenant);
         let outcome = self.door.arrive(request, arrival, self.now);
         if let Some((refused, retry_after)) = outcome.refused {

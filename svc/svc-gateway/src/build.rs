@@ -186,7 +186,7 @@ fn build_router(
         let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());
         Arc::new(Route::new(route, Split::new(shares), redirect, metrics.clone()))
     });
-    Router::new(routes.collect())
+    Router::new(routes.collect(), TrustedSources::new(config.trusted_proxies.clone()))
 }
 
 /// Where clients find HTTPS: here, or with whoever ends it in front of us.

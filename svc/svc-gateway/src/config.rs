@@ -6,6 +6,7 @@ mod identity;
 mod limits;
 mod route;
 mod tls;
+mod view;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -25,6 +26,7 @@ pub use limits::LimitsConfig;
 pub(crate) use route::Flaw;
 pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
+pub use view::{NoPath, PartConfig, PartPath, ViewConfig};
 
 /// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.
 const SAFE_MAX_CONNS: usize = 65_536;
@@ -78,6 +80,8 @@ pub struct GatewayConfig {
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
     pub upstream: BTreeMap<String, UpstreamConfig>,
+    /// Answers put together from several upstreams, by name: `GET /v1/views/<name>`.
+    pub view: BTreeMap<String, ViewConfig>,
 }
 
 /// A group of servers that answer the same requests.
@@ -117,6 +121,7 @@ impl Default for GatewayConfig {
             quotas: QuotasConfig::default(),
             route: Vec::new(),
             upstream: BTreeMap::new(),
+            view: BTreeMap::new(),
         }
     }
 }
@@ -151,6 +156,7 @@ impl Table for GatewayConfig {
                 .help("write [\"ip\"] to tell clients apart by address");
         }
         route::check_routes(&self.route, &self.upstream, problems);
+        view::check_views(&self.view, &self.upstream, danger_ok, problems);
         for (name, upstream) in &self.upstream {
             upstream.check(name, danger_ok, problems);
         }

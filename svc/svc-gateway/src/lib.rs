@@ -11,6 +11,7 @@
 
 mod auth;
 mod build;
+mod client_addr;
 mod config;
 pub mod guard;
 pub mod jwt;
@@ -21,13 +22,16 @@ mod redirect;
 mod router;
 mod sweeper;
 mod topology;
+mod trace;
 mod upstream;
+pub mod views;
 
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway};
 pub use config::{
     Auth, AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
-    HeaderWanted, LimitsConfig, MinVersion, Order, PqFallback, PqMode, QuotasConfig, RedirectConfig,
-    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
+    HeaderWanted, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback, PqMode,
+    QuotasConfig, RedirectConfig, RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig,
+    UnknownSource, UpstreamConfig, ViewConfig,
 };
 pub use topology::TOPOLOGY;

@@ -3,14 +3,21 @@
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use http::Method;
-use ron_kernel::{Clock, Scope, Shutdown, meter::Meter, metrics::RouteMetrics, readiness::ServiceReadiness};
-use ron_transport::{Conn, ConnInfo, Request, Response, Service};
+use http::{Method, header::ALLOW};
+use ron_kernel::{
+    Clock, Scope, Shutdown,
+    meter::Meter,
+    metrics::{RouteMetrics, ServiceMetrics},
+    readiness::ServiceReadiness,
+};
+use ron_transport::{Conn, ConnInfo, Request, Response, Service, problem};
 use types::{ActorId, Moment, Reason, Refusal};
 
 use crate::{
-    message,
-    router::{Route, Router},
+    client_addr::Client,
+    message::{self, Onward, Survey},
+    router::{Miss, Route, Router},
+    trace::{Trace, TraceIds},
 };
 
 /// When a refused write may be tried again: lost tasks are back within a second.
@@ -24,6 +31,8 @@ pub(crate) struct Proxy {
     shutdown: Shutdown,
     unrouted: RouteMetrics,
     requests: Meter,
+    metrics: ServiceMetrics,
+    ids: TraceIds,
 }
 
 impl Proxy {
@@ -36,6 +45,8 @@ impl Proxy {
             unrouted: scope.metrics().route("unrouted"),
             // Without tenants, everybody is one.
             requests: scope.meters().meter(&ActorId::other(), "used.requests"),
+            metrics: scope.metrics().clone(),
+            ids: TraceIds::new(),
         }
     }
 }
@@ -45,49 +56,93 @@ impl Service for Proxy {
 
     async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
         let began = self.clock.now();
-        let method = request.method().clone();
-        let route = match self.route(&request) {
-            Ok(route) => route,
+        let surveyed = Survey::of(&request);
+        let trace = self.ids.trace(request.headers(), surveyed.as_ref().unwrap_or(&Survey::default()));
+        let mut response = match surveyed {
+            Ok(survey) => self.routed(conn, request, &survey, &trace, began).await,
             Err(refusal) => {
-                self.unrouted.record(method.as_str(), refusal.reason.status(), self.clock.now().since(began));
-                return Err(refusal);
+                self.record(&self.unrouted, request.method(), refusal.reason.status(), began);
+                self.refused(&refusal)
             }
         };
-        let _in_flight = route.metrics.enter();
-        let outcome = self.answer(conn, &route, request, began).await;
-        let status = match &outcome {
-            Ok(response) => response.status().as_u16(),
-            Err(refusal) => refusal.reason.status(),
-        };
-        route.metrics.record(method.as_str(), status, self.clock.now().since(began));
-        outcome
+        trace.tell(response.headers_mut());
+        Ok(response)
     }
 }
 
 impl Proxy {
+    /// Finds a request's route and has it answered there.
+    async fn routed(
+        &self,
+        conn: &ConnInfo,
+        request: Request,
+        survey: &Survey,
+        trace: &Trace,
+        began: Moment,
+    ) -> Response {
+        let method = request.method().clone();
+        let (route, client) = match self.route(conn, &request, survey) {
+            Ok(found) => found,
+            Err(miss) => {
+                let refusal = miss.refusal(request.uri().path());
+                self.record(&self.unrouted, &method, refusal.reason.status(), began);
+                let mut response = self.refused(&refusal);
+                if let Some(allow) = miss.allow() {
+                    response.headers_mut().insert(ALLOW, allow.clone());
+                }
+                return response;
+            }
+        };
+        let _in_flight = route.metrics.enter();
+        let answer = self.answer(request, &route, survey, &client, trace, began).await;
+        let response = answer.unwrap_or_else(|refusal| self.refused(&refusal));
+        self.record(&route.metrics, &method, response.status().as_u16(), began);
+        response
+    }
+
     /// The route of a request; owned, so that a reload during a long request can let the old router go.
-    fn route(&self, request: &Request) -> Result<Arc<Route>, Refusal> {
-        self.router.load().find(request).map(Arc::clone).map_err(|miss| miss.refusal(request.uri().path()))
+    fn route(
+        &self,
+        conn: &ConnInfo,
+        request: &Request,
+        survey: &Survey,
+    ) -> Result<(Arc<Route>, Client), Miss> {
+        let router = self.router.load();
+        let client = Client::of(conn, request.headers(), survey, &router.trusted_proxies);
+        Ok((Arc::clone(router.find(request)?), client))
+    }
+
+    fn record(&self, route: &RouteMetrics, method: &Method, status: u16, began: Moment) {
+        route.record(method.as_str(), status, self.clock.now().since(began));
+    }
+
+    fn refused(&self, refusal: &Refusal) -> Response {
+        self.metrics.rejected(refusal.reason).inc();
+        problem::response(refusal)
     }
 
     /// The steps of a request on its route, each of which can refuse before the next spends anything.
     async fn answer(
         &self,
-        conn: &ConnInfo,
-        route: &Route,
         mut request: Request,
+        route: &Route,
+        survey: &Survey,
+        client: &Client,
+        trace: &Trace,
         began: Moment,
     ) -> Result<Response, Refusal> {
         self.refuse_writes_while_degraded(request.method())?;
         if let Some(redirect) = &route.redirect
-            && let Some(response) = redirect.answer(&request, conn.tls.is_some())?
+            && let Some(response) = redirect.answer(&request, client.is_https)?
         {
             return Ok(response);
         }
-        message::request(conn, &mut request)?;
+        let upgrade = message::upgrade_wanted(&request, survey, &route.upgrade);
+        let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
+        message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         let upstream = route.split.as_ref().ok_or(Reason::Internal)?.next();
         let mut response = upstream.send(request, began).await?;
-        message::response(&mut response)?;
+        message::back(&mut response, &route.response_headers, upgrade)?;
         self.requests.add(1);
         Ok(response)
     }

@@ -21,6 +21,8 @@ pub struct TenantReport {
     pub offered: u64,
     /// Requests that were served.
     pub served: u64,
+    /// Retries among those that came.
+    pub retries: u64,
     /// Retries among those served.
     pub retries_served: u64,
     /// Requests refused as newcomers.

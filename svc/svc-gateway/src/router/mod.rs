@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method};
 use ron_kernel::metrics::RouteMetrics;
-use ron_transport::Request;
+use ron_transport::{Request, proxy_protocol::TrustedSources};
 use types::{Reason, Refusal};
 
 pub(crate) use rewrite::Rewrite;
@@ -95,6 +95,8 @@ impl Route {
 pub(crate) struct Router {
     routes: Vec<Arc<Route>>,
     table: Table,
+    /// Whose word about their client's address is taken.
+    pub(crate) trusted_proxies: TrustedSources,
 }
 
 /// Why a request has no route.
@@ -109,9 +111,9 @@ pub(crate) enum Miss {
 }
 
 impl Router {
-    pub(crate) fn new(routes: Vec<Arc<Route>>) -> Self {
+    pub(crate) fn new(routes: Vec<Arc<Route>>, trusted_proxies: TrustedSources) -> Self {
         let table = Table::new(routes.iter().map(|route| (route.prefix.as_str(), route.narrowing.clone())));
-        Self { routes, table }
+        Self { routes, table, trusted_proxies }
     }
 
     /// The route of a request as it came.
@@ -143,6 +145,14 @@ impl Router {
 }
 
 impl Miss {
+    /// The answer's `Allow`, if it needs one.
+    pub(crate) fn allow(&self) -> Option<&HeaderValue> {
+        match self {
+            Self::MethodNotAllowed(allow) => Some(allow),
+            Self::Ambiguous(_) | Self::NotFound => None,
+        }
+    }
+
     /// What the client is told.
     pub(crate) fn refusal(&self, path: &str) -> Refusal {
         match self {
@@ -153,7 +163,7 @@ impl Miss {
             ),
             Self::MethodNotAllowed(allow) => {
                 let methods = allow.to_str().unwrap_or_default();
-                Refusal::new(Reason::Unsupported, format!("{path} is served for {methods} only"))
+                Refusal::new(Reason::MethodNotAllowed, format!("{path} is served for {methods} only"))
             }
         }
     }

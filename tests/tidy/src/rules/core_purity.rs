@@ -7,6 +7,8 @@ use crate::{
 
 /// What core crates may depend on besides each other, with the reason why that keeps them pure.
 pub const DEPENDENCIES: &[(&str, &str)] = &[
+    ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
+    ("base64", "text to bytes and back"),
     ("brotli-decompressor", "a codec: bytes in, bytes out"),
     ("flate2", "a codec: bytes in, bytes out"),
     ("thiserror", "derives the error types, nothing at run time"),
@@ -14,6 +16,7 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
     ("base64", "text to bytes and back"),
     ("zeroize", "wipes memory, nothing else"),
+    ("zstd", "a codec: bytes in, bytes out"),
 ];
 
 /// What their tests may use as well.
