@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use captoken::{KeyRing, RevocationList};
 use ron_kernel::{
     Scope,
     blocking::BlockingError,
@@ -24,6 +25,7 @@ use types::Deadline;
 use crate::{
     AuthConfig, AuthError, GatewayConfig,
     auth::{Auth, JwtKeys, load_auth},
+    jwt::{JwksSettings, SettingsError},
     policy::Policy,
     proxy::Proxy,
     redirect::Redirect,
@@ -45,6 +47,9 @@ pub enum BuildError {
     /// The keys of capabilities cannot be used.
     #[error("gateway: {0}")]
     Auth(#[from] AuthError),
+    /// The issuer of JWTs cannot be asked for its keys.
+    #[error("gateway: {0}")]
+    Jwks(#[from] SettingsError),
     /// The blocking pool did not load them.
     #[error("gateway: {0}")]
     Blocking(#[from] BlockingError),
@@ -88,8 +93,9 @@ impl Gateway {
         let config = settings.gateway;
         let tls = load_tls(scope, config).await?;
         let resolver = Resolver::new(scope);
-        let jwt = JwtKeys::new(scope, &resolver, settings);
-        let auth = load_keys(scope, settings.auth, &jwt).await?;
+        let keys = load_keys(scope, settings.auth).await?;
+        let jwt = JwtKeys::new(scope, &resolver, settings, keys.jwks.clone());
+        let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         let upstreams = Upstreams::new(scope, resolver);
         let shared = Arc::new(Shared::new(scope, config));
@@ -134,18 +140,18 @@ impl Gateway {
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
         let (config, auth) = (new.get::<GatewayConfig>(), new.get::<AuthConfig>());
         let tls = load_tls(&self.scope, &config).await?;
-        let jwt = self.jwt.prepare(GatewaySettings { gateway: &config, auth: &auth });
-        let keys = load_keys(&self.scope, &auth, &self.jwt).await?;
+        let keys = load_keys(&self.scope, &auth).await?;
+        let (jwt, jwks, checks) = (self.jwt.clone(), keys.jwks.clone(), Arc::new(keys.auth(&self.jwt)));
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
         let groups = self.upstreams.prepare(&config.upstream);
-        let prepared = build_policies(&self.scope, &config, &groups, &keys, Some(&self.policies));
+        let prepared = build_policies(&self.scope, &config, &groups, &checks, Some(&self.policies));
         let (upstreams, shared, server) =
             (self.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
         let (policies, metrics) = (Arc::clone(&self.policies), self.scope.metrics().clone());
         Ok(Box::new(move || {
             upstreams.commit(groups);
             shared.admission.reconfigure(&config.fair_queue);
-            jwt.commit();
+            jwt.follow(GatewaySettings { gateway: &config, auth: &auth }, jwks);
             let before = policies[0].load_full();
             for (current, policy) in policies.iter().zip(prepared) {
                 current.store(Arc::new(policy));
@@ -192,10 +198,27 @@ fn sample(scope: &Scope, policies: &Policies, upstreams: &Upstreams) {
     scope.sampled(move || sampled.sample());
 }
 
-async fn load_keys(scope: &Scope, config: &AuthConfig, jwt: &JwtKeys) -> Result<Arc<Auth>, BuildError> {
-    let files = config.clone();
-    let (ring, revoked) = scope.blocking().run("load keys", move || load_auth(&files)).await??;
-    Ok(Arc::new(Auth::new(ring, revoked, jwt.verifier_for(config))))
+/// Everything that the `[auth]` table names, loaded.
+struct Keys {
+    ring: KeyRing,
+    revoked: RevocationList,
+    jwks: Option<JwksSettings>,
+}
+
+impl Keys {
+    fn auth(self, jwt: &JwtKeys) -> Auth {
+        let verifier = self.jwks.map(|_| Arc::clone(jwt.verifier()));
+        Auth::new(self.ring, self.revoked, verifier)
+    }
+}
+
+async fn load_keys(scope: &Scope, config: &AuthConfig) -> Result<Keys, BuildError> {
+    let config = config.clone();
+    let load = move || -> Result<Keys, BuildError> {
+        let (ring, revoked) = load_auth(&config)?;
+        Ok(Keys { ring, revoked, jwks: JwksSettings::load(&config)? })
+    };
+    scope.blocking().run("load keys", load).await?
 }
 
 /// What a configuration puts into force on each core. Routes that were there before keep their counts.

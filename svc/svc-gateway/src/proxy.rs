@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use http::{
     HeaderValue, Method,
-    header::{ALLOW, WWW_AUTHENTICATE},
+    header::{ALLOW, CONNECTION, WWW_AUTHENTICATE},
 };
 use ron_kernel::{
     Scope, Shutdown,
@@ -111,8 +111,13 @@ impl Proxy {
     fn refused(&self, refusal: &Refusal, corr_id: &HeaderValue) -> Response {
         self.metrics.rejected(refusal.reason).inc();
         let mut response = problem::response_to(refusal, corr_id);
-        if refusal.reason == Reason::Unauth {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let headers = response.headers_mut();
+        match refusal.reason {
+            Reason::Unauth => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            // What follows on the connection may have been meant as a part of what was refused. HTTP/2 has no such
+            // doubts, and the library leaves the field out there.
+            Reason::Malformed => drop(headers.insert(CONNECTION, HeaderValue::from_static("close"))),
+            _ => {}
         }
         response
     }
