@@ -94,10 +94,13 @@ impl Drop for Node {
     }
 }
 
-/// `[gateway]` settings that pass everything to `upstream`.
+/// `[gateway]` settings for load from one address: without the rates that are meant for clients.
+pub(crate) const UNLIMITED: &str = "quotas.per_ip_rps = 0\ndrr.rate_limit_rps = 0\n";
+
+/// `[gateway]` settings that pass everything to `upstream`, however much it is.
 pub(crate) fn to(upstream: SocketAddr) -> String {
     format!(
-        "route = [{{ path = \"/\", upstream = \"up\" }}]\nupstream.up.endpoints = [\"http://{upstream}\"]\n"
+        "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\" }}]\nupstream.up.endpoints = [\"http://{upstream}\"]\n"
     )
 }
 
