@@ -72,7 +72,7 @@ impl Gateway {
         let tls = load_tls(scope, config).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         let upstreams = Upstreams::new(scope, Resolver::new(scope));
-        let groups = upstreams.prepare(&config.upstream);
+        let groups = upstreams.prepare(&config.upstream).await?;
         let routers: Routers = build_routers(scope, config, &groups, None)
             .into_iter()
             .map(|router| Arc::new(ArcSwap::new(router)))
@@ -119,7 +119,7 @@ impl Gateway {
         let config = new.get::<GatewayConfig>();
         let tls = load_tls(&self.scope, &config).await?;
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
-        let groups = self.upstreams.prepare(&config.upstream);
+        let groups = self.upstreams.prepare(&config.upstream).await?;
         let prepared = build_routers(&self.scope, &config, &groups, Some(&self.routers));
         let upstreams = self.upstreams.clone();
         let (server, routers) = (self.server.clone(), Arc::clone(&self.routers));

@@ -141,7 +141,8 @@ impl Proxy {
         let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
         message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         let upstream = route.split.as_ref().ok_or(Reason::Internal)?.next();
-        let mut response = upstream.send(request, began, Deadline::NEVER).await?;
+        let upload = request.body_mut().watch_upload();
+        let mut response = upstream.send(request, upload, began, Deadline::NEVER).await?;
         message::back(&mut response, &route.response_headers, upgrade)?;
         self.requests.add(1);
         Ok(response)
