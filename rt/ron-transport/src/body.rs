@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use types::Moment;
 
-use crate::{serve::Activity, tunnel::Tunnel};
+use crate::{UploadWatch, serve::Activity, tunnel::Tunnel};
 
 /// Why a body ended early.
 #[derive(Debug, thiserror::Error)]
@@ -58,12 +58,14 @@ struct Watch {
     waits_since: Option<Moment>,
     /// What was announced and has not been read.
     unread: u64,
+    /// Who else wants to know.
+    upload: Option<UploadWatch>,
 }
 
 impl Watch {
     fn begin(activity: &Arc<Activity>, announced: u64) -> Self {
         activity.body_began();
-        Self { activity: Arc::clone(activity), waits_since: None, unread: announced }
+        Self { activity: Arc::clone(activity), waits_since: None, unread: announced, upload: None }
     }
 
     fn polled<E>(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>) {
@@ -73,14 +75,27 @@ impl Watch {
         }
         if polled.is_ready() {
             self.activity.body_arrived(self.waits_since.take());
+            self.servers_turn();
         } else if self.waits_since.is_none() {
             self.waits_since = Some(self.activity.body_waits());
+            if let Some(upload) = &self.upload {
+                upload.clients_turn();
+            }
+        }
+    }
+
+    fn servers_turn(&self) {
+        if let Some(upload) = &self.upload {
+            upload.servers_turn(self.activity.now());
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        if self.waits_since.is_some() {
+            self.servers_turn();
+        }
         self.activity.body_ended(self.waits_since.take(), self.unread);
     }
 }
@@ -98,6 +113,32 @@ impl Body {
         B: HttpBody<Data = Bytes, Error = BodyError> + Send + 'static,
     {
         Self::of(Kind::Streaming(Box::pin(body)))
+    }
+
+    /// Tells from now on whose turn it is, of a request's body that is still on its way; `None` if it is here or there is
+    /// none. To be asked for before the body is put into another one.
+    pub fn watch_upload(&mut self) -> Option<UploadWatch> {
+        match &mut self.kind {
+            Kind::Watched(_, watch) => {
+                let upload = watch.upload.insert(UploadWatch::begin(watch.activity.now()));
+                if watch.waits_since.is_some() {
+                    upload.clients_turn();
+                }
+                Some(upload.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
+    #[must_use]
+    pub fn try_clone(&self) -> Option<Self> {
+        match &self.kind {
+            _ if self.held.is_some() => None,
+            Kind::Empty => Some(Self::empty()),
+            Kind::Full(bytes) => Some(Self::of(Kind::Full(bytes.clone()))),
+            Kind::Incoming(_) | Kind::Watched(..) | Kind::Streaming(_) | Kind::Tunnel(_) => None,
+        }
     }
 
     /// The body of a 101 response: the serve loop relays once the response's head is sent.

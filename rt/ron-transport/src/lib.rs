@@ -20,6 +20,8 @@ pub mod service;
 pub mod stream;
 pub mod tls;
 pub mod tunnel;
+mod upload_watch;
 
 pub use body::{Body, BodyError};
 pub use service::{Conn, ConnInfo, Request, Response, Service};
+pub use upload_watch::UploadWatch;

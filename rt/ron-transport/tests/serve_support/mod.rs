@@ -14,6 +14,7 @@ use std::{io, net::SocketAddr, num::NonZeroUsize, sync::LazyLock, thread, time::
 use ron_kernel::{Exit, ExitCode, Kernel, Scope, topology::Topology};
 use ron_transport::{
     addr::ListenAddr,
+    client::{Drivers, H2_UPSTREAM},
     listen::{BindOptions, Listener},
     proxy_protocol::TrustedSources,
     serve::{CONNECTION, H2_STREAM, HttpLimits, HttpServer, LISTENER, ListenPlan, Roles, TIMEOUTS},
@@ -40,7 +41,7 @@ static TOPOLOGY: Topology = Topology {
     last_reviewed: "2026-01-01",
     invariants: &[],
     tasks: &[LISTENER],
-    children: &[CONNECTION, H2_STREAM],
+    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM],
     queues: &[],
     locks: &[],
     timeouts: &TIMEOUTS,
@@ -100,7 +101,7 @@ impl Node {
     pub(crate) fn start_with(plan: ListenPlan, cores: usize) -> Self {
         let kernel = Kernel::builder("test").cores(NonZeroUsize::new(cores).unwrap()).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
-        let desk = Desk::default();
+        let desk = Desk::new(Drivers::new(&scope), scope.clock());
         let server = HttpServer::start(&scope, Roles::default(), plan, |_| desk.service());
         let (done, exit) = oneshot::channel();
         thread::spawn(move || {
@@ -139,6 +140,11 @@ impl Node {
         self.scope.metrics().connections_refused("t", cap).get()
     }
 
+    /// Idle connections closed to make room so far.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.scope.metrics().connections_evicted("t").get()
+    }
+
     /// Live children of a kind.
     pub(crate) fn live(&self, kind: &str) -> usize {
         let all = self.scope.supervisor().children();
@@ -154,6 +160,11 @@ impl Node {
     /// Asks the node to stop, without waiting for it.
     pub(crate) fn begin_stop(&self) {
         self.scope.shutdown().request("the test is over");
+    }
+
+    /// What HTTP/2 connections to servers run on.
+    pub(crate) fn drivers(&self) -> Drivers {
+        Drivers::new(&self.scope)
     }
 
     /// Stops the node and insists that it drained cleanly and lost nobody.

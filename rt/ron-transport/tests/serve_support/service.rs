@@ -12,14 +12,16 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use ron_kernel::Clock;
+use ron_transport::client::Drivers;
 use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service};
 use tokio::sync::Semaphore;
 use types::{Reason, Refusal};
 
-use super::{eventually, pattern, relay, relay::Tunnels};
+use super::{SHORT, eventually, pattern, relay, relay::Tunnels};
 
 /// What a test sees of the service, and how it holds requests up.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Desk(Arc<Inner>);
 
 struct Inner {
@@ -27,20 +29,22 @@ struct Inner {
     dropped: AtomicUsize,
     gate: Semaphore,
     tunnels: Tunnels,
+    drivers: Drivers,
+    clock: Clock,
 }
 
-impl Default for Inner {
-    fn default() -> Self {
-        Self {
+impl Desk {
+    pub(crate) fn new(drivers: Drivers, clock: Clock) -> Self {
+        Self(Arc::new(Inner {
             begun: AtomicUsize::new(0),
             dropped: AtomicUsize::new(0),
             gate: Semaphore::new(0),
             tunnels: Tunnels::default(),
-        }
+            drivers,
+            clock,
+        }))
     }
-}
 
-impl Desk {
     pub(crate) fn service(&self) -> TestService {
         TestService(self.clone())
     }
@@ -108,6 +112,9 @@ impl Service for TestService {
         if let Some(port) = path.strip_prefix("/relay/").and_then(|port| port.parse().ok()) {
             return relay::over_http1(port, request, &self.0.0.tunnels).await;
         }
+        if let Some(port) = path.strip_prefix("/relay-h2/").and_then(|port| port.parse().ok()) {
+            return relay::over_http2(port, request, &self.0.0.drivers).await;
+        }
         match path.as_str() {
             "/echo" => Ok(Response::new(request.into_body())),
             "/length" => {
@@ -115,6 +122,7 @@ impl Service for TestService {
                 let body = body.map_err(|e| Refusal::new(Reason::Malformed, e.to_string()))?;
                 Ok(Response::new(body.to_bytes().len().to_string().into()))
             }
+            "/timed" | "/timed-first-frame" => self.timed(request, path == "/timed").await,
             "/held" => {
                 self.0.wait_at_gate().await;
                 Ok(Response::new("held".into()))
@@ -137,6 +145,31 @@ impl Service for TestService {
             "/empty" => Ok(Response::new(Body::empty())),
             _ => Ok(Response::new("hello".into())),
         }
+    }
+}
+
+impl TestService {
+    /// Reads the body, all of it or its first frame, and waits at the gate, all of it within [`SHORT`] of its own time.
+    async fn timed(&self, mut request: Request, all: bool) -> Result<Response, Refusal> {
+        let watch = request.body_mut().watch_upload();
+        let work = async {
+            let mut body = request.into_body();
+            let mut length = 0;
+            while let Some(frame) = body.frame().await {
+                length += frame.ok()?.into_data().map_or(0, |data| data.len());
+                if !all {
+                    break;
+                }
+            }
+            self.0.wait_at_gate().await;
+            Some(Response::new(length.to_string().into()))
+        };
+        let work = std::pin::pin!(work);
+        let answer = match watch {
+            Some(watch) => watch.within(self.0.0.clock, SHORT, work).await,
+            None => Some(work.await),
+        };
+        answer.flatten().ok_or_else(|| Reason::DownstreamTimeout.into())
     }
 }
 

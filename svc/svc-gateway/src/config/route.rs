@@ -8,7 +8,7 @@ use ron_kernel::config::{ByteSize, HumanDuration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use check::check_routes;
+pub(crate) use check::{check_routes, check_upstream};
 
 /// Requests under a path go to an upstream.
 ///

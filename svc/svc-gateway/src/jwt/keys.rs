@@ -45,7 +45,7 @@ impl KeySet {
             return Err(KeyError::TooMany(found));
         }
         let readable = keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());
-        let usable: Vec<Jwk> = readable.filter(|key| is_usable(key)).collect();
+        let usable: Vec<Jwk> = readable.filter(is_usable).collect();
         if usable.is_empty() {
             return Err(KeyError::NoneUsable(found));
         }
@@ -93,7 +93,11 @@ fn algorithms(key: &Jwk) -> Vec<Algorithm> {
         _ => &[],
     };
     let said = key.common.key_algorithm;
-    by_type.iter().copied().filter(|algorithm| said.is_none_or(|said| said == KeyAlgorithm::from(*algorithm))).collect()
+    by_type
+        .iter()
+        .copied()
+        .filter(|algorithm| said.is_none_or(|said| said == KeyAlgorithm::from(*algorithm)))
+        .collect()
 }
 
 #[cfg(test)]

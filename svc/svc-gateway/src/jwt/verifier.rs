@@ -16,6 +16,7 @@ use super::{
     cache::{TokenCache, TokenDigest},
     keys,
 };
+use crate::{AuthConfig, TenantSource};
 
 /// The longest token looked at.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
@@ -32,8 +33,24 @@ pub struct Policy {
     /// Whom it must be for; empty if tokens name no audience. One that names some is then refused: it is for somebody
     /// else.
     pub audience: String,
-    /// The claim that names the tenant, a text or a whole number; empty for none.
-    pub tenant_claim: String,
+    /// The claims that may name the tenant, by a text or a whole number; the first that a token has counts.
+    pub tenant_claims: Vec<String>,
+}
+
+impl Policy {
+    /// What `[auth]` asks for, with the claims that `tenant_from` names.
+    #[must_use]
+    pub fn new(auth: &AuthConfig, tenant_from: &[TenantSource]) -> Self {
+        let claim = |source: &TenantSource| match source {
+            TenantSource::Jwt(claim) => Some(claim.clone()),
+            _ => None,
+        };
+        Self {
+            issuer: auth.jwt_issuer.clone(),
+            audience: auth.jwt_audience.clone(),
+            tenant_claims: tenant_from.iter().filter_map(claim).collect(),
+        }
+    }
 }
 
 /// What a verified token says.
@@ -121,7 +138,9 @@ impl Verifier {
 
     /// Puts other keys in force. The same keys again change nothing; others forget every token that was verified.
     pub fn set_keys(&self, keys: KeySet) {
-        self.replace(|state| (state.set.as_ref() != Some(&keys)).then(|| (state.policy.clone(), Some(keys.clone()))));
+        self.replace(|state| {
+            (state.set.as_ref() != Some(&keys)).then(|| (state.policy.clone(), Some(keys.clone())))
+        });
     }
 
     /// Forgets the keys: no token verifies until there are others.
@@ -167,8 +186,9 @@ impl State {
             return Err(JwtError::Critical);
         }
         let key = self.key(&header)?;
-        let claims: Map<String, Value> = decode(token, &key.decoding, &key.validation).map_err(translate)?.claims;
-        let expires = self.check_time(&claims, unix)?;
+        let claims: Map<String, Value> =
+            decode(token, &key.decoding, &key.validation).map_err(translate)?.claims;
+        let expires = check_time(&claims, unix)?;
         let left = expires.saturating_sub(unix);
         Ok(Claims { tenant: self.tenant(&claims)?, expires: now.after(left) })
     }
@@ -186,26 +206,16 @@ impl State {
         if named.is_empty() {
             return Err(JwtError::UnknownKey);
         }
-        named.into_iter().find(|key| key.validation.algorithms.contains(&header.alg)).ok_or(JwtError::Algorithm)
-    }
-
-    /// Until when the token counts, since the epoch. It is judged here and not by the library, whose clock no test can
-    /// set.
-    fn check_time(&self, claims: &Map<String, Value>, unix: Duration) -> Result<Duration, JwtError> {
-        let expires = time(claims, "exp")?.ok_or(JwtError::Claim("exp"))?.saturating_add(LEEWAY);
-        if unix >= expires {
-            return Err(JwtError::Expired);
-        }
-        let begins = time(claims, "nbf")?.unwrap_or_default();
-        if unix.saturating_add(LEEWAY) < begins {
-            return Err(JwtError::NotYet);
-        }
-        Ok(expires)
+        named
+            .into_iter()
+            .find(|key| key.validation.algorithms.contains(&header.alg))
+            .ok_or(JwtError::Algorithm)
     }
 
     fn tenant(&self, claims: &Map<String, Value>) -> Result<Option<ActorId>, JwtError> {
-        let name = match claims.get(&self.policy.tenant_claim) {
-            None | Some(Value::Null) => return Ok(None),
+        let found = self.policy.tenant_claims.iter().find_map(|name| claims.get(name));
+        let name = match found {
+            None => return Ok(None),
             Some(Value::String(text)) => ActorId::new(text),
             Some(Value::Number(number)) if number.is_u64() => ActorId::new(&number.to_string()),
             Some(_) => return Err(JwtError::Tenant),
@@ -224,9 +234,7 @@ impl Key {
 
 /// What the library checks: the signature, the issuer and the audience.
 fn validation(algorithms: Vec<Algorithm>, policy: &Policy) -> Validation {
-    let mut validation = Validation::default();
-    validation.algorithms = algorithms;
-    validation.validate_exp = false;
+    let mut validation = Validation { algorithms, validate_exp: false, ..Validation::default() };
     let mut required = vec!["exp"];
     if !policy.issuer.is_empty() {
         required.push("iss");
@@ -238,6 +246,20 @@ fn validation(algorithms: Vec<Algorithm>, policy: &Policy) -> Validation {
     }
     validation.set_required_spec_claims(&required);
     validation
+}
+
+/// Until when the token counts, since the epoch. It is judged here and not by the library, whose clock no test can
+/// set.
+fn check_time(claims: &Map<String, Value>, unix: Duration) -> Result<Duration, JwtError> {
+    let expires = time(claims, "exp")?.ok_or(JwtError::Claim("exp"))?.saturating_add(LEEWAY);
+    if unix >= expires {
+        return Err(JwtError::Expired);
+    }
+    let begins = time(claims, "nbf")?.unwrap_or_default();
+    if unix.saturating_add(LEEWAY) < begins {
+        return Err(JwtError::NotYet);
+    }
+    Ok(expires)
 }
 
 /// A claim in seconds since the epoch, which may have a fraction. Moments before the epoch are as far away as it is.

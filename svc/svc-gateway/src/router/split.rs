@@ -42,11 +42,6 @@ impl Split {
             }
         }
     }
-
-    /// All upstreams.
-    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
-        self.upstreams.iter().map(|(_, upstream)| upstream)
-    }
 }
 
 /// The place below `sum` of the n-th turn. Steps of the golden ratio spread any run of turns evenly, so that short runs

@@ -12,6 +12,9 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("brotli-decompressor", "a codec: bytes in, bytes out"),
     ("flate2", "a codec: bytes in, bytes out"),
     ("thiserror", "derives the error types, nothing at run time"),
+    ("zstd", "a codec: bytes in, bytes out"),
+    ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
+    ("base64", "text to bytes and back"),
     ("zeroize", "wipes memory, nothing else"),
     ("zstd", "a codec: bytes in, bytes out"),
 ];
@@ -19,6 +22,7 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
 /// What their tests may use as well.
 pub const DEV_DEPENDENCIES: &[(&str, &str)] = &[
     ("brotli", "compresses what the decoder is given"),
+    ("governor", "the rate limiter ours is compared with, on its fake clock"),
     ("proptest", "seeded examples; a failing seed is printed"),
     ("serde_json", "reads test vectors that other implementations read too"),
 ];

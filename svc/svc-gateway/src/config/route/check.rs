@@ -48,17 +48,27 @@ fn check_upstreams(
     let named = split.map(|(index, share)| (format!("split[{index}].upstream"), share.upstream.as_str()));
     let only = (!route.upstream.is_empty()).then(|| ("upstream".to_owned(), route.upstream.as_str()));
     for (key, name) in only.into_iter().chain(named) {
-        if upstreams.contains_key(name) {
-            continue;
-        }
-        let known: Vec<_> = upstreams.keys().map(String::as_str).collect();
-        let help = if known.is_empty() {
-            format!("add [gateway.upstream.{name}] with its endpoints")
-        } else {
-            format!("known upstreams: {}", known.join(", "))
-        };
-        problems.at(at(&key), format!("there is no upstream `{name}`")).help(help);
+        check_upstream(name, upstreams, at(&key), problems);
     }
+}
+
+/// Tells at `path` if there is no upstream of that name, and which there are.
+pub(crate) fn check_upstream(
+    name: &str,
+    upstreams: &BTreeMap<String, UpstreamConfig>,
+    path: String,
+    problems: &mut Problems,
+) {
+    if upstreams.contains_key(name) {
+        return;
+    }
+    let known: Vec<_> = upstreams.keys().map(String::as_str).collect();
+    let help = if known.is_empty() {
+        format!("add [gateway.upstream.{name}] with its endpoints")
+    } else {
+        format!("known upstreams: {}", known.join(", "))
+    };
+    problems.at(path, format!("there is no upstream `{name}`")).help(help);
 }
 
 /// A prefix is written in one way only, because requests are compared with it in that way.

@@ -1,0 +1,183 @@
+//! Slot-time as virtual time, and the account of whoever spends it: a class, a lane or a tenant.
+
+use std::time::Duration;
+use types::Moment;
+
+const QUANTUM_BITS: u32 = 14;
+/// Virtual time of one round: one slot-millisecond per unit of weight.
+pub(crate) const QUANTUM: u64 = 1 << QUANTUM_BITS;
+/// The most debt that counts: ten slot-minutes per unit of weight. What is owed beyond is forgiven, so that no stamp is
+/// out of reach.
+pub(crate) const MAX_DEBT: u64 = 600_000 * QUANTUM;
+/// The most credit that refunds may add up to while a tenant waits: a slot-second per unit of weight.
+pub(crate) const MAX_CREDIT: u64 = MAX_CREDIT_ROUNDS * QUANTUM;
+pub(crate) const MAX_CREDIT_ROUNDS: u64 = 1024;
+/// Where clocks begin: far enough from 0 for any credit.
+pub(crate) const GENESIS: u64 = 1 << 40;
+/// The most slot-time that one charge can be, in nanoseconds: a day. Keeps the arithmetic within 64 bits.
+const MAX_CHARGE: u64 = 24 * 3600 * 1_000_000_000;
+
+/// A tenant's recent mean slot time, for the estimates that [`crate::Arrival`] asks for.
+///
+/// The caller keeps the mean, for example in an atomic, because requests that never wait count too.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotMean;
+
+impl SlotMean {
+    /// The mean in nanoseconds after one more sample; an `old` of 0 means that there was none. A sample counts an
+    /// eighth, so that about ten requests make a tenant slow or quick again.
+    #[must_use]
+    pub fn next(old: u64, sample: Duration) -> u64 {
+        let sample = nanos(sample).max(1);
+        if old == 0 {
+            return sample;
+        }
+        let (old, step) =
+            (old.min(MAX_CHARGE), sample.min(MAX_CHARGE).abs_diff(old.min(MAX_CHARGE)).div_ceil(8));
+        if sample >= old { old + step } else { old - step }
+    }
+}
+
+/// Whole nanoseconds of a duration, saturating.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The virtual time that `cost` nanoseconds of slot-time take at a weight; rounded up, so that nothing is free.
+pub(crate) fn virtual_time(cost: u64, weight: u64) -> u64 {
+    // QUANTUM / 1,000,000 in lowest terms.
+    (cost.min(MAX_CHARGE) * 256).div_ceil(15_625 * weight.max(1))
+}
+
+/// The round that a stamp belongs to.
+pub(crate) fn round_of(stamp: u64) -> u64 {
+    stamp >> QUANTUM_BITS
+}
+
+/// What one spender has been charged, and how far its running requests have outrun their estimates.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    /// Virtual time at which all that was charged is paid.
+    pub(crate) stamp: u64,
+    /// Slot-time used by the running requests less their estimates, as of `since`; grows by `running` per nanosecond.
+    accrued: i64,
+    since: Moment,
+    running: u32,
+}
+
+/// What was charged for one running request, needed to settle it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Charge {
+    pub(crate) estimate: u64,
+    pub(crate) ran: u64,
+}
+
+impl Account {
+    pub(crate) fn new(stamp: u64, now: Moment) -> Self {
+        Self { stamp, accrued: 0, since: now, running: 0 }
+    }
+
+    pub(crate) fn running(&self) -> u32 {
+        self.running
+    }
+
+    /// The stamp, with what running requests have used beyond their estimates so far.
+    pub(crate) fn standing(&self, weight: u64, now: Moment) -> u64 {
+        let overrun = u64::try_from(self.accrued_at(now)).unwrap_or(0);
+        if overrun == 0 { self.stamp } else { self.stamp + virtual_time(overrun, weight) }
+    }
+
+    /// A request begins: its estimate is charged at once, and so is `extra`, which is never given back.
+    pub(crate) fn start(&mut self, estimate: u64, extra: u64, weight: u64, now: Moment) {
+        self.accrue(now);
+        self.accrued = self.accrued.saturating_sub_unsigned(estimate);
+        self.running += 1;
+        self.stamp += virtual_time(estimate, weight) + virtual_time(extra, weight);
+    }
+
+    /// A request ends: the difference between its estimate and its slot-time is charged or given back.
+    pub(crate) fn finish(&mut self, charge: Charge, weight: u64, now: Moment) {
+        let Charge { estimate, ran } = charge;
+        self.accrue(now);
+        self.accrued = self.accrued.saturating_add_unsigned(estimate).saturating_sub_unsigned(ran);
+        self.running = self.running.saturating_sub(1);
+        if self.running == 0 {
+            self.accrued = 0;
+        }
+        if ran >= estimate {
+            self.stamp += virtual_time(ran - estimate, weight);
+        } else {
+            self.stamp = self.stamp.saturating_sub(virtual_time(estimate - ran, weight));
+        }
+    }
+
+    /// Charges slot-time that no request is running for.
+    pub(crate) fn charge(&mut self, cost: u64, weight: u64) {
+        self.stamp += virtual_time(cost, weight);
+    }
+
+    /// Holds the stamp within the bounds of debt and credit around `clock`.
+    pub(crate) fn bound(&mut self, clock: u64) {
+        self.stamp = self.stamp.clamp(clock.saturating_sub(MAX_CREDIT), clock.saturating_add(MAX_DEBT));
+    }
+
+    fn accrue(&mut self, now: Moment) {
+        self.accrued = self.accrued_at(now);
+        self.since = self.since.max(now);
+    }
+
+    fn accrued_at(&self, now: Moment) -> i64 {
+        let ran = nanos(now.since(self.since)).saturating_mul(u64::from(self.running));
+        self.accrued.saturating_add_unsigned(ran)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * MS)
+    }
+
+    #[test]
+    fn a_slot_millisecond_is_one_round_at_weight_one() {
+        assert_eq!(virtual_time(MS, 1), QUANTUM);
+        assert_eq!(virtual_time(MS, 4), QUANTUM / 4);
+        assert_eq!(virtual_time(1, 1000), 1, "nothing is free");
+        assert!(virtual_time(u64::MAX, 1) < u64::MAX / 1024, "the longest charge does not overflow");
+    }
+
+    #[test]
+    fn an_overrun_counts_while_it_runs_and_settles_to_what_was_used() {
+        let mut account = Account::new(GENESIS, at(0));
+        account.start(10 * MS, 0, 1, at(0));
+        assert_eq!(account.standing(1, at(10)), GENESIS + 10 * QUANTUM);
+        assert_eq!(account.standing(1, at(50)), GENESIS + 50 * QUANTUM);
+        account.finish(Charge { estimate: 10 * MS, ran: 50 * MS }, 1, at(50));
+        assert_eq!(account.standing(1, at(90)), GENESIS + 50 * QUANTUM);
+    }
+
+    #[test]
+    fn an_estimate_that_was_too_high_is_given_back_and_the_extra_is_not() {
+        let mut account = Account::new(GENESIS, at(0));
+        account.start(10 * MS, 3 * MS, 2, at(0));
+        account.finish(Charge { estimate: 10 * MS, ran: 4 * MS }, 2, at(4));
+        assert_eq!(account.stamp, GENESIS + (4 + 3) * QUANTUM / 2);
+    }
+
+    #[test]
+    fn the_mean_follows_its_samples_and_is_never_zero() {
+        let mut mean = SlotMean::next(0, Duration::from_millis(10));
+        assert_eq!(mean, 10 * MS);
+        for _ in 0..30 {
+            mean = SlotMean::next(mean, Duration::from_millis(200));
+        }
+        assert!((195 * MS..=200 * MS).contains(&mean), "{mean}");
+        assert_eq!(SlotMean::next(0, Duration::ZERO), 1);
+        assert_eq!(SlotMean::next(1, Duration::ZERO), 1);
+        assert!(SlotMean::next(u64::MAX, Duration::MAX) > 0);
+    }
+}

@@ -1,0 +1,176 @@
+//! The tenants that are known, under small numbers: what they owe, what waits, and which lists they are in.
+
+use crate::{
+    buckets::{BUCKETS, Buckets},
+    cost::Account,
+    list::{Links, List},
+    retry::Promises,
+};
+use std::{collections::HashMap, hash::Hash};
+use types::Moment;
+
+/// Which of a class's two lanes a tenant waits in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaneKind {
+    Quick,
+    Slow,
+}
+
+/// Which list a tenant is in, so that it can be taken out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nothing waits and nothing runs: in its class's list of idle tenants.
+    Idle,
+    /// Nothing waits, something runs: in no list.
+    Running,
+    /// It waits without debt, ahead of the rounds.
+    Fresh,
+    /// It waits for the round in this bucket.
+    Round(usize),
+}
+
+/// One tenant in one class.
+#[derive(Debug)]
+pub(crate) struct Flow<K> {
+    pub(crate) key: K,
+    pub(crate) class: usize,
+    pub(crate) weight: u32,
+    /// Where its stamp belongs: the clock of this lane.
+    pub(crate) lane: LaneKind,
+    pub(crate) place: Place,
+    pub(crate) account: Account,
+    /// Its waiting tickets, oldest first.
+    pub(crate) tickets: List,
+    pub(crate) waiting: usize,
+    pub(crate) promises: Promises,
+    pub(crate) idle_since: Moment,
+}
+
+impl<K> Flow<K> {
+    pub(crate) fn weight(&self) -> u64 {
+        u64::from(self.weight)
+    }
+
+    pub(crate) fn standing(&self, now: Moment) -> u64 {
+        self.account.standing(self.weight(), now)
+    }
+
+    /// Its shelf in the [`Shelves`]: tickets per unit of weight, in eighths.
+    fn shelf(&self) -> usize {
+        (self.waiting.saturating_mul(8) / self.weight as usize).min(BUCKETS - 1)
+    }
+}
+
+/// All tenants of all classes.
+#[derive(Debug)]
+pub(crate) struct Flows<K> {
+    flows: Vec<Option<Flow<K>>>,
+    vacant: Vec<u32>,
+    numbers: Vec<HashMap<K, u32>>,
+    /// Neighbours in the lists that [`Place`] names.
+    pub(crate) places: Links,
+    shelves: Links,
+}
+
+impl<K: Clone + Eq + Hash> Flows<K> {
+    pub(crate) fn new(classes: usize) -> Self {
+        let numbers = (0..classes).map(|_| HashMap::new()).collect();
+        Self {
+            flows: Vec::new(),
+            vacant: Vec::new(),
+            numbers,
+            places: Links::default(),
+            shelves: Links::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.flows.len() - self.vacant.len()
+    }
+
+    pub(crate) fn known_in(&self, class: usize) -> usize {
+        self.numbers[class].len()
+    }
+
+    pub(crate) fn find(&self, class: usize, key: &K) -> Option<u32> {
+        self.numbers[class].get(key).copied()
+    }
+
+    /// Panics on a number that names nobody: numbers do not outlive their tenants.
+    pub(crate) fn get(&self, id: u32) -> &Flow<K> {
+        self.flows[id as usize].as_ref().expect("a number in use names a tenant")
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut Flow<K> {
+        self.flows[id as usize].as_mut().expect("a number in use names a tenant")
+    }
+
+    /// `None` for the number of a tenant that was forgotten.
+    pub(crate) fn known(&self, id: u32) -> Option<&Flow<K>> {
+        self.flows.get(id as usize)?.as_ref()
+    }
+
+    pub(crate) fn insert(&mut self, flow: Flow<K>) -> u32 {
+        let (class, key) = (flow.class, flow.key.clone());
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                self.flows[id as usize] = Some(flow);
+                id
+            }
+            None => {
+                self.flows.push(Some(flow));
+                u32::try_from(self.flows.len() - 1).expect("max_tenants keeps numbers below 2^32")
+            }
+        };
+        self.numbers[class].insert(key, id);
+        id
+    }
+
+    /// Forgets a tenant that is in no list.
+    pub(crate) fn remove(&mut self, id: u32) {
+        if let Some(flow) = self.flows[id as usize].take() {
+            self.numbers[flow.class].remove(&flow.key);
+            self.vacant.push(id);
+        }
+    }
+}
+
+/// The waiting tenants of one class by how much of the room they take for their weight.
+///
+/// Tenants within an eighth of a ticket per unit of weight share a shelf, and so do all above 511 tickets per unit of
+/// weight: between those, the first to come is taken for the furthest above its share.
+#[derive(Debug)]
+pub(crate) struct Shelves(Buckets);
+
+impl Shelves {
+    pub(crate) fn new() -> Self {
+        Self(Buckets::new())
+    }
+
+    /// Somebody on the highest shelf.
+    pub(crate) fn highest(&self) -> Option<u32> {
+        self.0.highest().and_then(|shelf| self.0.first_of(shelf))
+    }
+
+    /// Changes how much waits for a tenant, or its weight, and puts it on the shelf where it then belongs.
+    pub(crate) fn change<K: Clone + Eq + Hash>(
+        &mut self,
+        flows: &mut Flows<K>,
+        id: u32,
+        change: impl FnOnce(&mut Flow<K>),
+    ) {
+        let flow = flows.get_mut(id);
+        let before = (flow.waiting > 0).then(|| flow.shelf());
+        change(flow);
+        let after = (flow.waiting > 0).then(|| flow.shelf());
+        if before == after {
+            return;
+        }
+        if let Some(shelf) = before {
+            self.0.remove(shelf, id, &mut flows.shelves);
+        }
+        if let Some(shelf) = after {
+            self.0.push_back(shelf, id, &mut flows.shelves);
+        }
+    }
+}

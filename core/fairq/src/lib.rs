@@ -1,0 +1,62 @@
+//! Who is next: hierarchical deficit round robin over classes and tenants, in slot-time, with a bounded room.
+//!
+//! [`FairQueue`] decides and does nothing else. It is told of tickets that come to wait ([`FairQueue::push`]), of free
+//! slots ([`FairQueue::pop`]), of tickets that give up ([`FairQueue::cancel`]) and of slots that are returned
+//! ([`FairQueue::settle`]), and it is told the time.
+//!
+//! * **Cost is slot-time.** A request's estimate is charged when it gets a slot, its running time counts as soon as it
+//!   exceeds the estimate, and the difference settles when the slot comes back. Class and tenant are both charged. The
+//!   unit is one slot-millisecond.
+//! * **Shares.** Classes that wait share the slots by weight, and so do the tenants that wait within a class. Nobody's
+//!   share depends on how much they ask for.
+//! * **Sparse tenants go first.** A tenant that asks for less than its share has no debt when it comes, and gets the next
+//!   slot, however many others wait.
+//! * **Credit dies, debt stays.** A queue that empties leaves no claim behind. What was used beyond the share is
+//!   remembered until it is paid: by the rounds that pass, or by time while nobody waits.
+//! * **No starvation.** Newcomers get at most seven grants in a row before the rounds get one, so whoever waits is served.
+//! * **The room.** When it is full, a newcomer at or above its share of it is refused ([`Verdict::Busy`]); for anybody
+//!   else the oldest ticket of the tenant furthest above its share makes place ([`Verdict::Shed`]).
+//! * **Slow tenants** hold at most four fifths of the slots together, because a slot once given cannot be taken back.
+//!
+//! Every operation is O(1) in tenants and tickets, amortised; classes are few and are looked at one by one.
+//!
+//! ```
+//! use fairq::{Arrival, FairQueue, Settings, Verdict};
+//! use std::time::Duration;
+//! use types::Moment;
+//!
+//! let now = Moment::ORIGIN;
+//! let mut queue = FairQueue::new(Settings::default(), now)?;
+//! let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, estimate: Duration::from_millis(10), extra_units: 0 };
+//! for ticket in 0..3 {
+//!     assert_eq!(queue.push(arrival("elephant"), ticket, ticket, now), Verdict::Queued);
+//! }
+//! assert_eq!(queue.pop(now).map(|grant| grant.ticket), Some(0));
+//! assert_eq!(queue.push(arrival("mouse"), 3, 3, now), Verdict::Queued);
+//! let grant = queue.pop(now).expect("three tickets wait");
+//! assert_eq!(grant.ticket, 3, "the mouse has had nothing yet");
+//! queue.settle(grant.pass, now.after(Duration::from_millis(12)));
+//! # Ok::<(), fairq::SettingsError>(())
+//! ```
+
+mod buckets;
+mod class;
+mod contest;
+mod cost;
+mod flows;
+mod list;
+mod queue;
+mod retry;
+mod room;
+mod rounds;
+mod settings;
+pub mod sim;
+mod stats;
+mod steps;
+mod tickets;
+
+pub use cost::SlotMean;
+pub use queue::{Arrival, FairQueue, Grant, Pass, Verdict};
+pub use retry::RetryAfter;
+pub use settings::{ClassSettings, MAX_CLASSES, MAX_WEIGHT, Settings, SettingsError};
+pub use stats::{ClassStats, Counts, TenantStats};

@@ -1,0 +1,242 @@
+//! The queue itself: what it is told, and what it answers.
+
+use crate::{
+    class::Class,
+    contest::{self, Standing},
+    cost::{Charge, GENESIS, nanos},
+    flows::{Flows, LaneKind},
+    retry::RetryAfter,
+    room::Place,
+    settings::{Settings, SettingsError},
+    tickets::{Ticket, Tickets},
+};
+use std::{hash::Hash, time::Duration};
+use types::Moment;
+
+/// One unit of cost: a slot-millisecond, in nanoseconds.
+const UNIT: u64 = 1_000_000;
+/// The least that a request is charged, in nanoseconds, so that nothing is free.
+const LEAST_ESTIMATE: u64 = 1000;
+
+/// Who comes to wait, and what it will probably cost.
+#[derive(Debug, Clone)]
+pub struct Arrival<K> {
+    /// The number of its class; one that does not exist counts as the first class.
+    pub class: usize,
+    /// Whose request it is.
+    pub tenant: K,
+    /// The tenant's weight within its class, 1 to [`crate::MAX_WEIGHT`]; it counts from now on.
+    pub weight: u32,
+    /// The slot time that the tenant's requests have been taking, see [`crate::SlotMean`].
+    pub estimate: Duration,
+    /// Units of cost (slot-milliseconds) on top of the time, for example for a large body.
+    pub extra_units: u32,
+}
+
+/// The answer to a newcomer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict<T> {
+    /// It waits.
+    Queued,
+    /// It does not: it is at or above its share of a full room.
+    Busy(RetryAfter),
+    /// It waits, and this other ticket no longer does.
+    Shed {
+        /// Who was dropped.
+        victim: T,
+        /// When the victim should return.
+        retry_after: RetryAfter,
+    },
+}
+
+/// A ticket that got a slot.
+#[derive(Debug)]
+pub struct Grant<T> {
+    /// Whose turn it is.
+    pub ticket: T,
+    /// To be given back to [`FairQueue::settle`] with the slot.
+    pub pass: Pass,
+}
+
+/// What was charged for a slot that is in use. Its tenant is not forgotten before it comes back.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a pass that is never settled keeps its tenant charged and remembered"]
+pub struct Pass {
+    pub(crate) flow: u32,
+    pub(crate) lane: LaneKind,
+    pub(crate) estimate: u64,
+    pub(crate) start: Moment,
+}
+
+/// Tickets that wait for slots, and who is next. `K` names a tenant, `T` a ticket.
+#[derive(Debug)]
+pub struct FairQueue<K, T> {
+    pub(crate) settings: Settings,
+    pub(crate) slow_slots: u32,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) flows: Flows<K>,
+    pub(crate) tickets: Tickets<T>,
+    /// Virtual time between the classes.
+    pub(crate) clock: u64,
+    pub(crate) depth: usize,
+    pub(crate) slow_running: u32,
+    /// Since when somebody waits, or nobody.
+    pub(crate) turned_at: Moment,
+}
+
+impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// [`SettingsError`] if the settings make no sense.
+    pub fn new(settings: Settings, now: Moment) -> Result<Self, SettingsError> {
+        settings.check()?;
+        Ok(Self {
+            slow_slots: settings.slow_slots(),
+            classes: settings.classes.iter().map(|_| Class::new(now)).collect(),
+            flows: Flows::new(settings.classes.len()),
+            tickets: Tickets::new(),
+            clock: GENESIS,
+            depth: 0,
+            slow_running: 0,
+            turned_at: now,
+            settings,
+        })
+    }
+
+    /// Changes the settings; who waits, runs or owes stays as it is. Nobody is dropped when the room shrinks.
+    ///
+    /// # Errors
+    /// [`SettingsError`] if the settings make no sense or change the number of classes; nothing is changed then.
+    pub fn reconfigure(&mut self, settings: Settings, now: Moment) -> Result<(), SettingsError> {
+        settings.check()?;
+        if settings.classes.len() != self.classes.len() {
+            return Err(SettingsError::ClassesChanged);
+        }
+        self.pass_time(now);
+        self.slow_slots = settings.slow_slots();
+        self.settings = settings;
+        Ok(())
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether requests with this estimate are slow. Slow requests must not get slots around this queue.
+    #[must_use]
+    pub fn is_slow(&self, estimate: Duration) -> bool {
+        estimate > self.settings.slow_after
+    }
+
+    /// A ticket comes to wait. `index` is a small number that no other waiting ticket has.
+    pub fn push(&mut self, arrival: Arrival<K>, index: usize, ticket: T, now: Moment) -> Verdict<T> {
+        debug_assert!(self.tickets.get(index).is_none(), "ticket {index} waits already");
+        let estimate = nanos(arrival.estimate).max(LEAST_ESTIMATE);
+        let extra = u64::from(arrival.extra_units) * UNIT;
+        let class = if arrival.class < self.classes.len() { arrival.class } else { 0 };
+        let Some(id) = self.tenant_number(class, arrival.tenant, arrival.weight, now) else {
+            self.classes[class].counts.busy += 1;
+            return Verdict::Busy(RetryAfter::SHORTEST);
+        };
+        let mut verdict = Verdict::Queued;
+        match self.find_place(id) {
+            Place::Free => {}
+            Place::Refused => {
+                self.classes[class].counts.busy += 1;
+                return Verdict::Busy(self.promise(id, estimate, now));
+            }
+            Place::TakenFrom(greediest) => {
+                if let Some((victim, retry_after)) = self.shed(greediest, now) {
+                    verdict = Verdict::Shed { victim, retry_after };
+                }
+            }
+        }
+        self.enqueue(id, index, Ticket { value: ticket, flow: id, estimate, extra }, now);
+        verdict
+    }
+
+    /// A slot is free: takes out the ticket that is next. `None` if nobody waits, or if only slow tenants do and they
+    /// hold as many slots as they may.
+    pub fn pop(&mut self, now: Moment) -> Option<Grant<T>> {
+        if self.depth == 0 {
+            return None;
+        }
+        let slow_may = self.slow_running < self.slow_slots;
+        let standings =
+            self.classes.iter_mut().zip(&self.settings.classes).map(|(class, settings)| Standing {
+                eligible: class.can_serve(slow_may),
+                weight: u64::from(settings.weight),
+                contender: &mut class.contender,
+            });
+        let class = contest::choose(&mut self.clock, now, standings)?;
+        let (id, lane) = self.classes[class].next(&mut self.flows, slow_may, now)?;
+        self.grant(id, lane, now)
+    }
+
+    /// A waiting ticket gives up; costs nothing. Says whether it waited.
+    pub fn cancel(&mut self, index: usize, now: Moment) -> bool {
+        let Some(id) = self.tickets.get(index).map(|ticket| ticket.flow) else { return false };
+        self.take_ticket(id, index, now);
+        self.classes[self.flows.get(id).class].counts.cancelled += 1;
+        true
+    }
+
+    /// A slot that was given through the queue is returned: settles what it cost.
+    pub fn settle(&mut self, pass: Pass, now: Moment) {
+        let Pass { flow: id, lane: kind, estimate, start } = pass;
+        if self.flows.known(id).is_none_or(|flow| flow.account.running() == 0) {
+            debug_assert!(false, "the pass is of another queue");
+            return;
+        }
+        let charge = Charge { estimate, ran: nanos(now.since(start)) };
+        let flow = self.flows.get_mut(id);
+        let class = &mut self.classes[flow.class];
+        let class_weight = u64::from(self.settings.classes[flow.class].weight);
+        flow.account.finish(charge, flow.weight(), now);
+        class.contender.account.finish(charge, class_weight, now);
+        let lane = class.lane_mut(kind);
+        lane.contender.account.finish(charge, lane.weight, now);
+        self.slow_running -= u32::from(kind == LaneKind::Slow);
+        if charge.ran < estimate {
+            class.refile(&mut self.flows, id, now);
+        }
+        self.rest(id, now);
+    }
+
+    /// A slot that was given around the queue is returned while somebody waits: charges the part of `ran` that fell
+    /// into this time. What nobody waited for was nobody's loss.
+    pub fn settle_unqueued(&mut self, class: usize, tenant: K, weight: u32, ran: Duration, now: Moment) {
+        if self.depth == 0 {
+            return;
+        }
+        let cost = nanos(ran).min(nanos(now.since(self.turned_at)));
+        let class = if class < self.classes.len() { class } else { 0 };
+        self.pass_time(now);
+        let settings = self.settings.classes[class];
+        let known = &mut self.classes[class];
+        if known.waiting == 0 {
+            known.contender.account.stamp = known.contender.account.stamp.max(self.clock);
+        }
+        known.contender.account.charge(cost, u64::from(settings.weight));
+        let Some(id) = self.tenant_number(class, tenant, weight, now) else { return };
+        let flow = self.flows.get_mut(id);
+        let clock = self.classes[class].lane(flow.lane).rounds.clock();
+        if flow.waiting == 0 {
+            flow.account.stamp = flow.account.stamp.max(clock);
+        }
+        flow.account.charge(cost, u64::from(flow.weight));
+        flow.account.bound(clock);
+        self.classes[class].refile(&mut self.flows, id, now);
+    }
+
+    /// Forgets tenants that have been idle for long and owe nothing, looking at no more than `most` of each class.
+    /// Returns how many it forgot. Call it now and then.
+    pub fn housekeep(&mut self, most: usize, now: Moment) -> usize {
+        self.pass_time(now);
+        let idle_after = self.settings.idle_after;
+        (0..self.classes.len()).map(|class| self.reclaim(class, most, usize::MAX, idle_after, now)).sum()
+    }
+}

@@ -1,0 +1,216 @@
+//! A virtual clock on which the queue proves itself: slots, tenants and their clients, without a socket or a second of
+//! waiting.
+//!
+//! A [`Scenario`] names the slots, the tenants and what they send; [`Scenario::run`] plays it under a [`Policy`] and
+//! returns a [`Report`]. The same seed gives the same report.
+
+mod clients;
+mod door;
+mod report;
+mod rng;
+
+pub use clients::{Load, Service, Tenant};
+pub use door::Policy;
+pub use report::{Report, TenantReport};
+
+use crate::settings::Settings;
+use clients::Clients;
+use door::Door;
+use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+use types::Moment;
+
+/// What is played.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The slots, the room, the classes.
+    pub settings: Settings,
+    /// Who sends what.
+    pub tenants: Vec<Tenant>,
+    /// How long clients send. What is underway then is still played to its end.
+    pub lasts: Duration,
+    /// What happens before is not reported: the time in which queues fill and means are learnt.
+    pub warm_up: Duration,
+    /// A client gives up when it has waited this long for a slot.
+    pub patience: Duration,
+    /// Clients that are refused return after the whole seconds they were told.
+    pub obey_retry_after: bool,
+    /// For every random choice.
+    pub seed: u64,
+}
+
+impl Scenario {
+    /// A scenario without tenants: ten seconds after one of warming up, patience of one second, no retries.
+    #[must_use]
+    pub fn new(settings: Settings, seed: u64) -> Self {
+        Self {
+            settings,
+            tenants: Vec::new(),
+            lasts: Duration::from_secs(11),
+            warm_up: Duration::from_secs(1),
+            patience: Duration::from_secs(1),
+            obey_retry_after: false,
+            seed,
+        }
+    }
+
+    /// Plays it to its end.
+    #[must_use]
+    pub fn run(&self, policy: Policy) -> Report {
+        let mut play = Play {
+            scenario: self,
+            door: Door::new(policy, &self.settings),
+            clients: Clients::new(&self.tenants, self.seed),
+            report: Report::new(&self.tenants, self.lasts.saturating_sub(self.warm_up)),
+            events: BinaryHeap::new(),
+            requests: Vec::new(),
+            sequence: 0,
+            now: Moment::ORIGIN,
+        };
+        for tenant in 0..self.tenants.len() {
+            play.first_arrivals(tenant);
+        }
+        play.play_out();
+        play.report
+    }
+}
+
+/// One request on its way through.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) tenant: usize,
+    pub(crate) arrived: Moment,
+    pub(crate) is_retry: bool,
+    pub(crate) started: Option<Moment>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrive { tenant: usize, is_retry: bool },
+    Finish { request: usize },
+    GiveUp { request: usize },
+}
+
+struct Play<'a> {
+    scenario: &'a Scenario,
+    door: Door,
+    clients: Clients<'a>,
+    report: Report,
+    events: BinaryHeap<Reverse<(Moment, u64, Event)>>,
+    requests: Vec<Request>,
+    sequence: u64,
+    now: Moment,
+}
+
+impl Play<'_> {
+    fn schedule(&mut self, after: Duration, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((self.now.after(after), self.sequence, event)));
+    }
+
+    fn first_arrivals(&mut self, tenant: usize) {
+        for after in self.clients.first_arrivals(tenant) {
+            self.schedule(after, Event::Arrive { tenant, is_retry: false });
+        }
+    }
+
+    fn play_out(&mut self) {
+        let end = Moment::ORIGIN.after(self.scenario.lasts);
+        while let Some(Reverse((now, _, event))) = self.events.pop() {
+            self.now = now;
+            match event {
+                Event::Arrive { tenant, is_retry } if now < end || is_retry => {
+                    self.arrive(tenant, is_retry, end);
+                }
+                Event::Arrive { .. } => {}
+                Event::Finish { request } => self.finish(request),
+                Event::GiveUp { request } => self.give_up(request),
+            }
+        }
+    }
+
+    fn arrive(&mut self, tenant: usize, is_retry: bool, end: Moment) {
+        if !is_retry && let Some(gap) = self.clients.next_gap(tenant) {
+            self.schedule(gap, Event::Arrive { tenant, is_retry: false });
+        }
+        let request = self.requests.len();
+        self.requests.push(Request { tenant, arrived: self.now, is_retry, started: None });
+        self.count(request, |report| {
+            report.offered += 1;
+            report.retries += u64::from(is_retry);
+        });
+        let arrival = self.clients.arrival(tenant);
+        let outcome = self.door.arrive(request, arrival, self.now);
+        if let Some((refused, retry_after)) = outcome.refused {
+            let shed = refused != request;
+            self.count(refused, |report| if shed { report.shed += 1 } else { report.busy += 1 });
+            self.refused(refused, retry_after, end);
+        }
+        if outcome.waits {
+            self.schedule(self.scenario.patience, Event::GiveUp { request });
+        }
+        self.start_all(outcome.enters.then_some(request));
+    }
+
+    fn refused(&mut self, request: usize, retry_after: Duration, end: Moment) {
+        let tenant = self.requests[request].tenant;
+        if self.scenario.obey_retry_after && self.now < end {
+            self.schedule(retry_after, Event::Arrive { tenant, is_retry: true });
+        } else if self.clients.is_closed(tenant) {
+            self.schedule(retry_after, Event::Arrive { tenant, is_retry: false });
+        }
+    }
+
+    /// Starts whoever entered at once, and whoever the door calls.
+    fn start_all(&mut self, entered: Option<usize>) {
+        let mut next = entered.or_else(|| self.door.call(self.now));
+        while let Some(request) = next {
+            let tenant = self.requests[request].tenant;
+            self.requests[request].started = Some(self.now);
+            let takes = self.clients.service_time(tenant);
+            self.schedule(takes, Event::Finish { request });
+            next = self.door.call(self.now);
+        }
+    }
+
+    fn finish(&mut self, request: usize) {
+        let Request { tenant, arrived, is_retry, started } = self.requests[request];
+        let began = started.unwrap_or(self.now);
+        let ran = self.now.since(began);
+        self.clients.learn(tenant, ran);
+        self.door.leave(request, self.clients.arrival(tenant), ran, self.now);
+        let latency = self.now.since(arrived);
+        self.count(request, |report| report.completed(latency, is_retry));
+        self.report.used_slot(tenant, began.max(self.warm_end()), self.now.min(self.send_end()));
+        if self.clients.is_closed(tenant) {
+            self.schedule(Duration::ZERO, Event::Arrive { tenant, is_retry: false });
+        }
+        self.start_all(None);
+    }
+
+    fn give_up(&mut self, request: usize) {
+        if self.door.give_up(request, self.now) {
+            self.count(request, |report| report.gave_up += 1);
+            let tenant = self.requests[request].tenant;
+            if self.clients.is_closed(tenant) {
+                self.schedule(Duration::ZERO, Event::Arrive { tenant, is_retry: false });
+            }
+            self.start_all(None);
+        }
+    }
+
+    fn warm_end(&self) -> Moment {
+        Moment::ORIGIN.after(self.scenario.warm_up)
+    }
+
+    fn send_end(&self) -> Moment {
+        Moment::ORIGIN.after(self.scenario.lasts)
+    }
+
+    /// Counts for the tenant of a request that arrived after the time of warming up.
+    fn count(&mut self, request: usize, count: impl FnOnce(&mut TenantReport)) {
+        let Request { tenant, arrived, .. } = self.requests[request];
+        if arrived >= self.warm_end() {
+            count(&mut self.report.tenants[tenant]);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Who sends: tenants, when their requests come, and how long these take.
+
+use super::rng::Rng;
+use crate::{cost::SlotMean, queue::Arrival};
+use std::time::Duration;
+
+/// One tenant and its clients.
+#[derive(Debug, Clone)]
+pub struct Tenant {
+    /// For the report.
+    pub name: String,
+    /// The number of its class.
+    pub class: usize,
+    /// Its weight within the class.
+    pub weight: u32,
+    /// When requests come.
+    pub load: Load,
+    /// How long a slot is held.
+    pub service: Service,
+    /// The estimate for its first request.
+    pub first_estimate: Duration,
+}
+
+/// When requests come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// Open loop: on average so many per second, at random, however the earlier ones fare.
+    PerSecond(f64),
+    /// Open loop: one after each such time.
+    Every(Duration),
+    /// Closed loop: so many clients, each of which sends again as soon as it has its answer.
+    Clients(usize),
+    /// So many at once, at this time.
+    Burst {
+        /// How many.
+        count: usize,
+        /// When.
+        at: Duration,
+    },
+}
+
+/// How long a slot is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// Always as long.
+    Fixed(Duration),
+    /// Exponentially distributed with this mean.
+    Exponential(Duration),
+    /// Any time between these.
+    Uniform(Duration, Duration),
+}
+
+impl Tenant {
+    /// A tenant of the first class with weight 1 and the estimate that suits its service.
+    #[must_use]
+    pub fn new(name: impl Into<String>, load: Load, service: Service) -> Self {
+        Self { name: name.into(), class: 0, weight: 1, load, service, first_estimate: service.mean() }
+    }
+
+    /// The same tenant in another class.
+    #[must_use]
+    pub fn in_class(mut self, class: usize) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// The same tenant with another weight.
+    #[must_use]
+    pub fn weighing(mut self, weight: u32) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// The same tenant, about whose requests nothing is known at first.
+    #[must_use]
+    pub fn first_estimate(mut self, estimate: Duration) -> Self {
+        self.first_estimate = estimate;
+        self
+    }
+}
+
+impl Service {
+    /// The mean time.
+    #[must_use]
+    pub fn mean(self) -> Duration {
+        match self {
+            Self::Fixed(time) | Self::Exponential(time) => time,
+            Self::Uniform(least, most) => (least + most) / 2,
+        }
+    }
+}
+
+/// The clients at play, with a generator per tenant so that one tenant's requests do not depend on the others'.
+pub(super) struct Clients<'a> {
+    tenants: &'a [Tenant],
+    rngs: Vec<Rng>,
+    means: Vec<u64>,
+}
+
+impl<'a> Clients<'a> {
+    pub(super) fn new(tenants: &'a [Tenant], seed: u64) -> Self {
+        let mut seeds = Rng::new(seed);
+        let means = tenants.iter().map(|tenant| SlotMean::next(0, tenant.first_estimate)).collect();
+        Self { tenants, rngs: tenants.iter().map(|_| Rng::new(seeds.next())).collect(), means }
+    }
+
+    pub(super) fn first_arrivals(&mut self, tenant: usize) -> Vec<Duration> {
+        match self.tenants[tenant].load {
+            Load::PerSecond(_) | Load::Every(_) => self.next_gap(tenant).into_iter().collect(),
+            // Apart by a microsecond: nothing in the world is quite at once.
+            Load::Clients(count) => (0..count as u64).map(Duration::from_micros).collect(),
+            Load::Burst { count, at } => {
+                (0..count as u64).map(|nth| at + Duration::from_micros(nth)).collect()
+            }
+        }
+    }
+
+    pub(super) fn next_gap(&mut self, tenant: usize) -> Option<Duration> {
+        match self.tenants[tenant].load {
+            Load::PerSecond(rate) if rate > 0.0 => {
+                Some(self.rngs[tenant].exponential(Duration::from_secs_f64(1.0 / rate)))
+            }
+            Load::Every(gap) => Some(gap),
+            Load::PerSecond(_) | Load::Clients(_) | Load::Burst { .. } => None,
+        }
+    }
+
+    pub(super) fn is_closed(&self, tenant: usize) -> bool {
+        matches!(self.tenants[tenant].load, Load::Clients(_))
+    }
+
+    pub(super) fn service_time(&mut self, tenant: usize) -> Duration {
+        match self.tenants[tenant].service {
+            Service::Fixed(time) => time,
+            Service::Exponential(mean) => self.rngs[tenant].exponential(mean),
+            Service::Uniform(least, most) => self.rngs[tenant].between(least, most),
+        }
+    }
+
+    pub(super) fn learn(&mut self, tenant: usize, ran: Duration) {
+        self.means[tenant] = SlotMean::next(self.means[tenant], ran);
+    }
+
+    pub(super) fn arrival(&self, tenant: usize) -> Arrival<usize> {
+        let Tenant { class, weight, .. } = self.tenants[tenant];
+        let estimate = Duration::from_nanos(self.means[tenant]);
+        Arrival { class, tenant, weight, estimate, extra_units: 0 }
+    }
+}

@@ -1,0 +1,212 @@
+//! The steps of which the queue's operations are made: how tickets and tenants move between its lists.
+
+use crate::{
+    cost::{Account, nanos, virtual_time},
+    flows::{Flow, LaneKind, Place},
+    list::List,
+    queue::{FairQueue, Grant, Pass},
+    retry::{Promises, RetryAfter},
+    settings::{MAX_WEIGHT, Settings},
+    tickets::Ticket,
+};
+use std::{hash::Hash, time::Duration};
+use types::Moment;
+
+/// How many idle tenants of each class are looked at to make place for a new one.
+const RECLAIM_TRIES: usize = 8;
+
+impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
+    /// The number of a tenant, new or known; its weight counts from now on.
+    pub(crate) fn tenant_number(&mut self, class: usize, tenant: K, weight: u32, now: Moment) -> Option<u32> {
+        let weight = weight.clamp(1, MAX_WEIGHT);
+        if let Some(id) = self.flows.find(class, &tenant) {
+            if self.flows.get(id).weight != weight {
+                self.set_weight(id, weight);
+            }
+            return Some(id);
+        }
+        if self.flows.len() >= self.settings.max_tenants {
+            self.pass_time(now);
+            let mut classes = 0..self.classes.len();
+            classes.find(|&class| self.reclaim(class, RECLAIM_TRIES, 1, Duration::ZERO, now) > 0)?;
+        }
+        let id = self.flows.insert(Flow {
+            key: tenant,
+            class,
+            weight,
+            lane: LaneKind::Quick,
+            place: Place::Idle,
+            account: Account::new(self.classes[class].lane(LaneKind::Quick).rounds.clock(), now),
+            tickets: List::EMPTY,
+            waiting: 0,
+            promises: Promises::default(),
+            idle_since: now,
+        });
+        self.flows.places.push_back(&mut self.classes[class].idle, id);
+        Some(id)
+    }
+
+    fn set_weight(&mut self, id: u32, weight: u32) {
+        let flow = self.flows.get(id);
+        let (old, new) = (flow.weight(), u64::from(weight));
+        let class = &mut self.classes[flow.class];
+        if flow.place != Place::Idle {
+            class.busy_weight = class.busy_weight - old + new;
+        }
+        if flow.waiting > 0 {
+            class.waiting_weight = class.waiting_weight - old + new;
+            let lane = class.lane_mut(flow.lane);
+            lane.weight = lane.weight - old + new;
+        }
+        class.shelves.change(&mut self.flows, id, |flow| flow.weight = weight);
+    }
+
+    pub(crate) fn enqueue(&mut self, id: u32, index: usize, ticket: Ticket<T>, now: Moment) {
+        let kind = lane_of(ticket.estimate, &self.settings);
+        if self.flows.get(id).waiting == 0 {
+            self.pass_time(now);
+        }
+        if self.depth == 0 {
+            self.turned_at = now;
+        }
+        let class = &mut self.classes[self.flows.get(id).class];
+        class.shelves.change(&mut self.flows, id, |flow| flow.waiting += 1);
+        let flow = self.flows.get_mut(id);
+        self.tickets.push_back(&mut flow.tickets, index, ticket);
+        self.depth += 1;
+        class.waiting += 1;
+        class.counts.queued += 1;
+        if flow.waiting > 1 {
+            return;
+        }
+        if flow.place == Place::Idle {
+            class.busy_weight += flow.weight();
+            self.flows.places.remove(&mut class.idle, id);
+        }
+        class.waiting_weight += self.flows.get(id).weight();
+        class.enter_lane(&mut self.flows, id, kind, true, now);
+    }
+
+    pub(crate) fn grant(&mut self, id: u32, kind: LaneKind, now: Moment) -> Option<Grant<T>> {
+        let first = self.flows.get(id).tickets.first().map(|index| index as usize)?;
+        let flow = self.flows.get(id);
+        let (estimate, extra) = self.tickets.get(first).map(|ticket| (ticket.estimate, ticket.extra))?;
+        let class = &mut self.classes[flow.class];
+        class.counts.granted += 1;
+        let class_weight = u64::from(self.settings.classes[flow.class].weight);
+        class.contender.served();
+        class.contender.account.start(estimate, extra, class_weight, now);
+        let lane = class.lane_mut(kind);
+        lane.contender.served();
+        lane.contender.account.start(estimate, extra, lane.weight, now);
+        let flow = self.flows.get_mut(id);
+        let weight = flow.weight();
+        flow.account.start(estimate, extra, weight, now);
+        flow.promises.granted(flow.waiting > 1, now);
+        self.slow_running += u32::from(kind == LaneKind::Slow);
+        let ticket = self.take_ticket(id, first, now)?;
+        Some(Grant { ticket, pass: Pass { flow: id, lane: kind, estimate, start: now } })
+    }
+
+    /// Drops the oldest ticket of a tenant.
+    pub(crate) fn shed(&mut self, id: u32, now: Moment) -> Option<(T, RetryAfter)> {
+        let oldest = self.flows.get(id).tickets.first()? as usize;
+        let estimate = self.tickets.get(oldest)?.estimate;
+        let retry_after = self.promise(id, estimate, now);
+        let victim = self.take_ticket(id, oldest, now)?;
+        self.classes[self.flows.get(id).class].counts.shed += 1;
+        Some((victim, retry_after))
+    }
+
+    /// Takes out a waiting ticket, and puts its tenant where it then belongs.
+    pub(crate) fn take_ticket(&mut self, id: u32, index: usize, now: Moment) -> Option<T> {
+        let flow = self.flows.get_mut(id);
+        let ticket = self.tickets.take(&mut flow.tickets, index)?;
+        let class = &mut self.classes[flow.class];
+        class.shelves.change(&mut self.flows, id, |flow| flow.waiting -= 1);
+        class.waiting -= 1;
+        self.depth -= 1;
+        if self.depth == 0 {
+            self.turned_at = now;
+        }
+        let flow = self.flows.get(id);
+        let was_first_in_line = flow.place == Place::Running;
+        match flow.tickets.first().and_then(|next| self.tickets.get(next as usize)) {
+            Some(next) if was_first_in_line => {
+                let kind = lane_of(next.estimate, &self.settings);
+                class.stay(&mut self.flows, id, kind, now);
+            }
+            Some(_) => {}
+            None => {
+                class.waiting_weight -= flow.weight();
+                class.leave_lane(&mut self.flows, id, now);
+                if class.waiting == 0 {
+                    class.contender.retire();
+                }
+                self.rest(id, now);
+            }
+        }
+        Some(ticket.value)
+    }
+
+    /// Puts a tenant that neither waits nor runs among the idle.
+    pub(crate) fn rest(&mut self, id: u32, now: Moment) {
+        let flow = self.flows.get_mut(id);
+        if flow.place == Place::Running && flow.waiting == 0 && flow.account.running() == 0 {
+            let class = &mut self.classes[flow.class];
+            flow.place = Place::Idle;
+            flow.idle_since = now;
+            class.busy_weight -= flow.weight();
+            self.flows.places.push_back(&mut class.idle, id);
+        }
+    }
+
+    /// Forgets up to `most` of the first `tries` idle tenants of a class, those that owe nothing and are promised
+    /// nothing. Tenants that must stay go to the end of the line.
+    pub(crate) fn reclaim(
+        &mut self,
+        class: usize,
+        tries: usize,
+        most: usize,
+        idle_for: Duration,
+        now: Moment,
+    ) -> usize {
+        let mut forgotten = 0;
+        for _ in 0..tries {
+            let known = &mut self.classes[class];
+            let Some(id) = known.idle.first().filter(|_| forgotten < most) else { break };
+            let flow = self.flows.get_mut(id);
+            if now.since(flow.idle_since) < idle_for {
+                break;
+            }
+            let owes =
+                flow.standing(now) > known.lane(flow.lane).rounds.clock() || flow.promises.pending(now);
+            flow.idle_since = now;
+            self.flows.places.remove(&mut known.idle, id);
+            if owes {
+                self.flows.places.push_back(&mut known.idle, id);
+            } else {
+                self.flows.remove(id);
+                forgotten += 1;
+            }
+        }
+        forgotten
+    }
+
+    /// Lets the time that passed while nobody waited count against debts.
+    pub(crate) fn pass_time(&mut self, now: Moment) {
+        let (slots, weights) = (u64::from(self.settings.slots), self.settings.class_weights());
+        if self.depth == 0 {
+            let elapsed = nanos(now.since(self.turned_at));
+            self.clock += virtual_time(elapsed.saturating_mul(slots), weights);
+            self.turned_at = self.turned_at.max(now);
+        }
+        for (class, settings) in self.classes.iter_mut().zip(&self.settings.classes) {
+            class.pass_time(slots * 1000 * u64::from(settings.weight) / weights, now);
+        }
+    }
+}
+
+fn lane_of(estimate: u64, settings: &Settings) -> LaneKind {
+    if Duration::from_nanos(estimate) > settings.slow_after { LaneKind::Slow } else { LaneKind::Quick }
+}
