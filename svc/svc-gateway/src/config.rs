@@ -23,7 +23,10 @@ pub use limits::LimitsConfig;
 pub(crate) use route::Flaw;
 pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
-pub use upstream::{BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, RetryConfig, UpstreamConfig};
+pub use upstream::{
+    BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, Protocol, RetryConfig, UpstreamConfig,
+    UpstreamTlsConfig,
+};
 pub use view::{NoPath, PartConfig, PartPath, ViewConfig};
 
 /// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.

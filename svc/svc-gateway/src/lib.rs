@@ -38,7 +38,8 @@ pub use build::{BuildError, Gateway, GatewaySettings};
 pub use config::{
     Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig, EjectConfig, EndpointConfig,
     FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted, HealthConfig, LimitsConfig, MinVersion,
-    NoPath, Order, PartConfig, PartPath, PqFallback, PqMode, QuotasConfig, RedirectConfig, RetryConfig,
-    RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig, ViewConfig,
+    NoPath, Order, PartConfig, PartPath, PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig,
+    RetryConfig, RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
+    UpstreamTlsConfig, ViewConfig,
 };
 pub use topology::TOPOLOGY;

@@ -1,4 +1,6 @@
-//! Idle connections of one core to one server, newest first, bounded in number and in age.
+//! Connections of one core to one server: idle ones, newest first, bounded in number and in age, and shared ones.
+
+mod shared;
 
 use std::{
     sync::{
@@ -17,13 +19,17 @@ use crate::{
     upstream::{Seat, Server},
 };
 
-/// Idle connections. On a per-core data plane its lock is hardly ever contended: other cores look in only when the server
+pub(crate) use shared::{Held, Shared};
+
+/// Connections of one core to one server. On a per-core data plane its lock is hardly ever contended: other cores look in only when the server
 /// may have no more connections.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) server: Arc<Server>,
     /// In the order in which they fell idle.
     idle: Mutex<Vec<Idle>>,
+    /// Those that carry many requests at once.
+    pub(crate) shared: Shared,
     max_idle: AtomicUsize,
     max_age_nanos: AtomicU64,
     clock: Clock,
@@ -53,6 +59,7 @@ impl Pool {
         let pool = Self {
             server,
             idle: Mutex::default(),
+            shared: Shared::default(),
             max_idle: AtomicUsize::new(0),
             max_age_nanos: AtomicU64::new(0),
             clock,
@@ -99,11 +106,15 @@ impl Pool {
         swept.iter().for_each(|_| self.server.began());
         // Closed only here, after the lock was let go.
         drop(swept);
+        self.shared.sweep(now, self.max_age());
+    }
+
+    fn max_age(&self) -> Duration {
+        Duration::from_nanos(self.max_age_nanos.load(Ordering::Relaxed))
     }
 
     fn is_fit(&self, idle: &mut Idle, now: Moment) -> bool {
-        let max_age = Duration::from_nanos(self.max_age_nanos.load(Ordering::Relaxed));
-        now.since(idle.since) < max_age && idle.conn.is_alive()
+        now.since(idle.since) < self.max_age() && idle.conn.is_alive()
     }
 
     /// Takes a connection in; gives it back if there is no room.
@@ -135,6 +146,22 @@ impl Idle {
     }
 }
 
+impl Link {
+    /// The connection has no request of its own from now on.
+    fn rests(&self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.server.ended();
+        }
+    }
+
+    /// The connection is about to be closed, which ends it as one that is in use.
+    fn works(&self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.server.began();
+        }
+    }
+}
+
 impl Home for Link {
     fn put_back(&self, conn: HttpConn) {
         // With room for nobody, whoever waits for a connection gets the seat.
@@ -147,6 +174,12 @@ impl Home for Link {
     fn stalled(&self) {
         if let Some(pool) = self.pool.upgrade() {
             pool.stalls.inc();
+            pool.server.broke_off(pool.clock.now());
+        }
+    }
+
+    fn broke_off(&self) {
+        if let Some(pool) = self.pool.upgrade() {
             pool.server.broke_off(pool.clock.now());
         }
     }

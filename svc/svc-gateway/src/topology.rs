@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ron_kernel::topology::{TimeoutSpec, Topology, joined};
+use ron_transport::client::H2_UPSTREAM;
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
 use crate::{
@@ -28,7 +29,7 @@ pub static TOPOLOGY: Topology = Topology {
         "A drain answers what is in flight before it closes a connection.",
     ],
     tasks: &[LISTENER, POOL_SWEEPER, UPSTREAM_WATCH, VERIFIER_KEY_REFRESHER],
-    children: &[CONNECTION, H2_STREAM],
+    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM],
     queues: &[WORK, SCHED, WAITING_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),

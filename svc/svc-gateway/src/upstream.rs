@@ -7,6 +7,7 @@
 //! ```
 
 mod deadline;
+mod exchange;
 mod group;
 mod health;
 mod metrics;
@@ -16,22 +17,17 @@ mod seats;
 mod server;
 mod watch;
 
-use std::{pin::pin, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::HeaderValue;
 use ron_kernel::breaker::{State, Ticket};
-use ron_transport::{
-    Request, Response,
-    client::{HttpConn, SendFault},
-    dial::{self, DialError},
-};
+use ron_transport::{Request, Response, UploadWatch};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use crate::pool::{Idle, Link, Pool};
+use crate::pool::Pool;
 use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
-use seats::Grant;
 use server::{Standing, Verdict};
 
 pub(crate) use deadline::wished;
@@ -40,7 +36,7 @@ pub(crate) use seats::Seat;
 pub(crate) use server::Server;
 pub(crate) use watch::{UPSTREAM_WATCH, WAITING_QUEUE, start};
 
-use retry::Trip;
+use retry::{Trip, Upload};
 
 /// A group of servers, as one core sees it.
 #[derive(Debug)]
@@ -76,25 +72,30 @@ impl Upstream {
         }
     }
 
-    /// Sends a request to one of the servers and waits for the response's head, until `deadline`, which is the client's
-    /// [wish](wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller has read it.
+    /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's
+    /// [wish](wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller has read
+    /// it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
+    /// turn; without, all the time.
     ///
     /// Cancel safe: dropping the future closes the connection in use.
     pub(crate) async fn send(
         &self,
         mut request: Request,
+        upload: Option<UploadWatch>,
         now: Moment,
-        deadline: Deadline,
+        limit: Deadline,
     ) -> Result<Response, Refusal> {
-        let whole = Deadline::within(now, self.group.config.timeout.as_duration());
-        let deadline = deadline.tightened(whole);
+        let timeout = self.group.config.timeout.as_duration();
+        let whole = Deadline::within(now, timeout);
+        let deadline = limit.tightened(whole);
         let value = if deadline == whole {
             self.whole_timeout.clone()
         } else {
             deadline::in_millis(deadline.remaining(now))
         };
         deadline::tell(request.headers_mut(), value, deadline.remaining(now));
-        self.deliver(request, Trip::new(now, deadline)).await
+        let upload = upload.map(|watch| Upload { watch, timeout, limit });
+        self.deliver(request, Trip::new(now, deadline, upload)).await
     }
 
     /// One try.
@@ -120,94 +121,6 @@ impl Upstream {
     fn choose(&self, trip: &mut Trip) -> Choice {
         let live_probes = !self.group.config.health.is_on();
         self.roster.load().choose(&mut trip.tried, live_probes, trip.now, fastrand::u64(..))
-    }
-
-    async fn exchange(&self, pool: &Arc<Pool>, mut request: Request, trip: &Trip) -> Result<Response, Fault> {
-        // Somebody who waits for a connection goes first.
-        while !pool.server.seats.is_crowded() {
-            let Some(idle) = pool.take(trip.now) else { break };
-            match self.request_on(idle.conn, idle.link, request, trip).await {
-                Err(Fault::Unreached(unsent)) => request = *unsent,
-                outcome => return outcome,
-            }
-        }
-        match self.connection(pool, trip).await {
-            Ok((conn, link)) => self.request_on(conn, link, request, trip).await,
-            Err(Fault::Broken) => Err(Fault::Unreached(Box::new(request))),
-            Err(other) => Err(other),
-        }
-    }
-
-    async fn request_on(
-        &self,
-        mut conn: HttpConn,
-        link: Arc<Link>,
-        request: Request,
-        trip: &Trip,
-    ) -> Result<Response, Fault> {
-        conn.set_stall(self.group.config.timeout.as_duration());
-        // Pinned where it is made: it is large, and every hand it passes through would copy it.
-        let answer = pin!(conn.send(request, link));
-        match self.group.tools.clock.by(trip.deadline, answer).await {
-            Some(Ok(response)) => Ok(response),
-            Some(Err(SendFault::Unsent(request))) => Err(Fault::Unreached(request)),
-            Some(Err(SendFault::Broken(error))) => {
-                tracing::debug!(upstream = self.group.name, %error, "a server failed");
-                Err(Fault::Broken)
-            }
-            None => Err(Fault::Late { connecting: false }),
-        }
-    }
-
-    /// A connection: a new one if the server may have one more, else the next that comes free on any core.
-    /// [`Fault::Broken`] if it cannot be had.
-    async fn connection(&self, pool: &Arc<Pool>, trip: &Trip) -> Result<(HttpConn, Arc<Link>), Fault> {
-        let mut seat = pool.server.seat();
-        while seat.is_none() {
-            match self.wait_for_turn(pool, trip).await? {
-                Grant::Open(granted) => seat = Some(granted),
-                Grant::Use(Idle { mut conn, link, .. }) => {
-                    // The seat of a dead one comes free.
-                    if conn.is_alive() {
-                        return Ok((conn, link));
-                    }
-                }
-            }
-        }
-        let seat = seat.expect("the loop ends with one");
-        self.dial(pool, seat, trip).await
-    }
-
-    async fn wait_for_turn(&self, pool: &Arc<Pool>, trip: &Trip) -> Result<Grant, Fault> {
-        let turn = pool.server.wait().map_err(|_full| {
-            let what = format!("too many requests wait for a connection to upstream `{}`", self.group.name);
-            Fault::Refused(Refusal::new(Reason::Busy, what).retry_after(retry::WHEN_FULL))
-        })?;
-        match self.group.tools.clock.by(trip.deadline, turn).await {
-            Some(granted) => granted.map_err(|_gone| Fault::Broken),
-            None => Err(Fault::Late { connecting: true }),
-        }
-    }
-
-    async fn dial(&self, pool: &Arc<Pool>, seat: Seat, trip: &Trip) -> Result<(HttpConn, Arc<Link>), Fault> {
-        let tools = &self.group.tools;
-        let left = trip.deadline.remaining(tools.clock.now());
-        let within = left.min(self.group.config.connect_timeout.as_duration());
-        let failed = |error: &dyn std::fmt::Display| {
-            tracing::debug!(upstream = self.group.name, %error, "a server was not reached");
-            Fault::Broken
-        };
-        let stream = dial::dial(&pool.server.endpoint, &tools.resolver, within).await.map_err(|error| {
-            if let DialError::Timeout { .. } = error {
-                tools.families.timeouts().connect.inc();
-                if within == left {
-                    return Fault::Late { connecting: true };
-                }
-            }
-            failed(&error)
-        })?;
-        let conn = HttpConn::open(stream).await.map_err(|error| failed(&error))?;
-        Ok((conn, pool.link(seat)))
     }
 
     /// Books what a try says of its server.

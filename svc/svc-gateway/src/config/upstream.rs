@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod resilience;
+mod tls;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use endpoint::EndpointConfig;
 pub use resilience::{BreakerConfig, EjectConfig, HealthConfig, RetryConfig};
+pub use tls::{Protocol, UpstreamTlsConfig};
 
 /// More idle connections per core and server than this need `danger_ok`.
 const SAFE_MAX_IDLE_CONNS: usize = 4096;
@@ -26,13 +28,18 @@ const MAX_ENDPOINTS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UpstreamConfig {
-    /// The servers: `http://127.0.0.1:9001`, `http+unix:/run/app.sock`, or `{ url = "http://app:9001", weight = 3 }`.
+    /// The servers: `http://127.0.0.1:9001`, `https://app`, `http+unix:/run/app.sock`, or `{ url = "http://app:9001", weight = 3 }`.
     /// Of two drawn by weight, the less loaded one gets the request. Every address of a host name is a server.
     pub endpoints: Vec<EndpointConfig>,
+    /// What the servers speak: `http1`, `h2`, or `auto`, which lets them choose over TLS and is HTTP/1.1 in the clear.
+    /// Connections that change their protocol, such as WebSockets, need `http1`.
+    pub protocol: Protocol,
+    /// How servers with `https:` prove themselves.
+    pub tls: UpstreamTlsConfig,
     /// From a request's head to the response's head, all tries included, and each wait for more of the response's
     /// body.
     pub timeout: HumanDuration,
-    /// The longest wait for one server to accept a connection; then the next one is tried.
+    /// The longest wait for one server to accept a connection, TLS included; then the next one is tried.
     pub connect_timeout: HumanDuration,
     /// Connections to one server, over all cores.
     pub max_conns: usize,
@@ -58,6 +65,8 @@ impl Default for UpstreamConfig {
     fn default() -> Self {
         Self {
             endpoints: Vec::new(),
+            protocol: Protocol::default(),
+            tls: UpstreamTlsConfig::default(),
             timeout: Duration::from_secs(5).into(),
             connect_timeout: Duration::from_secs(1).into(),
             max_conns: 512,
@@ -97,6 +106,8 @@ impl UpstreamConfig {
         ] {
             problems.guard(&at(key), value, safe_max, danger_ok);
         }
+        let https = self.endpoints.iter().any(|endpoint| endpoint.url.scheme() == Scheme::Https);
+        self.tls.check(&at("tls."), https, problems);
         self.retry.check(&at("retry."), problems);
         self.breaker.check(&at("breaker."), problems);
         self.eject.check(&at("eject."), problems);
@@ -113,11 +124,6 @@ impl UpstreamConfig {
         }
         let mut seen = BTreeSet::new();
         for (index, endpoint) in self.endpoints.iter().enumerate() {
-            if endpoint.url.scheme() == Scheme::Https {
-                problems
-                    .at(format!("{at}.{index}"), "upstreams are spoken to over plain HTTP")
-                    .help("use http:// or http+unix:");
-            }
             endpoint.check(&format!("{at}.{index}"), problems);
             if !seen.insert(endpoint.url.to_string()) {
                 let message = format!("`{}` is named twice", endpoint.url);

@@ -3,10 +3,12 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use arc_swap::{ArcSwap, Guard};
-use ron_kernel::{Clock, Scope, retry::RetryBudget};
+use ron_kernel::{Clock, Scope, blocking::Blocking, retry::RetryBudget};
 use ron_transport::{
-    addr::{Endpoint, Host, Target},
+    addr::{Endpoint, Host, Scheme, Target},
+    client::{Drivers, H2Options},
     resolve::Resolver,
+    tls::ClientTls,
 };
 use types::Moment;
 
@@ -15,7 +17,11 @@ use super::{
     roster::Roster,
     server::{Server, Standing},
 };
-use crate::{UpstreamConfig, config::EndpointConfig, pool::Pool};
+use crate::{
+    BuildError, UpstreamConfig,
+    config::{EndpointConfig, Protocol},
+    pool::Pool,
+};
 
 /// Retries per second that cost nothing: an upstream that is seldom asked is retried too.
 const FREE_RETRIES: u32 = 3;
@@ -36,6 +42,9 @@ pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) resolver: Resolver,
     pub(crate) families: UpstreamFamilies,
+    /// Run what shared connections need.
+    pub(crate) drivers: Drivers,
+    blocking: Blocking,
     cores: usize,
 }
 
@@ -45,22 +54,44 @@ impl Upstreams {
             clock: scope.clock(),
             resolver,
             families: UpstreamFamilies::register(scope),
+            drivers: Drivers::new(scope),
+            blocking: scope.blocking().clone(),
             cores: scope.planes().cores().len(),
         };
         Self { tools, groups: Arc::default() }
     }
 
     /// The groups of a configuration. Nothing of what is in force changes before they are committed.
-    pub(crate) fn prepare(&self, config: &BTreeMap<String, UpstreamConfig>) -> Groups {
-        let current = self.groups.load();
-        let group = |(name, config): (&String, &UpstreamConfig)| {
+    ///
+    /// Cancel safe: what was prepared is dropped.
+    ///
+    /// # Errors
+    /// If the certificates of an upstream cannot be used.
+    pub(crate) async fn prepare(
+        &self,
+        config: &BTreeMap<String, UpstreamConfig>,
+    ) -> Result<Groups, BuildError> {
+        let current = self.groups.load_full();
+        let mut groups = Groups::new();
+        for (name, config) in config {
             let old = current.get(name);
-            let same = old.filter(|old| old.config == *config).map(Arc::clone);
-            let group =
-                same.unwrap_or_else(|| Arc::new(Group::new(name, config, old.map(Arc::as_ref), &self.tools)));
-            (name.clone(), group)
-        };
-        config.iter().map(group).collect()
+            // Files may have changed where the configuration has not.
+            let tls = self.load_tls(config).await?;
+            let group = match old {
+                Some(old) if old.config == *config && tls.is_none() => Arc::clone(old),
+                _ => Arc::new(Group::new(name, config, tls, old.map(Arc::as_ref), &self.tools)),
+            };
+            groups.insert(name.clone(), group);
+        }
+        Ok(groups)
+    }
+
+    async fn load_tls(&self, config: &UpstreamConfig) -> Result<Option<ClientTls>, BuildError> {
+        if config.endpoints.iter().all(|endpoint| endpoint.url.scheme() == Scheme::Http) {
+            return Ok(None);
+        }
+        let source = config.tls.client_config(config.protocol);
+        Ok(Some(self.tools.blocking.run("load certificates", move || ClientTls::load(&source)).await??))
     }
 
     /// Puts groups into force.
@@ -109,6 +140,9 @@ pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) config: UpstreamConfig,
     pub(crate) tools: Tools,
+    pub(super) tls: Option<ClientTls>,
+    /// Whether its servers may take many requests on one connection.
+    pub(super) may_share: bool,
     pub(crate) budget: RetryBudget,
     pub(crate) metrics: GroupMetrics,
     members: ArcSwap<Vec<Member>>,
@@ -127,8 +161,16 @@ pub(crate) struct Member {
 }
 
 impl Group {
-    fn new(name: &str, config: &UpstreamConfig, old: Option<&Self>, tools: &Tools) -> Self {
-        let known = old.map(Self::members);
+    fn new(
+        name: &str,
+        config: &UpstreamConfig,
+        tls: Option<ClientTls>,
+        old: Option<&Self>,
+        tools: &Tools,
+    ) -> Self {
+        let spoken_to_alike =
+            |old: &&Self| old.config.tls == config.tls && old.config.protocol == config.protocol;
+        let known = old.filter(spoken_to_alike).map(Self::members);
         let known: &[Member] = known.as_ref().map_or(&[], |members| members.as_slice());
         let members = config.endpoints.iter().flat_map(|endpoint| {
             let kept: Vec<_> = known.iter().filter(|member| member.origin == endpoint.url).cloned().collect();
@@ -144,6 +186,12 @@ impl Group {
             name: name.to_owned(),
             config: config.clone(),
             tools: tools.clone(),
+            may_share: match config.protocol {
+                Protocol::Http1 => false,
+                Protocol::H2 => true,
+                Protocol::Auto => tls.is_some(),
+            },
+            tls,
             budget: RetryBudget::new(config.retry.budget_permille(), FREE_RETRIES),
             metrics: tools.families.of(name),
             rosters: rosters.collect(),
@@ -153,6 +201,11 @@ impl Group {
 
     pub(crate) fn members(&self) -> Guard<Arc<Vec<Member>>> {
         self.members.load()
+    }
+
+    /// How shared connections are opened.
+    pub(super) fn h2_options(&self) -> H2Options {
+        H2Options { stall_limit: Some(self.config.timeout.as_duration()), ..H2Options::default() }
     }
 
     pub(super) fn roster(&self, core: usize) -> Arc<ArcSwap<Roster>> {
@@ -224,7 +277,7 @@ impl Group {
 
 impl Member {
     fn new(configured: &EndpointConfig, at: Endpoint, config: &UpstreamConfig, tools: &Tools) -> Self {
-        let server = Arc::new(Server::new(at, configured.weight, config, tools.families.queue()));
+        let server = Arc::new(Server::new(at, configured, config, tools.families.queue()));
         let stalls = &tools.families.timeouts().rpc;
         let pool = || Arc::new(Pool::new(Arc::clone(&server), config, tools.clock, stalls.clone()));
         let pools: Arc<[Arc<Pool>]> = (0..tools.cores).map(|_| pool()).collect();

@@ -9,12 +9,11 @@ use http::{
 use ron_kernel::breaker::{Admit, Outcome};
 use ron_transport::{
     Body, Request,
-    client::{Home, HttpConn},
-    dial,
+    client::{AnyConn, Home, HttpConn},
 };
-use types::{Moment, Reason, Refusal};
+use types::Moment;
 
-use super::{group::Group, server::Server};
+use super::{exchange, group::Group, server::Server};
 use crate::config::EndpointConfig;
 
 /// What health checks call themselves.
@@ -59,29 +58,30 @@ pub(super) async fn is_well(group: &Group, endpoint: &EndpointConfig) -> bool {
     false
 }
 
-async fn ask(group: &Group, server: &Server) -> Result<(), Refusal> {
+async fn ask(group: &Group, server: &Server) -> Result<(), String> {
     let (health, clock) = (&group.config.health, group.tools.clock);
     let deadline = clock.within(health.timeout.as_duration());
     let asked = async {
-        let conn = reach(group, server).await?;
-        let response = conn.send(question(group, server)?, Arc::new(Nobody)).await;
-        let status = response.map_err(|error| unwell(error.to_string()))?.status();
+        let request = question(group, server)?;
+        let response = match reach(group, server).await? {
+            AnyConn::Http1(conn) => conn.send(request, Arc::new(Nobody)).await,
+            AnyConn::Http2(conn) => conn.send(request, Arc::new(Nobody)).await,
+        };
+        let status = response.map_err(|error| error.to_string())?.status();
         if status.is_success() || status.is_redirection() {
             return Ok(());
         }
-        Err(unwell(format!("it answered {}", status.as_u16())))
+        Err(format!("it answered {}", status.as_u16()))
     };
-    clock.by(deadline, asked).await.unwrap_or_else(|| Err(unwell("it did not answer in time".to_owned())))
+    clock.by(deadline, asked).await.unwrap_or_else(|| Err("it did not answer in time".to_owned()))
 }
 
-async fn reach(group: &Group, server: &Server) -> Result<HttpConn, Refusal> {
+async fn reach(group: &Group, server: &Server) -> Result<AnyConn, String> {
     let within = group.config.connect_timeout.as_duration();
-    let stream = dial::dial(&server.endpoint, &group.tools.resolver, within).await;
-    let stream = stream.map_err(|error| unwell(error.to_string()))?;
-    HttpConn::open(stream).await.map_err(|error| unwell(error.to_string()))
+    exchange::reach(group, server, within).await.map_err(|error| error.to_string())
 }
 
-fn question(group: &Group, server: &Server) -> Result<Request, Refusal> {
+fn question(group: &Group, server: &Server) -> Result<Request, String> {
     http::Request::builder()
         .method(Method::GET)
         .uri(group.config.health.path.as_str())
@@ -89,11 +89,7 @@ fn question(group: &Group, server: &Server) -> Result<Request, Refusal> {
         .header(USER_AGENT, AGENT)
         .header(CONNECTION, "close")
         .body(Body::empty())
-        .map_err(|error| unwell(error.to_string()))
-}
-
-fn unwell(why: String) -> Refusal {
-    Refusal::new(Reason::BadGateway, why)
+        .map_err(|error| error.to_string())
 }
 
 /// Takes no connection back: a health check closes its own.

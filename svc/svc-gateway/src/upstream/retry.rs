@@ -1,10 +1,11 @@
 //! From tries to an answer: which failures are tried again, when, and what the client hears in the end.
 
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
 
 use http::header::UPGRADE;
 use http_body::Body as _;
-use ron_transport::{Body, Request, Response};
+use ron_kernel::Clock;
+use ron_transport::{Body, Request, Response, UploadWatch};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use super::{Fault, Upstream, deadline, roster::Tried};
@@ -22,6 +23,7 @@ pub(super) struct Trip {
     pub(super) now: Moment,
     pub(super) deadline: Deadline,
     pub(super) tried: Tried,
+    upload: Option<Upload>,
     began: Moment,
     tries: u32,
     /// Servers that could not be reached since the last wait.
@@ -31,8 +33,32 @@ pub(super) struct Trip {
 }
 
 impl Trip {
-    pub(super) fn new(now: Moment, deadline: Deadline) -> Self {
-        Self { now, deadline, tried: Tried::default(), began: now, tries: 1, moves: 0, waited: false }
+    pub(super) fn new(now: Moment, deadline: Deadline, upload: Option<Upload>) -> Self {
+        Self { now, deadline, upload, tried: Tried::default(), began: now, tries: 1, moves: 0, waited: false }
+    }
+}
+
+/// A request's body that is still on its way.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) watch: UploadWatch,
+    /// How long the server may take when it is its turn.
+    pub(super) timeout: Duration,
+    /// How long all of it may take, whoever's turn it is.
+    pub(super) limit: Deadline,
+}
+
+impl Trip {
+    /// Waits for the answer to a request that is being sent; `None` if it takes too long.
+    ///
+    /// Cancel safe if `answer` is.
+    pub(super) async fn answer<F: Future>(&self, clock: Clock, answer: Pin<&mut F>) -> Option<F::Output> {
+        match &self.upload {
+            None => clock.by(self.deadline, answer).await,
+            Some(upload) => {
+                clock.by(upload.limit, upload.watch.within(clock, upload.timeout, answer)).await.flatten()
+            }
+        }
     }
 }
 

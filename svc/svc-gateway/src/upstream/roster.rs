@@ -184,3 +184,104 @@ fn admitted(server: &Server, now: Moment) -> Option<Ticket> {
 fn point(bits: u64, total: u32) -> u32 {
     u32::try_from((bits & u64::from(u32::MAX)) * u64::from(total) >> 32).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{UpstreamConfig, upstream::server::Verdict};
+    use ron_kernel::{Clock, metrics::Counter};
+
+    const NOW: Moment = Moment::from_nanos(1_000_000_000);
+
+    fn roster(weights: &[u32]) -> Roster {
+        let config = UpstreamConfig::default();
+        let pool = |weight: &u32| {
+            let server = Arc::new(Server::example(*weight, &config));
+            Arc::new(Pool::new(server, &config, Clock::start(), Counter::default()))
+        };
+        Roster::new(weights.iter().map(pool).collect())
+    }
+
+    /// Whom it chooses in 4,000 draws, and how often.
+    fn shares(roster: &Roster, live_probes: bool) -> Vec<usize> {
+        let mut counts = vec![0; roster.pools.len()];
+        let mut rng = fastrand::Rng::with_seed(7);
+        for _ in 0..4_000 {
+            let chosen = roster.choose(&mut Tried::default(), live_probes, NOW, rng.u64(..));
+            let Choice::Go(pool, _) = chosen else { panic!("{chosen:?}") };
+            let index = roster.pools.iter().position(|known| Arc::ptr_eq(known, &pool));
+            counts[index.expect("one of them")] += 1;
+        }
+        counts
+    }
+
+    fn fail(server: &Server) {
+        (0..5).for_each(|_| server.went(Verdict::Failed, NOW));
+        assert_eq!(server.standing(NOW), Standing::Open);
+    }
+
+    #[test]
+    fn servers_without_load_are_chosen_by_weight() {
+        let counts = shares(&roster(&[1, 3, 4]), true);
+        for (count, expected) in counts.iter().zip([500_usize, 1_500, 2_000]) {
+            assert!(count.abs_diff(expected) < 150, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_servers_the_one_with_less_load_for_its_weight_is_chosen() {
+        let roster = roster(&[1, 3]);
+        roster.server(0).began();
+        (0..2).for_each(|_| roster.server(1).began());
+        assert_eq!(shares(&roster, true), [0, 4_000], "two thirds of a connection are less than one");
+        (0..2).for_each(|_| roster.server(1).began());
+        assert_eq!(shares(&roster, true), [4_000, 0], "four thirds are more");
+    }
+
+    #[test]
+    fn a_server_that_is_not_well_gets_nothing_while_another_is() {
+        let roster = roster(&[1, 1, 1]);
+        fail(roster.server(0));
+        roster.server(1).checked(false, &UpstreamConfig::default().health);
+        assert_eq!(shares(&roster, true), [0, 0, 4_000]);
+    }
+
+    #[test]
+    fn an_unhealthy_server_is_better_than_none_and_an_open_breaker_is_not() {
+        let roster = roster(&[1, 1]);
+        fail(roster.server(0));
+        roster.server(1).checked(false, &UpstreamConfig::default().health);
+        assert_eq!(shares(&roster, true), [0, 4_000]);
+        fail(roster.server(1));
+        let chosen = roster.choose(&mut Tried::default(), true, NOW, 0);
+        assert!(matches!(chosen, Choice::NoneBefore(wait) if wait == Duration::from_secs(5)), "{chosen:?}");
+        let in_background = roster.choose(&mut Tried::default(), false, NOW, 0);
+        assert!(matches!(in_background, Choice::NoneBefore(LATER)), "{in_background:?}");
+    }
+
+    #[test]
+    fn when_an_open_breakers_time_is_over_one_request_tests_it_unless_health_checks_do() {
+        let roster = roster(&[1]);
+        fail(roster.server(0));
+        let later = NOW.after(Duration::from_secs(5));
+        let in_background = roster.choose(&mut Tried::default(), false, later, 0);
+        assert!(matches!(in_background, Choice::NoneBefore(_)), "{in_background:?}");
+        let first = roster.choose(&mut Tried::default(), true, later, 0);
+        assert!(matches!(first, Choice::Go(..)), "{first:?}");
+        let second = roster.choose(&mut Tried::default(), true, later, 0);
+        assert!(matches!(second, Choice::NoneBefore(_)), "{second:?}");
+    }
+
+    #[test]
+    fn each_server_is_tried_once() {
+        let roster = roster(&[5, 1, 1]);
+        let mut tried = Tried::default();
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..3 {
+            let chosen = roster.choose(&mut tried, true, NOW, rng.u64(..));
+            assert!(matches!(chosen, Choice::Go(..)), "{chosen:?}");
+        }
+        assert_eq!(tried.0, 0b111);
+        assert!(matches!(roster.choose(&mut tried, true, NOW, 0), Choice::AllTried));
+    }
+}

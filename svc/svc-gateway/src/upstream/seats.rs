@@ -181,3 +181,89 @@ impl Drop for Seat {
         }
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::UpstreamConfig;
+
+    fn server(max_conns: usize, max_waiting: usize) -> Arc<Server> {
+        let config = UpstreamConfig { max_conns, max_waiting, ..UpstreamConfig::default() };
+        Arc::new(Server::example(1, &config))
+    }
+
+    fn granted(receiver: &mut oneshot::Receiver<Grant>) -> bool {
+        receiver.try_recv().is_ok_and(|grant| {
+            // Kept, as whoever gets it would.
+            std::mem::forget(grant);
+            true
+        })
+    }
+
+    #[test]
+    fn a_seat_that_comes_free_goes_to_who_waits_longest_and_not_to_a_newcomer() {
+        let server = server(1, 2);
+        let seat = server.seat().unwrap();
+        assert!(server.seat().is_none());
+        let (mut first, mut second) = (server.wait().unwrap(), server.wait().unwrap());
+        assert_eq!(server.wait().unwrap_err(), Full);
+        drop(seat);
+        assert!(server.seat().is_none(), "a newcomer does not overtake");
+        assert!(granted(&mut first) && !granted(&mut second));
+        assert_eq!((server.seats.open(), server.seats.waiting()), (1, 1));
+    }
+
+    #[test]
+    fn a_waiter_that_has_gone_is_passed_over_and_its_place_can_be_taken() {
+        let server = server(1, 2);
+        let seat = server.seat().unwrap();
+        let gone = server.wait().unwrap();
+        let mut second = server.wait().unwrap();
+        drop(gone);
+        let mut third = server.wait().unwrap();
+        drop(seat);
+        assert!(granted(&mut second) && !granted(&mut third));
+    }
+
+    #[test]
+    fn a_grant_that_is_not_taken_comes_free_again() {
+        let server = server(1, 2);
+        let seat = server.seat().unwrap();
+        let (untaken, mut next) = (server.wait().unwrap(), server.wait().unwrap());
+        drop(seat);
+        drop(untaken);
+        assert!(granted(&mut next));
+        assert_eq!(server.seats.open(), 1);
+    }
+
+    #[test]
+    fn what_was_free_before_anybody_waited_is_given_at_once() {
+        let server = server(1, 1);
+        let mut waiter = server.wait().unwrap();
+        assert!(granted(&mut waiter));
+    }
+
+    #[test]
+    fn no_thread_waits_while_a_seat_is_free_and_never_are_there_more_than_allowed() {
+        const SEATS: usize = 3;
+        let server = server(SEATS, 1_000);
+        std::thread::scope(|s| {
+            for _ in 0..8 {
+                s.spawn(|| {
+                    for _ in 0..2_000 {
+                        let seat = server.seat().unwrap_or_else(|| {
+                            match server.wait().unwrap().blocking_recv().unwrap() {
+                                Grant::Open(seat) => seat,
+                                Grant::Use(_) => panic!("there are no connections"),
+                            }
+                        });
+                        assert!(server.seats.open() <= SEATS);
+                        drop(seat);
+                    }
+                });
+            }
+        });
+        assert_eq!((server.seats.open(), server.seats.waiting(), server.busy()), (0, 0, 0));
+    }
+}

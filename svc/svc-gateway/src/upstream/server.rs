@@ -9,13 +9,13 @@ use ron_kernel::{
     breaker::{Admit, Breaker, Outcome, State, Ticket},
     metrics::QueueMetrics,
 };
-use ron_transport::addr::Endpoint;
+use ron_transport::addr::{Endpoint, Host, Target};
 use types::Moment;
 
 use super::seats::Seats;
 use crate::{
-    config::{EjectConfig, HealthConfig, UpstreamConfig},
-    pool::{Idle, Pool},
+    config::{EjectConfig, EndpointConfig, HealthConfig, UpstreamConfig},
+    pool::{Held, Idle, Pool},
 };
 
 const UNKNOWN: u8 = 0;
@@ -27,6 +27,8 @@ const UNHEALTHY: u8 = 2;
 pub(crate) struct Server {
     /// Where it is dialled.
     pub(crate) endpoint: Endpoint,
+    /// What its certificate has to be for.
+    pub(crate) name: String,
     pub(crate) breaker: Breaker,
     pub(crate) seats: Seats,
     weight: AtomicU32,
@@ -59,12 +61,23 @@ pub(crate) enum Standing {
 }
 
 impl Server {
-    pub(super) fn new(endpoint: Endpoint, weight: u32, config: &UpstreamConfig, queue: QueueMetrics) -> Self {
+    /// A server at `endpoint`, configured as `origin`, which may have a name where the other has an address.
+    pub(super) fn new(
+        endpoint: Endpoint,
+        origin: &EndpointConfig,
+        config: &UpstreamConfig,
+        queue: QueueMetrics,
+    ) -> Self {
         Self {
             endpoint,
+            name: match origin.url.target() {
+                Target::Tcp { host: Host::Ip(ip), .. } => ip.to_string(),
+                Target::Tcp { host: Host::Name(name), .. } => name.trim_end_matches('.').to_owned(),
+                Target::Unix(_) => "localhost".to_owned(),
+            },
             breaker: Breaker::new(config.breaker.policy()),
             seats: Seats::new(config.max_conns, config.max_waiting, queue),
-            weight: AtomicU32::new(weight),
+            weight: AtomicU32::new(origin.weight),
             busy: AtomicUsize::new(0),
             health: AtomicU8::new(UNKNOWN),
             contradictions: AtomicU32::new(0),
@@ -114,6 +127,12 @@ impl Server {
     pub(super) fn idle_anywhere(&self) -> Option<Idle> {
         let pools = self.pools.get()?.iter();
         pools.filter_map(Weak::upgrade).find_map(|pool| pool.take_unchecked())
+    }
+
+    /// A connection of any core that others use too.
+    pub(super) fn shared_anywhere(&self, now: Moment) -> Option<Held> {
+        let pools = self.pools.get()?.iter();
+        pools.filter_map(Weak::upgrade).find_map(|pool| pool.shared.any(now))
     }
 
     /// Whether, and why not, it is used at `now`.
@@ -232,7 +251,8 @@ mod tests {
         pub(crate) fn example(weight: u32, config: &UpstreamConfig) -> Self {
             let (depth, dropped, busy) = (Gauge::default(), Counter::default(), Counter::default());
             let queue = QueueMetrics { depth, dropped, busy };
-            Self::new("http://127.0.0.1:9".parse().unwrap(), weight, config, queue)
+            let origin = EndpointConfig { weight, .."http://127.0.0.1:9".parse().unwrap() };
+            Self::new(origin.url.clone(), &origin, config, queue)
         }
 
         /// Books a request that went so.
