@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use captoken::{KeyRing, RevocationList};
 use ron_kernel::{
     Scope,
     blocking::BlockingError,
@@ -19,14 +20,17 @@ use ron_transport::{
     serve::{HttpServer, ListenPlan, Roles},
     tls::{ServerTls, TlsError},
 };
-
 use types::Deadline;
 
 use crate::{
-    GatewayConfig,
+    AuthConfig, AuthError, GatewayConfig,
+    auth::{Auth, JwtKeys, load_auth},
+    jwt::{JwksSettings, SettingsError},
+    policy::Policy,
     proxy::Proxy,
     redirect::Redirect,
     router::{Route, Router, Split},
+    shared::Shared,
     sweeper,
     upstream::{self, Groups, Upstream, Upstreams},
 };
@@ -40,20 +44,37 @@ pub enum BuildError {
     /// The certificates cannot be used.
     #[error("gateway: {0}")]
     Tls(#[from] TlsError),
+    /// The keys of capabilities cannot be used.
+    #[error("gateway: {0}")]
+    Auth(#[from] AuthError),
+    /// The issuer of JWTs cannot be asked for its keys.
+    #[error("gateway: {0}")]
+    Jwks(#[from] SettingsError),
     /// The blocking pool did not load them.
     #[error("gateway: {0}")]
     Blocking(#[from] BlockingError),
 }
 
-/// The routes in force, by core.
-pub(crate) type Routers = Arc<[Arc<ArcSwap<Router>>]>;
+/// What is in force, by core.
+type Policies = Arc<[Arc<ArcSwap<Policy>>]>;
+
+/// The two tables a gateway is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewaySettings<'a> {
+    /// `[gateway]`.
+    pub gateway: &'a GatewayConfig,
+    /// `[auth]`.
+    pub auth: &'a AuthConfig,
+}
 
 /// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
     scope: Scope,
+    shared: Arc<Shared>,
     upstreams: Upstreams,
-    routers: Routers,
+    jwt: JwtKeys,
+    policies: Policies,
     server: HttpServer<Proxy>,
 }
 
@@ -66,30 +87,31 @@ impl Gateway {
     /// [`BuildError`].
     pub async fn build(
         scope: &Scope,
-        config: &GatewayConfig,
+        settings: GatewaySettings<'_>,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, BuildError> {
+        let config = settings.gateway;
         let tls = load_tls(scope, config).await?;
+        let resolver = Resolver::new(scope);
+        let keys = load_keys(scope, settings.auth).await?;
+        let jwt = JwtKeys::new(scope, &resolver, settings, keys.jwks.clone());
+        let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
-        let upstreams = Upstreams::new(scope, Resolver::new(scope));
+        let upstreams = Upstreams::new(scope, resolver);
+        let shared = Arc::new(Shared::new(scope, config));
         let groups = upstreams.prepare(&config.upstream).await?;
-        let routers: Routers = build_routers(scope, config, &groups, None)
-            .into_iter()
-            .map(|router| Arc::new(ArcSwap::new(router)))
-            .collect();
+        let built = build_policies(scope, config, &groups, &auth, None);
+        let policies: Policies =
+            built.into_iter().map(|policy| Arc::new(ArcSwap::from_pointee(policy))).collect();
         upstreams.commit(groups);
-        let plan = listen_plan(config, Some(listener), tls);
-        let server = HttpServer::start(scope, Roles::default(), plan, |core| {
-            Proxy::new(scope, Arc::clone(&routers[core]))
-        });
+        let server =
+            HttpServer::start(scope, Roles::default(), listen_plan(config, Some(listener), tls), |core| {
+                Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared))
+            });
         sweeper::start(scope, &upstreams);
         upstream::start(scope, &upstreams);
-        // Cores share a route's metrics, so one of them stands for all.
-        let sampled = Arc::clone(&routers[0]);
-        scope.sampled(move || sampled.load().routes().iter().for_each(|route| route.metrics.sample()));
-        let sampled = upstreams.clone();
-        scope.sampled(move || sampled.sample());
-        Ok(Arc::new(Self { scope: scope.clone(), upstreams, routers, server }))
+        sample(scope, &policies, &upstreams);
+        Ok(Arc::new(Self { scope: scope.clone(), shared, upstreams, jwt, policies, server }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -116,22 +138,26 @@ impl Gateway {
     }
 
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
-        let config = new.get::<GatewayConfig>();
+        let (config, auth) = (new.get::<GatewayConfig>(), new.get::<AuthConfig>());
         let tls = load_tls(&self.scope, &config).await?;
+        let keys = load_keys(&self.scope, &auth).await?;
+        let (jwt, jwks, checks) = (self.jwt.clone(), keys.jwks.clone(), Arc::new(keys.auth(&self.jwt)));
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
         let groups = self.upstreams.prepare(&config.upstream).await?;
-        let prepared = build_routers(&self.scope, &config, &groups, Some(&self.routers));
-        let upstreams = self.upstreams.clone();
-        let (server, routers) = (self.server.clone(), Arc::clone(&self.routers));
-        let metrics = self.scope.metrics().clone();
+        let prepared = build_policies(&self.scope, &config, &groups, &checks, Some(&self.policies));
+        let (upstreams, shared, server) =
+            (self.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
+        let (policies, metrics) = (Arc::clone(&self.policies), self.scope.metrics().clone());
         Ok(Box::new(move || {
             upstreams.commit(groups);
-            let before = routers[0].load_full();
-            for (current, router) in routers.iter().zip(prepared) {
-                current.store(router);
+            shared.admission.reconfigure(&config.fair_queue);
+            jwt.follow(GatewaySettings { gateway: &config, auth: &auth }, jwks);
+            let before = policies[0].load_full();
+            for (current, policy) in policies.iter().zip(prepared) {
+                current.store(Arc::new(policy));
             }
             let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.label() != &*route.label);
-            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
+            before.router.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls));
         }))
     }
@@ -163,21 +189,61 @@ fn listen_plan(config: &GatewayConfig, listener: Option<Listener>, tls: Option<S
     }
 }
 
-/// The routes of a configuration, for each core. Routes that were there before keep their counts.
-fn build_routers(
+/// Publishes what is counted where requests pass and shown where somebody asks.
+fn sample(scope: &Scope, policies: &Policies, upstreams: &Upstreams) {
+    // Cores share a route's metrics, so one of them stands for all.
+    let sampled = Arc::clone(&policies[0]);
+    scope.sampled(move || sampled.load().router.routes().iter().for_each(|route| route.metrics.sample()));
+    let sampled = upstreams.clone();
+    scope.sampled(move || sampled.sample());
+}
+
+/// Everything that the `[auth]` table names, loaded.
+struct Keys {
+    ring: KeyRing,
+    revoked: RevocationList,
+    jwks: Option<JwksSettings>,
+}
+
+impl Keys {
+    fn auth(self, jwt: &JwtKeys) -> Auth {
+        let verifier = self.jwks.map(|_| Arc::clone(jwt.verifier()));
+        Auth::new(self.ring, self.revoked, verifier)
+    }
+}
+
+async fn load_keys(scope: &Scope, config: &AuthConfig) -> Result<Keys, BuildError> {
+    let config = config.clone();
+    let load = move || -> Result<Keys, BuildError> {
+        let (ring, revoked) = load_auth(&config)?;
+        Ok(Keys { ring, revoked, jwks: JwksSettings::load(&config)? })
+    };
+    scope.blocking().run("load keys", load).await?
+}
+
+/// What a configuration puts into force on each core. Routes that were there before keep their counts.
+fn build_policies(
     scope: &Scope,
     config: &GatewayConfig,
     groups: &Groups,
-    old: Option<&Routers>,
-) -> Vec<Arc<Router>> {
-    let first = old.map_or_else(Arc::default, |routers| routers[0].load_full());
+    auth: &Arc<Auth>,
+    old: Option<&Policies>,
+) -> Vec<Policy> {
+    let before = old.map(|policies| policies[0].load_full());
     let metrics_of = |label: &str| {
-        let kept = first.routes().iter().find(|route| &*route.label == label);
+        let known = before.iter().flat_map(|before| before.router.routes());
+        let kept = known.into_iter().find(|route| &*route.label == label);
         kept.map_or_else(|| scope.metrics().route(label.to_owned()), |route| route.metrics.clone())
     };
     let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(route.label())).collect();
+    let generation = before.as_ref().map_or(0, |before| before.generation + 1);
     let cores = scope.planes().cores().iter();
-    cores.map(|core| Arc::new(build_router(config, groups, &metrics, core.index()))).collect()
+    cores
+        .map(|core| {
+            let router = build_router(config, groups, &metrics, core.index());
+            Policy::new(config, generation, router, Arc::clone(auth))
+        })
+        .collect()
 }
 
 fn build_router(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics], core: usize) -> Router {
@@ -187,7 +253,7 @@ fn build_router(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics
         let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());
         Arc::new(Route::new(route, Split::new(shares), redirect, metrics.clone()))
     });
-    Router::new(routes.collect(), TrustedSources::new(config.trusted_proxies.clone()))
+    Router::new(routes.collect())
 }
 
 /// Where clients find HTTPS: here, or with whoever ends it in front of us.

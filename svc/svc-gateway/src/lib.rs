@@ -9,25 +9,32 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod admission;
 mod auth;
 mod build;
+mod caller;
 mod client_addr;
 mod config;
 pub mod guard;
 pub mod jwt;
 mod message;
+mod passage;
+mod policy;
 mod pool;
 mod proxy;
+mod quotas;
 mod redirect;
 mod router;
+mod shared;
 mod sweeper;
+mod tenant;
 mod topology;
 mod trace;
 mod upstream;
 pub mod views;
 
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
-pub use build::{BuildError, Gateway};
+pub use build::{BuildError, Gateway, GatewaySettings};
 pub use config::{
     Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig, EjectConfig, EndpointConfig,
     FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted, HealthConfig, LimitsConfig, MinVersion,

@@ -26,6 +26,7 @@ const SPAN_ID: std::ops::Range<usize> = 36..52;
 pub(crate) struct TraceIds {
     /// Never 0, so that no id is.
     prefix: u64,
+    key: u64,
     next: AtomicU64,
 }
 
@@ -44,7 +45,8 @@ impl TraceIds {
     /// Ids that no other core and no other run makes.
     pub(crate) fn new() -> Self {
         // The keys of the standard library's hash maps are the system's random numbers.
-        Self { prefix: RandomState::new().hash_one(0) | 1, next: AtomicU64::new(1) }
+        let random = RandomState::new();
+        Self { prefix: random.hash_one(0) | 1, key: random.hash_one(1), next: AtomicU64::new(1) }
     }
 
     /// What correlates a request: the client's ids where they are well-formed, ours otherwise.
@@ -67,15 +69,20 @@ impl TraceIds {
     fn root(&self, count: u64) -> [u8; PARENT_LEN] {
         let mut parent = *b"00-00000000000000000000000000000000-0000000000000000-01";
         write_hex(&mut parent[3..19], self.prefix);
-        write_hex(&mut parent[19..35], count);
+        write_hex(&mut parent[19..35], self.spread(count));
         write_hex(&mut parent[SPAN_ID], self.span_id(count));
         parent
     }
 
-    /// A span id, which must look random and not be 0: counts differ in a few bits, and a multiplication spreads them.
+    /// A number of its own for each count, which does not show how many requests there were.
+    fn spread(&self, count: u64) -> u64 {
+        let mixed = count.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.key;
+        mixed ^ (mixed >> 32)
+    }
+
+    /// A span id, which must not be 0.
     fn span_id(&self, count: u64) -> u64 {
-        let mixed = (self.prefix ^ count).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed ^ (mixed >> 32)) | 1
+        self.spread(count).rotate_left(32) | 1
     }
 }
 

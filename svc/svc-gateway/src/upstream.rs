@@ -30,7 +30,9 @@ use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
 use server::{Standing, Verdict};
 
+pub(crate) use deadline::wished;
 pub(crate) use group::{Group, Groups, Upstreams};
+pub(crate) use metrics::METRICS;
 pub(crate) use seats::Seat;
 pub(crate) use server::Server;
 pub(crate) use watch::{UPSTREAM_WATCH, WAITING_QUEUE, start};
@@ -71,9 +73,10 @@ impl Upstream {
         }
     }
 
-    /// Sends a request to one of the servers and waits for the response's head, until `deadline` and no longer than the
-    /// upstream's timeout. `now` is the present moment, as the caller has read it. With `upload`, the request's body is
-    /// still on its way, and the timeout counts only while it is the server's turn; without, all the time.
+    /// Sends a request to one of the servers and waits for the response's head, until `deadline`, which is the client's
+    /// [wish](wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller has read
+    /// it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
+    /// turn; without, all the time.
     ///
     /// Cancel safe: dropping the future closes the connection in use.
     pub(crate) async fn send(
@@ -84,8 +87,7 @@ impl Upstream {
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let timeout = self.group.config.timeout.as_duration();
-        let whole = Deadline::within(now, timeout);
-        let limit = deadline::wished(request.headers(), now).tightened(deadline);
+        let (whole, limit) = (Deadline::within(now, timeout), deadline);
         let deadline = limit.tightened(whole);
         let value = if deadline == whole {
             self.whole_timeout.clone()

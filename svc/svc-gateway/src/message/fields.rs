@@ -74,7 +74,7 @@ impl Field {
     /// The field that a name with `_` would mean with `-`: some servers take the one for the other.
     pub(super) fn alike(name: &HeaderName) -> Option<Self> {
         let name = name.as_str();
-        if name.contains('_') { Self::named(&name.replace('_', "-")) } else { None }
+        if name.as_bytes().contains(&b'_') { Self::named(&name.replace('_', "-")) } else { None }
     }
 }
 

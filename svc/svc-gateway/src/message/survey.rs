@@ -73,6 +73,10 @@ impl Survey {
     fn read_connection(&mut self, headers: &HeaderMap) -> Result<(), Refusal> {
         for value in headers.get_all(CONNECTION) {
             for token in tokens(value) {
+                // What nearly all say names no field that would not end here anyway.
+                if token.eq_ignore_ascii_case(b"keep-alive") || token.eq_ignore_ascii_case(b"close") {
+                    continue;
+                }
                 let Ok(name) = HeaderName::from_bytes(token) else { continue };
                 match Field::of(&name) {
                     // Without them the message would be another one.
@@ -81,7 +85,7 @@ impl Survey {
                     }
                     // They end here anyway.
                     Some(_) => {}
-                    None if name == "close" || !headers.contains_key(&name) => {}
+                    None if !headers.contains_key(&name) => {}
                     None => self.doomed.push(name),
                 }
             }

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method};
 use ron_kernel::metrics::RouteMetrics;
-use ron_transport::{Request, proxy_protocol::TrustedSources};
+use ron_transport::Request;
 use types::{Reason, Refusal};
 
 pub(crate) use rewrite::Rewrite;
@@ -95,8 +95,6 @@ impl Route {
 pub(crate) struct Router {
     routes: Vec<Arc<Route>>,
     table: Table,
-    /// Whose word about their client's address is taken.
-    pub(crate) trusted_proxies: TrustedSources,
 }
 
 /// Why a request has no route.
@@ -111,9 +109,9 @@ pub(crate) enum Miss {
 }
 
 impl Router {
-    pub(crate) fn new(routes: Vec<Arc<Route>>, trusted_proxies: TrustedSources) -> Self {
+    pub(crate) fn new(routes: Vec<Arc<Route>>) -> Self {
         let table = Table::new(routes.iter().map(|route| (route.prefix.as_str(), route.narrowing.clone())));
-        Self { routes, table, trusted_proxies }
+        Self { routes, table }
     }
 
     /// The route of a request as it came.

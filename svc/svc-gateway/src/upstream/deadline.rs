@@ -24,7 +24,7 @@ const GRPC_UNITS: [(u8, u128); 6] = [
 ];
 
 /// By when the client wants its answer; what cannot be read is no wish.
-pub(super) fn wished(headers: &HeaderMap, now: Moment) -> Deadline {
+pub(crate) fn wished(headers: &HeaderMap, now: Moment) -> Deadline {
     let within = |wait: Option<Duration>| wait.map_or(Deadline::NEVER, |wait| Deadline::within(now, wait));
     let millis = headers.get(TIMEOUT_MS).and_then(|value| value.to_str().ok()?.parse().ok());
     let grpc = headers.get(GRPC_TIMEOUT).and_then(|value| from_grpc(value.as_bytes()));
