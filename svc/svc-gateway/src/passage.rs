@@ -72,7 +72,7 @@ impl Passage<'_> {
         self.authorize(&caller, route, &request)?;
         let upload = request.body_mut().watch_upload();
         let (request, breach) = guard::guard(request, &limits)?;
-        let answered = self.forward(route, &caller, request, upload, slot, deadline).await;
+        let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
 
@@ -152,8 +152,7 @@ impl Passage<'_> {
         &self,
         route: &Route,
         caller: &Caller,
-        mut request: Request,
-        upload: Option<UploadWatch>,
+        (mut request, upload): (Request, Option<UploadWatch>),
         slot: Option<Slot>,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
