@@ -22,8 +22,9 @@ use ron_transport::{
 
 use crate::{
     GatewayConfig,
+    access_log::{AccessLog, OpenError, Output},
     proxy::Proxy,
-    redirect::Redirect,
+    redirect::{self, Redirect, ToHttps},
     router::{Route, Router, Split},
     sweeper,
     upstream::{Timeouts, Upstream},
@@ -38,6 +39,9 @@ pub enum BuildError {
     /// The certificates cannot be used.
     #[error("gateway: {0}")]
     Tls(#[from] TlsError),
+    /// The access log cannot be written.
+    #[error("gateway: {0}")]
+    AccessLog(#[from] OpenError),
     /// The blocking pool did not load them.
     #[error("gateway: {0}")]
     Blocking(#[from] BlockingError),
@@ -53,6 +57,8 @@ pub struct Gateway {
     resolver: Resolver,
     routers: Routers,
     server: HttpServer<Proxy>,
+    redirect: Option<HttpServer<ToHttps>>,
+    access_log: AccessLog,
 }
 
 impl Gateway {
@@ -69,6 +75,9 @@ impl Gateway {
     ) -> Result<Arc<Self>, BuildError> {
         let tls = load_tls(scope, config).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
+        let redirect = redirect::listener(scope, config, inherited)?;
+        let access_log =
+            AccessLog::start(scope, &config.access_log, Output::open(scope, &config.access_log).await?);
         let resolver = Resolver::new(scope);
         let routers: Routers = build_routers(scope, &resolver, config, None)
             .into_iter()
@@ -76,13 +85,13 @@ impl Gateway {
             .collect();
         let plan = listen_plan(config, Some(listener), tls);
         let server = HttpServer::start(scope, Roles::default(), plan, |core| {
-            Proxy::new(scope, Arc::clone(&routers[core]))
+            Proxy::new(scope, Arc::clone(&routers[core]), access_log.for_core())
         });
         sweeper::start(scope, &routers);
         // Cores share a route's metrics, so one of them stands for all.
         let sampled = Arc::clone(&routers[0]);
         scope.sampled(move || sampled.load().routes().iter().for_each(|route| route.metrics.sample()));
-        Ok(Arc::new(Self { scope: scope.clone(), resolver, routers, server }))
+        Ok(Arc::new(Self { scope: scope.clone(), resolver, routers, server, redirect, access_log }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -97,10 +106,24 @@ impl Gateway {
         self.server.listener()
     }
 
+    /// The listening socket of the redirect to HTTPS, if there is one, to hand it to a successor.
+    #[must_use]
+    pub fn redirect_listener(&self) -> Option<Arc<Listener>> {
+        self.redirect.as_ref()?.listener()
+    }
+
+    /// Where the redirect to HTTPS listens.
+    #[must_use]
+    pub fn redirect_addr(&self) -> Option<ListenAddr> {
+        Some(self.redirect.as_ref()?.local_addr())
+    }
+
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
         let config = new.get::<GatewayConfig>();
         let tls = load_tls(&self.scope, &config).await?;
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
+        let output = Output::open(&self.scope, &config.access_log).await?;
+        let access_log = self.access_log.for_core();
         let prepared = build_routers(&self.scope, &self.resolver, &config, Some(&self.routers));
         let (server, routers) = (self.server.clone(), Arc::clone(&self.routers));
         let metrics = self.scope.metrics().clone();
@@ -112,6 +135,7 @@ impl Gateway {
             let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.label() != &*route.label);
             before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls));
+            access_log.commit(&config.access_log, output);
         }))
     }
 }
@@ -182,17 +206,10 @@ fn build_router(
         ))
     };
     let routes = config.route.iter().zip(metrics).map(|(route, metrics)| {
-        let shares = route.shares().filter_map(|(name, weight)| Some((weight, upstream(name)?)));
-        let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());
+        let shares = route.shares().filter_map(|(name, weight)| Some((name, weight, upstream(name)?)));
+        let redirect =
+            route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());
         Arc::new(Route::new(route, Split::new(shares), redirect, metrics.clone()))
     });
     Router::new(routes.collect(), TrustedSources::new(config.trusted_proxies.clone()))
-}
-
-/// Where clients find HTTPS: here, or with whoever ends it in front of us.
-fn https_port(config: &GatewayConfig) -> u16 {
-    match (&config.listen, config.tls.server_config()) {
-        (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
-        _ => 443,
-    }
 }

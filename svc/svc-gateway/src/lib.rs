@@ -9,6 +9,7 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod access_log;
 mod auth;
 mod build;
 mod client_addr;
@@ -26,12 +27,13 @@ mod trace;
 mod upstream;
 pub mod views;
 
+pub use access_log::OpenError as AccessLogError;
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway};
 pub use config::{
-    Auth, AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
-    HeaderWanted, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback, PqMode,
-    QuotasConfig, RedirectConfig, RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig,
-    UnknownSource, UpstreamConfig, ViewConfig,
+    AccessFormat, AccessLogConfig, Auth, AuthConfig, ClassWeights, ClientAuth, DrrConfig, FairQueueConfig,
+    GatewayConfig, HeaderRulesConfig, HeaderWanted, LimitsConfig, MinVersion, NoPath, Order, PartConfig,
+    PartPath, PqFallback, PqMode, QuotasConfig, RedirectConfig, RouteConfig, SniConfig, SplitConfig,
+    TenantSource, TlsConfig, UnknownSource, UpstreamConfig, ViewConfig,
 };
 pub use topology::TOPOLOGY;

@@ -17,6 +17,7 @@ use ron_transport::{Conn, ConnInfo, Request, Response, Service, problem};
 use types::{ActorId, Moment, Reason, Refusal};
 
 use crate::{
+    access_log::{AccessLog, Entry, Line},
     client_addr::Client,
     message::{self, Onward, Survey},
     router::{Miss, Route, Router},
@@ -36,10 +37,11 @@ pub(crate) struct Proxy {
     requests: Meter,
     metrics: ServiceMetrics,
     ids: TraceIds,
+    log: AccessLog,
 }
 
 impl Proxy {
-    pub(crate) fn new(scope: &Scope, router: Arc<ArcSwap<Router>>) -> Self {
+    pub(crate) fn new(scope: &Scope, router: Arc<ArcSwap<Router>>, log: AccessLog) -> Self {
         Self {
             router,
             clock: scope.clock(),
@@ -50,8 +52,18 @@ impl Proxy {
             requests: scope.meters().meter(&ActorId::other(), "used.requests"),
             metrics: scope.metrics().clone(),
             ids: TraceIds::new(),
+            log,
         }
     }
+}
+
+/// What is known of a request when its route is.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    survey: &'a Survey,
+    client: &'a Client,
+    trace: &'a Trace,
+    began: Moment,
 }
 
 impl Service for Proxy {
@@ -61,15 +73,25 @@ impl Service for Proxy {
         let began = self.clock.now();
         let surveyed = Survey::of(&request);
         let trace = self.ids.trace(request.headers(), surveyed.as_ref().unwrap_or(&Survey::default()));
+        let mut entry = self.log.wants_next().then(|| {
+            let (method, target) = (request.method().clone(), request.uri().clone());
+            self.log.begin(Line::new(self.clock.unix(), trace.corr_id.clone(), method, target))
+        });
         let mut response = match surveyed {
-            Ok(survey) => self.routed(conn, request, &survey, &trace, began).await,
+            Ok(survey) => self.routed(conn, request, &survey, &trace, &mut entry, began).await,
             Err(refusal) => {
                 self.record(&self.unrouted, request.method(), refusal.reason.status(), began);
                 self.refused(&refusal)
             }
         };
         trace.tell(response.headers_mut());
-        Ok(response)
+        Ok(match entry {
+            Some(entry) => {
+                let reason = response.extensions().get().copied();
+                entry.finish(response, reason)
+            }
+            None => response,
+        })
     }
 }
 
@@ -78,9 +100,10 @@ impl Proxy {
     async fn routed(
         &self,
         conn: &ConnInfo,
-        request: Request,
+        mut request: Request,
         survey: &Survey,
         trace: &Trace,
+        entry: &mut Option<Entry>,
         began: Moment,
     ) -> Response {
         let method = request.method().clone();
@@ -96,8 +119,14 @@ impl Proxy {
                 return response;
             }
         };
+        if let Some(entry) = entry {
+            entry.line().client = client.ip;
+            entry.line().route = Some(Arc::clone(&route.label));
+            request = entry.counting(request);
+        }
         let _in_flight = route.metrics.enter();
-        let answer = self.answer(request, &route, survey, &client, trace, began).await;
+        let answer =
+            self.answer(request, &route, Known { survey, client: &client, trace, began }, entry).await;
         let response = answer.unwrap_or_else(|refusal| self.refused(&refusal));
         self.record(&route.metrics, &method, response.status().as_u16(), began);
         response
@@ -122,6 +151,7 @@ impl Proxy {
     fn refused(&self, refusal: &Refusal) -> Response {
         self.metrics.rejected(refusal.reason).inc();
         let mut response = problem::response(refusal);
+        response.extensions_mut().insert(refusal.reason);
         // What follows on the connection may have been meant as a part of what was refused. HTTP/2 has no such doubts,
         // and the library leaves the field out there.
         if refusal.reason == Reason::Malformed {
@@ -135,10 +165,8 @@ impl Proxy {
         &self,
         mut request: Request,
         route: &Route,
-        survey: &Survey,
-        client: &Client,
-        trace: &Trace,
-        began: Moment,
+        Known { survey, client, trace, began }: Known<'_>,
+        entry: &mut Option<Entry>,
     ) -> Result<Response, Refusal> {
         self.refuse_writes_while_degraded(request.method())?;
         if let Some(redirect) = &route.redirect
@@ -149,8 +177,12 @@ impl Proxy {
         let upgrade = message::upgrade_wanted(&request, survey, &route.upgrade);
         let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
         message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
-        let upstream = route.split.as_ref().ok_or(Reason::Internal)?.next();
-        let mut response = upstream.send(request, began).await?;
+        let share = route.split.as_ref().ok_or(Reason::Internal)?.next();
+        if let Some(entry) = entry {
+            entry.line().upstream = Some(Arc::clone(&share.name));
+            entry.line().tries = 1;
+        }
+        let mut response = share.upstream.send(request, began).await?;
         message::back(&mut response, &route.response_headers, upgrade)?;
         self.requests.add(1);
         Ok(response)

@@ -5,7 +5,11 @@ use std::time::Duration;
 use ron_kernel::topology::{TimeoutSpec, Topology};
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
-use crate::sweeper::POOL_SWEEPER;
+use crate::{
+    access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
+    redirect::REDIRECT_LISTENER,
+    sweeper::POOL_SWEEPER,
+};
 
 /// Everything the gateway is made of.
 pub static TOPOLOGY: Topology = Topology {
@@ -20,9 +24,9 @@ pub static TOPOLOGY: Topology = Topology {
         "Idle upstream connections are capped per core and endpoint, in number and in age.",
         "A drain answers what is in flight before it closes a connection.",
     ],
-    tasks: &[LISTENER, POOL_SWEEPER],
+    tasks: &[LISTENER, REDIRECT_LISTENER, POOL_SWEEPER, ACCESS_LOG_WRITER],
     children: &[CONNECTION, H2_STREAM],
-    queues: &[],
+    queues: &[ACCESS_LOG_QUEUE],
     locks: &[],
     timeouts: &[
         TIMEOUTS[0],

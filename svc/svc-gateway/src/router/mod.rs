@@ -33,7 +33,7 @@ pub(crate) struct Route {
     prefix: String,
     narrowing: Narrowing,
     /// The name in metrics and the access log.
-    pub(crate) label: Box<str>,
+    pub(crate) label: Arc<str>,
     /// `None` if everybody is redirected.
     pub(crate) split: Option<Split>,
     pub(crate) redirect: Option<Redirect>,

@@ -16,7 +16,7 @@ use svc_gateway::{Gateway, GatewayConfig, RouteConfig, TOPOLOGY, UpstreamConfig}
 pub(crate) struct Running {
     pub(crate) addr: SocketAddr,
     pub(crate) scope: Scope,
-    _gateway: Arc<Gateway>,
+    pub(crate) gateway: Arc<Gateway>,
     conductor: Option<thread::JoinHandle<Exit>>,
 }
 
@@ -35,22 +35,28 @@ impl Running {
         let gateway = kernel.block_on(Gateway::build(&scope, &config, &mut inherited)).unwrap();
         let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };
         let conductor = thread::spawn(move || kernel.run().unwrap());
-        Self { addr, scope, _gateway: gateway, conductor: Some(conductor) }
+        Self { addr, scope, gateway, conductor: Some(conductor) }
     }
 
     /// Sends bytes and reads until the gateway closes the connection.
     #[track_caller]
     pub(crate) fn ask(&self, raw: impl AsRef<[u8]>) -> String {
-        let mut stream = TcpStream::connect(self.addr).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
-        stream.write_all(raw.as_ref()).unwrap();
-        let mut answer = Vec::new();
-        if let Err(error) = stream.read_to_end(&mut answer) {
-            let (raw, answer) = (String::from_utf8_lossy(raw.as_ref()), String::from_utf8_lossy(&answer));
-            panic!("{raw:?} was answered {answer:?}, then not closed: {error}");
-        }
-        String::from_utf8_lossy(&answer).into_owned()
+        ask(self.addr, raw)
     }
+}
+
+/// Sends bytes and reads until the other end closes the connection.
+#[track_caller]
+pub(crate) fn ask(addr: SocketAddr, raw: impl AsRef<[u8]>) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    stream.write_all(raw.as_ref()).unwrap();
+    let mut answer = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut answer) {
+        let (raw, answer) = (String::from_utf8_lossy(raw.as_ref()), String::from_utf8_lossy(&answer));
+        panic!("{raw:?} was answered {answer:?}, then not closed: {error}");
+    }
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 impl Drop for Running {
