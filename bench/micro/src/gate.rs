@@ -29,7 +29,7 @@ const TURNS: usize = 64;
 pub(crate) fn run(rounds: usize, report: &mut Report) -> Result<(), Failure> {
     let gate = Gate::new(1024, Fifo::new(0));
     let semaphore = Arc::new(Semaphore::new(1024));
-    let ours = || drop(black_box(gate.try_enter()));
+    let ours = || drop(black_box(gate.try_enter(())));
     let bare = || drop(black_box(Arc::clone(&semaphore).try_acquire_owned()));
     let free = Pair::measure(rounds, || alone(ours), || alone(bare));
     report.add(GROUP, "try_enter and release, one thread", free);

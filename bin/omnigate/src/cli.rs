@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use ron_transport::addr::Endpoint;
 
-use crate::{config_file::ConfigSource, failure::Failure, fairness::Plan};
+use crate::{commands::TokenCommand, config_file::ConfigSource, failure::Failure, fairness::Plan};
 
 /// A fair, self-defending front door for many tenants.
 ///
@@ -72,6 +72,9 @@ enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Make, tighten, look at, judge and revoke capability tokens.
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -155,7 +158,8 @@ impl ConfigArgs {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// A length of time as people write it.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let read = humantime::parse_duration(text).ok().filter(|length| !length.is_zero());
     read.ok_or_else(|| "write a number with a unit, such as 5s or 250ms".to_owned())
 }
@@ -173,6 +177,7 @@ pub(crate) enum Task {
     Up(ConfigSource),
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
+    Token(TokenCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -203,6 +208,7 @@ impl Cli {
                 Task::Fairness { plan, json }
             }
             Command::Check { config } => Task::Check(config.resolve()?),
+            Command::Token(command) => Task::Token(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }

@@ -8,7 +8,7 @@ use std::{
 
 use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources, Table as _};
 use ron_transport::addr::Endpoint;
-use svc_gateway::GatewayConfig;
+use svc_gateway::{AuthConfig, GatewayConfig};
 
 use crate::{
     failure::Failure,
@@ -27,7 +27,12 @@ const SERVICES: [&str; 1] = [GatewayConfig::NAME];
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
-    Schema::new().table::<NodeConfig>().table::<LogConfig>().table::<AdminConfig>().table::<GatewayConfig>()
+    Schema::new()
+        .table::<NodeConfig>()
+        .table::<LogConfig>()
+        .table::<AdminConfig>()
+        .table::<AuthConfig>()
+        .table::<GatewayConfig>()
 }
 
 /// Where a configuration comes from: everything but the text of the file, which is read at each load.

@@ -6,10 +6,10 @@ use types::Moment;
 const QUANTUM_BITS: u32 = 14;
 /// Virtual time of one round: one slot-millisecond per unit of weight.
 pub(crate) const QUANTUM: u64 = 1 << QUANTUM_BITS;
-/// The most virtual time that an account can be behind or ahead of its clock: ten slot-minutes per unit of weight
-/// of debt. What is owed beyond is forgiven, so that no stamp is out of reach.
+/// The most debt that counts: ten slot-minutes per unit of weight. What is owed beyond is forgiven, so that no stamp is
+/// out of reach.
 pub(crate) const MAX_DEBT: u64 = 600_000 * QUANTUM;
-/// The most credit: what refunds may add up to while requests run.
+/// The most credit that refunds may add up to while a tenant waits: a slot-second per unit of weight.
 pub(crate) const MAX_CREDIT: u64 = MAX_CREDIT_ROUNDS * QUANTUM;
 pub(crate) const MAX_CREDIT_ROUNDS: u64 = 1024;
 /// Where clocks begin: far enough from 0 for any credit.

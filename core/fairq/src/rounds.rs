@@ -10,7 +10,7 @@
 
 use crate::{
     buckets::{BUCKETS, Buckets},
-    cost::{GENESIS, MAX_CREDIT_ROUNDS, QUANTUM, round_of},
+    cost::{GENESIS, MAX_CREDIT_ROUNDS, MAX_DEBT, QUANTUM, round_of},
     flows::{Flows, Place},
     list::List,
 };
@@ -117,12 +117,13 @@ impl Rounds {
 
     /// The first tenant of the first round, after filing again whoever has used or owes more than that round.
     fn next_in_calendar<K: Clone + Eq + Hash>(&mut self, flows: &mut Flows<K>, now: Moment) -> Option<u32> {
+        let most = self.clock + MAX_DEBT;
         loop {
             let bucket = self.calendar.next_from(index(self.base))?;
             let round = self.base + (bucket.wrapping_sub(index(self.base)) % BUCKETS) as u64;
             self.base = self.base.max(round.saturating_sub(MAX_CREDIT_ROUNDS));
             let id = self.calendar.first_of(bucket)?;
-            let standing = flows.get(id).standing(now);
+            let standing = flows.get(id).standing(now).min(most);
             if round_of(standing) <= round {
                 self.set_clock(standing);
                 return Some(id);

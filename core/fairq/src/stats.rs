@@ -1,6 +1,9 @@
 //! What can be read off the queue.
 
-use crate::queue::FairQueue;
+use crate::{
+    cost::{MAX_DEBT, QUANTUM},
+    queue::FairQueue,
+};
 use std::{hash::Hash, time::Duration};
 use types::Moment;
 
@@ -41,7 +44,7 @@ pub struct TenantStats {
     pub waiting: usize,
     /// Slots given through the queue and not yet returned.
     pub running: u32,
-    /// Slot-time used beyond its share so far.
+    /// Slot-time used beyond its share so far, at most ten minutes per unit of weight.
     pub debt: Duration,
 }
 
@@ -86,7 +89,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     pub fn tenant(&self, class: usize, key: &K, now: Moment) -> Option<TenantStats> {
         let known = self.classes.get(class)?;
         let flow = self.flows.get(self.flows.find(class, key)?);
-        let ahead = flow.standing(now).saturating_sub(known.lane(flow.lane).rounds.clock());
+        let ahead = flow.standing(now).saturating_sub(known.lane(flow.lane).rounds.clock()).min(MAX_DEBT);
         let debt = Duration::from_millis(u64::try_from(millis(ahead, flow.weight())).unwrap_or(0));
         Some(TenantStats { waiting: flow.waiting, running: flow.account.running(), debt })
     }
@@ -94,5 +97,5 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
 
 /// Slot-milliseconds in a stretch of virtual time.
 fn millis(virtual_time: u64, weight: u64) -> i64 {
-    i64::try_from(virtual_time.saturating_mul(weight) / crate::cost::QUANTUM).unwrap_or(i64::MAX)
+    i64::try_from(virtual_time.saturating_mul(weight) / QUANTUM).unwrap_or(i64::MAX)
 }

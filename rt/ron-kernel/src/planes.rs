@@ -6,7 +6,7 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -19,7 +19,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::{blocking::BLOCKING_THREADS, heartbeat::Pulse};
+use crate::{blocking::BLOCKING_THREADS, heartbeat::Pulse, lock::lock};
 
 /// The name of the threads of a work-stealing data plane.
 const SHARED: &str = "data";
@@ -198,7 +198,7 @@ impl Planes {
     /// Not cancel safe: dropped, it goes on without telling.
     #[expect(clippy::disallowed_methods, reason = "this is where the planes' threads are made and kept")]
     pub(crate) async fn end(&self, grace: Duration) -> Ended {
-        let owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let owned = lock(&self.owned).take();
         let Some(owned) = owned else {
             return Ended::default();
         };
@@ -222,7 +222,7 @@ impl Planes {
 impl Planes {
     /// Ends the runtimes without waiting for anything; nothing if they have ended.
     pub(crate) fn let_go(&self) {
-        if let Some(owned) = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(owned) = lock(&self.owned).take() {
             tracing::debug!("the runtimes end without a drain");
             owned.let_go();
         }

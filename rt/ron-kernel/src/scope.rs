@@ -1,7 +1,7 @@
 //! A service's view of the kernel: everything it may build, under its own name.
 
 use std::{
-    sync::{Arc, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -13,7 +13,7 @@ use crate::{
     blocking::Blocking,
     bus::Bus,
     kernel::Shared,
-    lock::Ranked,
+    lock::{self, Ranked},
     meter::MeterBook,
     metrics::{Gauge, Metrics, ServiceMetrics},
     planes::{Core, Planes},
@@ -262,7 +262,7 @@ impl Scope {
 
     /// Changes how long the node's drain may take.
     pub fn set_drain_deadline(&self, deadline: Duration) {
-        *self.shared.drain_deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
+        *lock::lock(&self.shared.drain_deadline) = deadline;
     }
 
     /// The node cannot go on: it drains and exits with a failure.

@@ -36,15 +36,19 @@ pub struct Gate<R: Room> {
 #[must_use = "dropping a permit gives it back at once"]
 pub struct Permit<R: Room> {
     gate: Arc<Gate<R>>,
+    /// `None` once dropped.
+    stay: Option<R::Stay>,
 }
 
-/// Why an entry was denied.
+/// Why an entry was denied, with what the room said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Denied {
+pub enum Denied<D> {
     /// The room refused the newcomer.
-    Full,
+    Refused(D),
     /// The ticket waited, then the room gave its place to a newcomer.
-    Shed,
+    Evicted(D),
+    /// As many tickets wait as can be counted, see [`Gate::MAX_LIMIT`].
+    Crowded,
     /// The gate is closed.
     Closed,
 }
@@ -59,9 +63,17 @@ impl<R: Room> Gate<R> {
         Arc::new(Self { word: AtomicWord::new(limit), waiting })
     }
 
-    /// Enters at once, or not at all: fails when the gate is at its limit or closed, or when a ticket waits.
-    pub fn try_enter(self: &Arc<Self>) -> Option<Permit<R>> {
-        self.word.try_enter().then(|| Permit { gate: Arc::clone(self) })
+    /// Enters at once, or not at all and gives the key back: fails when the gate is at its limit or closed, when a ticket
+    /// waits, or when the room must see this key first.
+    ///
+    /// # Errors
+    /// The key.
+    pub fn try_enter(self: &Arc<Self>, key: R::Key) -> Result<Permit<R>, R::Key> {
+        if R::walks_in(&key) && self.word.try_enter() {
+            Ok(Permit::counted(Arc::clone(self), R::walk_in(key)))
+        } else {
+            Err(key)
+        }
     }
 
     /// Enters, waiting in the room if need be. Nothing happens before the first poll.
@@ -92,13 +104,27 @@ impl<R: Room> Gate<R> {
             let mut waiting = lock(&self.waiting);
             self.word.close();
             let Waiting { room, tickets } = &mut *waiting;
-            tickets.deny_all(Denied::Closed, |id, waker| {
+            tickets.close_all(|id, waker| {
                 room.cancel(id);
                 self.word.delist();
                 wakes.push(waker);
             });
         }
         wakes.wake_all();
+    }
+
+    /// Looks at the room, or changes it, under the lock; then admits whom it lets. The visit must be short and must not
+    /// touch the gate.
+    pub fn with_room<T>(&self, visit: impl FnOnce(&mut R) -> T) -> T {
+        let mut wakes = Wakes::default();
+        let seen = {
+            let mut waiting = lock(&self.waiting);
+            let seen = visit(&mut waiting.room);
+            self.admit(&mut waiting, Slot::None, &mut wakes);
+            seen
+        };
+        wakes.wake_all();
+        seen
     }
 
     /// How many permits are out, slots granted but not yet picked up included.
@@ -121,16 +147,18 @@ impl<R: Room> Gate<R> {
         self.word.load().is_closed()
     }
 
-    fn arrive(&self, key: R::Key, waker: &Waker) -> Result<Arrival, Denied> {
-        if self.word.try_enter() {
-            return Ok(Arrival::Entered);
+    fn arrive(&self, key: R::Key, waker: &Waker) -> Result<Arrival<R::Stay>, Denied<R::Denial>> {
+        let walks_in = R::walks_in(&key);
+        if walks_in && self.word.try_enter() {
+            return Ok(Arrival::Entered(R::walk_in(key)));
         }
         let mut wakes = Wakes::default();
         let mut waiting = lock(&self.waiting);
-        let arrival = match self.word.enlist() {
-            Enlisted::Entered => Ok(Arrival::Entered),
-            Enlisted::Waiting => self.queue(&mut waiting, key, waker, &mut wakes).map(Arrival::Queued),
-            Enlisted::Denied(denied) => Err(denied),
+        let arrival = match self.word.enlist(walks_in) {
+            Enlisted::Entered => Ok(Arrival::Entered(R::walk_in(key))),
+            Enlisted::Waiting => self.queue(&mut waiting, key, waker, &mut wakes),
+            Enlisted::Closed => Err(Denied::Closed),
+            Enlisted::Crowded => Err(Denied::Crowded),
         };
         drop(waiting);
         wakes.wake_all();
@@ -144,28 +172,34 @@ impl<R: Room> Gate<R> {
         key: R::Key,
         waker: &Waker,
         wakes: &mut Wakes,
-    ) -> Result<TicketId, Denied> {
-        let id = waiting.tickets.insert(waker.clone());
+    ) -> Result<Arrival<R::Stay>, Denied<R::Denial>> {
+        let id = waiting.tickets.insert();
         match waiting.room.push(key, id) {
             Verdict::Queued => {}
-            Verdict::Refused => {
+            Verdict::Refused(said) => {
                 waiting.tickets.leave(id);
                 self.word.delist();
-                return Err(Denied::Full);
+                return Err(Denied::Refused(said));
             }
-            Verdict::Evicted(loser) => match waiting.tickets.settle(loser, Err(Denied::Shed)) {
-                Some(waker) => {
-                    self.word.delist();
-                    wakes.push(waker);
+            Verdict::Evicted(loser, said) => {
+                match waiting.tickets.settle(loser, Err(Denied::Evicted(said))) {
+                    Some(waker) => {
+                        self.word.delist();
+                        wakes.push(waker);
+                    }
+                    None => debug_assert!(false, "the room evicted {loser:?}, which does not wait"),
                 }
-                None => debug_assert!(false, "the room evicted {loser:?}, which does not wait"),
-            },
+            }
         }
         self.admit(waiting, Slot::None, wakes);
-        Ok(id)
+        // It may be its turn already. Nobody has been told its waker yet, so there is none to drop.
+        match waiting.tickets.poll(id, waker).0 {
+            Poll::Ready(verdict) => verdict.map(Arrival::Entered),
+            Poll::Pending => Ok(Arrival::Queued(id)),
+        }
     }
 
-    fn poll_ticket(&self, id: TicketId, waker: &Waker) -> Poll<Result<(), Denied>> {
+    fn poll_ticket(&self, id: TicketId, waker: &Waker) -> Poll<Result<R::Stay, Denied<R::Denial>>> {
         let (verdict, stale_waker) = lock(&self.waiting).tickets.poll(id, waker);
         drop(stale_waker);
         verdict
@@ -179,25 +213,29 @@ impl<R: Room> Gate<R> {
             self.word.delist();
         }
         drop(waiting);
-        if matches!(left, Some(TicketState::Settled(Ok(())))) {
-            self.release();
+        if let Some(TicketState::Settled(Ok(stay))) = left {
+            self.release(stay);
         }
     }
 
-    fn release(&self) {
-        if self.word.try_leave() {
+    fn release(&self, stay: R::Stay) {
+        if !R::must_hear(&stay) && self.word.try_leave() {
             return;
         }
         let mut wakes = Wakes::default();
-        self.admit(&mut lock(&self.waiting), Slot::Returned, &mut wakes);
+        {
+            let mut waiting = lock(&self.waiting);
+            waiting.room.returned(stay);
+            self.admit(&mut waiting, Slot::Returned, &mut wakes);
+        }
         wakes.wake_all();
     }
 
     /// Grants what is free to the tickets that are next, beginning with a returned slot.
     fn admit(&self, waiting: &mut Waiting<R>, mut slot: Slot, wakes: &mut Wakes) {
         while self.word.load().can_admit(slot) {
-            let Some(id) = waiting.room.pop() else { break };
-            let Some(waker) = waiting.tickets.settle(id, Ok(())) else {
+            let Some((id, stay)) = waiting.room.pop() else { break };
+            let Some(waker) = waiting.tickets.settle(id, Ok(stay)) else {
                 debug_assert!(false, "the room returned {id:?}, which does not wait");
                 break;
             };
@@ -222,26 +260,33 @@ enum Slot {
 }
 
 /// Who waits, and in which order.
-struct Waiting<R> {
+struct Waiting<R: Room> {
     room: R,
-    tickets: Tickets,
+    tickets: Tickets<R::Stay, R::Denial>,
 }
 
-enum Arrival {
-    Entered,
+enum Arrival<S> {
+    Entered(S),
     Queued(TicketId),
 }
 
 impl<R: Room> Permit<R> {
     /// Takes over a slot that the word already counts.
-    fn counted(gate: Arc<Gate<R>>) -> Self {
-        Self { gate }
+    fn counted(gate: Arc<Gate<R>>, stay: R::Stay) -> Self {
+        Self { gate, stay: Some(stay) }
+    }
+
+    /// What it carries.
+    pub fn stay(&self) -> &R::Stay {
+        self.stay.as_ref().expect("a permit has its stay until it is dropped")
     }
 }
 
 impl<R: Room> Drop for Permit<R> {
     fn drop(&mut self) {
-        self.gate.release();
+        if let Some(stay) = self.stay.take() {
+            self.gate.release(stay);
+        }
     }
 }
 
@@ -257,14 +302,15 @@ impl<R: Room> fmt::Debug for Permit<R> {
     }
 }
 
-impl fmt::Display for Denied {
+impl<D> fmt::Display for Denied<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full => "the waiting room is full",
-            Self::Shed => "the ticket was shed for a newcomer",
+            Self::Refused(_) => "the waiting room refused the newcomer",
+            Self::Evicted(_) => "the ticket made place for a newcomer",
+            Self::Crowded => "no more tickets can wait",
             Self::Closed => "the gate is closed",
         })
     }
 }
 
-impl Error for Denied {}
+impl<D: fmt::Debug> Error for Denied<D> {}

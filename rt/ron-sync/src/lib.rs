@@ -22,7 +22,9 @@
 //! * Nobody overtakes the room: while a ticket waits, [`gate::Gate::try_enter`] fails.
 //! * A freed slot is handed to the next ticket under the lock: no slot is lost, none is given twice, and a
 //!   granted ticket that is dropped passes its slot on.
-//! * Who waits and who goes next is the [`gate::Room`]'s choice; the gate only counts.
+//! * Who waits and who goes next is the [`gate::Room`]'s choice; the gate only counts. A permit carries what the room
+//!   gave it, and the room hears of its end before the slot goes to the next: always if it asked for that, otherwise
+//!   when somebody waits.
 //!
 //! # [`phase`]: the shutdown sequence as one value that only moves forward
 //!

@@ -20,20 +20,20 @@ fn counts<R: Room>(gate: &Gate<R>) -> (u32, u32, u32) {
 }
 
 /// An entry that had to wait, and its task.
-fn waiting<R: Room<Key = ()>>(gate: &Arc<Gate<R>>) -> (Enter<R>, Task) {
+fn waiting<R: Room<Key = (), Stay = (), Denial = ()>>(gate: &Arc<Gate<R>>) -> (Enter<R>, Task) {
     let (mut entry, task) = (gate.enter(()), Task::new());
     assert!(task.poll(&mut entry).is_pending());
     (entry, task)
 }
 
-fn granted<R: Room>((entry, task): &mut (Enter<R>, Task)) -> Permit<R> {
+fn granted<R: Room<Denial = ()>>((entry, task): &mut (Enter<R>, Task)) -> Permit<R> {
     match task.poll(entry) {
         Poll::Ready(Ok(permit)) => permit,
         other => panic!("expected a permit, got {other:?}"),
     }
 }
 
-fn denied<R: Room>((entry, task): &mut (Enter<R>, Task)) -> Denied {
+fn denied<R: Room<Denial = ()>>((entry, task): &mut (Enter<R>, Task)) -> Denied<()> {
     match task.poll(entry) {
         Poll::Ready(Err(denied)) => denied,
         other => panic!("expected a denial, got {other:?}"),
@@ -43,20 +43,20 @@ fn denied<R: Room>((entry, task): &mut (Enter<R>, Task)) -> Denied {
 #[test]
 fn the_last_slot_admits_and_the_next_entry_does_not() {
     let gate = Gate::new(2, Fifo::new(0));
-    let (one, two) = (gate.try_enter(), gate.try_enter());
+    let (one, two) = (gate.try_enter(()).ok(), gate.try_enter(()).ok());
     assert!(one.is_some() && two.is_some());
-    assert!(gate.try_enter().is_none());
+    assert!(gate.try_enter(()).is_err());
     assert_eq!(counts(&gate), (2, 0, 2));
     drop(one);
-    assert!(gate.try_enter().is_some());
+    assert!(gate.try_enter(()).is_ok());
 }
 
 #[test]
 fn the_last_place_in_the_room_is_taken_and_the_next_newcomer_is_refused() {
     let gate = Gate::new(1, Fifo::new(2));
-    let permit = gate.try_enter();
+    let permit = gate.try_enter(()).ok();
     let (_first, _second) = (waiting(&gate), waiting(&gate));
-    assert_eq!(denied(&mut (gate.enter(()), Task::new())), Denied::Full);
+    assert_eq!(denied(&mut (gate.enter(()), Task::new())), Denied::Refused(()));
     assert_eq!(counts(&gate), (1, 2, 1));
     drop(permit);
     let _third = waiting(&gate);
@@ -66,12 +66,12 @@ fn the_last_place_in_the_room_is_taken_and_the_next_newcomer_is_refused() {
 #[test]
 fn a_release_hands_its_slot_to_the_first_in_line_and_nobody_slips_in() {
     let gate = Gate::new(1, Fifo::new(2));
-    let permit = gate.try_enter();
+    let permit = gate.try_enter(()).ok();
     let (mut first, mut second) = (waiting(&gate), waiting(&gate));
     drop(permit);
     assert_eq!((first.1.wakes(), second.1.wakes()), (1, 0));
     assert_eq!(counts(&gate), (1, 1, 1));
-    assert!(gate.try_enter().is_none());
+    assert!(gate.try_enter(()).is_err());
     drop(granted(&mut first));
     assert_eq!((first.1.wakes(), second.1.wakes()), (1, 1));
     drop(granted(&mut second));
@@ -88,7 +88,7 @@ fn an_entry_that_was_never_polled_takes_no_place() {
 #[test]
 fn a_ticket_dropped_in_the_room_is_skipped() {
     let gate = Gate::new(1, Fifo::new(2));
-    let permit = gate.try_enter();
+    let permit = gate.try_enter(()).ok();
     let (first, mut second) = (waiting(&gate), waiting(&gate));
     drop(first);
     assert_eq!(gate.waiters(), 1);
@@ -100,7 +100,7 @@ fn a_ticket_dropped_in_the_room_is_skipped() {
 #[test]
 fn a_granted_ticket_dropped_before_its_poll_passes_the_slot_on() {
     let gate = Gate::new(1, Fifo::new(2));
-    let permit = gate.try_enter();
+    let permit = gate.try_enter(()).ok();
     let (first, mut second) = (waiting(&gate), waiting(&gate));
     drop(permit);
     drop(first);
@@ -123,7 +123,7 @@ fn raising_the_limit_admits_as_many_as_it_was_raised_by() {
 #[test]
 fn a_lowered_limit_lets_inflight_fall_to_it_before_it_admits_again() {
     let gate = Gate::new(3, Fifo::new(1));
-    let mut permits = [gate.try_enter(), gate.try_enter(), gate.try_enter()];
+    let mut permits = [gate.try_enter(()).ok(), gate.try_enter(()).ok(), gate.try_enter(()).ok()];
     let mut entry = waiting(&gate);
     gate.set_limit(1);
     permits[0] = None;
@@ -139,7 +139,7 @@ fn a_lowered_limit_lets_inflight_fall_to_it_before_it_admits_again() {
 #[test]
 fn a_close_denies_the_waiting_and_the_new_but_not_the_granted() {
     let gate = Gate::new(1, Fifo::new(2));
-    let permit = gate.try_enter();
+    let permit = gate.try_enter(()).ok();
     let (mut first, mut second) = (waiting(&gate), waiting(&gate));
     drop(permit);
     assert!(!gate.is_closed());
@@ -149,7 +149,7 @@ fn a_close_denies_the_waiting_and_the_new_but_not_the_granted() {
     assert_eq!(denied(&mut second), Denied::Closed);
     drop(granted(&mut first));
     assert_eq!(counts(&gate), (0, 0, 1));
-    assert!(gate.try_enter().is_none());
+    assert!(gate.try_enter(()).is_err());
     assert_eq!(denied(&mut (gate.enter(()), Task::new())), Denied::Closed);
 }
 
@@ -162,29 +162,35 @@ struct Lone {
 
 impl Room for Lone {
     type Key = ();
+    type Stay = ();
+    type Denial = ();
 
-    fn push(&mut self, (): (), id: TicketId) -> Verdict {
-        self.ticket.replace(id).map_or(Verdict::Queued, Verdict::Evicted)
+    fn walk_in((): ()) {}
+
+    fn push(&mut self, (): (), id: TicketId) -> Verdict<()> {
+        self.ticket.replace(id).map_or(Verdict::Queued, |loser| Verdict::Evicted(loser, ()))
     }
 
-    fn pop(&mut self) -> Option<TicketId> {
-        if self.held.load(SeqCst) > 0 { None } else { self.ticket.take() }
+    fn pop(&mut self) -> Option<(TicketId, ())> {
+        if self.held.load(SeqCst) > 0 { None } else { self.ticket.take().map(|id| (id, ())) }
     }
 
     fn cancel(&mut self, id: TicketId) {
         assert_eq!(self.ticket.take(), Some(id), "only a waiting ticket is cancelled");
     }
+
+    fn returned(&mut self, (): ()) {}
 }
 
 #[test]
 fn an_evicted_ticket_is_shed_and_its_place_is_the_newcomers() {
     let gate = Gate::new(1, Lone::default());
-    let permit = gate.try_enter();
+    let permit = gate.try_enter(()).ok();
     let mut loser = waiting(&gate);
     let mut newcomer = waiting(&gate);
     assert_eq!(counts(&gate), (1, 1, 1));
     assert_eq!((loser.1.wakes(), newcomer.1.wakes()), (1, 0));
-    assert_eq!(denied(&mut loser), Denied::Shed);
+    assert_eq!(denied(&mut loser), Denied::Evicted(()));
     drop(permit);
     drop(granted(&mut newcomer));
     assert_eq!(counts(&gate), (0, 0, 1));
@@ -193,7 +199,7 @@ fn an_evicted_ticket_is_shed_and_its_place_is_the_newcomers() {
 #[test]
 fn a_shed_ticket_that_is_dropped_unseen_gives_nothing_back() {
     let gate = Gate::new(1, Lone::default());
-    let permit = gate.try_enter();
+    let permit = gate.try_enter(()).ok();
     let loser = waiting(&gate);
     let _newcomer = waiting(&gate);
     drop(loser);
@@ -206,11 +212,11 @@ fn a_shed_ticket_that_is_dropped_unseen_gives_nothing_back() {
 fn a_room_that_holds_back_is_asked_again_at_the_next_change() {
     let held = Arc::new(AtomicU32::new(1));
     let gate = Gate::new(1, Lone { ticket: None, held: Arc::clone(&held) });
-    let permit = gate.try_enter();
+    let permit = gate.try_enter(()).ok();
     let mut entry = waiting(&gate);
     drop(permit);
     assert_eq!((counts(&gate), entry.1.wakes()), ((0, 1, 1), 0));
-    assert!(gate.try_enter().is_none(), "nobody overtakes a ticket that is held back");
+    assert!(gate.try_enter(()).is_err(), "nobody overtakes a ticket that is held back");
     held.store(0, SeqCst);
     gate.set_limit(1);
     assert_eq!((counts(&gate), entry.1.wakes()), ((1, 0, 1), 1));

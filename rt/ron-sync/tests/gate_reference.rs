@@ -41,23 +41,29 @@ struct ShedOldest {
 
 impl Room for ShedOldest {
     type Key = ();
+    type Stay = ();
+    type Denial = ();
 
-    fn push(&mut self, (): (), id: TicketId) -> Verdict {
+    fn walk_in((): ()) {}
+
+    fn push(&mut self, (): (), id: TicketId) -> Verdict<()> {
         self.tickets.push(id);
         if self.tickets.len() <= self.capacity {
             return Verdict::Queued;
         }
-        Verdict::Evicted(self.tickets.remove(0))
+        Verdict::Evicted(self.tickets.remove(0), ())
     }
 
-    fn pop(&mut self) -> Option<TicketId> {
-        (!self.tickets.is_empty()).then(|| self.tickets.remove(0))
+    fn pop(&mut self) -> Option<(TicketId, ())> {
+        (!self.tickets.is_empty()).then(|| (self.tickets.remove(0), ()))
     }
 
     fn cancel(&mut self, id: TicketId) {
         let at = self.tickets.iter().position(|&known| known == id);
         self.tickets.remove(at.expect("only a waiting ticket is cancelled"));
     }
+
+    fn returned(&mut self, (): ()) {}
 }
 
 /// The gate as one would write it without a thought for speed or threads. Entries are named by number.
@@ -68,7 +74,7 @@ struct Naive {
     room: Vec<u32>,
     capacity: usize,
     sheds: bool,
-    settled: BTreeMap<u32, Result<(), Denied>>,
+    settled: BTreeMap<u32, Result<(), Denied<()>>>,
 }
 
 impl Naive {
@@ -78,7 +84,7 @@ impl Naive {
         free
     }
 
-    fn arrive(&mut self, entry: u32) -> Poll<Result<(), Denied>> {
+    fn arrive(&mut self, entry: u32) -> Poll<Result<(), Denied<()>>> {
         if self.closed {
             return Poll::Ready(Err(Denied::Closed));
         }
@@ -87,15 +93,15 @@ impl Naive {
         }
         if self.room.len() == self.capacity {
             if !self.sheds {
-                return Poll::Ready(Err(Denied::Full));
+                return Poll::Ready(Err(Denied::Refused(())));
             }
-            self.settled.insert(self.room.remove(0), Err(Denied::Shed));
+            self.settled.insert(self.room.remove(0), Err(Denied::Evicted(())));
         }
         self.room.push(entry);
         Poll::Pending
     }
 
-    fn poll(&mut self, entry: u32) -> Poll<Result<(), Denied>> {
+    fn poll(&mut self, entry: u32) -> Poll<Result<(), Denied<()>>> {
         self.settled.remove(&entry).map_or(Poll::Pending, Poll::Ready)
     }
 
@@ -125,7 +131,7 @@ impl Naive {
 }
 
 /// The gate under test with all that was taken from it, beside its reference.
-struct Bench<R: Room<Key = ()>> {
+struct Bench<R: Room<Key = (), Stay = (), Denial = ()>> {
     gate: Arc<Gate<R>>,
     naive: Naive,
     permits: Vec<Permit<R>>,
@@ -133,11 +139,11 @@ struct Bench<R: Room<Key = ()>> {
     next_entry: u32,
 }
 
-impl<R: Room<Key = ()>> Bench<R> {
+impl<R: Room<Key = (), Stay = (), Denial = ()>> Bench<R> {
     fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
             Step::TryEnter => {
-                let permit = self.gate.try_enter();
+                let permit = self.gate.try_enter(()).ok();
                 prop_assert_eq!(permit.is_some(), self.naive.try_enter());
                 self.permits.extend(permit);
             }
@@ -182,8 +188,8 @@ impl<R: Room<Key = ()>> Bench<R> {
     fn settle(
         &mut self,
         at: usize,
-        outcome: Poll<Result<Permit<R>, Denied>>,
-        expected: Poll<Result<(), Denied>>,
+        outcome: Poll<Result<Permit<R>, Denied<()>>>,
+        expected: Poll<Result<(), Denied<()>>>,
     ) -> Result<(), TestCaseError> {
         let summary = match &outcome {
             Poll::Ready(result) => Poll::Ready(result.as_ref().map(|_| ()).map_err(|denied| *denied)),
@@ -211,7 +217,7 @@ impl<R: Room<Key = ()>> Bench<R> {
     }
 }
 
-fn run<R: Room<Key = ()>>(
+fn run<R: Room<Key = (), Stay = (), Denial = ()>>(
     room: R,
     capacity: usize,
     sheds: bool,

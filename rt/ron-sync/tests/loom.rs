@@ -10,6 +10,8 @@
 mod drop_oldest;
 #[path = "loom/gate.rs"]
 mod gate;
+#[path = "loom/gate_room.rs"]
+mod gate_room;
 #[path = "loom/phase.rs"]
 mod phase;
 

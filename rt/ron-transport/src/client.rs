@@ -25,6 +25,9 @@ pub trait Home: Send + Sync + 'static {
     /// Hears of a server that stopped in the middle of a response's body; the connection, or with HTTP/2 the stream, is
     /// closed.
     fn stalled(&self) {}
+
+    /// Hears of a server that broke off in the middle of a response's body.
+    fn broke_off(&self) {}
 }
 
 /// Why a request got no response.

@@ -35,7 +35,7 @@ fn post(body: impl Into<Body>) -> Request {
 /// A connection, and its server's end with the preface read and settings sent.
 async fn connected(node: &Node, options: H2Options) -> (H2Conn, Raw<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let near = serve_support::connect(listener.local_addr().unwrap()).await.unwrap();
     let (mut far, _) = listener.accept().await.unwrap();
     let conn = H2Conn::open(Stream::Tcp(near), &options, &node.drivers()).await.unwrap();
     let mut preface = [0; PREFACE.len()];

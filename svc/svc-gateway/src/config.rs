@@ -7,16 +7,13 @@ mod identity;
 mod limits;
 mod route;
 mod tls;
+mod upstream;
 mod view;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
-use ron_transport::{
-    addr::{Endpoint, ListenAddr, Scheme},
-    proxy_protocol::TrustedSource,
-    serve::HttpLimits,
-};
+use ron_transport::{addr::ListenAddr, proxy_protocol::TrustedSource, serve::HttpLimits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +25,10 @@ pub use limits::LimitsConfig;
 pub(crate) use route::Flaw;
 pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
+pub use upstream::{
+    BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, Protocol, RetryConfig, UpstreamConfig,
+    UpstreamTlsConfig,
+};
 pub use view::{NoPath, PartConfig, PartPath, ViewConfig};
 
 /// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.
@@ -36,8 +37,6 @@ const SAFE_MAX_CONNS: usize = 65_536;
 const SAFE_MAX_WAIT: Duration = Duration::from_secs(60);
 /// Longer idleness than this needs `danger_ok`: an idle connection still counts against the caps.
 const SAFE_MAX_IDLE: Duration = Duration::from_secs(3600);
-/// More idle connections per core and server than this need `danger_ok`.
-const SAFE_MAX_IDLE_CONNS: usize = 4096;
 
 /// The HTTP front door.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,20 +89,6 @@ pub struct GatewayConfig {
     pub view: BTreeMap<String, ViewConfig>,
 }
 
-/// A group of servers that answer the same requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct UpstreamConfig {
-    /// The servers, used in turn: `http://127.0.0.1:9001` or `http+unix:/run/app.sock`.
-    pub endpoints: Vec<Endpoint>,
-    /// From a request's head to the response's head, and each wait for more of the response's body.
-    pub timeout: HumanDuration,
-    /// Idle connections kept per core and server.
-    pub max_idle: usize,
-    /// How long an idle connection is kept; shorter than the servers' own, or requests meet closed connections.
-    pub idle_timeout: HumanDuration,
-}
-
 impl Default for GatewayConfig {
     fn default() -> Self {
         let limits = HttpLimits::default();
@@ -130,17 +115,6 @@ impl Default for GatewayConfig {
             route: Vec::new(),
             upstream: BTreeMap::new(),
             view: BTreeMap::new(),
-        }
-    }
-}
-
-impl Default for UpstreamConfig {
-    fn default() -> Self {
-        Self {
-            endpoints: Vec::new(),
-            timeout: Duration::from_secs(5).into(),
-            max_idle: 128,
-            idle_timeout: Duration::from_secs(60).into(),
         }
     }
 }
@@ -221,28 +195,6 @@ impl GatewayConfig {
             idle_timeout: self.idle_timeout.as_duration(),
             ..HttpLimits::default()
         })
-    }
-}
-
-impl UpstreamConfig {
-    fn check(&self, name: &str, danger_ok: bool, problems: &mut Problems) {
-        if self.endpoints.is_empty() {
-            problems.at(format!("upstream.{name}.endpoints"), "must name at least one server");
-        }
-        for (index, endpoint) in self.endpoints.iter().enumerate() {
-            if endpoint.scheme() == Scheme::Https {
-                let path = format!("upstream.{name}.endpoints.{index}");
-                problems
-                    .at(path, "upstreams are spoken to over plain HTTP")
-                    .help("use http:// or http+unix:");
-            }
-        }
-        for (key, value) in [("timeout", self.timeout), ("idle_timeout", self.idle_timeout)] {
-            if value.as_duration().is_zero() {
-                problems.at(format!("upstream.{name}.{key}"), "must be longer than nothing");
-            }
-        }
-        problems.guard(&format!("upstream.{name}.max_idle"), self.max_idle, SAFE_MAX_IDLE_CONNS, danger_ok);
     }
 }
 

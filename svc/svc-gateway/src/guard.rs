@@ -84,6 +84,15 @@ impl Breach {
     }
 }
 
+/// Refuses a body that is declared too large, before anything is spent on it.
+///
+/// # Errors
+/// `body_cap`.
+pub fn declared(request: &Request, limits: &BodyLimits) -> Result<(), Refusal> {
+    let cap = limits.max_body_bytes;
+    if request.body().size_hint().lower() > cap { Err(too_large(cap)) } else { Ok(()) }
+}
+
 /// Puts a request's body behind its limits. A compressed one comes out decoded, without the fields that said otherwise.
 ///
 /// A body whose length is declared and small enough, and which is not compressed, stays as it is: the connection it
@@ -95,10 +104,8 @@ pub fn guard(mut request: Request, limits: &BodyLimits) -> Result<(Request, Opti
     if request.body().is_end_stream() {
         return Ok((request, None));
     }
+    declared(&request, limits)?;
     let (size, cap) = (request.body().size_hint(), limits.max_body_bytes);
-    if size.lower() > cap {
-        return Err(too_large(cap));
-    }
     let coding = coding(request.headers())?;
     if coding == Coding::Identity && (size.exact().is_some() || cap == u64::MAX) {
         return Ok((request, None));

@@ -15,12 +15,14 @@ mod fetch;
 mod keys;
 mod refresher;
 mod schedule;
+mod settings;
 mod source;
 mod verifier;
 
 pub use error::JwtError;
 pub use fetch::FetchError;
 pub use keys::{KeyError, KeySet};
-pub use refresher::{JwksSettings, KeyRefresher, VERIFIER_KEY_REFRESHER};
+pub use refresher::{KeyRefresher, VERIFIER_KEY_REFRESHER};
+pub use settings::{JwksSettings, SettingsError};
 pub use source::{JwksSource, SourceError};
 pub use verifier::{Claims, MAX_TOKEN_BYTES, Policy, Verifier};

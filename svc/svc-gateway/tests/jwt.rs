@@ -12,7 +12,10 @@ use jwt_support::{Issuer, issuer, key_set};
 use proptest::prelude::*;
 use ron_kernel::Clock;
 use serde_json::{Value, json};
-use svc_gateway::jwt::{Claims, JwtError, MAX_TOKEN_BYTES, Policy, Verifier};
+use svc_gateway::{
+    AuthConfig,
+    jwt::{Claims, JwtError, MAX_TOKEN_BYTES, Policy, Verifier},
+};
 use types::{Moment, Reason, Refusal};
 
 fn policy() -> Policy {
@@ -225,6 +228,17 @@ fn the_tenant_is_the_first_claim_that_there_is() {
         let refused = judged(&json!({ "org": bad })).unwrap_err();
         assert_eq!((refused.clone(), refused.reason()), (JwtError::Tenant, Reason::Forbidden), "{bad}");
     }
+}
+
+#[test]
+fn a_policy_is_what_the_configuration_says() {
+    let auth = AuthConfig {
+        jwt_issuer: "https://id.example".into(),
+        jwt_audience: "gateway".into(),
+        ..AuthConfig::default()
+    };
+    let tenant_from = ["jwt:org", "capability", "jwt:sub", "ip"].map(|source| source.parse().unwrap());
+    assert_eq!(Policy::new(&auth, &tenant_from), policy());
 }
 
 #[test]

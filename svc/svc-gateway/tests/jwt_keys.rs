@@ -16,9 +16,19 @@ use std::{
 use jsonwebtoken::Algorithm;
 use jwt_support::{Issuer, document, issuer};
 use ron_kernel::{Exit, ExitCode, Kernel, Scope, topology::Topology};
-use ron_transport::resolve::Resolver;
+use ron_transport::{
+    resolve::Resolver,
+    tls::{
+        ServerTls, ServerTlsConfig,
+        testkit::{HANDSHAKE_LIMIT, TestCa},
+    },
+};
 use serde_json::json;
-use svc_gateway::jwt::{JwksSettings, JwtError, KeyRefresher, Policy, VERIFIER_KEY_REFRESHER, Verifier};
+use svc_gateway::{
+    AuthConfig,
+    jwt::{JwksSettings, JwtError, KeyRefresher, Policy, SettingsError, VERIFIER_KEY_REFRESHER, Verifier},
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Longer than anything here takes on a busy machine: only a hanging test meets it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -293,4 +303,59 @@ fn the_keys_of_a_source_that_is_no_longer_trusted_go_once_its_successor_has_had_
     eventually("all keys go", || node.judges(new) == Err(JwtError::NoKeys));
     assert_eq!(node.stale(), None);
     node.stop();
+}
+
+/// A server over TLS whose certificate `ca` signed for `name`; the folder keeps its key.
+fn tls_server(ca: &TestCa, name: &str, issuer: &Issuer) -> (SocketAddr, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let files = ca.server(&[name]).write(dir.path(), "server");
+    let tls = ServerTls::load(&ServerTlsConfig::new(files)).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (addr, keys) = (listener.local_addr().unwrap(), document(&[issuer]));
+    listener.set_nonblocking(true).unwrap();
+    let serve = async move {
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = tls.accept(stream, HANDSHAKE_LIMIT).await else { continue };
+            let _ = stream.read(&mut [0; 4096]).await;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", keys.len());
+            let _ = stream.write_all(format!("{head}{keys}").as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    };
+    thread::spawn(move || {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(serve);
+    });
+    (addr, dir)
+}
+
+#[test]
+fn a_server_over_tls_must_prove_to_be_who_it_should_be() {
+    let (mine, ca, other) = (issuer(Algorithm::EdDSA), TestCa::new("ours"), TestCa::new("other"));
+    let (addr, dir) = tls_server(&ca, "127.0.0.1", mine);
+    let trusting = |ca: &TestCa, stem: &str| {
+        let jwks_ca_path = ca.write(dir.path(), stem);
+        let jwks_url = format!("https://{addr}/keys.json");
+        JwksSettings::load(&AuthConfig { jwks_url, jwks_ca_path, ..AuthConfig::default() }).unwrap()
+    };
+    let node = Node::start(trusting(&other, "other"));
+    eventually("readiness tells", || node.stale().is_some());
+    assert_eq!(node.judges(mine), Err(JwtError::NoKeys));
+    node.refresher.follow(trusting(&ca, "ours"));
+    eventually("the keys arrive", || node.believes(mine));
+    assert_eq!(node.stale(), None);
+    node.stop();
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_refused_when_they_are_loaded() {
+    let with = |jwks_url: &str, ca: &str| {
+        let jwks_url = jwks_url.to_owned();
+        JwksSettings::load(&AuthConfig { jwks_url, jwks_ca_path: ca.into(), ..AuthConfig::default() })
+    };
+    assert!(with("", "").unwrap().is_none());
+    assert!(with("file:/keys.json", "").unwrap().unwrap().tls.is_none());
+    assert!(with("http://127.0.0.1/", "/nowhere.pem").unwrap().unwrap().tls.is_none());
+    assert!(matches!(with("https://id.example/", "/nowhere.pem"), Err(SettingsError::Tls(_))));
+    assert!(matches!(with("keys.json", ""), Err(SettingsError::Source(_))));
 }

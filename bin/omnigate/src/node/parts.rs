@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ron_kernel::{KERNEL_TOPOLOGY, Kernel, Scope, config::Snapshot, reload::Reconfigure, topology::Topology};
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
-use svc_gateway::{Gateway, GatewayConfig};
+use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings};
 
 use crate::{
     admin::{self, Admin},
@@ -32,10 +32,11 @@ impl Parts {
         config: &Snapshot,
         inherited: &mut Inherited,
     ) -> Result<Self, String> {
-        let gateway_config = config.get::<GatewayConfig>();
+        let (gateway_config, auth) = (config.get::<GatewayConfig>(), config.get::<AuthConfig>());
         let gateway = if gateway_config.enabled {
+            let settings = GatewaySettings { gateway: &gateway_config, auth: &auth };
             let scope = kernel.scope(&svc_gateway::TOPOLOGY);
-            let built = Gateway::build(&scope, &gateway_config, inherited).await;
+            let built = Gateway::build(&scope, settings, inherited).await;
             Some(built.map_err(|error| error.to_string())?)
         } else {
             tracing::warn!("no service is enabled; only the admin listener answers");

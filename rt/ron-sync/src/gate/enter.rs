@@ -32,12 +32,12 @@ impl<R: Room> Unpin for Enter<R> {}
 /// # Panics
 /// When polled after it returned `Ready`, as futures may.
 impl<R: Room> Future for Enter<R> {
-    type Output = Result<Permit<R>, Denied>;
+    type Output = Result<Permit<R>, Denied<R::Denial>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match mem::replace(&mut self.state, State::Done) {
             State::Outside { gate, key } => match gate.arrive(key, cx.waker()) {
-                Ok(Arrival::Entered) => Poll::Ready(Ok(Permit::counted(gate))),
+                Ok(Arrival::Entered(stay)) => Poll::Ready(Ok(Permit::counted(gate, stay))),
                 Ok(Arrival::Queued(id)) => {
                     self.state = State::Queued { gate, id };
                     Poll::Pending
@@ -45,7 +45,7 @@ impl<R: Room> Future for Enter<R> {
                 Err(denied) => Poll::Ready(Err(denied)),
             },
             State::Queued { gate, id } => match gate.poll_ticket(id, cx.waker()) {
-                Poll::Ready(verdict) => Poll::Ready(verdict.map(|()| Permit::counted(gate))),
+                Poll::Ready(verdict) => Poll::Ready(verdict.map(|stay| Permit::counted(gate, stay))),
                 Poll::Pending => {
                     self.state = State::Queued { gate, id };
                     Poll::Pending

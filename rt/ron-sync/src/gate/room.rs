@@ -17,34 +17,57 @@ impl TicketId {
     }
 }
 
-/// A room's answer to a newcomer.
+/// A room's answer to a newcomer, with what it has to say to whoever is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Verdict<D> {
     /// The newcomer waits.
     Queued,
     /// The newcomer does not wait; the room keeps nothing of it.
-    Refused,
+    Refused(D),
     /// The newcomer waits, and this other ticket no longer does.
-    Evicted(TicketId),
+    Evicted(TicketId, D),
 }
 
 /// Decides who waits and who goes next.
 ///
-/// Every call happens under the gate's one lock, so each should be O(1), must not panic, and must not touch the
-/// gate. A room forgets a ticket when it pops, evicts or cancels it.
+/// Every call that takes `self` happens under the gate's one lock, so each should be O(1), must not panic, and must not
+/// touch the gate. A room forgets a ticket when it pops, evicts or cancels it.
 pub trait Room: Send + 'static {
     /// What the room must know of a newcomer, for example its tenant.
     type Key;
+    /// What a permit carries until it is returned, for example whom to charge for it.
+    type Stay: Send + 'static;
+    /// What the room says to those it denies, for example when to come back.
+    type Denial: Send + 'static;
+
+    /// Whether this newcomer may take a free slot that nobody waits for, without the room's knowledge. Called without
+    /// the lock. Everybody else is shown to the room even then.
+    fn walks_in(_key: &Self::Key) -> bool {
+        true
+    }
+
+    /// The stay of a newcomer that walked in. Called with or without the lock.
+    fn walk_in(key: Self::Key) -> Self::Stay;
+
+    /// Whether the room must hear of the end of this stay even if nobody waits for its slot. Called without the lock.
+    fn must_hear(_stay: &Self::Stay) -> bool {
+        false
+    }
 
     /// Takes in a newcomer, or not.
-    fn push(&mut self, key: Self::Key, id: TicketId) -> Verdict;
+    fn push(&mut self, key: Self::Key, id: TicketId) -> Verdict<Self::Denial>;
 
-    /// Chooses and forgets the ticket that goes next. A room may return `None` to hold its tickets back; it is
-    /// asked again at the next arrival, release or change of the limit, and the slot stays free until then.
-    fn pop(&mut self) -> Option<TicketId>;
+    /// Chooses and forgets the ticket that goes next, and makes its stay. A room may return `None` to hold its tickets
+    /// back; it is asked again at the next arrival, release, visit or change of the limit, and the slot stays free until
+    /// then.
+    fn pop(&mut self) -> Option<(TicketId, Self::Stay)>;
 
     /// Forgets a ticket that waits here: its future was dropped, or the gate closes.
     fn cancel(&mut self, id: TicketId);
+
+    /// A stay is over: somebody waited for its slot, or the room [had to hear](Self::must_hear) of it. Called before the
+    /// slot is given to the next ticket.
+    fn returned(&mut self, stay: Self::Stay);
 }
 
 /// The plain room: first come, first served; a newcomer is refused when it is full.
@@ -63,20 +86,26 @@ impl Fifo {
 
 impl Room for Fifo {
     type Key = ();
+    type Stay = ();
+    type Denial = ();
 
-    fn push(&mut self, (): (), id: TicketId) -> Verdict {
+    fn walk_in((): ()) {}
+
+    fn push(&mut self, (): (), id: TicketId) -> Verdict<()> {
         if self.tickets.len() >= self.capacity {
-            return Verdict::Refused;
+            return Verdict::Refused(());
         }
         self.tickets.push_back(id.index, id);
         Verdict::Queued
     }
 
-    fn pop(&mut self) -> Option<TicketId> {
-        self.tickets.pop_front()
+    fn pop(&mut self) -> Option<(TicketId, ())> {
+        self.tickets.pop_front().map(|id| (id, ()))
     }
 
     fn cancel(&mut self, id: TicketId) {
         self.tickets.remove(id.index);
     }
+
+    fn returned(&mut self, (): ()) {}
 }

@@ -5,44 +5,48 @@ use crate::{slab::Slab, sync::refresh};
 use std::task::{Poll, Waker};
 
 /// One entry per pending [`Enter`](super::Enter), which keeps it until it has seen the decision or is dropped.
-pub(super) struct Tickets {
-    slab: Slab<Ticket>,
+///
+/// `S` is what a granted slot carries, `D` what the room says to the denied.
+pub(super) struct Tickets<S, D> {
+    slab: Slab<Ticket<S, D>>,
     next_serial: u64,
 }
 
-struct Ticket {
+struct Ticket<S, D> {
     serial: u64,
-    state: TicketState,
+    state: TicketState<S, D>,
 }
 
-pub(super) enum TicketState {
+pub(super) enum TicketState<S, D> {
     /// It is in the room.
     Waiting(Waker),
     /// It was granted a slot or denied one, and its future has not seen that yet.
-    Settled(Result<(), Denied>),
+    Settled(Result<S, Denied<D>>),
 }
 
-impl Tickets {
+impl<S, D> Tickets<S, D> {
     pub(super) fn new() -> Self {
         Self { slab: Slab::new(), next_serial: 0 }
     }
 
-    pub(super) fn insert(&mut self, waker: Waker) -> TicketId {
+    /// A ticket whose future has not said yet whom to wake.
+    pub(super) fn insert(&mut self) -> TicketId {
         let serial = self.next_serial;
         self.next_serial += 1;
-        let index = self.slab.insert(Ticket { serial, state: TicketState::Waiting(waker) });
+        let state = TicketState::Waiting(Waker::noop().clone());
+        let index = self.slab.insert(Ticket { serial, state });
         TicketId { index, serial }
     }
 
     /// Decides a waiting ticket and returns its waker; nothing if it does not wait.
-    pub(super) fn settle(&mut self, id: TicketId, verdict: Result<(), Denied>) -> Option<Waker> {
+    pub(super) fn settle(&mut self, id: TicketId, verdict: Result<S, Denied<D>>) -> Option<Waker> {
         self.state(id)?.settle(verdict)
     }
 
-    /// Denies every waiting ticket.
-    pub(super) fn deny_all(&mut self, denied: Denied, mut each: impl FnMut(TicketId, Waker)) {
+    /// Denies every waiting ticket, because the gate closes.
+    pub(super) fn close_all(&mut self, mut each: impl FnMut(TicketId, Waker)) {
         for (index, ticket) in self.slab.iter_mut() {
-            if let Some(waker) = ticket.state.settle(Err(denied)) {
+            if let Some(waker) = ticket.state.settle(Err(Denied::Closed)) {
                 each(TicketId { index, serial: ticket.serial }, waker);
             }
         }
@@ -50,31 +54,37 @@ impl Tickets {
 
     /// Returns the decision and frees the entry, or stores `waker` for it. The second part is a waker to drop
     /// after unlocking.
-    pub(super) fn poll(&mut self, id: TicketId, waker: &Waker) -> (Poll<Result<(), Denied>>, Option<Waker>) {
-        match self.state(id).expect("only the future that polls its ticket removes it") {
-            TicketState::Waiting(known) => (Poll::Pending, refresh(known, waker)),
-            TicketState::Settled(verdict) => {
-                let verdict = *verdict;
-                self.slab.remove(id.index);
-                (Poll::Ready(verdict), None)
+    pub(super) fn poll(
+        &mut self,
+        id: TicketId,
+        waker: &Waker,
+    ) -> (Poll<Result<S, Denied<D>>>, Option<Waker>) {
+        let state = self.state(id).expect("only the future that polls its ticket removes it");
+        if let TicketState::Waiting(known) = state {
+            return (Poll::Pending, refresh(known, waker));
+        }
+        match self.leave(id) {
+            Some(TicketState::Settled(verdict)) => (Poll::Ready(verdict), None),
+            Some(TicketState::Waiting(_)) | None => {
+                unreachable!("it was settled a moment ago, under the same lock")
             }
         }
     }
 
     /// Frees the entry and says how it was left.
-    pub(super) fn leave(&mut self, id: TicketId) -> Option<TicketState> {
+    pub(super) fn leave(&mut self, id: TicketId) -> Option<TicketState<S, D>> {
         self.state(id)?;
         self.slab.remove(id.index).map(|ticket| ticket.state)
     }
 
-    fn state(&mut self, id: TicketId) -> Option<&mut TicketState> {
+    fn state(&mut self, id: TicketId) -> Option<&mut TicketState<S, D>> {
         let ticket = self.slab.get_mut(id.index)?;
         (ticket.serial == id.serial).then_some(&mut ticket.state)
     }
 }
 
-impl TicketState {
-    fn settle(&mut self, verdict: Result<(), Denied>) -> Option<Waker> {
+impl<S, D> TicketState<S, D> {
+    fn settle(&mut self, verdict: Result<S, Denied<D>>) -> Option<Waker> {
         if matches!(self, Self::Settled(_)) {
             return None;
         }

@@ -2,7 +2,7 @@
 //!
 //! The limit shares the word so that an entry decided against an old limit cannot succeed after a new one is set.
 
-use super::{Denied, Slot};
+use super::Slot;
 use crate::sync::{AtomicU64, Ordering, load_to_swap};
 use std::fmt;
 
@@ -74,7 +74,10 @@ impl fmt::Debug for Word {
 pub(super) enum Enlisted {
     Entered,
     Waiting,
-    Denied(Denied),
+    /// The gate is closed.
+    Closed,
+    /// As many wait as can be counted.
+    Crowded,
 }
 
 /// The word itself. Methods that change the waiters or the limit are called under the gate's lock; the others
@@ -101,12 +104,12 @@ impl AtomicWord {
         self.update(|word| (word.waiters() == 0).then_some(word.0 - ONE_INFLIGHT))
     }
 
-    /// Enters if there is a free slot, or else counts one more waiter. Both in one step, so that no slot is freed
-    /// unnoticed in between.
-    pub(super) fn enlist(&self) -> Enlisted {
+    /// Enters if it may and there is a free slot, or else counts one more waiter. Both in one step, so that no slot is
+    /// freed unnoticed in between.
+    pub(super) fn enlist(&self, may_enter: bool) -> Enlisted {
         let mut outcome = Enlisted::Waiting;
         let changed = self.update(|word| {
-            if word.is_free() {
+            if may_enter && word.is_free() {
                 outcome = Enlisted::Entered;
                 return Some(word.0 + ONE_INFLIGHT);
             }
@@ -116,7 +119,7 @@ impl AtomicWord {
         if changed {
             return outcome;
         }
-        Enlisted::Denied(if self.load().is_closed() { Denied::Closed } else { Denied::Full })
+        if self.load().is_closed() { Enlisted::Closed } else { Enlisted::Crowded }
     }
 
     /// One waiter less: it gave up, was denied, or got a slot that was already counted.
@@ -184,10 +187,18 @@ mod tests {
     }
 
     #[test]
+    fn who_may_not_enter_waits_beside_a_free_slot() {
+        let word = AtomicWord::new(1);
+        assert_eq!(word.enlist(false), Enlisted::Waiting);
+        assert_eq!((word.load().inflight(), word.load().waiters()), (0, 1));
+        assert_eq!(word.enlist(true), Enlisted::Waiting, "nobody overtakes");
+    }
+
+    #[test]
     fn the_most_waiters_are_refused_rather_than_overflowing_into_the_limit() {
         let word = AtomicWord(AtomicU64::new(u64::from(FIELD_MAX - 1) << WAITERS_SHIFT));
-        assert_eq!(word.enlist(), Enlisted::Waiting);
-        assert_eq!(word.enlist(), Enlisted::Denied(Denied::Full));
+        assert_eq!(word.enlist(true), Enlisted::Waiting);
+        assert_eq!(word.enlist(true), Enlisted::Crowded);
         assert_eq!((word.load().waiters(), word.load().limit()), (FIELD_MAX, 0));
     }
 }

@@ -33,22 +33,28 @@ struct Newest(VecDeque<TicketId>);
 
 impl Room for Newest {
     type Key = ();
+    type Stay = ();
+    type Denial = ();
 
-    fn push(&mut self, (): (), id: TicketId) -> Verdict {
+    fn walk_in((): ()) {}
+
+    fn push(&mut self, (): (), id: TicketId) -> Verdict<()> {
         self.0.push_back(id);
         if self.0.len() == 1 {
             return Verdict::Queued;
         }
-        self.0.pop_front().map_or(Verdict::Queued, Verdict::Evicted)
+        self.0.pop_front().map_or(Verdict::Queued, |loser| Verdict::Evicted(loser, ()))
     }
 
-    fn pop(&mut self) -> Option<TicketId> {
-        self.0.pop_front()
+    fn pop(&mut self) -> Option<(TicketId, ())> {
+        self.0.pop_front().map(|id| (id, ()))
     }
 
     fn cancel(&mut self, id: TicketId) {
         self.0.retain(|&queued| queued != id);
     }
+
+    fn returned(&mut self, (): ()) {}
 }
 
 fn assert_empty<R: Room>(gate: &Gate<R>) {
@@ -59,7 +65,7 @@ fn assert_empty<R: Room>(gate: &Gate<R>) {
 fn an_arrival_racing_the_release_it_needs_gets_the_slot() {
     model(|| {
         let gate = Gate::new(1, Fifo::new(1));
-        let permit = gate.try_enter().unwrap();
+        let permit = gate.try_enter(()).unwrap();
         let arriving = Arc::clone(&gate);
         let arrival = thread::spawn(move || drop(block_on(arriving.enter(())).unwrap()));
 
@@ -101,7 +107,7 @@ fn fast_and_slow_entries_together_stay_within_the_limit() {
         let (gate, inside) = (Gate::new(1, Fifo::new(2)), Arc::new(Inside::default()));
         let (fast_gate, fast_inside) = (Arc::clone(&gate), Arc::clone(&inside));
         let fast = thread::spawn(move || {
-            if let Some(_permit) = fast_gate.try_enter() {
+            if let Ok(_permit) = fast_gate.try_enter(()) {
                 fast_inside.visit(1);
             }
         });
@@ -125,7 +131,7 @@ fn fast_and_slow_entries_together_stay_within_the_limit() {
 fn a_cancel_racing_the_hand_over_neither_loses_nor_doubles_the_slot() {
     model(|| {
         let gate = Gate::new(1, Fifo::new(1));
-        let permit = gate.try_enter().unwrap();
+        let permit = gate.try_enter(()).unwrap();
         let mut entry = gate.enter(());
         assert!(poll_once(&mut entry).is_pending());
         let cancel = thread::spawn(move || drop(entry));
@@ -134,7 +140,7 @@ fn a_cancel_racing_the_hand_over_neither_loses_nor_doubles_the_slot() {
 
         cancel.join().unwrap();
         assert_empty(&gate);
-        assert!(gate.try_enter().is_some());
+        assert!(gate.try_enter(()).is_ok());
     });
 }
 
@@ -142,7 +148,7 @@ fn a_cancel_racing_the_hand_over_neither_loses_nor_doubles_the_slot() {
 fn a_granted_ticket_that_is_dropped_hands_its_slot_to_the_next() {
     model(|| {
         let gate = Gate::new(1, Fifo::new(2));
-        let permit = gate.try_enter().unwrap();
+        let permit = gate.try_enter(()).unwrap();
         let mut first_in_line = gate.enter(());
         assert!(poll_once(&mut first_in_line).is_pending());
         let waiting = Arc::clone(&gate);
@@ -161,7 +167,7 @@ fn a_granted_ticket_that_is_dropped_hands_its_slot_to_the_next() {
 fn raising_the_limit_during_a_release_admits_everyone_within_it() {
     model(|| {
         let (gate, inside) = (Gate::new(1, Fifo::new(2)), Arc::new(Inside::default()));
-        let permit = gate.try_enter().unwrap();
+        let permit = gate.try_enter(()).unwrap();
         let (arriving, other_inside) = (Arc::clone(&gate), Arc::clone(&inside));
         let arrival = thread::spawn(move || {
             let _permit = block_on(arriving.enter(())).unwrap();
@@ -201,7 +207,7 @@ fn once_the_limit_is_lowered_inflight_does_not_rise_above_it() {
         let gate = Gate::new(2, Fifo::new(2));
         let entries = [(); 2].map(|()| {
             let gate = Arc::clone(&gate);
-            thread::spawn(move || gate.try_enter())
+            thread::spawn(move || gate.try_enter(()).ok())
         });
 
         gate.set_limit(1);
@@ -218,7 +224,7 @@ fn once_the_limit_is_lowered_inflight_does_not_rise_above_it() {
 fn lowering_the_limit_during_a_release_lets_inflight_fall_before_it_admits() {
     model(|| {
         let gate = Gate::new(2, Fifo::new(1));
-        let (one, two) = (gate.try_enter().unwrap(), gate.try_enter().unwrap());
+        let (one, two) = (gate.try_enter(()).unwrap(), gate.try_enter(()).unwrap());
         let mut entry = gate.enter(());
         assert!(poll_once(&mut entry).is_pending());
         let lowering = Arc::clone(&gate);
@@ -244,7 +250,7 @@ fn lowering_the_limit_during_a_release_lets_inflight_fall_before_it_admits() {
 fn a_close_denies_whoever_waits_or_arrives() {
     model(|| {
         let gate = Gate::new(1, Fifo::new(1));
-        let permit = gate.try_enter().unwrap();
+        let permit = gate.try_enter(()).unwrap();
         let arriving = Arc::clone(&gate);
         let arrival = thread::spawn(move || block_on(arriving.enter(())).map(drop));
 
@@ -253,7 +259,7 @@ fn a_close_denies_whoever_waits_or_arrives() {
         assert_eq!(arrival.join().unwrap(), Err(Denied::Closed));
         assert_eq!((gate.inflight(), gate.waiters()), (1, 0));
         drop(permit);
-        assert!(gate.try_enter().is_none());
+        assert!(gate.try_enter(()).is_err());
         assert_empty(&gate);
     });
 }
@@ -262,7 +268,7 @@ fn a_close_denies_whoever_waits_or_arrives() {
 fn a_close_racing_a_release_settles_the_ticket_once() {
     model(|| {
         let gate = Gate::new(1, Fifo::new(1));
-        let permit = gate.try_enter().unwrap();
+        let permit = gate.try_enter(()).unwrap();
         let arriving = Arc::clone(&gate);
         let arrival = thread::spawn(move || block_on(arriving.enter(())).map(drop));
         let closing = Arc::clone(&gate);
@@ -280,7 +286,7 @@ fn a_close_racing_a_release_settles_the_ticket_once() {
 fn an_eviction_racing_a_release_denies_only_the_evicted() {
     model(|| {
         let gate = Gate::new(1, Newest::default());
-        let permit = gate.try_enter().unwrap();
+        let permit = gate.try_enter(()).unwrap();
         let entries = [(); 2].map(|()| {
             let gate = Arc::clone(&gate);
             thread::spawn(move || block_on(gate.enter(())).map(drop))
@@ -290,7 +296,7 @@ fn an_eviction_racing_a_release_denies_only_the_evicted() {
 
         let outcomes = entries.map(|entry| entry.join().unwrap());
         assert!(outcomes.contains(&Ok(())), "nobody got the slot: {outcomes:?}");
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(Denied::Shed))));
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(Denied::Evicted(())))));
         assert_empty(&gate);
     });
 }

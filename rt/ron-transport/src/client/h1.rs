@@ -192,8 +192,10 @@ impl HttpBody for ResponseBody {
             conn.0.drive(cx);
         }
         let frame = Pin::new(&mut this.incoming).poll_frame(cx);
-        if let Poll::Ready(None) = frame {
-            this.go_home();
+        match frame {
+            Poll::Ready(None) => this.go_home(),
+            Poll::Ready(Some(Err(_))) => this.home.broke_off(),
+            _ => {}
         }
         this.watch(frame.map_err(BodyError::new), cx)
     }

@@ -164,7 +164,7 @@ impl H2Conn {
 
     /// Sends a request and waits for the response's head; if as many are out as may be, it waits for its turn. The
     /// request's body is sent while the head is awaited and while the response's body is read. A request in origin form
-    /// takes its authority from `Host`. Of `home` only [`Home::stalled`] is heard.
+    /// takes its authority from `Host`. To `home` nothing is put back.
     ///
     /// Cancel safe: dropping the future, or the response's body, resets the stream.
     ///

@@ -78,8 +78,10 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
         }
     }
     let end = match server.tls.load_full() {
-        None => serve(&server, stream, ahead, info, false, limits).await,
-        Some(tls) => Box::pin(run_tls(&server, &tls, Rewound { ahead, stream }, info, limits)).await,
+        None => serve(&server, stream, ahead, info, false, limits, &mut permit).await,
+        Some(tls) => {
+            Box::pin(run_tls(&server, &tls, Rewound { ahead, stream }, info, limits, &mut permit)).await
+        }
     };
     server.count_end(end);
     drop((permit, seat));
@@ -112,13 +114,14 @@ async fn run_tls<S: Service>(
     stream: Rewound<Stream>,
     mut info: ConnInfo,
     limits: Arc<HttpLimits>,
+    permit: &mut ConnPermit,
 ) -> End {
     let handshake = tls.accept(stream, limits.handshake_timeout);
     match server.unless_closing(handshake).await {
         Some(Ok(stream)) => {
             let h2 = stream.alpn() == Some(b"h2");
             info.tls = Some(tls_info(&stream));
-            return serve(server, stream, Bytes::new(), info, h2, limits).await;
+            return serve(server, stream, Bytes::new(), info, h2, limits, permit).await;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
         Some(Err(error)) => tracing::debug!(peer = %info.peer, %error, "TLS handshake failed"),
@@ -142,6 +145,7 @@ async fn serve<IO, S>(
     info: ConnInfo,
     agreed_h2: bool,
     limits: Arc<HttpLimits>,
+    permit: &mut ConnPermit,
 ) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -152,10 +156,15 @@ where
     let (mut fresh, mut patience) = (true, limits.read_timeout);
     loop {
         if ahead.is_empty() {
-            match wait(server, &mut io, patience, fresh).await {
+            let parked = (!fresh).then(|| permit.park());
+            match wait(server, &mut io, patience, parked).await {
                 Waited::Bytes(bytes) => ahead = bytes,
                 Waited::Gone => return Box::pin(finish(io, true, End::Own)).await,
                 Waited::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
+                Waited::Evicted => {
+                    server.count_evicted();
+                    return Box::pin(finish(io, false, End::Own)).await;
+                }
                 Waited::Late => {
                     if fresh {
                         server.count_timeout("read");
@@ -289,6 +298,11 @@ impl<S: Service> Shared<S> {
             Fault::Body => self.count_timeout("read"),
             Fault::Write => self.count_timeout("write"),
         }
+    }
+
+    /// Counts an idle connection that ends to make room for another client.
+    fn count_evicted(&self) {
+        self.scope.metrics().connections_evicted(self.scope.service()).inc();
     }
 
     fn count_timeout(&self, op: &'static str) {

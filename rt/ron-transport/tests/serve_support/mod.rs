@@ -140,6 +140,11 @@ impl Node {
         self.scope.metrics().connections_refused("t", cap).get()
     }
 
+    /// Idle connections closed to make room so far.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.scope.metrics().connections_evicted("t").get()
+    }
+
     /// Live children of a kind.
     pub(crate) fn live(&self, kind: &str) -> usize {
         let all = self.scope.supervisor().children();

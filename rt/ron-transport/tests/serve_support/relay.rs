@@ -8,7 +8,6 @@ use ron_transport::{
     stream::Stream,
     tunnel::{Traffic, TunnelEnd, TunnelLimits, TunnelWatch},
 };
-use tokio::net::TcpStream;
 use types::{Reason, Refusal};
 
 /// How tunnels are to be limited, and how they ended.
@@ -47,7 +46,7 @@ impl Home for Nowhere {
 /// Sends a request to `port` over HTTP/1.1 and passes the answer on, whatever it leads to.
 pub(crate) async fn over_http1(port: u16, request: Request, tunnels: &Tunnels) -> Result<Response, Refusal> {
     let bad = |error: &dyn std::fmt::Display| Refusal::new(Reason::BadGateway, error.to_string());
-    let stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(|e| bad(&e))?;
+    let stream = super::connect(([127, 0, 0, 1], port).into()).await.map_err(|e| bad(&e))?;
     let conn = HttpConn::open(Stream::Tcp(stream)).await.map_err(|e| bad(&e))?;
     let mut response = conn.send(request, Arc::new(Nowhere)).await.map_err(|e| bad(&e))?;
     if let Some(tunnel) = response.body_mut().take_tunnel() {
@@ -65,7 +64,7 @@ pub(crate) async fn over_http2(
     drivers: &Drivers,
 ) -> Result<Response, Refusal> {
     let bad = |error: &dyn std::fmt::Display| Refusal::new(Reason::BadGateway, error.to_string());
-    let stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(|e| bad(&e))?;
+    let stream = super::connect(([127, 0, 0, 1], port).into()).await.map_err(|e| bad(&e))?;
     let conn =
         H2Conn::open(Stream::Tcp(stream), &H2Options::default(), drivers).await.map_err(|e| bad(&e))?;
     *request.uri_mut() = http::Uri::from_static("http://t/echo");

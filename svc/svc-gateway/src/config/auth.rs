@@ -6,10 +6,11 @@ use std::{
 };
 
 use captoken::KeyRing;
-use http::Uri;
 use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::jwt::{JwksSource, SourceError};
 
 /// Asking more often than this would load the issuer for nothing.
 const MIN_REFRESH: Duration = Duration::from_secs(10);
@@ -28,6 +29,8 @@ pub struct AuthConfig {
     /// Where the issuer of JWTs publishes its keys, such as `https://id.example/keys.json` or `file:/etc/keys.json`;
     /// empty to take no JWTs.
     pub jwks_url: String,
+    /// PEM bundle of the authorities that sign the issuer's server; empty for those that the system trusts.
+    pub jwks_ca_path: PathBuf,
     /// How often the issuer's keys are fetched anew; 10s to 24h.
     pub jwks_refresh: HumanDuration,
     /// The issuer that a JWT must name; empty for anybody with one of the keys.
@@ -42,6 +45,7 @@ impl Default for AuthConfig {
             root_keys: Vec::new(),
             revoked: PathBuf::new(),
             jwks_url: String::new(),
+            jwks_ca_path: PathBuf::new(),
             jwks_refresh: HumanDuration::from_secs(300),
             jwt_issuer: String::new(),
             jwt_audience: String::new(),
@@ -95,35 +99,27 @@ impl AuthConfig {
         if let Some((message, help)) = jwks_problem(&self.jwks_url) {
             problems.at("jwks_url", message).help(help);
         }
-        for (key, _) in wishes.into_iter().filter(|(_, wish)| wish.is_empty()) {
-            let finding = problems.warn(key, "is empty, so tokens that were made for others are taken too");
-            finding.help("set it to what your issuer writes into its tokens");
+        let empty = [
+            ("jwt_issuer", &self.jwt_issuer, "is empty, so tokens of anybody with one of the keys are taken"),
+            ("jwt_audience", &self.jwt_audience, "is empty, so tokens that name an audience are refused"),
+        ];
+        for (key, _, consequence) in empty.into_iter().filter(|(_, wish, _)| wish.is_empty()) {
+            problems.warn(key, consequence).help("set it to what your issuer writes into its tokens");
         }
     }
 }
 
 /// What is wrong with a key set's URL, and what to do. Never repeats the URL, which may hold a password by mistake.
 fn jwks_problem(url: &str) -> Option<(&'static str, &'static str)> {
-    let form = Some(("names no key set", "write https://host/path, or file:/path"));
-    if let Some(path) = url.strip_prefix("file:") {
-        return if path.starts_with('/') { None } else { form };
-    }
-    let Ok(uri) = url.parse::<Uri>() else { return form };
-    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return form };
-    if authority.as_str().contains('@') {
-        return Some((
-            "carries credentials, which would be shown wherever the configuration is",
-            "remove them",
-        ));
-    }
-    let local = ["127.0.0.1", "[::1]", "localhost"].contains(&authority.host());
-    match scheme {
-        "https" => None,
-        "http" if local => None,
-        "http" => {
+    match url.parse::<JwksSource>() {
+        Ok(source) if source.is_exposed() => {
             Some(("anybody on the way could put keys of their own in place of the issuer's", "use https://"))
         }
-        _ => form,
+        Ok(_) => None,
+        Err(SourceError::UserInfo) => {
+            Some(("carries credentials, which would be shown wherever the configuration is", "remove them"))
+        }
+        Err(_) => Some(("names no key set", "write https://host/path, or file:/path")),
     }
 }
 

@@ -6,6 +6,8 @@ use ron_kernel::config::{ByteSize, HumanDuration, Problems};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tenant::TenantName;
+
 /// More requests at once than this need `danger_ok`: each holds its buffers and an upstream connection.
 const SAFE_MAX_INFLIGHT: u32 = 65_536;
 /// More waiting requests than this need `danger_ok`: a longer room only makes the last in it wait longer.
@@ -156,8 +158,12 @@ impl DrrConfig {
     }
 
     /// What a tenant counts inside its class.
-    pub(crate) fn weight_of(&self, tenant: &str) -> u32 {
-        self.tenant_quanta.get(tenant).copied().unwrap_or(self.default_quantum)
+    pub(crate) fn weight_of(&self, tenant: &TenantName) -> u32 {
+        let named = match tenant {
+            TenantName::Named(name) if !self.tenant_quanta.is_empty() => self.tenant_quanta.get(&**name),
+            _ => None,
+        };
+        named.copied().unwrap_or(self.default_quantum)
     }
 }
 

@@ -5,6 +5,8 @@ use ron_transport::serve::HttpLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::guard::BodyLimits;
+
 /// More header fields than this need `danger_ok`.
 const SAFE_MAX_HEADERS: usize = 1000;
 /// Longer heads than this need `danger_ok`: every connection may hold one.
@@ -89,6 +91,15 @@ impl LimitsConfig {
         problems.guard("limits.decode_abs_cap_bytes", self.decode_abs_cap_bytes, SAFE_MAX_DECODED, danger_ok);
         problems.guard("limits.h2_streams", self.h2_streams, SAFE_MAX_STREAMS, danger_ok);
         problems.guard("limits.h2_pending_resets", self.h2_pending_resets, SAFE_MAX_RESETS, danger_ok);
+    }
+
+    /// The limits of a request's body.
+    pub(crate) fn body(&self) -> BodyLimits {
+        BodyLimits {
+            max_body_bytes: self.max_body_bytes.as_u64(),
+            decode_ratio_max: self.decode_ratio_max,
+            decode_abs_cap_bytes: self.decode_abs_cap_bytes.as_u64(),
+        }
     }
 
     /// These limits in `limits`, which keeps its others.

@@ -15,13 +15,14 @@ use ron_kernel::{
 };
 use ron_transport::{
     Body, Request,
-    addr::Endpoint,
+    addr::{Endpoint, Host, Scheme, Target},
     client::{Home, HttpConn, SendFault},
     dial::{DialError, dial},
     resolve::Resolver,
+    tls::HandshakeError,
 };
 
-use super::{JwksSource, KeyError, KeySet};
+use super::{JwksSettings, JwksSource, KeyError, KeySet};
 
 /// The largest key set read.
 const MAX_BYTES: usize = 256 * 1024;
@@ -32,6 +33,12 @@ pub enum FetchError {
     /// The server cannot be reached.
     #[error(transparent)]
     Dial(#[from] DialError),
+    /// It did not prove to be who it should be.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// It wants TLS, and nobody said whom to trust.
+    #[error("the server's certificate cannot be judged without a list of authorities")]
+    NoTls,
     /// It broke off.
     #[error("the server failed: {0}")]
     Send(#[from] SendFault),
@@ -59,9 +66,9 @@ impl Retryable for FetchError {
     fn retryable(&self) -> bool {
         match self {
             Self::Dial(error) => error.retryable(),
-            Self::Send(_) | Self::Timeout(_) | Self::Body(_) | Self::Blocking(_) => true,
+            Self::Handshake(_) | Self::Send(_) | Self::Timeout(_) | Self::Body(_) | Self::Blocking(_) => true,
             Self::Status(status) => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
-            Self::File(_) | Self::Keys(_) => false,
+            Self::NoTls | Self::File(_) | Self::Keys(_) => false,
         }
     }
 }
@@ -75,11 +82,11 @@ pub(super) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Gets the key set within `timeout`.
+    /// Gets the key set within the timeout.
     ///
     /// Cancel safe: dropping the future closes the connection.
-    pub(super) async fn fetch(&self, source: &JwksSource, timeout: Duration) -> Result<KeySet, FetchError> {
-        let document = match source {
+    pub(super) async fn fetch(&self, settings: &JwksSettings) -> Result<KeySet, FetchError> {
+        let document = match &settings.source {
             JwksSource::File(path) => {
                 let path = path.clone();
                 self.blocking
@@ -88,9 +95,9 @@ impl Fetcher {
                     .map_err(FetchError::File)?
             }
             JwksSource::Http { endpoint, path } => {
-                let exchange = self.get(endpoint, path, timeout);
-                let answer = self.clock.by(self.clock.within(timeout), exchange).await;
-                answer.unwrap_or(Err(FetchError::Timeout(timeout)))?
+                let exchange = self.get(endpoint, path, settings);
+                let answer = self.clock.by(self.clock.within(settings.timeout), exchange).await;
+                answer.unwrap_or(Err(FetchError::Timeout(settings.timeout)))?
             }
         };
         Ok(KeySet::parse(&document)?)
@@ -100,10 +107,9 @@ impl Fetcher {
         &self,
         endpoint: &Endpoint,
         path: &PathAndQuery,
-        timeout: Duration,
+        settings: &JwksSettings,
     ) -> Result<Vec<u8>, FetchError> {
-        let stream = dial(endpoint, &self.resolver, timeout).await?;
-        let conn = HttpConn::open(stream).await?;
+        let conn = self.connect(endpoint, settings).await?;
         let request = http::Request::get(path.clone())
             .header(HOST, endpoint.authority())
             .header(ACCEPT, "application/jwk-set+json, application/json")
@@ -116,6 +122,25 @@ impl Fetcher {
         }
         let body = Limited::new(response.into_body(), MAX_BYTES).collect().await.map_err(FetchError::Body)?;
         Ok(body.to_bytes().into())
+    }
+
+    async fn connect(&self, endpoint: &Endpoint, settings: &JwksSettings) -> Result<HttpConn, FetchError> {
+        let stream = dial(endpoint, &self.resolver, settings.timeout).await?;
+        if endpoint.scheme() == Scheme::Http {
+            return Ok(HttpConn::open(stream).await?);
+        }
+        let tls = settings.tls.as_ref().ok_or(FetchError::NoTls)?;
+        let stream = tls.connect(stream, &server_name(endpoint), settings.timeout).await?;
+        Ok(HttpConn::open_tls(stream).await?)
+    }
+}
+
+/// Whom the server's certificate has to be for.
+fn server_name(endpoint: &Endpoint) -> String {
+    match endpoint.target() {
+        Target::Tcp { host: Host::Ip(ip), .. } => ip.to_string(),
+        Target::Tcp { host: Host::Name(name), .. } => name.clone(),
+        Target::Unix(_) => "localhost".to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ use ron_kernel::{
 use ron_transport::resolve::Resolver;
 use types::Deadline;
 
-use super::{FetchError, JwksSource, KeySet, Verifier, fetch::Fetcher, schedule::Schedule};
+use super::{FetchError, JwksSettings, JwksSource, KeySet, Verifier, fetch::Fetcher, schedule::Schedule};
 
 /// Tries of one refresh, half a second apart at most: what lasts longer is left to the next refresh.
 const TRIES: RetryPolicy = RetryPolicy {
@@ -36,32 +36,6 @@ pub const VERIFIER_KEY_REFRESHER: TaskSpec = TaskSpec {
     doc: "fetches the keys that sign tokens, at an interval and when a token names an unknown one; keeps the old keys \
           while that fails",
 };
-
-/// Where keys come from, and how often.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JwksSettings {
-    /// Where from.
-    pub source: JwksSource,
-    /// How often; each time up to a tenth sooner.
-    pub every: Duration,
-    /// How long one attempt may take.
-    pub timeout: Duration,
-    /// After an attempt, how long tokens with unknown keys do not cause another.
-    pub unknown_key_gap: Duration,
-}
-
-impl JwksSettings {
-    /// Every five minutes, five seconds at most, ten seconds apart.
-    #[must_use]
-    pub const fn new(source: JwksSource) -> Self {
-        Self {
-            source,
-            every: Duration::from_secs(300),
-            timeout: Duration::from_secs(5),
-            unknown_key_gap: Duration::from_secs(10),
-        }
-    }
-}
 
 /// A handle on the running refresher.
 #[derive(Clone, Debug)]
@@ -90,13 +64,11 @@ impl KeyRefresher {
         handle
     }
 
-    /// Follows other settings at once. Keys from another source serve until the new one has answered or failed; without
-    /// settings they are forgotten.
+    /// Follows these settings from now on, and fetches the keys at once. Keys from another source serve until the new one
+    /// has answered or failed; without settings they are forgotten.
     pub fn follow(&self, settings: Option<JwksSettings>) {
-        if settings != self.settings.load().as_deref().cloned() {
-            self.settings.store(settings.map(Arc::new));
-            self.verifier.keys_wanted.notify_one();
-        }
+        self.settings.store(settings.map(Arc::new));
+        self.verifier.keys_wanted.notify_one();
     }
 }
 
@@ -132,7 +104,7 @@ impl Run {
         let handle = self.handle.clone();
         loop {
             let settings = handle.settings.load_full();
-            if settings != self.following {
+            if settings.as_ref().map(Arc::as_ptr) != self.following.as_ref().map(Arc::as_ptr) {
                 self.adopt(settings.clone());
             }
             let due = settings.as_ref().map_or(Deadline::NEVER, |_| Deadline::at(self.schedule.due()));
@@ -155,12 +127,8 @@ impl Run {
     }
 
     fn adopt(&mut self, settings: Option<Arc<JwksSettings>>) {
-        match &settings {
-            None => self.handle.verifier.forget_keys(),
-            Some(settings) if settings.source.is_exposed() => {
-                tracing::warn!(source = %settings.source, "keys come over the network in the clear: anybody on the way can forge tokens");
-            }
-            Some(_) => {}
+        if settings.is_none() {
+            self.handle.verifier.forget_keys();
         }
         self.condition.clear();
         self.schedule = Schedule::new(self.fetcher.clock.now());
@@ -193,7 +161,7 @@ impl Run {
     }
 
     async fn fetch(&mut self, settings: &JwksSettings) -> Result<KeySet, FetchError> {
-        let attempt = |_| self.fetcher.fetch(&settings.source, settings.timeout);
+        let attempt = |_| self.fetcher.fetch(settings);
         let (clock, never) = (self.fetcher.clock, Deadline::NEVER);
         let outcome = retry(&TRIES, &self.budget, never, clock, &self.retries, &mut self.rng, attempt).await;
         outcome.map_err(ron_kernel::retry::RetryError::into_last)

@@ -37,6 +37,15 @@ pub enum SourceError {
 }
 
 impl JwksSource {
+    /// How the server is spoken to; `None` for a file.
+    #[must_use]
+    pub fn scheme(&self) -> Option<Scheme> {
+        match self {
+            Self::Http { endpoint, .. } => Some(endpoint.scheme()),
+            Self::File(_) => None,
+        }
+    }
+
     /// Whether somebody on the way could put keys of their own in place of the issuer's.
     #[must_use]
     pub fn is_exposed(&self) -> bool {

@@ -16,6 +16,7 @@ use super::{
     cache::{TokenCache, TokenDigest},
     keys,
 };
+use crate::{AuthConfig, TenantSource};
 
 /// The longest token looked at.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
@@ -34,6 +35,22 @@ pub struct Policy {
     pub audience: String,
     /// The claims that may name the tenant, by a text or a whole number; the first that a token has counts.
     pub tenant_claims: Vec<String>,
+}
+
+impl Policy {
+    /// What `[auth]` asks for, with the claims that `tenant_from` names.
+    #[must_use]
+    pub fn new(auth: &AuthConfig, tenant_from: &[TenantSource]) -> Self {
+        let claim = |source: &TenantSource| match source {
+            TenantSource::Jwt(claim) => Some(claim.clone()),
+            _ => None,
+        };
+        Self {
+            issuer: auth.jwt_issuer.clone(),
+            audience: auth.jwt_audience.clone(),
+            tenant_claims: tenant_from.iter().filter_map(claim).collect(),
+        }
+    }
 }
 
 /// What a verified token says.

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method};
 use ron_kernel::metrics::RouteMetrics;
-use ron_transport::{Request, proxy_protocol::TrustedSources};
+use ron_transport::Request;
 use types::{Reason, Refusal};
 
 pub(crate) use rewrite::Rewrite;
@@ -23,6 +23,7 @@ use crate::{
     config::{Auth, RouteConfig},
     message::HeaderRules,
     redirect::Redirect,
+    views::View,
 };
 use narrowing::Narrowing;
 use table::{Asked, Lookup, Table};
@@ -33,9 +34,8 @@ pub(crate) struct Route {
     prefix: String,
     narrowing: Narrowing,
     /// The name in metrics and the access log.
-    pub(crate) label: Arc<str>,
-    /// `None` if everybody is redirected.
-    pub(crate) split: Option<Split>,
+    pub(crate) label: Box<str>,
+    pub(crate) goes_to: GoesTo,
     pub(crate) redirect: Option<Redirect>,
     pub(crate) metrics: RouteMetrics,
     pub(crate) auth: Auth,
@@ -52,11 +52,22 @@ pub(crate) struct Route {
     pub(crate) response_headers: HeaderRules,
 }
 
+/// Who answers the requests of a route.
+#[derive(Debug)]
+pub(crate) enum GoesTo {
+    /// One of these.
+    Upstreams(Split),
+    /// Several, each a part of the answer.
+    View(Arc<View>),
+    /// Nobody here: everybody is redirected.
+    Elsewhere,
+}
+
 impl Route {
     /// A route as configured. What the configuration's check refuses is left out.
     pub(crate) fn new(
         config: &RouteConfig,
-        split: Option<Split>,
+        goes_to: GoesTo,
         redirect: Option<Redirect>,
         metrics: RouteMetrics,
     ) -> Self {
@@ -65,7 +76,7 @@ impl Route {
             prefix: config.path.clone(),
             narrowing: Narrowing::new(config).0,
             label: config.label().into(),
-            split,
+            goes_to,
             redirect,
             metrics,
             auth: config.auth,
@@ -95,8 +106,6 @@ impl Route {
 pub(crate) struct Router {
     routes: Vec<Arc<Route>>,
     table: Table,
-    /// Whose word about their client's address is taken.
-    pub(crate) trusted_proxies: TrustedSources,
 }
 
 /// Why a request has no route.
@@ -111,9 +120,9 @@ pub(crate) enum Miss {
 }
 
 impl Router {
-    pub(crate) fn new(routes: Vec<Arc<Route>>, trusted_proxies: TrustedSources) -> Self {
+    pub(crate) fn new(routes: Vec<Arc<Route>>) -> Self {
         let table = Table::new(routes.iter().map(|route| (route.prefix.as_str(), route.narrowing.clone())));
-        Self { routes, table, trusted_proxies }
+        Self { routes, table }
     }
 
     /// The route of a request as it came.
@@ -136,11 +145,6 @@ impl Router {
 
     pub(crate) fn routes(&self) -> &[Arc<Route>] {
         &self.routes
-    }
-
-    /// The upstreams of all routes; one that several routes use comes several times.
-    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<crate::upstream::Upstream>> {
-        self.routes.iter().filter_map(|route| route.split.as_ref()).flat_map(Split::upstreams)
     }
 }
 

@@ -49,11 +49,6 @@ impl Split {
             }
         }
     }
-
-    /// All upstreams.
-    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
-        self.shares.iter().map(|share| &share.upstream)
-    }
 }
 
 /// The place below `sum` of the n-th turn. Steps of the golden ratio spread any run of turns evenly, so that short runs

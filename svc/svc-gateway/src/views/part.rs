@@ -67,9 +67,41 @@ impl Default for Room {
 }
 
 impl Room {
-    fn take(&self, bytes: usize) -> bool {
-        let take = |left: usize| left.checked_sub(bytes);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    /// What one part has of it, given back if the part does not come.
+    fn hold(&self) -> Held<'_> {
+        Held { room: self, bytes: 0 }
+    }
+}
+
+/// Room that one part has taken.
+#[derive(Debug)]
+struct Held<'a> {
+    room: &'a Room,
+    bytes: usize,
+}
+
+impl Held<'_> {
+    /// Makes sure of `bytes` in all; false if a part may not have so many, or the others have left too few.
+    fn reach(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let take = |left: usize| left.checked_sub(more);
+        let fits = bytes <= MAX_PART_BYTES
+            && self.room.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
+        if fits {
+            self.bytes += more;
+        }
+        fits
+    }
+
+    /// The part came, and stays.
+    fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.room.0.fetch_add(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -103,10 +135,14 @@ impl Part {
         let response = upstreams.send(&self.upstream, request, deadline).await;
         let response = response.map_err(|refusal| Missing { refusal, status: None })?;
         check_head(&response)?;
-        let json = read(response.into_body(), room).await?;
+        let mut held = room.hold();
+        let json = read(response.into_body(), &mut held).await?;
         // Checked and not parsed: it goes on as it came.
         match serde_json::from_str::<IgnoredAny>(&json) {
-            Ok(IgnoredAny) => Ok(json),
+            Ok(IgnoredAny) => {
+                held.keep();
+                Ok(json)
+            }
             Err(_) => Err(Missing::bad("is not JSON, though it says so")),
         }
     }
@@ -191,12 +227,13 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-async fn read(body: Body, room: &Room) -> Result<String, Missing> {
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+async fn read(body: Body, held: &mut Held<'_>) -> Result<String, Missing> {
     let too_large = || {
         Missing::bad(format!("is too large: {MAX_PART_BYTES} bytes at most, {MAX_VIEW_BYTES} for all parts"))
     };
-    if announced > MAX_PART_BYTES {
+    // What is announced is taken at once, so that parts do not spoil each other halfway.
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if !held.reach(announced) {
         return Err(too_large());
     }
     let mut json = Vec::with_capacity(announced);
@@ -207,7 +244,7 @@ async fn read(body: Body, room: &Room) -> Result<String, Missing> {
             Missing::bad("broke off")
         })?;
         if let Ok(data) = frame.into_data() {
-            if json.len() + data.len() > MAX_PART_BYTES || !room.take(data.len()) {
+            if !held.reach(json.len() + data.len()) {
                 return Err(too_large());
             }
             json.extend_from_slice(&data);

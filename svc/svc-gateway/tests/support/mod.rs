@@ -10,7 +10,9 @@ use std::{
 
 use ron_kernel::{Exit, Kernel, Scope};
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
-use svc_gateway::{Gateway, GatewayConfig, RouteConfig, TOPOLOGY, UpstreamConfig};
+use svc_gateway::{
+    AuthConfig, Gateway, GatewayConfig, GatewaySettings, RouteConfig, TOPOLOGY, UpstreamConfig,
+};
 
 /// A running gateway; it stops when the test drops it.
 pub(crate) struct Running {
@@ -32,7 +34,8 @@ impl Running {
         let endpoints = vec![format!("http://{}", echo()).parse().unwrap()];
         config.upstream.insert("echo".into(), UpstreamConfig { endpoints, ..UpstreamConfig::default() });
         let mut inherited = Inherited::from_env().unwrap();
-        let gateway = kernel.block_on(Gateway::build(&scope, &config, &mut inherited)).unwrap();
+        let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
+        let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();
         let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };
         let conductor = thread::spawn(move || kernel.run().unwrap());
         Self { addr, scope, gateway, conductor: Some(conductor) }

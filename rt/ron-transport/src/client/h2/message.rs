@@ -144,6 +144,9 @@ impl HttpBody for Download {
             Some(Poll::Pending) | None => {}
         }
         let polled = this.poll_received(cx);
+        if let Poll::Ready(Some(Err(_))) = polled {
+            this.home.broke_off();
+        }
         let Some(stall) = &mut this.stall else {
             return polled;
         };
