@@ -9,6 +9,7 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod access_log;
 mod admission;
 mod auth;
 mod build;
@@ -37,10 +38,10 @@ pub use access_log::OpenError as AccessLogError;
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway, GatewaySettings};
 pub use config::{
-    Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig, EjectConfig, EndpointConfig,
-    FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted, HealthConfig, LimitsConfig, MinVersion,
-    NoPath, Order, PartConfig, PartPath, PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig,
-    RetryConfig, RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
-    UpstreamTlsConfig, ViewConfig,
+    AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig,
+    EjectConfig, EndpointConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted,
+    HealthConfig, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback, PqMode,
+    Protocol, QuotasConfig, RedirectConfig, RetryConfig, RouteConfig, SniConfig, SplitConfig, TenantSource,
+    TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
 pub use topology::TOPOLOGY;

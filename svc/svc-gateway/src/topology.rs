@@ -7,8 +7,10 @@ use ron_transport::client::H2_UPSTREAM;
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
 use crate::{
+    access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
     admission::{METRICS, SCHED, WORK},
     jwt::VERIFIER_KEY_REFRESHER,
+    redirect::REDIRECT_LISTENER,
     sweeper::POOL_SWEEPER,
     upstream::{UPSTREAM_WATCH, WAITING_QUEUE},
 };
@@ -28,9 +30,16 @@ pub static TOPOLOGY: Topology = Topology {
         "Idle upstream connections are capped per core and endpoint, in number and in age.",
         "A drain answers what is in flight before it closes a connection.",
     ],
-    tasks: &[LISTENER, POOL_SWEEPER, UPSTREAM_WATCH, VERIFIER_KEY_REFRESHER],
+    tasks: &[
+        LISTENER,
+        REDIRECT_LISTENER,
+        POOL_SWEEPER,
+        UPSTREAM_WATCH,
+        VERIFIER_KEY_REFRESHER,
+        ACCESS_LOG_WRITER,
+    ],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM],
-    queues: &[WORK, SCHED, WAITING_QUEUE],
+    queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &METRICS,

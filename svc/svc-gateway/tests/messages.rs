@@ -16,7 +16,7 @@ use ron_kernel::{
 };
 use ron_transport::addr::ListenAddr;
 use support::{Running, route};
-use svc_gateway::{AccessFormat, AccessLogConfig, GatewayConfig, HeaderRulesConfig, RouteConfig};
+use svc_gateway::{AccessFormat, AccessLogConfig, AuthConfig, GatewayConfig, HeaderRulesConfig, RouteConfig};
 
 fn get(path: &str, fields: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: a.example\r\nconnection: close\r\n{fields}\r\n")
@@ -167,7 +167,7 @@ fn a_reload_opens_the_access_log_anew() {
     gateway.ask(get("/x", ""));
     await_lines(&path, 1);
     fs::rename(&path, &moved).unwrap();
-    let loader = Loader::new(Schema::new().table::<GatewayConfig>(), "TEST_");
+    let loader = Loader::new(Schema::new().table::<GatewayConfig>().table::<AuthConfig>(), "TEST_");
     let text =
         format!("[gateway]\nlisten = \"127.0.0.1:0\"\naccess_log = {{ enabled = true, path = {path:?} }}\n");
     let snapshot =

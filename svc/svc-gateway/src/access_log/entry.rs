@@ -13,8 +13,11 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use ron_kernel::{Clock, queue::Sender};
-use ron_transport::{Body, BodyError, Request, Response};
-use types::{Moment, Reason};
+use ron_transport::{
+    Body, BodyError, Request, Response,
+    tunnel::{Traffic, TunnelEnd, TunnelWatch},
+};
+use types::Moment;
 
 use super::Line;
 
@@ -47,11 +50,13 @@ impl Entry {
         request.map(|body| Body::streaming(Counted { body, to: ReadBytes(read) }))
     }
 
-    /// Goes with a response until its last byte.
-    pub(crate) fn finish(mut self, response: Response, reason: Option<Reason>) -> Response {
-        let line = self.line();
-        line.status = Some(response.status().as_u16());
-        line.reason = reason;
+    /// Goes with a response until its last byte, or the last byte of what becomes of its connection.
+    pub(crate) fn finish(mut self, mut response: Response) -> Response {
+        self.line().status = Some(response.status().as_u16());
+        if let Some(tunnel) = response.body_mut().take_tunnel() {
+            *response.body_mut() = Body::tunnel(tunnel.with_watch(self));
+            return response;
+        }
         if response.body().is_end_stream() {
             return response;
         }
@@ -72,6 +77,14 @@ impl Drop for Entry {
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry").field("line", &self.line).finish_non_exhaustive()
+    }
+}
+
+impl TunnelWatch for Entry {
+    fn ended(mut self: Box<Self>, traffic: Traffic, _: TunnelEnd) {
+        let line = self.line();
+        line.bytes_in.fetch_add(traffic.from_client, Ordering::Relaxed);
+        line.bytes_out = traffic.to_client;
     }
 }
 

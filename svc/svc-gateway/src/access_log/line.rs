@@ -14,7 +14,7 @@ use http::{HeaderValue, Method, Uri};
 use serde::Serialize;
 use types::Reason;
 
-use crate::config::AccessFormat;
+use crate::{config::AccessFormat, tenant::TenantName};
 
 /// What is told of a request.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Line {
     pub(crate) at: Duration,
     pub(crate) corr_id: HeaderValue,
     pub(crate) client: Option<IpAddr>,
-    pub(crate) tenant: Option<Arc<str>>,
+    pub(crate) tenant: Option<TenantName>,
     pub(crate) class: &'static str,
     /// The route's name.
     pub(crate) route: Option<Arc<str>>,
@@ -52,7 +52,7 @@ struct Json<'a> {
     time: String,
     corr_id: &'a str,
     client: Option<IpAddr>,
-    tenant: Option<&'a str>,
+    tenant: Option<String>,
     class: &'a str,
     route: Option<&'a str>,
     method: &'a str,
@@ -103,7 +103,7 @@ impl Line {
             time: humantime::format_rfc3339_millis(UNIX_EPOCH + self.at).to_string(),
             corr_id: self.corr_id.to_str().unwrap_or_default(),
             client: self.client,
-            tenant: self.tenant.as_deref(),
+            tenant: self.tenant.as_ref().map(TenantName::to_string),
             class: self.class,
             route: self.route.as_deref(),
             method: self.method.as_str(),
@@ -129,7 +129,7 @@ impl Line {
             "{} {} {client} {} {} {} {} {:?} {} {} {} {} {}us {} {}",
             json.time,
             plain(Some(json.corr_id)),
-            quoted(json.tenant),
+            quoted(json.tenant.as_deref()),
             plain(Some(json.class)),
             quoted(json.route),
             json.method,
@@ -156,7 +156,7 @@ mod tests {
         let at = Duration::from_millis(1_700_000_000_123);
         Line {
             client: Some("192.0.2.7".parse().unwrap()),
-            tenant: Some("acme \"east\"\n".into()),
+            tenant: Some(TenantName::Named("acme \"east\"\n".into())),
             class: "authed",
             route: Some("/a".into()),
             status: Some(429),

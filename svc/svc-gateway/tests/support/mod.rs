@@ -16,7 +16,6 @@ use svc_gateway::{
 
 /// A running gateway; it stops when the test drops it.
 pub(crate) struct Running {
-    pub(crate) addr: SocketAddr,
     pub(crate) scope: Scope,
     pub(crate) gateway: Arc<Gateway>,
     conductor: Option<thread::JoinHandle<Exit>>,
@@ -36,15 +35,15 @@ impl Running {
         let mut inherited = Inherited::from_env().unwrap();
         let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
         let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();
-        let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };
         let conductor = thread::spawn(move || kernel.run().unwrap());
-        Self { addr, scope, gateway, conductor: Some(conductor) }
+        Self { scope, gateway, conductor: Some(conductor) }
     }
 
     /// Sends bytes and reads until the gateway closes the connection.
     #[track_caller]
     pub(crate) fn ask(&self, raw: impl AsRef<[u8]>) -> String {
-        ask(self.addr, raw)
+        let ListenAddr::Tcp(addr) = self.gateway.local_addr() else { panic!("a TCP address") };
+        ask(addr, raw)
     }
 }
 
