@@ -16,6 +16,9 @@ mod build;
 mod caller;
 mod client_addr;
 mod config;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guard;
 pub mod jwt;
 mod message;
