@@ -9,8 +9,10 @@ use ron_transport::{
 };
 
 use crate::{
+    access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
     admission::{self, SCHED, WORK},
     jwt::VERIFIER_KEY_REFRESHER,
+    redirect::REDIRECT_LISTENER,
     shared,
     sweeper::POOL_SWEEPER,
     upstream::{self, UPSTREAM_WATCH, WAITING_QUEUE},
@@ -33,9 +35,16 @@ pub static TOPOLOGY: Topology = Topology {
         "No part of an answer passes as the whole: who breaks off or stalls in it ends the client's connection.",
         "A drain answers what is in flight before it closes a connection.",
     ],
-    tasks: &[LISTENER, POOL_SWEEPER, UPSTREAM_WATCH, VERIFIER_KEY_REFRESHER],
+    tasks: &[
+        LISTENER,
+        REDIRECT_LISTENER,
+        POOL_SWEEPER,
+        UPSTREAM_WATCH,
+        VERIFIER_KEY_REFRESHER,
+        ACCESS_LOG_WRITER,
+    ],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM],
-    queues: &[WORK, SCHED, WAITING_QUEUE],
+    queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &joined::<_, { admission::METRICS.len() + OWN_METRICS.len() }>(
