@@ -99,7 +99,7 @@ impl Gateway {
         let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         let upstreams = Upstreams::new(scope, resolver);
-        let shared = Arc::new(Shared::new(scope, config));
+        let shared = Shared::new(scope, config);
         let groups = upstreams.prepare(&config.upstream).await?;
         let built = build_policies(scope, config, &groups, &auth, None);
         let policies: Policies =
