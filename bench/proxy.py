@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Measures the gateway beside nginx and HAProxy: CPU per request, throughput, latency, memory per idle connection.
 
-    bench/proxy.py [--reps 6] [--secs 3] [--peers omnigate,haproxy,nginx] [--cases tiny,64k,post] [--idle 2000] [--json FILE]
+    bench/proxy.py [--reps 6] [--secs 3] [--peers omnigate,haproxy,nginx,floor] [--cases tiny,64k,post] [--idle 2000] [--json FILE]
 
 Everything runs on loopback, on free ports, in a temporary folder that is removed at the end. The peers are started
 side by side in front of one nginx that answers; runs are interleaved, and what counts is the median of the ratios
 within a round, because the machine's speed changes from one minute to the next. CPU is user + system time of the
 peer's process tree over the run, divided by the requests it answered.
 
-Needs: wrk, nginx, haproxy (Debian packages), and a release build (cargo build --release).
+`floor` is a relay of bytes that looks at nothing (bench/floor): no proxy can cost less.
+
+Needs: wrk, nginx, haproxy (Debian packages), a release build (cargo build --release), and for `floor` one of its own
+(cd bench/floor && cargo build --release).
 """
 import argparse, contextlib, json, os, re, resource, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
 
@@ -114,6 +117,10 @@ listen = "127.0.0.1:{port}"
 max_conns = 8192
 max_conns_per_client = 8192
 idle_timeout = "300s"
+# Every layer is on, none refuses.
+quotas = {{ per_ip_rps = 1000000000, per_cap_rps = 1000000000, burst = 1.0 }}
+drr = {{ rate_limit_rps = 1000000000 }}
+fair_queue = {{ enabled = true, max_inflight = 512 }}
 [[gateway.route]]
 path = "/"
 upstream = "up"
@@ -165,6 +172,8 @@ class Bench:
             command = ["/usr/sbin/nginx", "-c", self.write("nginx.conf", NGINX.format(dir=self.dir, name="px", body=body))]
         elif name == "haproxy":
             command = ["/usr/sbin/haproxy", "-db", "-f", self.write("haproxy.cfg", HAPROXY.format(port=port, up=up))]
+        elif name == "floor":
+            command = [os.path.join(ROOT, "bench/floor/target/release/floor"), f"127.0.0.1:{port}", f"127.0.0.1:{up}"]
         else:
             runtime = "shared" if name.endswith("-shared") else "per_core"
             conf = self.write(name + ".toml", OMNIGATE.format(port=port, up=up, runtime=runtime))

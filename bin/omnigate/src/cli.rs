@@ -1,12 +1,12 @@
 //! The command line: as typed ([`Cli`]), and as used ([`Task`]) once files, variables and flags are known.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use ron_transport::addr::Endpoint;
 
-use crate::{config_file::ConfigSource, failure::Failure};
+use crate::{commands::TokenCommand, config_file::ConfigSource, failure::Failure, fairness::Plan};
 
 /// A fair, self-defending front door for many tenants.
 ///
@@ -32,11 +32,49 @@ enum Command {
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
     },
+    /// Run the gateway alone, whatever else the configuration enables.
+    ///
+    /// Signals are those of `up`.
+    Gateway {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
+        #[arg(long, value_name = "URL")]
+        to: Option<Endpoint>,
+    },
+    /// Show on this machine that a flooding tenant does not hurt another.
+    ///
+    /// Starts a server of a few slots, puts this gateway in front, floods it, and prints what the victim sees with
+    /// admission off, first come first served, and fair. Uses loopback only and ends by itself. Exit code 1 if a test
+    /// does not hold.
+    Fairness {
+        /// Run only these tests: T1 (elephant), T4 (weights), T5 (slow requests and readers), T8 (many keys).
+        #[arg(long, value_name = "TEST", value_delimiter = ',', value_parser = ["T1", "T4", "T5", "T8"], ignore_case = true)]
+        only: Vec<String>,
+        /// How long each case is measured.
+        #[arg(long, value_name = "TIME", default_value = "4s", value_parser = duration)]
+        length: Duration,
+        /// How often everything is run.
+        #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+        repeat: u32,
+        /// Slots of the server behind the gateway.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
+        slots: u16,
+        /// How long a request takes a slot.
+        #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration)]
+        service_time: Duration,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Say whether the configuration would work, without opening anything.
     Check {
         #[command(flatten)]
         config: ConfigArgs,
     },
+    /// Make, tighten, look at, judge and revoke capability tokens.
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -120,6 +158,12 @@ impl ConfigArgs {
     }
 }
 
+/// A length of time as people write it.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let read = humantime::parse_duration(text).ok().filter(|length| !length.is_zero());
+    read.ok_or_else(|| "write a number with a unit, such as 5s or 250ms".to_owned())
+}
+
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
@@ -131,7 +175,9 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 #[derive(Debug)]
 pub(crate) enum Task {
     Up(ConfigSource),
+    Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
+    Token(TokenCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -150,7 +196,19 @@ impl Cli {
                 Some(to) => config.resolve()?.passing_everything_to(&to),
                 None => config.resolve()?,
             }),
+            Command::Gateway { config, to } => {
+                let source = config.resolve()?.only("gateway");
+                Task::Up(match to {
+                    Some(to) => source.passing_everything_to(&to),
+                    None => source,
+                })
+            }
+            Command::Fairness { only, length, repeat, slots, service_time, json } => {
+                let plan = Plan { only, length, repeat, slots: slots.into(), service_time };
+                Task::Fairness { plan, json }
+            }
             Command::Check { config } => Task::Check(config.resolve()?),
+            Command::Token(command) => Task::Token(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }

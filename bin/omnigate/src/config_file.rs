@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources};
+use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources, Table as _};
 use ron_transport::addr::Endpoint;
-use svc_gateway::GatewayConfig;
+use svc_gateway::{AuthConfig, GatewayConfig};
 
 use crate::{
     failure::Failure,
@@ -22,9 +22,17 @@ const ENV_PREFIX: &str = "OMNIGATE_";
 /// Names the file; has the prefix and is no setting.
 const ENV_FILE: &str = "OMNIGATE_CONFIG";
 
+/// The tables of services, each of which has `enabled`.
+const SERVICES: [&str; 1] = [GatewayConfig::NAME];
+
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
-    Schema::new().table::<NodeConfig>().table::<LogConfig>().table::<AdminConfig>().table::<GatewayConfig>()
+    Schema::new()
+        .table::<NodeConfig>()
+        .table::<LogConfig>()
+        .table::<AdminConfig>()
+        .table::<AuthConfig>()
+        .table::<GatewayConfig>()
 }
 
 /// Where a configuration comes from: everything but the text of the file, which is read at each load.
@@ -53,6 +61,13 @@ impl ConfigSource {
             ("gateway.route".to_owned(), r#"[{ path = "/", upstream = "to" }]"#.to_owned()),
             ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
         ]);
+        self
+    }
+
+    /// The same, with `service` as the only one enabled.
+    pub(crate) fn only(mut self, service: &str) -> Self {
+        let switch = |name: &str| (format!("{name}.enabled"), (name == service).to_string());
+        self.flags.extend(SERVICES.map(switch));
         self
     }
 

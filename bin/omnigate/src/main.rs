@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod config_file;
 mod failure;
+mod fairness;
 mod logging;
 mod node;
 mod settings;

@@ -13,6 +13,8 @@ pub enum Reason {
     Forbidden,
     /// Nothing is served there.
     NotFound,
+    /// Something is served there, but not for this method.
+    MethodNotAllowed,
     /// The request did not arrive in time.
     RequestTimeout,
     /// The body is larger than allowed.
@@ -21,7 +23,7 @@ pub enum Reason {
     DecodedCap,
     /// The body expands more than allowed.
     DecodedRatio,
-    /// A coding, version or method that is not spoken here.
+    /// A coding or version that is not spoken here.
     Unsupported,
     /// A rate limit of the caller is used up.
     Quota,
@@ -43,11 +45,12 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Malformed,
         Self::Unauth,
         Self::Forbidden,
         Self::NotFound,
+        Self::MethodNotAllowed,
         Self::RequestTimeout,
         Self::BodyCap,
         Self::DecodedCap,
@@ -71,6 +74,7 @@ impl Reason {
             Self::Unauth => "unauth",
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
             Self::BodyCap => "body_cap",
             Self::DecodedCap => "decoded-cap",
@@ -95,6 +99,7 @@ impl Reason {
             Self::Unauth => 401,
             Self::Forbidden => 403,
             Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
             Self::BodyCap | Self::DecodedCap | Self::DecodedRatio => 413,
             Self::Unsupported => 415,
@@ -130,6 +135,7 @@ impl Reason {
             Self::Unauth => "A valid credential is needed",
             Self::Forbidden => "The credential does not allow this",
             Self::NotFound => "Nothing is served here",
+            Self::MethodNotAllowed => "This method is not allowed here",
             Self::RequestTimeout => "The request did not arrive in time",
             Self::BodyCap => "The body is too large",
             Self::DecodedCap => "The decoded body is too large",
@@ -207,6 +213,7 @@ mod tests {
             ("unauth", 401),
             ("forbidden", 403),
             ("not_found", 404),
+            ("method_not_allowed", 405),
             ("request_timeout", 408),
             ("body_cap", 413),
             ("decoded-cap", 413),

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use std::{
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use crate::{
+    lock::lock,
     metrics::{QueueMetrics, TaskMetrics},
     supervisor::panic_message,
 };
@@ -135,7 +136,7 @@ impl Blocking {
 
 impl Inner {
     fn running(&self) -> MutexGuard<'_, BTreeMap<u64, &'static str>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::broadcast;
 
-use crate::{metrics::Counter, readiness::Effect};
+use crate::{Fault, metrics::Counter, readiness::Effect};
 use ron_sync::phase::Phase;
 
 /// Events kept for slow subscribers.
@@ -114,25 +114,16 @@ pub struct Subscription {
     lagged: Counter,
 }
 
-/// What a subscriber hears.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// An event.
-    Event(KernelEvent),
-    /// This many events were lost because the subscriber was too slow.
-    Lagged(u64),
-}
-
 impl Subscription {
-    /// The next event, or how many were missed; `None` when the bus is gone.
+    /// The next event, or [`Fault::Lagging`] with how many were missed; `None` when the bus is gone.
     ///
     /// Cancel safe.
-    pub async fn next(&mut self) -> Option<Heard> {
+    pub async fn next(&mut self) -> Option<Result<KernelEvent, Fault>> {
         match self.receiver.recv().await {
-            Ok(event) => Some(Heard::Event(event)),
+            Ok(event) => Some(Ok(event)),
             Err(broadcast::error::RecvError::Lagged(missed)) => {
                 self.lagged.inc_by(missed);
-                Some(Heard::Lagged(missed))
+                Some(Err(Fault::Lagging { missed }))
             }
             Err(broadcast::error::RecvError::Closed) => None,
         }
@@ -154,8 +145,8 @@ mod tests {
         for n in 0..BUS_CAPACITY + 7 {
             bus.publish(event(n));
         }
-        assert_eq!(slow.next().await, Some(Heard::Lagged(7)));
-        assert_eq!(slow.next().await, Some(Heard::Event(event(7))));
+        assert_eq!(slow.next().await, Some(Err(Fault::Lagging { missed: 7 })));
+        assert_eq!(slow.next().await, Some(Ok(event(7))));
         assert_eq!(bus.lagged.get(), 7);
     }
 
@@ -166,7 +157,7 @@ mod tests {
         for n in 0..BUS_CAPACITY {
             bus.publish(event(n));
         }
-        assert_eq!(subscriber.next().await, Some(Heard::Event(event(0))));
+        assert_eq!(subscriber.next().await, Some(Ok(event(0))));
         assert_eq!(bus.lagged.get(), 0);
     }
 

@@ -1,16 +1,11 @@
 //! Housekeeping: what must be tidied now and then, and is in no hurry.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use tokio::time::MissedTickBehavior;
-
-use crate::{
-    Scope, own,
-    supervisor::{TaskCtx, TaskResult},
-};
+use crate::{Scope, lock::lock, own, supervisor::TaskCtx};
 
 /// How often the node tidies up.
 pub(crate) const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(10);
@@ -23,12 +18,12 @@ type Chore = Arc<dyn Fn() + Send + Sync>;
 
 impl Chores {
     pub(crate) fn add(&self, chore: impl Fn() + Send + Sync + 'static) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(chore));
+        lock(&self.0).push(Arc::new(chore));
     }
 
     /// Calls each, without the lock: one may add another.
     pub(crate) fn run(&self) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = lock(&self.0).clone();
         all.iter().for_each(|chore| chore());
     }
 }
@@ -45,17 +40,6 @@ pub(crate) fn start(scope: &Scope, chores: Chores) {
     chores.add(move || metrics.sweep_routes());
     scope.task(&own::HOUSEKEEPING, move |ctx: TaskCtx| {
         let chores = chores.clone();
-        async move { keep_house(&ctx, &chores).await }
+        async move { ctx.every(HOUSEKEEPING_PERIOD, || chores.run()).await }
     });
-}
-
-async fn keep_house(ctx: &TaskCtx, chores: &Chores) -> TaskResult {
-    let mut period = tokio::time::interval(HOUSEKEEPING_PERIOD);
-    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = ctx.stopping() => return Ok(()),
-            _ = period.tick() => chores.run(),
-        }
-    }
 }

@@ -10,6 +10,7 @@ use crate::{
     Exit, ExitCode, Kernel,
     bus::{Bus, Subscription},
     heartbeat::{self, BEAT},
+    lock::lock,
     readiness::Effect,
 };
 
@@ -31,8 +32,7 @@ pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Ex
     let Asked { cause, by_signal } = run_until_asked(kernel, &mut signals).await;
     let clock = kernel.shared.clock;
     let start = clock.now();
-    let drain_deadline =
-        *kernel.shared.drain_deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let drain_deadline = *lock(&kernel.shared.drain_deadline);
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
     let force = forced(&mut signals, by_signal);
     let outcome = drain(kernel, force, Deadline::within(start, drain_deadline)).await;

@@ -3,7 +3,7 @@
 use std::{
     io,
     num::NonZeroUsize,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -14,6 +14,7 @@ use crate::{
     chores::{self, Chores},
     conductor,
     heartbeat::{self, Hearts},
+    lock::lock,
     meter::MeterBook,
     metrics::Metrics,
     own,
@@ -172,7 +173,7 @@ impl Kernel {
     }
 
     fn make_scope(shared: &Arc<Shared>, topology: &'static Topology) -> Scope {
-        let mut known = shared.topologies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&shared.topologies);
         if !known.iter().any(|t| t.service == topology.service) {
             known.push(topology);
         }
@@ -191,7 +192,7 @@ impl Kernel {
     /// The declarations of every service that has a scope.
     #[must_use]
     pub fn topologies(&self) -> Vec<&'static Topology> {
-        self.shared.topologies.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.shared.topologies).clone()
     }
 
     /// Runs `work` on the control plane and waits for it; how a program's main thread builds its services.

@@ -19,6 +19,7 @@ mod conductor;
 pub mod config;
 pub mod docs;
 mod exit;
+mod fault;
 mod heartbeat;
 mod inflight;
 mod kernel;
@@ -39,6 +40,7 @@ pub mod topology;
 
 pub use clock::Clock;
 pub use exit::{Exit, ExitCode};
+pub use fault::Fault;
 pub use inflight::{InFlight, InFlightGuard, InFlightHere, InFlightShard};
 pub use kernel::{Kernel, KernelBuilder, KernelError};
 pub use own::TOPOLOGY as KERNEL_TOPOLOGY;

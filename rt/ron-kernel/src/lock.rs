@@ -33,7 +33,7 @@ impl<T> Ranked<T> {
     pub fn lock(&self) -> RankedGuard<'_, T> {
         // First the check: a thread that takes the same lock twice should hear of it rather than hang.
         let place = order::Place::take(self.spec);
-        RankedGuard { value: self.value.lock().unwrap_or_else(PoisonError::into_inner), _place: place }
+        RankedGuard { value: lock(&self.value), _place: place }
     }
 }
 
@@ -69,6 +69,12 @@ impl<T> fmt::Debug for RankedGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RankedGuard")
     }
+}
+
+/// Takes a plain mutex, one that nothing else is locked under. A panic of an earlier holder does not spoil it: what it
+/// protects must be sound at each step.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How many ranked locks this thread holds. Always zero in release builds, which do not keep count.

@@ -6,14 +6,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use types::ActorId;
 
-use crate::inflight::shard_of_this_thread;
+use crate::{inflight::shard_of_this_thread, lock::lock};
 
 const SHARDS: usize = 8;
 
@@ -55,7 +55,7 @@ impl MeterBook {
     /// The meter of `actor` for `metric`. Keep it: looking it up takes a lock.
     #[must_use]
     pub fn meter(&self, actor: &ActorId, metric: &'static str) -> Meter {
-        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut meters = lock(&self.meters);
         if let Some(meter) = meters.get(&(actor.clone(), metric)) {
             return meter.clone();
         }
@@ -66,7 +66,7 @@ impl MeterBook {
     /// Every meter's running total, in the order of actors and metrics.
     #[must_use]
     pub fn totals(&self) -> Vec<(ActorId, &'static str, u64)> {
-        let meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        let meters = lock(&self.meters);
         meters.iter().map(|((actor, metric), meter)| (actor.clone(), *metric, meter.total())).collect()
     }
 }

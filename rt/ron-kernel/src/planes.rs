@@ -6,7 +6,7 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -19,10 +19,14 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::heartbeat::Pulse;
+use crate::{blocking::BLOCKING_THREADS, heartbeat::Pulse, lock::lock};
 
 /// The name of the threads of a work-stealing data plane.
 const SHARED: &str = "data";
+
+/// Blocking threads of a data plane's runtime. Nothing of ours blocks there: the blocking pool's threads are the control
+/// plane's. What a library still starts there waits for this one.
+const STRAY_BLOCKING: usize = 1;
 
 /// How the data plane is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,10 +118,11 @@ impl LiveThreads {
     }
 
     /// A work-stealing runtime whose threads are counted.
-    fn runtime(&self, workers: usize, name: &str) -> io::Result<Runtime> {
+    fn runtime(&self, workers: usize, blocking: usize, name: &str) -> io::Result<Runtime> {
         let (started, stopped) = (self.clone(), self.clone());
         Builder::new_multi_thread()
             .worker_threads(workers)
+            .max_blocking_threads(blocking)
             .thread_name(name)
             .on_thread_start(move || {
                 started.0.fetch_add(1, Ordering::AcqRel);
@@ -146,7 +151,7 @@ impl Planes {
             stop_cores: Vec::new(),
             threads: Vec::new(),
             shared: None,
-            control: control_threads.runtime(2, "control")?,
+            control: control_threads.runtime(2, BLOCKING_THREADS, "control")?,
             control_threads,
         };
         let handles = match mode {
@@ -193,7 +198,7 @@ impl Planes {
     /// Not cancel safe: dropped, it goes on without telling.
     #[expect(clippy::disallowed_methods, reason = "this is where the planes' threads are made and kept")]
     pub(crate) async fn end(&self, grace: Duration) -> Ended {
-        let owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let owned = lock(&self.owned).take();
         let Some(owned) = owned else {
             return Ended::default();
         };
@@ -217,7 +222,7 @@ impl Planes {
 impl Planes {
     /// Ends the runtimes without waiting for anything; nothing if they have ended.
     pub(crate) fn let_go(&self) {
-        if let Some(owned) = self.owned.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(owned) = lock(&self.owned).take() {
             tracing::debug!("the runtimes end without a drain");
             owned.let_go();
         }
@@ -244,7 +249,7 @@ impl Owned {
     /// A work-stealing data plane.
     fn start_shared(&mut self, threads: usize) -> io::Result<Handle> {
         let live = LiveThreads::default();
-        let runtime = live.runtime(threads, SHARED)?;
+        let runtime = live.runtime(threads, STRAY_BLOCKING, SHARED)?;
         let handle = runtime.handle().clone();
         self.shared = Some((runtime, live));
         Ok(handle)
@@ -256,7 +261,7 @@ impl Owned {
         let (stop, stopped) = oneshot::channel::<()>();
         let (send_handle, receive_handle) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name(format!("core-{index}")).spawn(move || {
-            match Builder::new_current_thread().enable_all().build() {
+            match Builder::new_current_thread().max_blocking_threads(STRAY_BLOCKING).enable_all().build() {
                 Ok(runtime) => {
                     let _ = send_handle.send(Ok(runtime.handle().clone()));
                     let _ = runtime.block_on(stopped);

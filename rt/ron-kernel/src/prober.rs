@@ -2,12 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 use crate::{
     Scope,
     chores::Chores,
+    lock::lock,
     metrics::Gauge,
     own,
     queue::Receiver,
@@ -73,10 +74,6 @@ impl Samplers {
         });
         live.collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl std::fmt::Debug for Samplers {

@@ -2,6 +2,10 @@
 //!
 //! Raising takes effect at once, because traffic is being hurt now. Clearing waits until the condition has been
 //! gone for its `settle` time, so that a flapping cause does not make the node flap.
+//!
+//! Each service's conditions have one writer at a time: whoever holds their lock, which is never held across an await. A
+//! change is made, folded for the requests that read it with one load, and told on the bus before the lock is let go, so
+//! all three agree on which change was the last.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +19,7 @@ use std::{
 use types::Moment;
 
 use crate::{
-    Clock,
+    Clock, Fault,
     bus::{Bus, KernelEvent},
     lock::Ranked,
     metrics::{Gauge, Metrics},
@@ -110,6 +114,14 @@ impl ServiceReadiness {
     pub fn sheds_writes(&self) -> bool {
         self.0.worst.load(Ordering::Relaxed) >= Effect::ShedWrites as u8
     }
+
+    /// Lets a write pass, unless writes are to be refused.
+    ///
+    /// # Errors
+    /// [`Fault::Degraded`].
+    pub fn admit_write(&self) -> Result<(), Fault> {
+        if self.sheds_writes() { Err(Fault::Degraded) } else { Ok(()) }
+    }
 }
 
 impl Readiness {
@@ -175,10 +187,7 @@ impl Readiness {
         let services: Vec<_> =
             self.0.services.lock().iter().map(|(name, board)| (*name, Arc::clone(board))).collect();
         for (service, board) in services {
-            for name in board.settle(self.0.clock.now()) {
-                let reason = "cleared".to_owned();
-                self.0.bus.publish(KernelEvent::Condition { service, name, effect: None, reason });
-            }
+            board.settle(service, self.0.clock.now(), &self.0.bus);
         }
     }
 
@@ -201,19 +210,18 @@ impl ServiceBoard {
         stand.map(|(name, state, reason)| Standing { service, name, effect: state.effect, reason }).collect()
     }
 
-    fn settle(&self, now: Moment) -> Vec<&'static str> {
+    fn settle(&self, service: &'static str, now: Moment, bus: &Bus) {
         let mut conditions = self.conditions.lock();
-        let mut cleared = Vec::new();
         for (name, state) in conditions.iter_mut() {
             if state.cleared_at.is_some_and(|at| now.since(at) >= state.settle) {
                 state.standing = None;
                 state.cleared_at = None;
                 state.gauge.set(0);
-                cleared.push(*name);
+                let reason = "cleared".to_owned();
+                bus.publish(KernelEvent::Condition { service, name, effect: None, reason });
             }
         }
         self.fold(&conditions);
-        cleared
     }
 
     fn fold(&self, conditions: &BTreeMap<&'static str, State>) {
@@ -234,19 +242,16 @@ impl Condition {
     }
 
     fn stand(&self, effect: Option<Effect>, reason: String) {
-        let news = {
-            let mut conditions = self.service.conditions.lock();
-            let state = conditions.get_mut(self.name).expect("declared when the handle was made");
-            let effect = effect.unwrap_or(state.declared);
-            let news = state.standing.as_ref() != Some(&reason) || state.effect != effect;
-            state.effect = effect;
-            state.cleared_at = None;
-            state.gauge.set(1);
-            state.standing = Some(reason.clone());
-            self.service.fold(&conditions);
-            news.then_some(effect)
-        };
-        if let Some(effect) = news {
+        let mut conditions = self.service.conditions.lock();
+        let state = conditions.get_mut(self.name).expect("declared when the handle was made");
+        let effect = effect.unwrap_or(state.declared);
+        let news = state.standing.as_ref() != Some(&reason) || state.effect != effect;
+        state.effect = effect;
+        state.cleared_at = None;
+        state.gauge.set(1);
+        state.standing = Some(reason.clone());
+        self.service.fold(&conditions);
+        if news {
             let (service, name) = (self.service_name, self.name);
             self.board.0.bus.publish(KernelEvent::Condition { service, name, effect: Some(effect), reason });
         }

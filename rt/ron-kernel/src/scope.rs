@@ -1,18 +1,19 @@
 //! A service's view of the kernel: everything it may build, under its own name.
 
 use std::{
-    sync::{Arc, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use tokio::runtime::Handle;
+use types::Deadline;
 
 use crate::{
-    Clock, InFlight, Shutdown,
+    Clock, Fault, InFlight, Shutdown,
     blocking::Blocking,
     bus::Bus,
     kernel::Shared,
-    lock::Ranked,
+    lock::{self, Ranked},
     meter::MeterBook,
     metrics::{Gauge, Metrics, ServiceMetrics},
     planes::{Core, Planes},
@@ -158,6 +159,25 @@ impl Scope {
         self.shared.samplers.add_queue((self.service(), spec.name), gauge, queue);
     }
 
+    /// Runs `work` until `deadline`. What takes longer is dropped and counted: `io_timeouts_total{op}`.
+    ///
+    /// Cancel safe if `work` is.
+    ///
+    /// # Errors
+    /// [`Fault::Timeout`].
+    pub async fn by<F: Future>(
+        &self,
+        op: &'static str,
+        deadline: Deadline,
+        work: F,
+    ) -> Result<F::Output, Fault> {
+        let done = self.shared.clock.by(deadline, work).await;
+        done.ok_or_else(|| {
+            self.metrics.io_timeouts(op).inc();
+            Fault::Timeout { op }
+        })
+    }
+
     /// Work in flight that a drain waits for before it flushes writers and closes idle connections.
     #[must_use]
     pub fn work(&self) -> InFlight {
@@ -242,7 +262,7 @@ impl Scope {
 
     /// Changes how long the node's drain may take.
     pub fn set_drain_deadline(&self, deadline: Duration) {
-        *self.shared.drain_deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
+        *lock::lock(&self.shared.drain_deadline) = deadline;
     }
 
     /// The node cannot go on: it drains and exits with a failure.

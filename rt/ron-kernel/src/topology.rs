@@ -182,7 +182,7 @@ pub struct TimeoutSpec {
 }
 
 /// A metric beyond the shared families.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct MetricSpec {
     /// The exposed name.
     pub name: &'static str,
@@ -198,4 +198,21 @@ impl Topology {
     pub fn task(&self, name: &str) -> Option<&'static TaskSpec> {
         self.tasks.iter().find(|t| t.name == name)
     }
+}
+
+/// `shared` followed by `own`, as a constant: what several services declare alike is listed once. `N` is the sum of their
+/// lengths.
+///
+/// # Panics
+/// While compiling, if `N` is another number.
+#[must_use]
+pub const fn joined<T: Copy, const N: usize>(shared: &[T], own: &[T]) -> [T; N] {
+    assert!(shared.len() + own.len() == N, "N is not the sum of the lengths");
+    let mut all = [shared[0]; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < shared.len() { shared[at] } else { own[at - shared.len()] };
+        at += 1;
+    }
+    all
 }

@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use types::Moment;
 
-use crate::serve::Activity;
+use crate::{UploadWatch, serve::Activity, tunnel::Tunnel};
 
 /// Why a body ended early.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +31,11 @@ type Streaming = Pin<Box<dyn HttpBody<Data = Bytes, Error = BodyError> + Send>>;
 
 /// A request's or response's body.
 #[derive(Default)]
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// Let go with the last byte; see [`Body::holding`].
+    held: Option<Box<dyn Send>>,
+}
 
 #[derive(Default)]
 enum Kind {
@@ -43,6 +47,8 @@ enum Kind {
     /// From a client, whose progress is watched.
     Watched(Incoming, Watch),
     Streaming(Streaming),
+    /// No bytes, but what comes after a response that ends HTTP on its connection.
+    Tunnel(Box<Tunnel>),
 }
 
 /// Tells the connection whether its client keeps a reader of its request's body waiting. A reader that has lost interest
@@ -52,12 +58,14 @@ struct Watch {
     waits_since: Option<Moment>,
     /// What was announced and has not been read.
     unread: u64,
+    /// Who else wants to know.
+    upload: Option<UploadWatch>,
 }
 
 impl Watch {
     fn begin(activity: &Arc<Activity>, announced: u64) -> Self {
         activity.body_began();
-        Self { activity: Arc::clone(activity), waits_since: None, unread: announced }
+        Self { activity: Arc::clone(activity), waits_since: None, unread: announced, upload: None }
     }
 
     fn polled<E>(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>) {
@@ -67,14 +75,27 @@ impl Watch {
         }
         if polled.is_ready() {
             self.activity.body_arrived(self.waits_since.take());
+            self.servers_turn();
         } else if self.waits_since.is_none() {
             self.waits_since = Some(self.activity.body_waits());
+            if let Some(upload) = &self.upload {
+                upload.clients_turn();
+            }
+        }
+    }
+
+    fn servers_turn(&self) {
+        if let Some(upload) = &self.upload {
+            upload.servers_turn(self.activity.now());
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        if self.waits_since.is_some() {
+            self.servers_turn();
+        }
         self.activity.body_ended(self.waits_since.take(), self.unread);
     }
 }
@@ -83,7 +104,7 @@ impl Body {
     /// No bytes at all.
     #[must_use]
     pub const fn empty() -> Self {
-        Self(Kind::Empty)
+        Self::of(Kind::Empty)
     }
 
     /// Any other body, boxed.
@@ -91,7 +112,50 @@ impl Body {
     where
         B: HttpBody<Data = Bytes, Error = BodyError> + Send + 'static,
     {
-        Self(Kind::Streaming(Box::pin(body)))
+        Self::of(Kind::Streaming(Box::pin(body)))
+    }
+
+    /// Tells from now on whose turn it is, of a request's body that is still on its way; `None` if it is here or there is
+    /// none. To be asked for before the body is put into another one.
+    pub fn watch_upload(&mut self) -> Option<UploadWatch> {
+        match &mut self.kind {
+            Kind::Watched(_, watch) => {
+                let upload = watch.upload.insert(UploadWatch::begin(watch.activity.now()));
+                if watch.waits_since.is_some() {
+                    upload.clients_turn();
+                }
+                Some(upload.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
+    #[must_use]
+    pub fn try_clone(&self) -> Option<Self> {
+        match &self.kind {
+            _ if self.held.is_some() => None,
+            Kind::Empty => Some(Self::empty()),
+            Kind::Full(bytes) => Some(Self::of(Kind::Full(bytes.clone()))),
+            Kind::Incoming(_) | Kind::Watched(..) | Kind::Streaming(_) | Kind::Tunnel(_) => None,
+        }
+    }
+
+    /// The body of a 101 response: the serve loop relays once the response's head is sent.
+    #[must_use]
+    pub fn tunnel(tunnel: Tunnel) -> Self {
+        Self::of(Kind::Tunnel(Box::new(tunnel)))
+    }
+
+    /// Takes the tunnel out of a 101 response's body.
+    pub fn take_tunnel(&mut self) -> Option<Tunnel> {
+        match std::mem::take(&mut self.kind) {
+            Kind::Tunnel(tunnel) => Some(*tunnel),
+            other => {
+                self.kind = other;
+                None
+            }
+        }
     }
 
     /// A request's body, whose arrival the connection's timeouts watch.
@@ -100,14 +164,28 @@ impl Body {
             Self::empty()
         } else {
             let watch = Watch::begin(activity, incoming.size_hint().lower());
-            Self(Kind::Watched(incoming, watch))
+            Self::of(Kind::Watched(incoming, watch))
         }
+    }
+
+    /// The same body, which keeps `guard` until its last byte was read, it broke, or nobody wants it any more.
+    #[must_use]
+    pub fn holding(mut self, guard: impl Send + 'static) -> Self {
+        self.held = Some(match self.held.take() {
+            None => Box::new(guard),
+            Some(other) => Box::new((guard, other)),
+        });
+        self
+    }
+
+    const fn of(kind: Kind) -> Self {
+        Self { kind, held: None }
     }
 }
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        if bytes.is_empty() { Self::empty() } else { Self(Kind::Full(bytes)) }
+        if bytes.is_empty() { Self::empty() } else { Self::of(Kind::Full(bytes)) }
     }
 }
 
@@ -125,7 +203,26 @@ impl From<&'static str> for Body {
 
 impl From<Incoming> for Body {
     fn from(incoming: Incoming) -> Self {
-        if incoming.is_end_stream() { Self::empty() } else { Self(Kind::Incoming(incoming)) }
+        if incoming.is_end_stream() { Self::empty() } else { Self::of(Kind::Incoming(incoming)) }
+    }
+}
+
+impl Kind {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self {
+            Self::Empty | Self::Tunnel(_) => Poll::Ready(None),
+            Self::Full(_) => match std::mem::take(self) {
+                Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                _ => Poll::Ready(None),
+            },
+            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
+            Self::Watched(incoming, watch) => {
+                let frame = Pin::new(incoming).poll_frame(cx).map_err(BodyError::new);
+                watch.polled(&frame);
+                frame
+            }
+            Self::Streaming(body) => body.as_mut().poll_frame(cx),
+        }
     }
 }
 
@@ -137,25 +234,17 @@ impl HttpBody for Body {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match &mut self.get_mut().0 {
-            Kind::Empty => Poll::Ready(None),
-            kind @ Kind::Full(_) => match std::mem::take(kind) {
-                Kind::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                _ => Poll::Ready(None),
-            },
-            Kind::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
-            Kind::Watched(incoming, watch) => {
-                let frame = Pin::new(incoming).poll_frame(cx).map_err(BodyError::new);
-                watch.polled(&frame);
-                frame
-            }
-            Kind::Streaming(body) => body.as_mut().poll_frame(cx),
+        let this = self.get_mut();
+        let frame = this.kind.poll_frame(cx);
+        if let Poll::Ready(None | Some(Err(_))) = frame {
+            this.held = None;
         }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Kind::Empty => true,
+        match &self.kind {
+            Kind::Empty | Kind::Tunnel(_) => true,
             Kind::Full(bytes) => bytes.is_empty(),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.is_end_stream(),
             Kind::Streaming(body) => body.is_end_stream(),
@@ -163,8 +252,8 @@ impl HttpBody for Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Kind::Empty => SizeHint::with_exact(0),
+        match &self.kind {
+            Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.size_hint(),
             Kind::Streaming(body) => body.size_hint(),
@@ -174,12 +263,37 @@ impl HttpBody for Body {
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.0 {
+        let kind = match &self.kind {
             Kind::Empty => "empty",
             Kind::Full(_) => "full",
             Kind::Incoming(_) | Kind::Watched(..) => "incoming",
             Kind::Streaming(_) => "streaming",
+            Kind::Tunnel(_) => "tunnel",
         };
         write!(f, "Body({kind})")
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn what_a_body_holds_is_let_go_at_its_end_and_not_before() {
+        let guard = Arc::new(());
+        let mut body = Body::from("bytes").holding(Arc::clone(&guard));
+        assert!(body.frame().await.unwrap().is_ok());
+        assert_eq!(Arc::strong_count(&guard), 2);
+        assert!(body.frame().await.is_none());
+        assert_eq!(Arc::strong_count(&guard), 1);
+    }
+
+    #[test]
+    fn what_a_body_holds_goes_with_a_body_that_nobody_reads() {
+        let (first, second) = (Arc::new(()), Arc::new(()));
+        drop(Body::from("bytes").holding(Arc::clone(&first)).holding(Arc::clone(&second)));
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
     }
 }

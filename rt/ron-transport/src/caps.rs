@@ -1,10 +1,11 @@
-//! How many connections may be open: in all, and per client.
+//! How many connections may be open: in all, and per client, and whose idle one goes when all places are taken.
 //!
 //! The bookkeeping is bounded by construction: a client has an entry only while it holds a permit, and there are
-//! at most `max_total` permits.
+//! about `max_total` permits.
+
+mod held;
 
 use std::{
-    collections::{BTreeSet, HashMap},
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{
@@ -13,7 +14,10 @@ use std::{
     },
 };
 
+use tokio::sync::Notify;
+
 use crate::stream::Peer;
+use held::Held;
 
 /// Who counts as one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,6 +105,20 @@ pub struct ConnCaps {
 pub struct ConnPermit {
     shared: Arc<Shared>,
     client: ClientKey,
+    /// Whether a newcomer has the place already.
+    given_away: bool,
+}
+
+/// A connection that only waits for its client's next request. Its place may go to a newcomer: it is told so by
+/// [`evicted`](Self::evicted), and answers with [`give_up`](Self::give_up).
+///
+/// Dropped otherwise, it is no longer parked. If its place is gone by then it has one nevertheless, because a request has
+/// come in that will not be refused; so for a moment there may be more connections than the cap allows.
+#[derive(Debug)]
+pub struct Parked<'a> {
+    permit: &'a mut ConnPermit,
+    id: u64,
+    told: Arc<Notify>,
 }
 
 /// Figures for metrics.
@@ -116,6 +134,8 @@ pub struct CapStats {
     pub refused_total_cap: u64,
     /// Refusals because the client held its share.
     pub refused_client_cap: u64,
+    /// Parked connections that made room for a newcomer.
+    pub evicted_total: u64,
 }
 
 #[derive(Debug)]
@@ -124,35 +144,20 @@ struct Shared {
     admitted: AtomicU64,
     refused_total_cap: AtomicU64,
     refused_client_cap: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Held {
-    max_total: usize,
-    max_per_client: usize,
-    open: usize,
-    per_client: HashMap<ClientKey, usize>,
-    /// The same counts in order, so that a flood at the cap does not scan every client per refusal.
-    by_count: BTreeSet<(usize, ClientKey)>,
+    evicted: AtomicU64,
 }
 
 impl ConnCaps {
     /// Caps of `max_total` connections, `max_per_client` of them for one client.
     #[must_use]
     pub fn new(max_total: usize, max_per_client: usize) -> Self {
-        let held = Held {
-            max_total,
-            max_per_client,
-            open: 0,
-            per_client: HashMap::new(),
-            by_count: BTreeSet::new(),
-        };
         Self {
             shared: Arc::new(Shared {
-                held: Mutex::new(held),
+                held: Mutex::new(Held::new(max_total, max_per_client)),
                 admitted: AtomicU64::new(0),
                 refused_total_cap: AtomicU64::new(0),
                 refused_client_cap: AtomicU64::new(0),
+                evicted: AtomicU64::new(0),
             }),
         }
     }
@@ -171,35 +176,42 @@ impl ConnCaps {
 
     /// Admits one more connection of `client`, or says which cap forbids it. Never waits for a connection to end.
     ///
+    /// When all places are taken, a [parked](ConnPermit::park) connection gives up its place: of the clients that have
+    /// one, the client that holds the most connections loses the one that has been parked the longest.
+    ///
     /// # Errors
     /// [`CapError`], counted.
     pub fn try_admit(&self, client: ClientKey) -> Result<ConnPermit, CapError> {
         let mut held = self.shared.held();
-        self.shared.counted(held.check_client(client).and_then(|()| held.check_total()))?;
+        let room = held.check_client(client).and_then(|()| held.make_room());
+        let evicted = self.shared.counted(room)?;
         held.add(client);
         drop(held);
         self.shared.admitted.fetch_add(1, Ordering::Relaxed);
-        Ok(ConnPermit { shared: Arc::clone(&self.shared), client })
+        if let Some(evicted) = evicted {
+            self.shared.evicted.fetch_add(1, Ordering::Relaxed);
+            evicted.notify_one();
+        }
+        Ok(ConnPermit { shared: Arc::clone(&self.shared), client, given_away: false })
     }
 
     /// Changes the caps at once. Permits already given stay valid; a lower cap refuses newcomers until enough
     /// have ended.
     pub fn set_limits(&self, max_total: usize, max_per_client: usize) {
         let mut held = self.shared.held();
-        held.max_total = max_total;
-        held.max_per_client = max_per_client;
+        held.set_limits(max_total, max_per_client);
     }
 
     /// Permits held now.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.shared.held().open
+        self.shared.held().open()
     }
 
     /// The client with the most permits and their number; among equals any one.
     #[must_use]
     pub fn largest_holder(&self) -> Option<(ClientKey, usize)> {
-        self.shared.held().by_count.last().map(|(count, client)| (*client, *count))
+        self.shared.held().largest()
     }
 
     /// Permits held by one client.
@@ -213,11 +225,12 @@ impl ConnCaps {
     pub fn stats(&self) -> CapStats {
         let held = self.shared.held();
         CapStats {
-            open: held.open,
-            clients: held.per_client.len(),
+            open: held.open(),
+            clients: held.clients(),
             admitted_total: self.shared.admitted.load(Ordering::Relaxed),
             refused_total_cap: self.shared.refused_total_cap.load(Ordering::Relaxed),
             refused_client_cap: self.shared.refused_client_cap.load(Ordering::Relaxed),
+            evicted_total: self.shared.evicted.load(Ordering::Relaxed),
         }
     }
 }
@@ -247,9 +260,47 @@ impl ConnPermit {
     }
 }
 
+impl ConnPermit {
+    /// Marks the connection as one that only waits, until the returned guard goes.
+    #[must_use = "dropping the guard ends the parking"]
+    pub fn park(&mut self) -> Parked<'_> {
+        let told = Arc::new(Notify::new());
+        let id = self.shared.held().park(self.client, Arc::clone(&told));
+        Parked { permit: self, id, told }
+    }
+}
+
 impl Drop for ConnPermit {
     fn drop(&mut self) {
-        self.shared.held().remove(self.client);
+        if !self.given_away {
+            self.shared.held().remove(self.client);
+        }
+    }
+}
+
+impl Parked<'_> {
+    /// Resolves when a newcomer has taken the place.
+    ///
+    /// Cancel safe.
+    pub async fn evicted(&self) {
+        self.told.notified().await;
+    }
+
+    /// Leaves the place to the newcomer.
+    pub fn give_up(self) {
+        self.permit.given_away = !self.permit.shared.held().is_parked(self.permit.client, self.id);
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        if self.permit.given_away {
+            return;
+        }
+        let mut held = self.permit.shared.held();
+        if !held.unpark(self.permit.client, self.id) {
+            held.add(self.permit.client);
+        }
     }
 }
 
@@ -259,55 +310,13 @@ impl Shared {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn counted(&self, verdict: Result<(), CapError>) -> Result<(), CapError> {
+    fn counted<T>(&self, verdict: Result<T, CapError>) -> Result<T, CapError> {
         match verdict {
-            Ok(()) => return Ok(()),
+            Ok(_) => return verdict,
             Err(CapError::Total { .. }) => &self.refused_total_cap,
             Err(CapError::PerClient { .. }) => &self.refused_client_cap,
         }
         .fetch_add(1, Ordering::Relaxed);
         verdict
-    }
-}
-
-impl Held {
-    fn count(&self, client: ClientKey) -> usize {
-        self.per_client.get(&client).copied().unwrap_or(0)
-    }
-
-    fn check_client(&self, client: ClientKey) -> Result<(), CapError> {
-        if client.is_capped() && self.count(client) >= self.max_per_client {
-            return Err(CapError::PerClient { limit: self.max_per_client });
-        }
-        Ok(())
-    }
-
-    fn check_total(&self) -> Result<(), CapError> {
-        if self.open >= self.max_total {
-            return Err(CapError::Total { limit: self.max_total });
-        }
-        Ok(())
-    }
-
-    fn add(&mut self, client: ClientKey) {
-        let count = self.count(client);
-        self.set(client, count, count + 1);
-        self.open += 1;
-    }
-
-    fn remove(&mut self, client: ClientKey) {
-        let count = self.count(client);
-        self.set(client, count, count.saturating_sub(1));
-        self.open = self.open.saturating_sub(1);
-    }
-
-    fn set(&mut self, client: ClientKey, from: usize, to: usize) {
-        self.by_count.remove(&(from, client));
-        if to == 0 {
-            self.per_client.remove(&client);
-        } else {
-            self.per_client.insert(client, to);
-            self.by_count.insert((to, client));
-        }
     }
 }

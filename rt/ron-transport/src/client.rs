@@ -1,210 +1,48 @@
-//! The client side of HTTP/1.1: one connection, driven by whoever uses it.
+//! The client side of HTTP: connections to upstream servers, in the clear or over TLS, HTTP/1.1 or HTTP/2.
 //!
-//! There is no task per connection. While a request is out, its future moves the bytes; while its response streams,
-//! the response's body does; in between the connection sleeps in its pool. So a request crosses no task border on
-//! its way to the server and back.
+//! An [`HttpConn`] serves one request at a time and is driven by whoever uses it; an [`H2Conn`] serves many at once
+//! and has a task of its own. [`connect`] makes either, as the server likes.
 
+mod connect;
 mod counted;
+mod h1;
+mod h2;
 mod stall;
+mod upload;
+mod wire;
 
-use std::{
-    future::poll_fn,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+pub use connect::{AnyConn, ConnectError, Protocol, Security, connect};
+pub use h1::HttpConn;
+pub use h2::{Drivers, H2_UPSTREAM, H2Conn, H2Options};
 
-use bytes::Bytes;
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::{body::Incoming, client::conn::http1};
-use hyper_util::rt::TokioIo;
-
-use crate::{Body, BodyError, Request, Response, stream::Stream};
-use counted::{Counted, Writes};
-use stall::StallWatch;
-
-/// A connection to a server, ready for one request at a time. Boxed, because it moves between its pool, its request
-/// and its response, and is large.
-#[derive(Debug)]
-pub struct HttpConn(Box<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    sender: http1::SendRequest<Body>,
-    /// Gone once it has ended: only then does the sender know, and give back what it could not send.
-    connection: Option<http1::Connection<TokioIo<Counted>, Body>>,
-    writes: Writes,
-    /// How long a response's body may make its reader wait.
-    stall_limit: Option<Duration>,
-}
+use crate::Request;
 
 /// Where a connection goes when its response is complete.
 pub trait Home: Send + Sync + 'static {
-    /// Takes a connection that can be used again.
+    /// Takes a connection that can be used again. HTTP/2 connections never leave, and never come back.
     fn put_back(&self, conn: HttpConn);
 
-    /// Hears of a server that stopped in the middle of a response's body; the connection is closed.
+    /// Hears of a server that stopped in the middle of a response's body; the connection, or with HTTP/2 the stream, is
+    /// closed.
     fn stalled(&self) {}
+
+    /// Hears of a server that broke off in the middle of a response's body.
+    fn broke_off(&self) {}
 }
 
 /// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub enum SendFault {
-    /// The server had closed the connection before anything was sent; the request comes back whole.
+    /// The server has not looked at the request, and says so or had closed before; it comes back whole.
     #[error("the connection was already closed")]
     Unsent(Box<Request>),
     /// The server broke off, or answered nonsense.
     #[error("{0}")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-impl HttpConn {
-    /// Speaks HTTP/1.1 on a connected stream.
-    ///
-    /// Cancel safe: dropping the future closes the stream.
-    ///
-    /// # Errors
-    /// If the library refuses the stream; it sends nothing yet.
-    pub async fn open(stream: Stream) -> Result<Self, SendFault> {
-        let writes = Writes::default();
-        let handshake = http1::Builder::new().handshake(TokioIo::new(Counted::new(stream, writes.clone())));
-        let (sender, connection) = handshake.await.map_err(SendFault::Broken)?;
-        Ok(Self(Box::new(Inner { sender, connection: Some(connection), writes, stall_limit: None })))
-    }
-
-    /// Ends a response's body with an error if a reader waits so long for more of it; without this, readers wait for
-    /// ever. Time in which nobody reads does not count, nor that in which the server still takes the request. Holds for
-    /// all later requests.
-    pub fn set_stall(&mut self, limit: Duration) {
-        self.0.stall_limit = Some(limit);
-    }
-
-    /// Whether the server has not closed the connection while it slept.
-    pub fn is_alive(&mut self) -> bool {
-        self.0.drive(&mut Context::from_waker(Waker::noop()));
-        self.0.connection.is_some() && self.0.sender.is_ready()
-    }
-
-    /// Sends a request and waits for the response's head. The connection goes to `home` once the body has ended.
-    ///
-    /// Cancel safe: dropping the future, or the response's body, closes the connection.
-    ///
-    /// # Errors
-    /// [`SendFault`].
-    pub async fn send(mut self, request: Request, home: Arc<dyn Home>) -> Result<Response, SendFault> {
-        let mut response = pin!(self.0.sender.try_send_request(request));
-        let outcome = poll_fn(|cx| {
-            // The connection first: it has the request to write, and on waking the response to read. Its own end is
-            // told through the response.
-            self.0.drive(cx);
-            response.as_mut().poll(cx)
-        })
-        .await;
-        match outcome {
-            Ok(response) => Ok(response.map(|incoming| self.into_body(incoming, home))),
-            Err(mut fault) => Err(match fault.take_message() {
-                Some(request) => SendFault::Unsent(Box::new(request)),
-                None => SendFault::Broken(fault.into_error()),
-            }),
-        }
-    }
-
-    fn into_body(self, incoming: Incoming, home: Arc<dyn Home>) -> Body {
-        let stall = self.0.stall_limit.map(StallWatch::new);
-        let mut body = ResponseBody { incoming, conn: Some(self), home, stall };
-        if body.incoming.is_end_stream() {
-            body.go_home();
-            return Body::empty();
-        }
-        Body::streaming(body)
-    }
-}
-
-impl Inner {
-    /// Moves what can be moved.
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(cx).is_ready()
-        {
-            self.connection = None;
-        }
-    }
-}
-
-/// A response's body, which drives its connection.
-struct ResponseBody {
-    incoming: Incoming,
-    conn: Option<HttpConn>,
-    home: Arc<dyn Home>,
-    stall: Option<StallWatch>,
-}
-
-impl ResponseBody {
-    /// Watches the outcome of a poll: a wait that lasts too long becomes an error, and closes the connection.
-    fn watch<T>(
-        &mut self,
-        polled: Poll<Option<Result<T, BodyError>>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<T, BodyError>>> {
-        let Some(stall) = &mut self.stall else {
-            return polled;
-        };
-        if polled.is_ready() {
-            stall.progressed();
-            return polled;
-        }
-        let writes = self.conn.as_ref().map_or(0, |conn| conn.0.writes.count());
-        stall.poll_wait(writes, cx).map(|stalled| {
-            self.conn = None;
-            self.home.stalled();
-            Some(Err(BodyError::new(stalled)))
-        })
-    }
-
-    /// Sends the connection home if it can be used again.
-    fn go_home(&mut self) {
-        if let Some(mut conn) = self.conn.take()
-            && conn.is_alive()
-        {
-            self.home.put_back(conn);
-        }
-    }
-}
-
-impl HttpBody for ResponseBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        if let Some(conn) = &mut this.conn {
-            conn.0.drive(cx);
-        }
-        let frame = Pin::new(&mut this.incoming).poll_frame(cx);
-        if let Poll::Ready(None) = frame {
-            this.go_home();
-        }
-        this.watch(frame.map_err(BodyError::new), cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
-    }
-}
-
-impl Drop for ResponseBody {
-    fn drop(&mut self) {
-        // A reader that knows the length stops at the last byte and never asks for the end.
-        if self.incoming.is_end_stream() {
-            self.go_home();
-        }
+impl SendFault {
+    fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Broken(cause.into())
     }
 }

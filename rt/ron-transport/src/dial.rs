@@ -3,17 +3,15 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use tokio::{
-    net::{TcpStream, UnixStream, lookup_host},
+    net::{TcpSocket, TcpStream, UnixStream},
     time::{Instant, timeout_at},
 };
 
 use crate::{
     addr::{Endpoint, Host, Target},
+    resolve::{ResolveError, Resolver},
     stream::Stream,
 };
-
-/// Most addresses of one name that a dial tries.
-pub const MAX_ADDRESSES: usize = 8;
 
 /// Stands in for budgets that the clock cannot add up.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -41,7 +39,7 @@ pub enum DialError {
         /// Who was dialled.
         endpoint: Endpoint,
         /// What the resolver said.
-        source: io::Error,
+        source: ResolveError,
     },
     /// Anything else the system reports.
     #[error("{endpoint} could not be reached: {source}")]
@@ -77,49 +75,37 @@ impl DialError {
     }
 }
 
-/// Connects to `endpoint` within `timeout`, name resolution included. TCP connections have Nagle's delay off.
+/// Connects to `endpoint` within `timeout`, name resolution included. TCP connections have Nagle's delay off. Only a host
+/// name asks the `resolver`.
 ///
-/// The addresses of a name are tried in the resolver's order, at most [`MAX_ADDRESSES`]; each gets an even part of
-/// the time left, so that a silent first one leaves time for the next. The last failure is reported.
+/// The addresses of a name are tried in the resolver's order; each gets an even part of the time left, so that a silent
+/// first one leaves time for the next. The last failure is reported.
 ///
-/// Cancel safe: dropping the future closes the half-open socket. A lookup already begun runs to its end on the
-/// runtime's blocking threads.
+/// Cancel safe: dropping the future closes the half-open socket. A look-up already begun runs to its end in the blocking
+/// pool, and its answer is kept.
 ///
 /// # Errors
 /// [`DialError`].
-pub async fn dial(endpoint: &Endpoint, timeout: Duration) -> Result<Stream, DialError> {
+pub async fn dial(endpoint: &Endpoint, resolver: &Resolver, timeout: Duration) -> Result<Stream, DialError> {
     let now = Instant::now();
     let deadline = now.checked_add(timeout).unwrap_or(now + LONGEST);
     let late = || DialError::Timeout { endpoint: endpoint.clone(), after: timeout };
-    match endpoint.target() {
+    let connected = match endpoint.target() {
         Target::Unix(path) => match timeout_at(deadline, UnixStream::connect(path)).await {
-            Err(_) => Err(late()),
-            Ok(connected) => connected.map(Stream::Unix).map_err(|error| DialError::from_io(endpoint, error)),
+            Err(_) => Err(None),
+            Ok(connected) => connected.map(Stream::Unix).map_err(Some),
         },
-        Target::Tcp { host, port } => {
-            let addresses = match host {
-                Host::Ip(ip) => vec![SocketAddr::new(*ip, *port)],
-                Host::Name(name) => timeout_at(deadline, resolve(name, *port))
-                    .await
-                    .map_err(|_| late())?
-                    .map_err(|source| DialError::Resolve { endpoint: endpoint.clone(), source })?,
-            };
-            match connect_any(&addresses, deadline).await {
-                Err(None) => Err(late()),
-                Err(Some(error)) => Err(DialError::from_io(endpoint, error)),
-                Ok(socket) => Ok(Stream::Tcp(socket)),
-            }
+        Target::Tcp { host: Host::Ip(ip), port } => {
+            connect_any(&[SocketAddr::new(*ip, *port)], deadline).await.map(Stream::Tcp)
         }
-    }
-}
-
-/// The name's addresses, at least one.
-async fn resolve(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    let addresses: Vec<_> = lookup_host((name, port)).await?.take(MAX_ADDRESSES).collect();
-    if addresses.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
-    }
-    Ok(addresses)
+        Target::Tcp { host: Host::Name(name), port } => {
+            let addresses = timeout_at(deadline, resolver.lookup(name, *port)).await.map_err(|_| late())?;
+            let addresses =
+                addresses.map_err(|source| DialError::Resolve { endpoint: endpoint.clone(), source })?;
+            connect_any(&addresses, deadline).await.map(Stream::Tcp)
+        }
+    };
+    connected.map_err(|error| error.map_or_else(late, |error| DialError::from_io(endpoint, error)))
 }
 
 /// Tries each address; the error is the last one, `None` if the last attempt ran out of time.
@@ -129,16 +115,19 @@ async fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpS
         let now = Instant::now();
         let parts = u32::try_from(attempts_left).unwrap_or(u32::MAX);
         let attempt_ends = now + deadline.saturating_duration_since(now) / parts;
-        last = match timeout_at(attempt_ends, TcpStream::connect(address)).await {
-            Ok(Ok(socket)) => match socket.set_nodelay(true) {
-                Ok(()) => return Ok(socket),
-                Err(error) => Some(error),
-            },
+        last = match timeout_at(attempt_ends, connect(*address)).await {
+            Ok(Ok(socket)) => return Ok(socket),
             Ok(Err(error)) => Some(error),
             Err(_) => None,
         };
     }
     Err(last)
+}
+
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_nodelay(true)?;
+    socket.connect(address).await
 }
 
 #[cfg(test)]
@@ -177,7 +166,7 @@ mod tests {
         silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         silent.listen(0).unwrap();
         let silent_addr = silent.local_addr().unwrap().as_socket().unwrap();
-        let _fills_the_backlog = TcpStream::connect(silent_addr).await.unwrap();
+        let _fills_the_backlog = connect(silent_addr).await.unwrap();
         let begun = Instant::now();
         let addresses = [silent_addr, refusing().await];
         let error = connect_any(&addresses, begun + Duration::from_secs(2)).await.unwrap_err().unwrap();

@@ -50,8 +50,9 @@ impl Default for BindOptions {
 /// on, where all later ones must run too; the accepted streams belong to no runtime.
 ///
 /// End it with [`close`](Self::close) or, once a successor serves the same socket, with
-/// [`release`](Self::release). Dropping it unclosed is logged at debug level, resets what waits in the backlog
-/// and leaves a Unix socket's file behind, which the next bind finds stale and removes.
+/// [`release`](Self::release). Dropping it unclosed is logged at debug level and resets what waits in the backlog. One
+/// that nobody has accepted from takes a Unix socket's file with it, so that a plan which is given up leaves nothing
+/// behind; one that has served leaves the file, which the next bind finds stale and removes.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -241,8 +242,12 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if !self.closed {
-            tracing::debug!(listen = %self.local, "a listener was dropped unclosed");
+        if self.closed {
+            return;
+        }
+        tracing::debug!(listen = %self.local, "a listener was dropped unclosed");
+        if self.readiness.get().is_none() {
+            self.remove_file();
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Refusals as `application/problem+json` responses.
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
 use types::{Reason, Refusal};
 
 use crate::{Body, service::Response};
@@ -12,16 +13,24 @@ const CONTENT_TYPE: &str = "application/problem+json";
 /// The response that tells a client why it was refused, and when to try again.
 #[must_use]
 pub fn response(refusal: &Refusal) -> Response {
-    let mut response = Response::new(Body::from(document(refusal)));
+    respond(refusal, None)
+}
+
+/// The same for a request that has a correlation id, which the document repeats.
+#[must_use]
+pub fn response_to(refusal: &Refusal, corr_id: &HeaderValue) -> Response {
+    respond(refusal, corr_id.to_str().ok())
+}
+
+fn respond(refusal: &Refusal, corr_id: Option<&str>) -> Response {
+    let mut response = Response::new(Body::from(document(refusal, corr_id)));
     *response.status_mut() =
         StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(wait) = refusal.retry_after {
-        // Whole seconds, rounded up: a client that obeys must not come too early.
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
     }
     response
 }
@@ -29,7 +38,8 @@ pub fn response(refusal: &Refusal) -> Response {
 /// The bytes that answer a head which does not arrive: there is no request that the HTTP library could answer.
 pub(crate) fn late_head() -> &'static [u8] {
     static LATE_HEAD: LazyLock<String> = LazyLock::new(|| {
-        let document = document(&Refusal::new(Reason::RequestTimeout, "the request's head was not complete"));
+        let document =
+            document(&Refusal::new(Reason::RequestTimeout, "the request's head was not complete"), None);
         format!(
             "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncache-control: no-store\r\n\
              content-type: {CONTENT_TYPE}\r\ncontent-length: {}\r\n\r\n{document}",
@@ -39,18 +49,39 @@ pub(crate) fn late_head() -> &'static [u8] {
     LATE_HEAD.as_bytes()
 }
 
-fn document(refusal: &Refusal) -> String {
+/// Seconds, rounded up: a client that obeys must not come too early.
+fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}
+
+/// The document, in the order in which it is written.
+#[derive(Serialize)]
+struct Document<'a> {
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    reason: &'static str,
+    /// Seconds, as in the header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    corr_id: Option<&'a str>,
+}
+
+fn document(refusal: &Refusal, corr_id: Option<&str>) -> String {
     let reason = refusal.reason;
-    let mut document = serde_json::json!({
-        "title": reason.title(),
-        "status": reason.status(),
-        "detail": refusal.detail,
-        "reason": reason.as_str(),
-    });
-    if let Some(wait) = refusal.retry_after {
-        document["retry_after_ms"] = serde_json::json!(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-    }
-    document.to_string()
+    let document = Document {
+        title: reason.title(),
+        status: reason.status(),
+        detail: &refusal.detail,
+        reason: reason.as_str(),
+        retry_after: refusal.retry_after.map(whole_seconds),
+        retry_after_ms: refusal.retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        corr_id,
+    };
+    serde_json::to_string(&document).expect("texts and numbers can always be written")
 }
 
 #[cfg(test)]
@@ -58,12 +89,11 @@ fn document(refusal: &Refusal) -> String {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
-    use std::time::Duration;
 
     #[tokio::test]
     async fn a_refusal_carries_its_reason_and_when_to_come_back() {
         let refusal = Refusal::new(Reason::Busy, "512 are waiting").retry_after(Duration::from_millis(1500));
-        let response = response(&refusal);
+        let response = response_to(&refusal, &HeaderValue::from_static("abc"));
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()["retry-after"], "2");
         assert_eq!(response.headers()["content-type"], "application/problem+json");
@@ -71,7 +101,9 @@ mod tests {
         let document: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(document["reason"], "busy");
         assert_eq!(document["detail"], "512 are waiting");
+        assert_eq!(document["retry_after"], 2);
         assert_eq!(document["retry_after_ms"], 1500);
+        assert_eq!(document["corr_id"], "abc");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What an HTTP listener serves: one method from a request to a response or a refusal.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, ops::Deref, sync::Arc};
 
 use http::HeaderValue;
 use types::Refusal;
@@ -55,14 +55,49 @@ impl ConnInfo {
     }
 }
 
+/// A connection as its service sees it: what is known about it, and what the service has worked out about it.
+#[derive(Debug)]
+pub struct Conn<P> {
+    info: ConnInfo,
+    memo: P,
+}
+
+impl<P: Default> Conn<P> {
+    /// A connection of which nothing has been worked out yet.
+    #[must_use]
+    pub fn new(info: ConnInfo) -> Self {
+        Self { info, memo: P::default() }
+    }
+}
+
+impl<P> Conn<P> {
+    /// What the service keeps for this connection, from its first request to its last. Requests of an HTTP/2
+    /// connection share it at the same time, so it changes through a `OnceLock`, an atomic or a lock.
+    #[must_use]
+    pub const fn memo(&self) -> &P {
+        &self.memo
+    }
+}
+
+impl<P> Deref for Conn<P> {
+    type Target = ConnInfo;
+
+    fn deref(&self) -> &ConnInfo {
+        &self.info
+    }
+}
+
 /// A handler of requests. There is one per core, so its own state meets no other core.
 pub trait Service: Send + Sync + 'static {
+    /// What it keeps for each connection, so as not to work it out for each request; `()` for nothing.
+    type PerConn: Default + Send + Sync + 'static;
+
     /// Answers a request. A refusal becomes a problem document and is counted by its reason.
     ///
     /// The future is dropped when the client goes away.
     fn call(
         &self,
-        conn: &Arc<ConnInfo>,
+        conn: &Arc<Conn<Self::PerConn>>,
         request: Request,
     ) -> impl Future<Output = Result<Response, Refusal>> + Send;
 }

@@ -48,6 +48,67 @@ fn caps_of_zero_admit_nobody() {
     assert_eq!(none_each.try_admit(client("192.0.2.1")).unwrap_err(), CapError::PerClient { limit: 0 });
 }
 
+#[tokio::test]
+async fn at_the_cap_the_longest_parked_connection_of_the_largest_holder_makes_room() {
+    let caps = ConnCaps::new(5, 5);
+    let [small, large, newcomer] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(client);
+    let (mut one, mut two) = (caps.try_admit(small).unwrap(), caps.try_admit(small).unwrap());
+    let mut of_large = [0; 3].map(|_| caps.try_admit(large).unwrap());
+    let [first, second, busy] = &mut of_large;
+    let (one, two) = (one.park(), two.park());
+    let (first, second) = (first.park(), second.park());
+    let _third = caps.try_admit(newcomer).unwrap();
+    first.evicted().await;
+    first.give_up();
+    assert_eq!((caps.total(), caps.held_by(large), caps.held_by(newcomer)), (5, 2, 1));
+    // Equally large now: any of them may go, but not the one that is busy.
+    let _fourth = caps.try_admit(newcomer).unwrap();
+    let _fifth = caps.try_admit(client("192.0.2.4")).unwrap();
+    assert_eq!((caps.total(), caps.held_by(small) + caps.held_by(large)), (5, 2));
+    assert_eq!(caps.stats().evicted_total, 3);
+    assert_eq!(busy.client(), large);
+    drop((one, two, second));
+}
+
+#[test]
+fn nobody_who_is_busy_makes_room() {
+    let caps = ConnCaps::new(2, 2);
+    let (mut first, _second) =
+        (caps.try_admit(client("192.0.2.1")).unwrap(), caps.try_admit(client("192.0.2.1")).unwrap());
+    drop(first.park());
+    assert_eq!(caps.try_admit(client("192.0.2.2")).unwrap_err(), CapError::Total { limit: 2 });
+    assert_eq!(caps.try_admit(client("192.0.2.1")).unwrap_err(), CapError::PerClient { limit: 2 });
+    assert_eq!(caps.stats().evicted_total, 0);
+}
+
+#[test]
+fn a_client_at_its_share_takes_nobodys_place() {
+    let caps = ConnCaps::new(3, 2);
+    let _greedy = [0; 2].map(|_| caps.try_admit(client("192.0.2.1")).unwrap());
+    let mut other = caps.try_admit(client("192.0.2.2")).unwrap();
+    let parked = other.park();
+    assert_eq!(caps.try_admit(client("192.0.2.1")).unwrap_err(), CapError::PerClient { limit: 2 });
+    drop(parked);
+    assert_eq!(caps.total(), 3);
+}
+
+#[test]
+fn a_request_that_comes_as_the_place_is_taken_is_served_above_the_cap_and_then_the_cap_holds_again() {
+    let caps = ConnCaps::new(1, 1);
+    let mut parked = caps.try_admit(client("192.0.2.1")).unwrap();
+    let guard = parked.park();
+    let mut newcomer = caps.try_admit(client("192.0.2.2")).unwrap();
+    drop(guard);
+    assert_eq!(caps.total(), 2);
+    let idle = newcomer.park();
+    assert_eq!(caps.try_admit(client("192.0.2.3")).unwrap_err(), CapError::Total { limit: 1 });
+    drop(idle);
+    drop(parked);
+    assert_eq!(caps.total(), 1);
+    drop(newcomer);
+    assert_eq!((caps.total(), caps.stats().clients), (0, 0));
+}
+
 #[test]
 fn one_client_is_an_ipv4_address_or_an_ipv6_network_of_64_bits() {
     assert_eq!(client("2001:db8::1"), client("2001:db8::ffff:ffff:ffff:ffff"));
@@ -124,7 +185,14 @@ fn figures_count_admissions_and_both_kinds_of_refusal() {
     caps.try_admit(client("192.0.2.3")).unwrap_err();
     assert_eq!(
         caps.stats(),
-        CapStats { open: 2, clients: 2, admitted_total: 2, refused_total_cap: 1, refused_client_cap: 3 }
+        CapStats {
+            open: 2,
+            clients: 2,
+            admitted_total: 2,
+            refused_total_cap: 1,
+            refused_client_cap: 3,
+            evicted_total: 0
+        }
     );
 }
 

@@ -20,7 +20,7 @@ use ron_transport::{
 use serve_support::{Node, SHORT, eventually, patient, pattern};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
 };
 
 /// Keeps what comes home.
@@ -196,7 +196,7 @@ async fn large_bodies_stream_both_ways_at_once() {
 /// A server that answers with these bytes, whatever it is asked, and then closes or stays.
 async fn answering(answer: &'static [u8], stays: bool) -> (TcpStream, impl Future<Output = ()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let client = TcpSocket::new_v4().unwrap().connect(listener.local_addr().unwrap()).await.unwrap();
     let (mut server, _) = listener.accept().await.unwrap();
     let serving = async move {
         let mut asked = [0; 1024];

@@ -22,7 +22,7 @@ use ron_transport::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     time::{Instant, Sleep, advance, sleep, timeout},
 };
 
@@ -64,7 +64,7 @@ async fn half_read(answer: &str, limit: Option<Duration>) -> (Body, TcpStream, A
 /// The same for a request with a body.
 async fn half_read_of(upload: Body, answer: &str, limit: Option<Duration>) -> (Body, TcpStream, Arc<Ear>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let stream = TcpSocket::new_v4().unwrap().connect(listener.local_addr().unwrap()).await.unwrap();
     let (mut server, _) = listener.accept().await.unwrap();
     let mut conn = HttpConn::open(Stream::Tcp(stream)).await.unwrap();
     if let Some(limit) = limit {

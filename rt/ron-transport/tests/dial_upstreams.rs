@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::{io, net::SocketAddr, os::unix::net::UnixListener, time::Duration};
+use std::{io, net::SocketAddr, os::unix::net::UnixListener, sync::Arc, time::Duration};
 
+use ron_kernel::{Kernel, planes::RuntimeMode, topology::Topology};
 use ron_transport::{
     addr::{Endpoint, Scheme},
-    dial::{DialError, dial},
+    dial::{self, DialError},
+    resolve::{ResolveError, Resolver},
     stream::Stream,
 };
 use socket2::{Domain, Socket, Type};
@@ -17,6 +19,26 @@ use tokio::{
 };
 
 const LIMIT: Duration = Duration::from_secs(30);
+
+static TOPOLOGY: Topology = Topology {
+    service: "t",
+    purpose: "dials",
+    last_reviewed: "2026-01-01",
+    invariants: &[],
+    tasks: &[],
+    children: &[],
+    queues: &[],
+    locks: &[],
+    timeouts: &[],
+    metrics: &[],
+    trade_offs: &[],
+};
+
+/// Dials with the system's resolver.
+async fn dial(endpoint: &Endpoint, timeout: Duration) -> Result<Stream, DialError> {
+    let kernel = Kernel::builder("test").runtime(RuntimeMode::Current).build().unwrap();
+    dial::dial(endpoint, &Resolver::new(&kernel.scope(&TOPOLOGY)), timeout).await
+}
 
 fn endpoint(text: &str) -> Endpoint {
     text.parse().unwrap()
@@ -108,7 +130,8 @@ fn failures_that_need_a_hand_are_not_retried() {
     {
         assert!(failure(kind).retryable(), "{kind:?}");
     }
-    let unresolved = DialError::Resolve { endpoint: upstream, source: io::Error::other("no such host") };
+    let source = ResolveError::Failed(Arc::new(io::Error::other("no such host")));
+    let unresolved = DialError::Resolve { endpoint: upstream, source };
     assert_eq!(unresolved.to_string(), "http://a.example:80 does not resolve: no such host");
     assert!(unresolved.retryable());
 }

@@ -105,7 +105,11 @@ async fn the_ipv6_wildcard_serves_ipv4_clients_under_their_own_address() {
         bound => bound.unwrap(),
     };
     let port = tcp_addr(&listener).port();
-    let client = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let client = tokio::net::TcpSocket::new_v4()
+        .unwrap()
+        .connect(SocketAddr::from(([127, 0, 0, 1], port)))
+        .await
+        .unwrap();
     let (_, peer) = listener.accept().await.unwrap();
     assert_eq!(peer.addr, Some(client.local_addr().unwrap()));
     assert!(peer.addr.unwrap().is_ipv4());

@@ -154,6 +154,28 @@ fn a_released_listener_leaves_its_file() {
     assert!(path.exists());
 }
 
+#[tokio::test]
+async fn a_listener_that_never_served_takes_its_file_with_it_and_one_that_did_does_not() {
+    let (_dir, path) = socket_path();
+    drop(bind(&path).unwrap());
+    assert!(!path.exists(), "a plan that was given up leaves nothing");
+    let served = bind(&path).unwrap();
+    let _client = UnixStream::connect(&path).unwrap();
+    served.accept().await.unwrap();
+    drop(served);
+    assert!(path.exists());
+}
+
+#[test]
+fn a_listener_that_never_served_leaves_a_file_that_is_not_its_own() {
+    let (_dir, path) = socket_path();
+    let first = bind(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let _second = UnixListener::bind(&path).unwrap();
+    drop(first);
+    assert!(path.exists());
+}
+
 #[test]
 fn paths_are_bound_up_to_the_kernels_length() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use ron_transport::serve::{HttpLimits, ListenPlan};
 use serve_support::{
-    Node, client, client::Client, client::End, eventually, h2_client::H2Client, patient, plan, tls::Identity,
+    Node, client, client::Client, client::End, connect, eventually, h2_client::H2Client, patient, plan,
+    tls::Identity,
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 
 #[tokio::test]
 async fn a_request_in_flight_is_answered_before_idle_connections_close() {
@@ -195,7 +196,7 @@ async fn nobody_sees_a_reset_when_a_node_stops_under_load() {
 
 /// Asks until the server says it closes or refuses to connect; returns what went wrong.
 async fn one_after_the_other(addr: std::net::SocketAddr) -> Option<String> {
-    let mut client = Client::new(TcpStream::connect(addr).await.unwrap());
+    let mut client = Client::new(connect(addr).await.unwrap());
     loop {
         if let Err(error) = client.try_send(client::get("/whole/100")).await {
             return Some(error.to_string());

@@ -11,9 +11,8 @@ use ron_transport::{
     serve::{HttpLimits, ListenPlan},
 };
 use serve_support::{
-    Node, SHORT, bind, client, client::Client, client::End, eventually, patient, tls::Identity,
+    Node, SHORT, bind, client, client::Client, client::End, connect, eventually, patient, tls::Identity,
 };
-use tokio::net::TcpStream;
 
 const OPEN_CONNECTIONS: usize = 200;
 
@@ -54,7 +53,7 @@ async fn a_listener_is_exchanged_and_nobody_is_lost() {
         let before = node.addr();
         let mut waiting = Vec::new();
         for _ in 0..10 {
-            let mut client = Client::new(TcpStream::connect(before).await.unwrap());
+            let mut client = Client::new(connect(before).await.unwrap());
             client.send(client::get("/")).await;
             waiting.push(client);
         }
@@ -66,7 +65,7 @@ async fn a_listener_is_exchanged_and_nobody_is_lost() {
         }
     }
     eventually("the old address refuses", || std::net::TcpListener::bind(old_addr).is_ok()).await;
-    assert!(TcpStream::connect(old_addr).await.is_err());
+    assert!(connect(old_addr).await.is_err());
     assert_eq!(kept.get("/").await.status, 200, "open connections go on");
     node.stop().await;
 }
@@ -78,7 +77,7 @@ async fn listeners_exchanged_in_quick_succession_lose_nobody_either() {
     for _ in 0..20 {
         let next = bind("127.0.0.1:0");
         let ListenAddr::Tcp(addr) = next.local_addr().clone() else { panic!("not TCP") };
-        let mut client = Client::new(TcpStream::connect(addr).await.unwrap());
+        let mut client = Client::new(connect(addr).await.unwrap());
         client.send(client::get("/")).await;
         waiting.push(client);
         // The accept loop may not get to see every one of them.
@@ -105,7 +104,7 @@ async fn a_listener_that_comes_when_the_node_drains_is_not_opened() {
     let late = bind("127.0.0.1:0");
     let ListenAddr::Tcp(late_addr) = late.local_addr().clone() else { panic!("not TCP") };
     node.server.commit(ListenPlan { listener: Some(late), ..with_limits(patient()) });
-    assert!(TcpStream::connect(late_addr).await.is_err());
+    assert!(connect(late_addr).await.is_err());
     node.desk.let_go(1);
     assert_eq!(busy.answer().await.text(), "held");
     node.stopped().await;

@@ -41,6 +41,7 @@ macro_rules! both_ways {
 }
 
 both_ways!(a_parked_connection_serves_the_next_request, next_request);
+both_ways!(what_a_service_keeps_for_a_connection_outlives_its_parking, counted_requests);
 both_ways!(a_request_may_come_in_two_parts_around_parking, split_request);
 both_ways!(requests_that_lie_ready_are_served_after_parking, leftovers);
 both_ways!(a_connection_parks_and_wakes_fifty_times, fifty_times);
@@ -50,6 +51,13 @@ async fn next_request<S: AsyncRead + AsyncWrite + Unpin>(mut client: Client<S>) 
     assert_eq!(client.get("/").await.text(), "hello");
     sleep(PAUSE).await;
     assert_eq!(client.get("/whole/70000").await.body, pattern(70_000));
+}
+
+async fn counted_requests<S: AsyncRead + AsyncWrite + Unpin>(mut client: Client<S>) {
+    for count in 1..4 {
+        assert_eq!(client.get("/count").await.text(), count.to_string());
+        sleep(PAUSE).await;
+    }
 }
 
 async fn split_request<S: AsyncRead + AsyncWrite + Unpin>(mut client: Client<S>) {

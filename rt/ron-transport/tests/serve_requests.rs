@@ -34,6 +34,16 @@ async fn a_connection_serves_one_request_after_the_other() {
 }
 
 #[tokio::test]
+async fn a_service_keeps_what_it_knows_of_each_connection_apart() {
+    let node = Node::start(patient());
+    let (mut one, mut other) = (node.connect().await, node.connect().await);
+    assert_eq!(one.get("/count").await.text(), "1");
+    assert_eq!(one.get("/count").await.text(), "2");
+    assert_eq!(other.get("/count").await.text(), "1");
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
     let node = Node::start(patient());
     let mut client = node.connect().await;

@@ -19,7 +19,7 @@ use rustls_pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::{
     io::duplex,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
 };
 use tokio_rustls::TlsConnector;
 
@@ -80,7 +80,7 @@ async fn a_certificate_swap_under_200_open_connections_drops_none() {
     let client = fixture.client();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let connect = async || -> (TlsStream<TcpStream>, TlsStream<TcpStream>) {
-        let dialed = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let dialed = TcpSocket::new_v4().unwrap().connect(listener.local_addr().unwrap()).await.unwrap();
         let (arrived, _) = listener.accept().await.unwrap();
         let (accepted, connected) = tokio::join!(
             server.accept(arrived, HANDSHAKE_LIMIT),

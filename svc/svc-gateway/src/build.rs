@@ -1,8 +1,9 @@
 //! From configuration to a running gateway, and from one configuration to the next.
 
-use std::sync::Arc;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
+use captoken::{KeyRing, RevocationList};
 use ron_kernel::{
     Scope,
     blocking::BlockingError,
@@ -15,16 +16,25 @@ use ron_transport::{
     inherit::Inherited,
     listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
+    resolve::Resolver,
     serve::{HttpServer, ListenPlan, Roles},
     tls::{ServerTls, TlsError},
 };
+use types::Deadline;
 
 use crate::{
-    GatewayConfig,
+    AuthConfig, AuthError, GatewayConfig, RouteConfig,
+    access_log::{AccessLog, OpenError, Output},
+    auth::{Auth, JwtKeys, load_auth},
+    jwt::{JwksSettings, SettingsError},
+    policy::{Policy, Ways},
     proxy::Proxy,
-    router::{Route, Router},
+    redirect::{self, Redirect, ToHttps},
+    router::{GoesTo, Route, Router, Split},
+    shared::Shared,
     sweeper,
-    upstream::{Timeouts, Upstream},
+    upstream::{self, Groups, Upstream, Upstreams},
+    views::{self, Views},
 };
 
 /// Why a gateway could not be built, with what to do about it.
@@ -36,20 +46,43 @@ pub enum BuildError {
     /// The certificates cannot be used.
     #[error("gateway: {0}")]
     Tls(#[from] TlsError),
+    /// The keys of capabilities cannot be used.
+    #[error("gateway: {0}")]
+    Auth(#[from] AuthError),
+    /// The issuer of JWTs cannot be asked for its keys.
+    #[error("gateway: {0}")]
+    Jwks(#[from] SettingsError),
+    /// The access log cannot be written.
+    #[error("gateway: {0}")]
+    AccessLog(#[from] OpenError),
     /// The blocking pool did not load them.
     #[error("gateway: {0}")]
     Blocking(#[from] BlockingError),
 }
 
-/// The routes in force, by core.
-pub(crate) type Routers = Arc<[Arc<ArcSwap<Router>>]>;
+/// What is in force, by core.
+type Policies = Arc<[Arc<ArcSwap<Policy>>]>;
+
+/// The two tables a gateway is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewaySettings<'a> {
+    /// `[gateway]`.
+    pub gateway: &'a GatewayConfig,
+    /// `[auth]`.
+    pub auth: &'a AuthConfig,
+}
 
 /// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
     scope: Scope,
-    routers: Routers,
+    shared: Arc<Shared>,
+    upstreams: Upstreams,
+    jwt: JwtKeys,
+    policies: Policies,
     server: HttpServer<Proxy>,
+    redirect: Option<HttpServer<ToHttps>>,
+    access_log: AccessLog,
 }
 
 impl Gateway {
@@ -61,24 +94,35 @@ impl Gateway {
     /// [`BuildError`].
     pub async fn build(
         scope: &Scope,
-        config: &GatewayConfig,
+        settings: GatewaySettings<'_>,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, BuildError> {
+        let config = settings.gateway;
         let tls = load_tls(scope, config).await?;
+        let resolver = Resolver::new(scope);
+        let keys = load_keys(scope, settings.auth).await?;
+        let jwt = JwtKeys::new(scope, &resolver, settings, keys.jwks.clone());
+        let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
-        let routers: Routers = build_routers(scope, config, None)
-            .into_iter()
-            .map(|router| Arc::new(ArcSwap::new(router)))
-            .collect();
-        let plan = listen_plan(config, Some(listener), tls);
-        let server = HttpServer::start(scope, Roles::default(), plan, |core| {
-            Proxy::new(scope, Arc::clone(&routers[core]))
-        });
-        sweeper::start(scope, &routers);
-        // Cores share a route's metrics, so one of them stands for all.
-        let sampled = Arc::clone(&routers[0]);
-        scope.sampled(move || sampled.load().routes().iter().for_each(|route| route.metrics.sample()));
-        Ok(Arc::new(Self { scope: scope.clone(), routers, server }))
+        let redirect = redirect::listener(scope, config, inherited)?;
+        let output = Output::open(scope, &config.access_log).await?;
+        let access_log = AccessLog::start(scope, &config.access_log, output);
+        let upstreams = Upstreams::new(scope, resolver);
+        let shared = Shared::new(scope, config);
+        let groups = upstreams.prepare(&config.upstream).await?;
+        let built = build_policies(scope, config, &groups, &auth, None);
+        let policies: Policies =
+            built.into_iter().map(|policy| Arc::new(ArcSwap::from_pointee(policy))).collect();
+        upstreams.commit(groups);
+        let server =
+            HttpServer::start(scope, Roles::default(), listen_plan(config, Some(listener), tls), |core| {
+                Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared), access_log.for_core())
+            });
+        sweeper::start(scope, &upstreams);
+        upstream::start(scope, &upstreams);
+        sample(scope, &policies, &upstreams);
+        let scope = scope.clone();
+        Ok(Arc::new(Self { scope, shared, upstreams, jwt, policies, server, redirect, access_log }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -93,21 +137,54 @@ impl Gateway {
         self.server.listener()
     }
 
+    /// The listening socket of the redirect to HTTPS, if there is one, to hand it to a successor.
+    #[must_use]
+    pub fn redirect_listener(&self) -> Option<Arc<Listener>> {
+        self.redirect.as_ref()?.listener()
+    }
+
+    /// Where the redirect to HTTPS listens, if it does.
+    #[must_use]
+    pub fn redirect_addr(&self) -> Option<ListenAddr> {
+        Some(self.redirect.as_ref()?.local_addr())
+    }
+
+    /// Waits until every endpoint of every upstream has been well once: has answered its health check, or where there is
+    /// none has accepted a connection.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// The endpoints that were not well by the deadline.
+    pub async fn all_healthy_once(&self, deadline: Deadline) -> Result<(), Vec<String>> {
+        self.upstreams.all_healthy_once(deadline).await
+    }
+
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
-        let config = new.get::<GatewayConfig>();
+        let (config, auth) = (new.get::<GatewayConfig>(), new.get::<AuthConfig>());
         let tls = load_tls(&self.scope, &config).await?;
+        let keys = load_keys(&self.scope, &auth).await?;
+        let (jwt, jwks, checks) = (self.jwt.clone(), keys.jwks.clone(), Arc::new(keys.auth(&self.jwt)));
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
-        let prepared = build_routers(&self.scope, &config, Some(&self.routers));
-        let (server, routers) = (self.server.clone(), Arc::clone(&self.routers));
-        let metrics = self.scope.metrics().clone();
+        let output = Output::open(&self.scope, &config.access_log).await?;
+        let access_log = self.access_log.for_core();
+        let groups = self.upstreams.prepare(&config.upstream).await?;
+        let prepared = build_policies(&self.scope, &config, &groups, &checks, Some(&self.policies));
+        let (upstreams, shared, server) =
+            (self.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
+        let (policies, metrics) = (Arc::clone(&self.policies), self.scope.metrics().clone());
         Ok(Box::new(move || {
-            let before = routers[0].load_full();
-            for (current, router) in routers.iter().zip(prepared) {
-                current.store(router);
+            upstreams.commit(groups);
+            shared.admission.reconfigure(&config.fair_queue);
+            jwt.follow(GatewaySettings { gateway: &config, auth: &auth }, jwks);
+            let before = policies[0].load_full();
+            for (current, policy) in policies.iter().zip(prepared) {
+                current.store(Arc::new(policy));
             }
-            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.path != route.prefix);
-            before.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.prefix));
+            let gone = |route: &&Arc<Route>| routes_of(&config).all(|kept| kept.label() != &*route.label);
+            before.router.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls));
+            access_log.commit(&config.access_log, output);
         }))
     }
 }
@@ -138,35 +215,85 @@ fn listen_plan(config: &GatewayConfig, listener: Option<Listener>, tls: Option<S
     }
 }
 
-/// The routes of a configuration, for each core. Upstreams that did not change keep their connections, routes their
-/// counts.
-fn build_routers(scope: &Scope, config: &GatewayConfig, old: Option<&Routers>) -> Vec<Arc<Router>> {
-    let old_of = |core: usize| old.map_or_else(Arc::default, |routers| routers[core].load_full());
-    let first = old_of(0);
-    let metrics_of = |path: &str| {
-        let kept = first.routes().iter().find(|route| route.prefix == path);
-        kept.map_or_else(|| scope.metrics().route(path.to_owned()), |route| route.metrics.clone())
-    };
-    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(&route.path)).collect();
-    let cores = scope.planes().cores().iter();
-    cores.map(|core| Arc::new(build_router(scope, config, &metrics, &old_of(core.index())))).collect()
+/// Publishes what is counted where requests pass and shown where somebody asks.
+fn sample(scope: &Scope, policies: &Policies, upstreams: &Upstreams) {
+    // Cores share a route's metrics, so one of them stands for all.
+    let sampled = Arc::clone(&policies[0]);
+    scope.sampled(move || sampled.load().router.routes().iter().for_each(|route| route.metrics.sample()));
+    let sampled = upstreams.clone();
+    scope.sampled(move || sampled.sample());
 }
 
-fn build_router(scope: &Scope, config: &GatewayConfig, metrics: &[RouteMetrics], old: &Router) -> Router {
-    let upstream = |name: &str| {
-        let wanted = config.upstream.get(name)?;
-        let kept = old.routes().iter().map(|route| &route.upstream).find(|u| u.is(name, wanted));
-        Some(kept.map_or_else(
-            || Arc::new(Upstream::new(name, wanted, scope.clock(), Timeouts::new(scope.metrics()))),
-            Arc::clone,
-        ))
+/// Everything that the `[auth]` table names, loaded.
+struct Keys {
+    ring: KeyRing,
+    revoked: RevocationList,
+    jwks: Option<JwksSettings>,
+}
+
+impl Keys {
+    fn auth(self, jwt: &JwtKeys) -> Auth {
+        let verifier = self.jwks.map(|_| Arc::clone(jwt.verifier()));
+        Auth::new(self.ring, self.revoked, verifier)
+    }
+}
+
+async fn load_keys(scope: &Scope, config: &AuthConfig) -> Result<Keys, BuildError> {
+    let config = config.clone();
+    let load = move || -> Result<Keys, BuildError> {
+        let (ring, revoked) = load_auth(&config)?;
+        Ok(Keys { ring, revoked, jwks: JwksSettings::load(&config)? })
     };
-    let routes = config.route.iter().zip(metrics).filter_map(|(route, metrics)| {
-        Some(Arc::new(Route {
-            prefix: route.path.clone(),
-            upstream: upstream(&route.upstream)?,
-            metrics: metrics.clone(),
-        }))
+    scope.blocking().run("load keys", load).await?
+}
+
+/// What a configuration puts into force on each core. Routes that were there before keep their counts.
+fn build_policies(
+    scope: &Scope,
+    config: &GatewayConfig,
+    groups: &Groups,
+    auth: &Arc<Auth>,
+    old: Option<&Policies>,
+) -> Vec<Policy> {
+    let before = old.map(|policies| policies[0].load_full());
+    let metrics_of = |label: &str| {
+        let known = before.iter().flat_map(|before| before.router.routes());
+        let kept = known.into_iter().find(|route| &*route.label == label);
+        kept.map_or_else(|| scope.metrics().route(label.to_owned()), |route| route.metrics.clone())
+    };
+    let metrics: Vec<_> = routes_of(config).map(|route| metrics_of(route.label())).collect();
+    let generation = before.as_ref().map_or(0, |before| before.generation + 1);
+    let cores = scope.planes().cores().iter();
+    cores
+        .map(|core| {
+            let ways = build_ways(config, groups, &metrics, core.index());
+            Policy::new(config, generation, ways, Arc::clone(auth))
+        })
+        .collect()
+}
+
+/// Where requests go from one core.
+fn build_ways(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics], core: usize) -> Ways {
+    let seen = |(name, group): (&String, &Arc<_>)| (name.clone(), Arc::new(Upstream::new(group, core)));
+    let upstreams: BTreeMap<_, _> = groups.iter().map(seen).collect();
+    let views = Views::new(&config.view);
+    let routes = routes_of(config).zip(metrics).map(|(route, metrics)| {
+        let shares = route
+            .shares()
+            .filter_map(|(name, weight)| Some((name, weight, Arc::clone(upstreams.get(name)?))));
+        let goes_to = match views.find(&route.path) {
+            Some(view) => GoesTo::View(Arc::clone(view)),
+            None => Split::new(shares).map_or(GoesTo::Elsewhere, GoesTo::Upstreams),
+        };
+        let redirect =
+            route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());
+        Arc::new(Route::new(&route, goes_to, redirect, metrics.clone()))
     });
-    Router::new(routes.collect())
+    Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
+}
+
+/// The routes of a configuration, views among them.
+fn routes_of(config: &GatewayConfig) -> impl Iterator<Item = Cow<'_, RouteConfig>> {
+    let views = config.view.keys().map(|name| Cow::Owned(views::route(name)));
+    views.chain(config.route.iter().map(Cow::Borrowed))
 }

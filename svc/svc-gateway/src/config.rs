@@ -1,21 +1,35 @@
-//! The `[gateway]` table of the configuration file.
+//! The `[gateway]` table of the configuration file, and `[auth]` beside it.
 
+mod access_log;
+mod auth;
+mod fairness;
+mod identity;
 mod limits;
+mod route;
 mod tls;
+mod upstream;
+mod view;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
-use ron_transport::{
-    addr::{Endpoint, ListenAddr, Scheme},
-    proxy_protocol::TrustedSource,
-    serve::HttpLimits,
-};
+use ron_transport::{addr::ListenAddr, proxy_protocol::TrustedSource, serve::HttpLimits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use access_log::{AccessFormat, AccessLogConfig};
+pub use auth::AuthConfig;
+pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
+pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
+pub(crate) use route::Flaw;
+pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
 pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
+pub use upstream::{
+    BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, Protocol, RetryConfig, UpstreamConfig,
+    UpstreamTlsConfig,
+};
+pub use view::{NoPath, PartConfig, PartPath, ViewConfig};
 
 /// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.
 const SAFE_MAX_CONNS: usize = 65_536;
@@ -23,8 +37,6 @@ const SAFE_MAX_CONNS: usize = 65_536;
 const SAFE_MAX_WAIT: Duration = Duration::from_secs(60);
 /// Longer idleness than this needs `danger_ok`: an idle connection still counts against the caps.
 const SAFE_MAX_IDLE: Duration = Duration::from_secs(3600);
-/// More idle connections per core and server than this need `danger_ok`.
-const SAFE_MAX_IDLE_CONNS: usize = 4096;
 
 /// The HTTP front door.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,35 +64,29 @@ pub struct GatewayConfig {
     pub tls: TlsConfig,
     /// Who sends a PROXY header first: addresses and networks such as `10.0.0.0/8`, or `unix`.
     pub proxy_protocol: Vec<TrustedSource>,
+    /// Whose word about their client's address is taken: proxies that set `Forwarded` or `X-Forwarded-For`.
+    pub trusted_proxies: Vec<TrustedSource>,
+    /// How to tell whose request it is; the first that answers counts. A header is believed from whoever can reach the
+    /// listener.
+    pub tenant_from: Vec<TenantSource>,
+    /// The operator's own networks: their requests are of the class `internal`.
+    pub internal_from: Vec<TrustedSource>,
+    /// How much of the upstreams each tenant may have when there is not enough for all.
+    pub fair_queue: FairQueueConfig,
+    /// Shares of tenants inside their class.
+    pub drr: DrrConfig,
+    /// Rates of clients and capabilities.
+    pub quotas: QuotasConfig,
+    /// A line for each request.
+    pub access_log: AccessLogConfig,
+    /// A second listener, in the clear, that sends everybody to HTTPS: `0.0.0.0:80`.
+    pub redirect_http: Option<ListenAddr>,
     /// Which paths go where; the longest matching prefix wins.
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
     pub upstream: BTreeMap<String, UpstreamConfig>,
-}
-
-/// Requests under a path go to an upstream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RouteConfig {
-    /// A prefix of the request's path, beginning with `/`. It matches whole segments: `/api` covers `/api/x`, not
-    /// `/apix`.
-    pub path: String,
-    /// The upstream's name.
-    pub upstream: String,
-}
-
-/// A group of servers that answer the same requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct UpstreamConfig {
-    /// The servers, used in turn: `http://127.0.0.1:9001` or `http+unix:/run/app.sock`.
-    pub endpoints: Vec<Endpoint>,
-    /// From a request's head to the response's head, and each wait for more of the response's body.
-    pub timeout: HumanDuration,
-    /// Idle connections kept per core and server.
-    pub max_idle: usize,
-    /// How long an idle connection is kept; shorter than the servers' own, or requests meet closed connections.
-    pub idle_timeout: HumanDuration,
+    /// Answers put together from several upstreams, by name: `GET /v1/views/<name>`.
+    pub view: BTreeMap<String, ViewConfig>,
 }
 
 impl Default for GatewayConfig {
@@ -98,26 +104,24 @@ impl Default for GatewayConfig {
             limits: LimitsConfig::default(),
             tls: TlsConfig::default(),
             proxy_protocol: Vec::new(),
+            trusted_proxies: Vec::new(),
+            tenant_from: vec![TenantSource::Capability, TenantSource::Ip],
+            internal_from: Vec::new(),
+            fair_queue: FairQueueConfig::default(),
+            drr: DrrConfig::default(),
+            quotas: QuotasConfig::default(),
+            access_log: AccessLogConfig::default(),
+            redirect_http: None,
             route: Vec::new(),
             upstream: BTreeMap::new(),
-        }
-    }
-}
-
-impl Default for UpstreamConfig {
-    fn default() -> Self {
-        Self {
-            endpoints: Vec::new(),
-            timeout: Duration::from_secs(5).into(),
-            max_idle: 128,
-            idle_timeout: Duration::from_secs(60).into(),
+            view: BTreeMap::new(),
         }
     }
 }
 
 impl Table for GatewayConfig {
     const NAME: &'static str = "gateway";
-    const RESTART: &'static [&'static str] = &["enabled"];
+    const RESTART: &'static [&'static str] = &["enabled", "redirect_http"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
@@ -125,7 +129,17 @@ impl Table for GatewayConfig {
         self.check_waits(danger_ok, problems);
         self.limits.check(danger_ok, problems);
         self.tls.check(problems);
-        self.check_routes(problems);
+        self.access_log.check(problems);
+        self.fair_queue.check(danger_ok, problems);
+        self.drr.check(problems);
+        self.quotas.check(problems);
+        if self.tenant_from.is_empty() {
+            problems
+                .at("tenant_from", "must name at least one source")
+                .help("write [\"ip\"] to tell clients apart by address");
+        }
+        route::check_routes(&self.route, &self.upstream, problems);
+        view::check_views(&self.view, &self.upstream, danger_ok, problems);
         for (name, upstream) in &self.upstream {
             upstream.check(name, danger_ok, problems);
         }
@@ -166,27 +180,6 @@ impl GatewayConfig {
         }
     }
 
-    fn check_routes(&self, problems: &mut Problems) {
-        for (index, route) in self.route.iter().enumerate() {
-            if !route.path.starts_with('/') {
-                problems.at(format!("route.{index}.path"), "must begin with `/`");
-            }
-            if !self.upstream.contains_key(&route.upstream) {
-                let known: Vec<_> = self.upstream.keys().map(String::as_str).collect();
-                let help = if known.is_empty() {
-                    format!("add [gateway.upstream.{}] with its endpoints", route.upstream)
-                } else {
-                    format!("known upstreams: {}", known.join(", "))
-                };
-                let message = format!("there is no upstream `{}`", route.upstream);
-                problems.at(format!("route.{index}.upstream"), message).help(help);
-            }
-            if self.route[..index].iter().any(|earlier| earlier.path == route.path) {
-                problems.at(format!("route.{index}.path"), format!("`{}` is routed twice", route.path));
-            }
-        }
-    }
-
     /// The limits of the listener.
     pub(crate) fn limits(&self) -> HttpLimits {
         let per_client = match self.max_conns_per_client {
@@ -202,28 +195,6 @@ impl GatewayConfig {
             idle_timeout: self.idle_timeout.as_duration(),
             ..HttpLimits::default()
         })
-    }
-}
-
-impl UpstreamConfig {
-    fn check(&self, name: &str, danger_ok: bool, problems: &mut Problems) {
-        if self.endpoints.is_empty() {
-            problems.at(format!("upstream.{name}.endpoints"), "must name at least one server");
-        }
-        for (index, endpoint) in self.endpoints.iter().enumerate() {
-            if endpoint.scheme() == Scheme::Https {
-                let path = format!("upstream.{name}.endpoints.{index}");
-                problems
-                    .at(path, "upstreams are spoken to over plain HTTP")
-                    .help("use http:// or http+unix:");
-            }
-        }
-        for (key, value) in [("timeout", self.timeout), ("idle_timeout", self.idle_timeout)] {
-            if value.as_duration().is_zero() {
-                problems.at(format!("upstream.{name}.{key}"), "must be longer than nothing");
-            }
-        }
-        problems.guard(&format!("upstream.{name}.max_idle"), self.max_idle, SAFE_MAX_IDLE_CONNS, danger_ok);
     }
 }
 
@@ -247,6 +218,7 @@ mod tests {
                 h2_streams: 9,
                 h2_pending_resets: 10,
                 park_after: Duration::from_secs(11).into(),
+                ..LimitsConfig::default()
             },
             ..GatewayConfig::default()
         };

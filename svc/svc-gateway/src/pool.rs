@@ -1,7 +1,12 @@
-//! Idle connections of one core to one server, newest first, bounded in number and in age.
+//! Connections of one core to one server: idle ones, newest first, bounded in number and in age, and shared ones.
+
+mod shared;
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -9,53 +14,122 @@ use ron_kernel::{Clock, metrics::Counter};
 use ron_transport::client::{Home, HttpConn};
 use types::Moment;
 
-use crate::UpstreamConfig;
+use crate::{
+    UpstreamConfig,
+    upstream::{Seat, Server},
+};
 
-/// Idle connections. On a per-core data plane its lock is never contended; it is there so that the same code runs
-/// on a shared runtime.
+pub(crate) use shared::{Held, Shared};
+
+/// Connections of one core to one server. On a per-core data plane its lock is hardly ever contended: other cores look in only when the server
+/// may have no more connections.
 #[derive(Debug)]
 pub(crate) struct Pool {
+    pub(crate) server: Arc<Server>,
     /// In the order in which they fell idle.
     idle: Mutex<Vec<Idle>>,
-    max_idle: usize,
-    max_age: Duration,
+    /// Those that carry many requests at once.
+    pub(crate) shared: Shared,
+    max_idle: AtomicUsize,
+    max_age_nanos: AtomicU64,
     clock: Clock,
     /// Bodies that the server left unfinished.
     stalls: Counter,
 }
 
+/// A connection at rest.
 #[derive(Debug)]
-struct Idle {
-    conn: HttpConn,
+pub(crate) struct Idle {
+    pub(crate) conn: HttpConn,
+    pub(crate) link: Arc<Link>,
     since: Moment,
 }
 
+/// What belongs to one connection for as long as it is open: the way back to its pool, and its place among the server's
+/// connections.
+#[derive(Debug)]
+pub(crate) struct Link {
+    me: Weak<Self>,
+    pool: Weak<Pool>,
+    _seat: Seat,
+}
+
 impl Pool {
-    pub(crate) fn new(config: &UpstreamConfig, clock: Clock, stalls: Counter) -> Self {
-        let (max_idle, max_age) = (config.max_idle, config.idle_timeout.as_duration());
-        Self { idle: Mutex::default(), max_idle, max_age, clock, stalls }
+    pub(crate) fn new(server: Arc<Server>, config: &UpstreamConfig, clock: Clock, stalls: Counter) -> Self {
+        let pool = Self {
+            server,
+            idle: Mutex::default(),
+            shared: Shared::default(),
+            max_idle: AtomicUsize::new(0),
+            max_age_nanos: AtomicU64::new(0),
+            clock,
+            stalls,
+        };
+        pool.set_config(config);
+        pool
+    }
+
+    /// Other limits from now on.
+    pub(crate) fn set_config(&self, config: &UpstreamConfig) {
+        let max_age = Moment::ORIGIN.after(config.idle_timeout.as_duration()).as_nanos();
+        self.max_idle.store(config.max_idle, Ordering::Relaxed);
+        self.max_age_nanos.store(max_age, Ordering::Relaxed);
+    }
+
+    /// The way back for a new connection that has this seat.
+    pub(crate) fn link(self: &Arc<Self>, seat: Seat) -> Arc<Link> {
+        Arc::new_cyclic(|me| Link { me: me.clone(), pool: Arc::downgrade(self), _seat: seat })
     }
 
     /// The connection used last that is still alive. Dead and aged ones met on the way are dropped.
-    pub(crate) fn take(&self) -> Option<HttpConn> {
+    pub(crate) fn take(&self, now: Moment) -> Option<Idle> {
         loop {
-            let mut idle = self.idle().pop()?;
-            if self.is_fit(&mut idle) {
-                return Some(idle.conn);
+            let mut idle = self.take_unchecked()?;
+            if self.is_fit(&mut idle, now) {
+                return Some(idle);
             }
         }
+    }
+
+    /// The connection used last, whether it is alive or not.
+    pub(crate) fn take_unchecked(&self) -> Option<Idle> {
+        let idle = self.idle().pop()?;
+        self.server.began();
+        Some(idle)
     }
 
     /// Closes the connections that are too old, and those that the server has closed: until we close them too, the
     /// system keeps their sockets.
     pub(crate) fn sweep(&self) {
-        let swept: Vec<Idle> = self.idle().extract_if(.., |idle| !self.is_fit(idle)).collect();
+        let now = self.clock.now();
+        let swept: Vec<Idle> = self.idle().extract_if(.., |idle| !self.is_fit(idle, now)).collect();
+        swept.iter().for_each(|_| self.server.began());
         // Closed only here, after the lock was let go.
         drop(swept);
+        self.shared.sweep(now, self.max_age());
     }
 
-    fn is_fit(&self, idle: &mut Idle) -> bool {
-        self.clock.now().since(idle.since) < self.max_age && idle.conn.is_alive()
+    fn max_age(&self) -> Duration {
+        Duration::from_nanos(self.max_age_nanos.load(Ordering::Relaxed))
+    }
+
+    fn is_fit(&self, idle: &mut Idle, now: Moment) -> bool {
+        now.since(idle.since) < self.max_age() && idle.conn.is_alive()
+    }
+
+    /// Takes a connection in; gives it back if there is no room.
+    fn put(&self, idle: Idle) -> Option<Idle> {
+        let mut all = self.idle();
+        if all.len() >= self.max_idle.load(Ordering::Relaxed) {
+            return Some(idle);
+        }
+        all.push(idle);
+        drop(all);
+        self.server.ended();
+        if self.server.seats.is_crowded() {
+            self.server.serve_waiters();
+        }
+        None
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
@@ -63,17 +137,51 @@ impl Pool {
     }
 }
 
-impl Home for Pool {
+impl Idle {
+    /// Goes back to its pool, or is closed if that is full or gone.
+    pub(crate) fn go_home(self) {
+        if let Some(pool) = self.link.pool.upgrade() {
+            drop(pool.put(self));
+        }
+    }
+}
+
+impl Link {
+    /// The connection has no request of its own from now on.
+    fn rests(&self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.server.ended();
+        }
+    }
+
+    /// The connection is about to be closed, which ends it as one that is in use.
+    fn works(&self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.server.began();
+        }
+    }
+}
+
+impl Home for Link {
     fn put_back(&self, conn: HttpConn) {
-        let since = self.clock.now();
-        let mut idle = self.idle();
-        if idle.len() < self.max_idle {
-            idle.push(Idle { conn, since });
+        // With room for nobody, whoever waits for a connection gets the seat.
+        if let (Some(pool), Some(link)) = (self.pool.upgrade(), self.me.upgrade()) {
+            let since = pool.clock.now();
+            drop(pool.put(Idle { conn, link, since }));
         }
     }
 
     fn stalled(&self) {
-        self.stalls.inc();
+        if let Some(pool) = self.pool.upgrade() {
+            pool.stalls.inc();
+            pool.server.broke_off(pool.clock.now());
+        }
+    }
+
+    fn broke_off(&self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.server.broke_off(pool.clock.now());
+        }
     }
 }
 
@@ -89,19 +197,25 @@ mod tests {
 
     const MAX_AGE: Duration = Duration::from_secs(60);
 
-    fn pool(max_idle: usize) -> Pool {
+    fn pool(max_idle: usize) -> Arc<Pool> {
         let config = UpstreamConfig { max_idle, idle_timeout: MAX_AGE.into(), ..UpstreamConfig::default() };
-        Pool::new(&config, Clock::start(), Counter::default())
+        let server = Arc::new(Server::example(1, &config));
+        Arc::new(Pool::new(server, &config, Clock::start(), Counter::default()))
     }
 
     /// Puts a connection into the pool; gives the server's end of it.
-    async fn put_one(pool: &Pool) -> UnixStream {
+    async fn put_one(pool: &Arc<Pool>) -> UnixStream {
         let (ours, servers) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         servers.set_nonblocking(true).unwrap();
         let stream = Stream::Unix(tokio::net::UnixStream::from_std(ours).unwrap());
-        pool.put_back(HttpConn::open(stream).await.unwrap());
+        let link = pool.link(pool.server.seat().unwrap());
+        link.put_back(HttpConn::open(stream).await.unwrap());
         servers
+    }
+
+    fn take(pool: &Pool) -> Option<Idle> {
+        pool.take(pool.clock.now())
     }
 
     fn is_open(mut servers_end: &UnixStream) -> bool {
@@ -120,8 +234,8 @@ mod tests {
         tokio::time::advance(Duration::from_millis(1)).await;
         pool.sweep();
         assert!(!is_open(&old) && is_open(&young));
-        assert!(pool.take().is_some());
-        assert!(pool.take().is_none());
+        assert!(take(&pool).is_some());
+        assert!(take(&pool).is_none());
     }
 
     #[tokio::test]
@@ -142,7 +256,7 @@ mod tests {
         let pool = pool(8);
         let old = put_one(&pool).await;
         tokio::time::advance(MAX_AGE).await;
-        assert!(pool.take().is_none());
+        assert!(take(&pool).is_none());
         assert!(!is_open(&old));
     }
 
@@ -151,5 +265,21 @@ mod tests {
         let pool = pool(1);
         let (first, second) = (put_one(&pool).await, put_one(&pool).await);
         assert!(is_open(&first) && !is_open(&second));
+    }
+
+    #[tokio::test]
+    async fn every_connection_has_a_seat_until_it_is_closed_and_is_busy_until_it_is_put_back() {
+        let pool = pool(1);
+        let count = || (pool.server.seats.open(), pool.server.busy());
+        let _kept = put_one(&pool).await;
+        assert_eq!(count(), (1, 0));
+        let _one_too_many = put_one(&pool).await;
+        assert_eq!(count(), (1, 0));
+        let taken = take(&pool).unwrap();
+        assert_eq!(count(), (1, 1));
+        taken.go_home();
+        assert_eq!(count(), (1, 0));
+        drop(take(&pool));
+        assert_eq!(count(), (0, 0));
     }
 }

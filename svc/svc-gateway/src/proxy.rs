@@ -1,101 +1,155 @@
-//! The request path of the gateway: route, forward, answer.
+//! The gateway's handler on one core: from a request to its answer, measured and told apart from all others.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::Method;
-use ron_kernel::{Clock, Scope, Shutdown, meter::Meter, metrics::RouteMetrics, readiness::ServiceReadiness};
-use ron_transport::{ConnInfo, Request, Response, Service};
-use types::{ActorId, Moment, Reason, Refusal};
+use http::{
+    HeaderValue, Method,
+    header::{ALLOW, CONNECTION, WWW_AUTHENTICATE},
+};
+use ron_kernel::{
+    Scope, Shutdown,
+    metrics::{RouteMetrics, ServiceMetrics},
+    readiness::ServiceReadiness,
+};
+use ron_transport::{Conn, Request, Response, Service, problem};
+use types::{Moment, Reason, Refusal};
 
 use crate::{
-    forward,
-    router::{self, Route, Router},
+    access_log::{AccessLog, Entry, Line},
+    caller::ConnMemo,
+    client_addr::Client,
+    message::Survey,
+    passage::Passage,
+    policy::Policy,
+    shared::Shared,
+    trace::TraceIds,
 };
-
-/// When a refused write may be tried again: lost tasks are back within a second.
-const DEGRADED_RETRY: Duration = Duration::from_secs(1);
 
 /// The gateway's handler on one core.
 pub(crate) struct Proxy {
-    router: Arc<ArcSwap<Router>>,
-    clock: Clock,
-    readiness: ServiceReadiness,
-    shutdown: Shutdown,
+    policy: Arc<ArcSwap<Policy>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) readiness: ServiceReadiness,
+    pub(crate) shutdown: Shutdown,
     unrouted: RouteMetrics,
-    requests: Meter,
+    metrics: ServiceMetrics,
+    ids: TraceIds,
+    log: AccessLog,
 }
 
 impl Proxy {
-    pub(crate) fn new(scope: &Scope, router: Arc<ArcSwap<Router>>) -> Self {
+    pub(crate) fn new(
+        scope: &Scope,
+        policy: Arc<ArcSwap<Policy>>,
+        shared: Arc<Shared>,
+        log: AccessLog,
+    ) -> Self {
         Self {
-            router,
-            clock: scope.clock(),
+            policy,
+            shared,
             readiness: scope.readiness().service(scope.service()),
             shutdown: scope.shutdown().clone(),
             unrouted: scope.metrics().route("unrouted"),
-            // Without tenants, everybody is one.
-            requests: scope.meters().meter(&ActorId::other(), "used.requests"),
+            metrics: scope.metrics().clone(),
+            ids: TraceIds::new(),
+            log,
         }
     }
 }
 
 impl Service for Proxy {
-    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
-        let began = self.clock.now();
-        let method = request.method().clone();
-        if router::has_dot_segment(request.uri().path()) {
-            self.unrouted.record(method.as_str(), Reason::Malformed.status(), self.clock.now().since(began));
-            return Err(Refusal::new(Reason::Malformed, "a path with `.` or `..` may lead past its route"));
-        }
-        let Some(route) = self.route(request.uri().path()) else {
-            self.unrouted.record(method.as_str(), Reason::NotFound.status(), self.clock.now().since(began));
-            return Err(no_route(request.uri().path()));
+    type PerConn = ConnMemo;
+
+    async fn call(&self, conn: &Arc<Conn<ConnMemo>>, request: Request) -> Result<Response, Refusal> {
+        let began = self.shared.clock.now();
+        let surveyed = Survey::of(&request);
+        let trace = self.ids.trace(request.headers(), surveyed.as_ref().unwrap_or(&Survey::default()));
+        let mut entry = self.log.wants_next().then(|| {
+            let (method, target) = (request.method().clone(), request.uri().clone());
+            self.log.begin(Line::new(self.shared.clock.unix(), trace.corr_id.clone(), method, target))
+        });
+        let mut response = match surveyed {
+            Ok(survey) => {
+                // Owned, so that a reload during a long request can let the old policy go.
+                let policy = self.policy.load_full();
+                let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
+                let passage = Passage {
+                    proxy: self,
+                    policy: &policy,
+                    survey,
+                    client,
+                    trace: &trace,
+                    began,
+                    entry: entry.as_mut(),
+                    allowance: None,
+                };
+                self.routed(conn, request, passage).await
+            }
+            Err(refusal) => {
+                self.record(&self.unrouted, request.method(), refusal.reason.status(), began);
+                self.refused(&refusal, &trace.corr_id, entry.as_mut())
+            }
         };
-        let _in_flight = route.metrics.enter();
-        let outcome = self.answer(conn, &route, request, began).await;
-        let status = match &outcome {
-            Ok(response) => response.status().as_u16(),
-            Err(refusal) => refusal.reason.status(),
-        };
-        route.metrics.record(method.as_str(), status, self.clock.now().since(began));
-        outcome
+        trace.tell(response.headers_mut());
+        Ok(match entry {
+            Some(entry) => entry.finish(response),
+            None => response,
+        })
     }
 }
 
 impl Proxy {
-    /// The route of a path; owned, so that a reload during a long request can let the old router go.
-    fn route(&self, path: &str) -> Option<Arc<Route>> {
-        self.router.load().find(path).map(Arc::clone)
-    }
-
-    /// The steps of a request on its route, each of which can refuse before the next spends anything.
-    async fn answer(
-        &self,
-        conn: &ConnInfo,
-        route: &Route,
-        mut request: Request,
-        began: Moment,
-    ) -> Result<Response, Refusal> {
-        self.refuse_writes_while_degraded(request.method())?;
-        forward::request(conn, &mut request)?;
-        let mut response = route.upstream.send(request, began).await?;
-        forward::response(&mut response)?;
-        self.requests.add(1);
-        Ok(response)
-    }
-
-    /// While capacity is lost, writes make way for reads. A drain is no such time: what got in is answered.
-    fn refuse_writes_while_degraded(&self, method: &Method) -> Result<(), Refusal> {
-        if self.readiness.sheds_writes() && !method.is_safe() && !self.shutdown.is_draining() {
-            let refusal = Refusal::new(Reason::Degraded, "writes are refused for now; /readyz says why");
-            return Err(refusal.retry_after(DEGRADED_RETRY));
+    /// Finds a request's route and has it answered there.
+    async fn routed(&self, conn: &Conn<ConnMemo>, request: Request, mut passage: Passage<'_>) -> Response {
+        let (began, method, corr_id) = (passage.began, request.method().clone(), &passage.trace.corr_id);
+        if let Some(entry) = &mut passage.entry {
+            entry.line().client = passage.client.ip;
         }
-        Ok(())
+        let route = match passage.policy.router.find(&request) {
+            Ok(route) => route,
+            Err(miss) => {
+                let refusal = miss.refusal(request.uri().path());
+                self.record(&self.unrouted, &method, refusal.reason.status(), began);
+                let mut response = self.refused(&refusal, corr_id, passage.entry);
+                if let Some(allow) = miss.allow() {
+                    response.headers_mut().insert(ALLOW, allow.clone());
+                }
+                return response;
+            }
+        };
+        if let Some(entry) = &mut passage.entry {
+            entry.line().route = Some(Arc::clone(&route.label));
+        }
+        let _in_flight = route.metrics.enter();
+        let answer = passage.pass(conn, route, request).await;
+        let mut response =
+            answer.unwrap_or_else(|refusal| self.refused(&refusal, corr_id, passage.entry.take()));
+        if let Some(allowance) = &passage.allowance {
+            allowance.tell(response.headers_mut());
+        }
+        self.record(&route.metrics, &method, response.status().as_u16(), began);
+        response
     }
-}
 
-fn no_route(path: &str) -> Refusal {
-    let detail = format!("no route matches {path}; routes are [[gateway.route]] in the configuration");
-    Refusal::new(Reason::NotFound, detail)
+    fn record(&self, route: &RouteMetrics, method: &Method, status: u16, began: Moment) {
+        route.record(method.as_str(), status, self.shared.clock.now().since(began));
+    }
+
+    fn refused(&self, refusal: &Refusal, corr_id: &HeaderValue, entry: Option<&mut Entry>) -> Response {
+        self.metrics.rejected(refusal.reason).inc();
+        if let Some(entry) = entry {
+            entry.line().reason = Some(refusal.reason);
+        }
+        let mut response = problem::response_to(refusal, corr_id);
+        let headers = response.headers_mut();
+        match refusal.reason {
+            Reason::Unauth => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            // What follows on the connection may have been meant as a part of what was refused. HTTP/2 has no such
+            // doubts, and the library leaves the field out there.
+            Reason::Malformed => drop(headers.insert(CONNECTION, HeaderValue::from_static("close"))),
+            _ => {}
+        }
+        response
+    }
 }

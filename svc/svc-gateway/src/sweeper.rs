@@ -1,8 +1,7 @@
 //! The task that closes idle upstream connections nobody came back for.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use ron_kernel::{
     Scope,
     readiness::Effect,
@@ -10,7 +9,7 @@ use ron_kernel::{
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
 
-use crate::{build::Routers, router::Router};
+use crate::upstream::Upstreams;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(10);
@@ -25,17 +24,11 @@ pub(crate) const POOL_SWEEPER: TaskSpec = TaskSpec {
 };
 
 /// Starts a sweeper on each core.
-pub(crate) fn start(scope: &Scope, routers: &Routers) {
-    let routers = Arc::clone(routers);
-    scope.task_per_core(&POOL_SWEEPER, move |core, ctx| run(ctx, Arc::clone(&routers[core.index()])));
+pub(crate) fn start(scope: &Scope, upstreams: &Upstreams) {
+    let upstreams = upstreams.clone();
+    scope.task_per_core(&POOL_SWEEPER, move |core, ctx| run(ctx, core.index(), upstreams.clone()));
 }
 
-async fn run(ctx: TaskCtx, router: Arc<ArcSwap<Router>>) -> TaskResult {
-    let clock = ctx.scope.clock();
-    while clock.by(clock.within(EVERY), ctx.stopping()).await.is_none() {
-        for route in router.load().routes() {
-            route.upstream.sweep();
-        }
-    }
-    Ok(())
+async fn run(ctx: TaskCtx, core: usize, upstreams: Upstreams) -> TaskResult {
+    ctx.every(EVERY, || upstreams.sweep(core)).await
 }

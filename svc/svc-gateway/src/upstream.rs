@@ -1,131 +1,171 @@
-//! A group of servers and the connections one core keeps to them.
+//! A group of servers, as one core sends requests to it.
+//!
+//! ```text
+//! send → choose a server → an idle connection of this core, else a new one, else the next that comes free → response
+//!          ↑                                                                                              │
+//!          └── another server at once if nothing was sent; after a wait, within the budget, if it may be repeated
+//! ```
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+mod deadline;
+mod exchange;
+mod group;
+mod health;
+mod metrics;
+mod retry;
+mod roster;
+mod seats;
+mod server;
+mod watch;
 
-use ron_kernel::{
-    Clock,
-    metrics::{Counter, ServiceMetrics},
-};
-use ron_transport::{Request, Response, addr::Endpoint, client::HttpConn, client::SendFault, dial};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::HeaderValue;
+use ron_kernel::breaker::{State, Ticket};
+use ron_transport::{Request, Response, UploadWatch};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use crate::{UpstreamConfig, pool::Pool};
+use crate::pool::Pool;
+use metrics::FailureKind;
+use roster::{Choice, Roster, Tried};
+use server::{Standing, Verdict};
 
-/// How often servers were too slow.
-#[derive(Clone, Debug)]
-pub(crate) struct Timeouts {
-    /// To accept a connection.
-    connect: Counter,
-    /// To answer, or to go on with an answer.
-    rpc: Counter,
-}
+pub(crate) use deadline::wished;
+pub(crate) use group::{Group, Groups, Upstreams};
+pub(crate) use metrics::METRICS;
+pub(crate) use seats::Seat;
+pub(crate) use server::Server;
+pub(crate) use watch::{UPSTREAM_WATCH, WAITING_QUEUE, start};
 
-impl Timeouts {
-    pub(crate) fn new(metrics: &ServiceMetrics) -> Self {
-        Self { connect: metrics.io_timeouts("connect"), rpc: metrics.io_timeouts("rpc") }
-    }
-}
+use retry::{Trip, Upload};
 
 /// A group of servers, as one core sees it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    name: String,
-    config: UpstreamConfig,
-    clock: Clock,
-    timeouts: Timeouts,
-    next: AtomicUsize,
-    /// By endpoint.
-    pools: Vec<Arc<Pool>>,
+    group: Arc<Group>,
+    roster: Arc<ArcSwap<Roster>>,
+    /// The whole timeout, as it is told to servers. Each core has its own, because clones share a count.
+    whole_timeout: HeaderValue,
+}
+
+/// Why a try gave no response.
+#[derive(Debug)]
+enum Fault {
+    /// Nothing was sent: the request can go anywhere else.
+    Unreached(Box<Request>),
+    /// Nothing was sent, and there is nowhere else to go for now.
+    Exhausted(Box<Request>),
+    /// The server broke off, or answered nonsense.
+    Broken,
+    /// The deadline passed while waiting for a connection, or for an answer.
+    Late { connecting: bool },
+    /// No server is to be asked; it is of no use to try again.
+    Refused(Refusal),
 }
 
 impl Upstream {
-    pub(crate) fn new(name: &str, config: &UpstreamConfig, clock: Clock, timeouts: Timeouts) -> Self {
-        let pool = || Pool::new(config, clock, timeouts.rpc.clone());
-        let pools = config.endpoints.iter().map(|_| Arc::new(pool()));
+    /// The group as seen by a core.
+    pub(crate) fn new(group: &Arc<Group>, core: usize) -> Self {
         Self {
-            name: name.to_owned(),
-            pools: pools.collect(),
-            config: config.clone(),
-            clock,
-            timeouts,
-            next: AtomicUsize::new(0),
+            roster: group.roster(core),
+            whole_timeout: deadline::in_millis(group.config.timeout.as_duration()),
+            group: Arc::clone(group),
         }
     }
 
-    /// Whether it is the same group with the same settings, so that its connections can be kept across a reload.
-    pub(crate) fn is(&self, name: &str, config: &UpstreamConfig) -> bool {
-        self.name == name && self.config == *config
-    }
-
-    /// Sends a request that began at `began` to one of the servers and waits for the response's head within the timeout.
+    /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's
+    /// [wish](wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller has read
+    /// it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
+    /// turn; without, all the time. `tries` tells afterwards how often a server was asked.
     ///
     /// Cancel safe: dropping the future closes the connection in use.
-    pub(crate) async fn send(&self, request: Request, began: Moment) -> Result<Response, Refusal> {
-        let deadline = Deadline::within(began, self.config.timeout.as_duration());
-        let dialling = AtomicBool::new(false);
-        // Pinned where it is made: it is large, and every hand it passes through would copy it.
-        let exchange = pin!(self.exchange(request, deadline, &dialling));
-        let answer = self.clock.by(deadline, exchange).await;
-        answer.unwrap_or_else(|| Err(self.late(dialling.load(Ordering::Relaxed))))
-    }
-
-    /// Closes idle connections that are of no more use.
-    pub(crate) fn sweep(&self) {
-        self.pools.iter().for_each(|pool| pool.sweep());
-    }
-
-    /// Tells in `dialling` whether it is waiting for a connection: who stops it at the deadline has to know.
-    async fn exchange(
+    pub(crate) async fn send(
         &self,
         mut request: Request,
-        deadline: Deadline,
-        dialling: &AtomicBool,
+        upload: Option<UploadWatch>,
+        now: Moment,
+        limit: Deadline,
+        tries: &mut u32,
     ) -> Result<Response, Refusal> {
-        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.config.endpoints.len();
-        let pool = &self.pools[index];
-        while let Some(conn) = pool.take() {
-            match conn.send(request, Arc::clone(pool) as _).await {
-                Ok(response) => return Ok(response),
-                Err(SendFault::Unsent(unsent)) => request = *unsent,
-                Err(SendFault::Broken(error)) => return Err(self.broken(&error)),
-            }
+        let timeout = self.group.config.timeout.as_duration();
+        let whole = Deadline::within(now, timeout);
+        let deadline = limit.tightened(whole);
+        let value = if deadline == whole {
+            self.whole_timeout.clone()
+        } else {
+            deadline::in_millis(deadline.remaining(now))
+        };
+        deadline::tell(request.headers_mut(), value, deadline.remaining(now));
+        let upload = upload.map(|watch| Upload { watch, timeout, limit });
+        let mut trip = Trip::new(now, deadline, upload);
+        let answer = self.deliver(request, &mut trip).await;
+        *tries = trip.tries;
+        answer
+    }
+
+    /// One try.
+    async fn attempt(&self, request: Request, trip: &mut Trip) -> Result<Response, Fault> {
+        let mut choice = self.choose(trip);
+        if std::mem::take(&mut trip.waited) && matches!(choice, Choice::AllTried) {
+            trip.tried = Tried::default();
+            choice = self.choose(trip);
         }
-        dialling.store(true, Ordering::Relaxed);
-        let conn = self.dial(&self.config.endpoints[index], deadline.remaining(self.clock.now())).await?;
-        dialling.store(false, Ordering::Relaxed);
-        conn.send(request, Arc::clone(pool) as _).await.map_err(|error| self.broken(&error))
+        let (pool, ticket) = match choice {
+            Choice::Go(pool, ticket) => (pool, ticket),
+            Choice::AllTried => return Err(Fault::Exhausted(Box::new(request))),
+            Choice::NoneBefore(wait) => {
+                let what = format!("no server of upstream `{}` is to be asked now", self.group.name);
+                return Err(Fault::Refused(Refusal::new(Reason::BadGateway, what).retry_after(wait)));
+            }
+        };
+        let outcome = self.exchange(&pool, request, trip).await;
+        self.book(&pool, ticket, &outcome, trip);
+        outcome
     }
 
-    async fn dial(&self, endpoint: &Endpoint, within: Duration) -> Result<HttpConn, Refusal> {
-        let stream = dial::dial(endpoint, within).await.map_err(|error| match error {
-            dial::DialError::Timeout { .. } => self.late(true),
-            other => self.broken(&other),
-        })?;
-        let mut conn = HttpConn::open(stream).await.map_err(|error| self.broken(&error))?;
-        conn.set_stall(self.config.timeout.as_duration());
-        Ok(conn)
+    fn choose(&self, trip: &mut Trip) -> Choice {
+        let live_probes = !self.group.config.health.is_on();
+        self.roster.load().choose(&mut trip.tried, live_probes, trip.now, fastrand::u64(..))
     }
 
-    fn broken(&self, error: &dyn std::fmt::Display) -> Refusal {
-        tracing::debug!(upstream = self.name, %error, "an upstream failed");
-        Refusal::new(Reason::BadGateway, format!("upstream `{}` failed", self.name))
+    /// Books what a try says of its server.
+    fn book(&self, pool: &Pool, ticket: Ticket, outcome: &Result<Response, Fault>, trip: &mut Trip) {
+        let (verdict, kind) = match outcome {
+            Ok(response) => match Verdict::of_status(response.status()) {
+                Verdict::Failed => (Verdict::Failed, Some(FailureKind::Status)),
+                other => (other, None),
+            },
+            Err(Fault::Unreached(_)) => (Verdict::Failed, Some(FailureKind::Connect)),
+            Err(Fault::Broken) => (Verdict::Failed, Some(FailureKind::Broken)),
+            Err(Fault::Late { .. }) => (Verdict::Failed, Some(FailureKind::Late)),
+            // Our own limits, no fault of the server.
+            Err(Fault::Refused(_) | Fault::Exhausted(_)) => return,
+        };
+        trip.now = self.group.tools.clock.now();
+        if let Some(kind) = kind {
+            self.group.metrics.failed(kind);
+        }
+        let change = pool.server.record(ticket, verdict, trip.now);
+        if let Some(state) = change {
+            self.tell(pool, if state == State::Open { "its breaker opened" } else { "its breaker closed" });
+        }
+        if verdict != Verdict::Good && self.eject(pool, trip.now) {
+            self.tell(pool, "it is left out for a while");
+        }
     }
 
-    /// Counts a deadline that passed, as what was waited for then.
-    fn late(&self, dialling: bool) -> Refusal {
-        let counter = if dialling { &self.timeouts.connect } else { &self.timeouts.rpc };
-        counter.inc();
-        let waited = self.config.timeout;
-        Refusal::new(
-            Reason::DownstreamTimeout,
-            format!("upstream `{}` did not answer within {waited}", self.name),
-        )
+    /// Leaves the server out if it has done badly and not too many are left out already.
+    fn eject(&self, pool: &Pool, now: Moment) -> bool {
+        let config = &self.group.config.eject;
+        pool.server.eject_if_bad(config, now, || {
+            let roster = self.roster.load();
+            let is_out = |pool: &&Arc<Pool>| pool.server.standing(now) == Standing::Ejected;
+            let out = roster.pools().iter().filter(is_out).count();
+            out < config.most(roster.pools().len())
+        })
+    }
+
+    fn tell(&self, pool: &Pool, what: &str) {
+        tracing::warn!(upstream = self.group.name, server = %pool.server.endpoint, "{what}");
     }
 }

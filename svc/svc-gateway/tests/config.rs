@@ -115,3 +115,87 @@ fn tls_settings_that_contradict_each_other_are_refused() {
     assert_boundary(&sni("b.example"), &sni("A.example"), "has two certificates");
     assert_boundary(&sni("b.example"), &sni(""), "must be a DNS name");
 }
+
+/// A route to an upstream that exists, with these other settings.
+fn with_route(settings: &str) -> String {
+    format!("upstream.a.endpoints = [\"http://127.0.0.1:1\"]\n[[gateway.route]]\n{settings}")
+}
+
+#[test]
+fn a_route_says_plainly_what_it_is_for() {
+    let path = |path: &str| with_route(&format!("path = \"{path}\"\nupstream = \"a\""));
+    assert_boundary(&path("/x"), &path("x"), "must begin with `/`");
+    assert_boundary(&path("/x/y/"), &path("/x//y"), "must not have empty segments");
+    assert_boundary(&path("/.x/y.."), &path("/x/../y"), "must not have `.` or `..` segments");
+    assert_boundary(&path("/x y"), &path("/x%20y"), "must be written plainly");
+    let also = |key: &str| with_route(&format!("path = \"/\"\nupstream = \"a\"\n{key}"));
+    assert_boundary(&also("host = [\"*.a.b\"]"), &also("host = [\"a.b:80\"]"), "must be a host name");
+    assert_boundary(&also("methods = [\"PURGE\"]"), &also("methods = [\"get\"]"), "in capital letters");
+    assert_boundary(&also("headers = { x = true }"), &also("headers.\"x y\" = \"1\""), "no name of a header");
+    assert_boundary(&also("headers = { x = \"1\" }"), &also("headers.x = \"\\n\""), "no value that a header");
+    assert_boundary(&also("timeout = \"1ms\""), &also("timeout = \"0s\""), "must be longer than nothing");
+}
+
+#[test]
+fn a_route_leads_somewhere() {
+    let with = |keys: &str| with_route(&format!("path = \"/\"\n{keys}"));
+    let split = |weight: u32| with(&format!("split = [{{ upstream = \"a\", weight = {weight} }}]"));
+    assert_boundary(&split(1), &split(0), "a weight above 0");
+    assert_boundary(&split(1), &with("split = [{ upstream = \"b\" }]"), "there is no upstream `b`");
+    assert_boundary(&with("upstream = \"a\""), &with(""), "must name an upstream");
+    let both = "upstream = \"a\"\nsplit = [{ upstream = \"a\" }]";
+    assert_boundary(&with("upstream = \"a\""), &with(both), "set one of them");
+    let https = "redirect.to = \"https\"";
+    assert_boundary(&with(&format!("upstream = \"a\"\n{https}")), &with(https), "those who come over HTTPS");
+    let away = "redirect = { to = \"https://b.example\", status = 307 }";
+    assert_boundary(&with(away), &with(&format!("upstream = \"a\"\n{away}")), "the upstream is not used");
+    assert_boundary(&with(away), &with("redirect = { to = \"https\", status = 200 }"), "must be 301, 302");
+}
+
+#[test]
+fn a_route_changes_only_what_can_be_changed() {
+    let with = |keys: &str| with_route(&format!("path = \"/x\"\nupstream = \"a\"\n{keys}"));
+    let words = "cannot be changed";
+    assert_boundary(
+        &with("request_headers.set = { a = \"b\" }"),
+        &with("request_headers.set.Host = \"b\""),
+        words,
+    );
+    assert_boundary(
+        &with("response_headers.remove = [\"server\"]"),
+        &with("response_headers.remove = [\"TE\"]"),
+        words,
+    );
+    assert_boundary(&with("rewrite = \"/y\""), &with("rewrite = \"y\""), "must be a path");
+    assert_boundary(
+        &with("strip_prefix = true"),
+        &with("strip_prefix = true\nrewrite = \"/y\""),
+        "set one of them",
+    );
+    assert_boundary(&with("upgrade = [\"websocket\"]"), &with("upgrade = [\"h2c\"]"), "past every rule");
+}
+
+#[test]
+fn a_route_that_can_never_be_taken_is_refused_at_its_line() {
+    let two = |first: &str, second: &str| {
+        with_route(&format!(
+            "path = \"/x\"\nupstream = \"a\"\n{first}\n[[gateway.route]]\npath = \"/x/\"\nupstream = \"a\"\n{second}"
+        ))
+    };
+    assert_boundary(&two("", "host = [\"b\"]"), &two("", ""), "is routed twice");
+    let methods = |names: &str| format!("methods = [{names}]");
+    let posts = methods("\"POST\"");
+    assert_boundary(
+        &two(&posts, &methods("\"POST\", \"PUT\"")),
+        &two(&methods("\"POST\", \"PUT\""), &posts),
+        "twice",
+    );
+    let report = load(&two("", "")).unwrap_err();
+    assert!(report.contains("test.toml:8"), "the second route's line is missing in\n{report}");
+}
+
+#[test]
+fn a_share_of_the_requests_is_logged() {
+    assert_boundary("access_log.sample = 1.0", "access_log.sample = 1.01", "must be between 0 and 1");
+    assert_boundary("access_log.sample = 0.0", "access_log.sample = -0.01", "must be between 0 and 1");
+}

@@ -13,7 +13,9 @@ use std::{
 
 use ron_kernel::{Exit, Kernel, Scope, readiness::Effect};
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
-use svc_gateway::{Gateway, GatewayConfig, RouteConfig, TOPOLOGY, UpstreamConfig};
+use svc_gateway::{
+    AuthConfig, Gateway, GatewayConfig, GatewaySettings, RouteConfig, TOPOLOGY, UpstreamConfig,
+};
 
 /// An upstream that answers every request with `fine`, one connection each.
 fn upstream() -> SocketAddr {
@@ -44,7 +46,7 @@ fn gateway_with(
     let scope = kernel.scope(&TOPOLOGY);
     let config = GatewayConfig {
         listen: "127.0.0.1:0".parse().unwrap(),
-        route: vec![RouteConfig { path: "/".into(), upstream: "up".into() }],
+        route: vec![RouteConfig { path: "/".into(), upstream: "up".into(), ..RouteConfig::default() }],
         upstream: [(
             "up".to_owned(),
             UpstreamConfig { endpoints: vec![format!("http://{upstream}").parse().unwrap()], ..settings },
@@ -53,7 +55,8 @@ fn gateway_with(
         ..GatewayConfig::default()
     };
     let mut inherited = Inherited::from_env().unwrap();
-    let gateway = kernel.block_on(Gateway::build(&scope, &config, &mut inherited)).unwrap();
+    let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
+    let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();
     let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };
     let conductor = thread::spawn(move || kernel.run().unwrap());
     (addr, scope, conductor, gateway)

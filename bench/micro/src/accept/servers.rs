@@ -17,7 +17,7 @@ use http_body_util::Full;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use ron_transport::{
-    Body, ConnInfo, Request, Response, Service,
+    Body, Conn, Request, Response, Service,
     addr::ListenAddr,
     listen::{BACKLOG, BindOptions, Listener},
     proxy_protocol::TrustedSources,
@@ -80,7 +80,9 @@ fn acceptor() -> Result<(), Failure> {
 struct Fixed(usize);
 
 impl Service for Fixed {
-    async fn call(&self, _: &Arc<ConnInfo>, _: Request) -> Result<Response, Refusal> {
+    type PerConn = ();
+
+    async fn call(&self, _: &Arc<Conn<()>>, _: Request) -> Result<Response, Refusal> {
         Ok(Response::new(Body::from(answer(self.0))))
     }
 }

@@ -8,8 +8,8 @@ use http::StatusCode;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use ron_kernel::{
-    Scope, Shutdown,
-    bus::{Heard, KernelEvent, Subscription},
+    Fault, Scope, Shutdown,
+    bus::{KernelEvent, Subscription},
     topology::Stage,
 };
 use ron_sync::phase::Phase;
@@ -83,13 +83,14 @@ impl EventStream {
         }
     }
 
-    fn write(&mut self, heard: &Heard) -> String {
+    fn write(&mut self, heard: &Result<KernelEvent, Fault>) -> String {
         let (count, name, data) = match heard {
-            Heard::Event(event) => {
+            Ok(event) => {
                 let (name, data) = describe(event);
                 (1, name, data)
             }
-            Heard::Lagged(missed) => (*missed, "lagged", json!({ "missed": missed })),
+            Err(Fault::Lagging { missed }) => (*missed, "lagged", json!({ "missed": missed })),
+            Err(fault) => (0, "fault", json!({ "fault": fault.to_string() })),
         };
         self.last_id += count;
         format!("id: {}\nevent: {name}\ndata: {data}\n\n", self.last_id)

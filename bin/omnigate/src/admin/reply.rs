@@ -3,7 +3,7 @@
 use http::{HeaderValue, StatusCode, header};
 use ron_transport::{Body, Response, problem};
 use serde_json::Value;
-use types::Refusal;
+use types::{Reason, Refusal};
 
 /// JSON.
 pub(super) fn json(status: StatusCode, value: &Value) -> Response {
@@ -37,14 +37,8 @@ pub(super) fn unauthorized(refusal: &Refusal) -> Response {
 
 /// A path that is there, asked with a method it does not take.
 pub(super) fn method_not_allowed(method: &http::Method, path: &str, allow: &'static str) -> Response {
-    let document = serde_json::json!({
-        "title": "This method is not supported here",
-        "status": StatusCode::METHOD_NOT_ALLOWED.as_u16(),
-        "detail": format!("{path} takes {allow}, not {method}"),
-        "reason": types::Reason::Unsupported.as_str(),
-    });
-    let mut response =
-        with_type(StatusCode::METHOD_NOT_ALLOWED, "application/problem+json", document.to_string().into());
+    let detail = format!("{path} takes {allow}, not {method}");
+    let mut response = problem::response(&Refusal::new(Reason::MethodNotAllowed, detail));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
     response
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
 use ron_kernel::{
-    Scope,
+    Fault, Scope,
     config::Secret,
     metrics::{OPENMETRICS, PROMETHEUS_TEXT, RouteMetrics},
     topology::Topology,
 };
-use ron_transport::{ConnInfo, Request, Response, Service, serve::HttpLimits};
+use ron_transport::{Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
 use serde_json::json;
 use types::{Reason, Refusal};
 
@@ -81,7 +81,7 @@ impl Shared {
             operator.clone()?;
         }
         if !endpoint.takes(&request.method) {
-            self.scope.metrics().rejected(Reason::Unsupported).inc();
+            self.scope.metrics().rejected(Reason::MethodNotAllowed).inc();
             return Ok(reply::method_not_allowed(&request.method, endpoint.path(), endpoint.allow()));
         }
         match endpoint {
@@ -112,8 +112,7 @@ impl Shared {
                 (PROMETHEUS_TEXT, metrics.prometheus_text())
             }
         });
-        let (content_type, text) =
-            written.await.map_err(|error| Refusal::new(Reason::Internal, error.to_string()))?;
+        let (content_type, text) = written.await.map_err(Fault::from)?;
         Ok(reply::with_type(StatusCode::OK, content_type, text.into()))
     }
 
@@ -135,7 +134,9 @@ impl AdminService {
 }
 
 impl Service for AdminService {
-    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
+    type PerConn = ();
+
+    async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
         // No endpoint takes a body.
         let (request, _) = request.into_parts();
         let shared = &self.0;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ron_kernel::{
     readiness::Effect,
-    topology::{ChildSpec, Escalation, Plane, Restart, Stage, TaskSpec, TimeoutSpec, Topology},
+    topology::{ChildSpec, Escalation, Plane, Restart, Stage, TaskSpec, TimeoutSpec, Topology, joined},
 };
 use ron_transport::serve::{Roles, TIMEOUTS};
 
@@ -60,26 +60,24 @@ pub(crate) static TOPOLOGY: Topology = Topology {
     children: &[CONNECTION, H2_STREAM],
     queues: &[],
     locks: &[],
-    timeouts: &[
-        TIMEOUTS[0],
-        TIMEOUTS[1],
-        TIMEOUTS[2],
-        TIMEOUTS[3],
-        TIMEOUTS[4],
-        TimeoutSpec {
-            name: "keep_alive",
-            default: Duration::from_secs(15),
-            doc: "silence on an event stream, after which a comment shows that it is alive",
-        },
-        TimeoutSpec {
-            name: "ready_within",
-            default: READY_WITHIN,
-            doc: "from SIGUSR2 until the successor is ready; then it is ended and this process goes on",
-        },
-    ],
+    timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &[],
     trade_offs: &[
         "Connections live on the data plane: a core that blocks delays its operators too, and is named by the others.",
         "Event streams have no history: what happened before the subscription is in the log.",
     ],
 };
+
+/// Those beside the HTTP server's.
+const OWN_TIMEOUTS: &[TimeoutSpec] = &[
+    TimeoutSpec {
+        name: "keep_alive",
+        default: Duration::from_secs(15),
+        doc: "silence on an event stream, after which a comment shows that it is alive",
+    },
+    TimeoutSpec {
+        name: "ready_within",
+        default: READY_WITHIN,
+        doc: "from SIGUSR2 until the successor is ready; then it is ended and this process goes on",
+    },
+];

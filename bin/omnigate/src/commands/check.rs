@@ -2,7 +2,7 @@
 
 use ron_kernel::config::Snapshot;
 use ron_transport::tls::ServerTls;
-use svc_gateway::GatewayConfig;
+use svc_gateway::{AuthConfig, GatewayConfig, load_auth};
 
 use crate::{
     config_file::ConfigSource,
@@ -17,6 +17,7 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
         eprintln!("{}", warnings.render(wants_color()));
     }
     check_certificates(&snapshot)?;
+    load_auth(&snapshot.get::<AuthConfig>()).map_err(Failure::bad_config)?;
     super::print(&format!("ok: {}\n", source.name()))
 }
 

@@ -4,7 +4,9 @@ mod check;
 mod completions;
 mod config;
 mod docs;
+mod fairness;
 mod man;
+mod token;
 mod up;
 mod version;
 
@@ -15,6 +17,7 @@ use std::{
 
 use clap::Parser;
 
+pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
 use crate::{
@@ -44,7 +47,9 @@ pub(crate) fn main() -> ExitCode {
 fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
     let done = match task {
         Task::Up(source) => return up::run(source),
+        Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
+        Task::Token(command) => return token::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),
         Task::ConfigSchema => config::schema_json(),

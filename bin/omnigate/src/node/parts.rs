@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ron_kernel::{KERNEL_TOPOLOGY, Kernel, Scope, config::Snapshot, reload::Reconfigure, topology::Topology};
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
-use svc_gateway::{Gateway, GatewayConfig};
+use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings};
 
 use crate::{
     admin::{self, Admin},
@@ -32,10 +32,11 @@ impl Parts {
         config: &Snapshot,
         inherited: &mut Inherited,
     ) -> Result<Self, String> {
-        let gateway_config = config.get::<GatewayConfig>();
+        let (gateway_config, auth) = (config.get::<GatewayConfig>(), config.get::<AuthConfig>());
         let gateway = if gateway_config.enabled {
+            let settings = GatewaySettings { gateway: &gateway_config, auth: &auth };
             let scope = kernel.scope(&svc_gateway::TOPOLOGY);
-            let built = Gateway::build(&scope, &gateway_config, inherited).await;
+            let built = Gateway::build(&scope, settings, inherited).await;
             Some(built.map_err(|error| error.to_string())?)
         } else {
             tracing::warn!("no service is enabled; only the admin listener answers");
@@ -62,7 +63,8 @@ impl Parts {
     /// What listens where.
     pub(super) fn addresses(&self) -> Vec<(&'static str, ListenAddr)> {
         let gateway = self.gateway.iter().map(|g| ("gateway", g.local_addr()));
-        gateway.chain([("admin", self.admin.local_addr())]).collect()
+        let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
+        gateway.chain(redirect).chain([("admin", self.admin.local_addr())]).collect()
     }
 
     /// The listening sockets, each under the name by which a successor with this configuration looks for it; `None` once
@@ -76,9 +78,13 @@ impl Parts {
             let configured = &config.get::<GatewayConfig>().listen;
             Some((name("gateway", configured), gateway.listener()?))
         });
+        let redirect = self.gateway.iter().filter_map(|gateway| {
+            let configured = config.get::<GatewayConfig>().redirect_http.clone()?;
+            Some(Some((name("gateway_redirect", &configured), gateway.redirect_listener()?)))
+        });
         let configured = &config.get::<AdminConfig>().listen;
         let admin = || Some((name("admin", configured), self.admin.listener()?));
-        gateway.chain([admin()]).collect()
+        gateway.chain(redirect).chain([admin()]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.

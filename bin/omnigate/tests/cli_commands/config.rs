@@ -109,7 +109,7 @@ fn the_schema_and_the_reference_know_every_table() {
     let reference = cli(dir.path(), &["config", "reference"]);
     assert_clean(&reference);
     assert!(reference.out.starts_with("# Configuration\n"));
-    for table in ["node", "log", "admin", "gateway"] {
+    for table in ["node", "log", "admin", "auth", "gateway"] {
         assert!(schema["properties"][table].is_object(), "{table}");
         assert!(reference.out.contains(&format!("## `[{table}]`")), "{table}");
     }

@@ -101,6 +101,7 @@ fn a_wrong_path_or_method_is_told_the_right_ones() {
         let reply = node.ask(method, path, &[]);
         assert_eq!((reply.status, reply.header("allow")), (405, Some(allow)), "{path}");
         assert_eq!(reply.json()["detail"], format!("{path} takes {allow}, not {method}"));
+        assert_eq!(reply.json()["reason"], "method_not_allowed");
     }
 }
 

@@ -43,6 +43,24 @@ fn a_changed_file_is_applied_and_a_new_address_is_bound_before_the_old_one_goes(
 }
 
 #[test]
+fn a_reload_that_a_later_part_refuses_leaves_no_socket_file_of_an_earlier_one() {
+    let node = start("");
+    let mut events = Events::open(&node.admin);
+    let admin = node.path("new-admin.sock");
+    let gateway = node.path("no/such/folder/gateway.sock");
+    let listens = format!(
+        "[admin]\nlisten = \"unix:{}\"\n[gateway]\nlisten = \"unix:{}\"\n",
+        admin.display(),
+        gateway.display()
+    );
+    rewrite(&node, &listens, "");
+    let refused = events.wait_for("config_refused");
+    assert!(refused["problem"].as_str().unwrap().contains("gateway.sock"), "{refused}");
+    assert!(!admin.exists(), "the admin listener had bound it by then");
+    assert_eq!(node.get("/healthz").status, 200, "the old listener serves on");
+}
+
+#[test]
 fn a_mistake_is_reported_keeps_the_node_ready_and_goes_away_when_mended() {
     let node = start("");
     let mut events = Events::open(&node.admin);

@@ -1,7 +1,7 @@
 //! The metric families every service shares, as its page lists them.
 
 /// Name, labels beside `node` and `service`, and meaning.
-pub(super) const SHARED_METRICS: [(&str, &str, &str); 22] = [
+pub(super) const SHARED_METRICS: [(&str, &str, &str); 23] = [
     ("queue_depth", "queue", "Items waiting in a queue, sampled"),
     ("queue_dropped_total", "queue", "Items a queue refused, displaced or timed out"),
     ("busy_rejections_total", "endpoint, queue", "Callers told that a queue is full"),
@@ -22,6 +22,7 @@ pub(super) const SHARED_METRICS: [(&str, &str, &str); 22] = [
     ("inflight_requests", "route", "Requests being answered, sampled"),
     ("connections", "listener", "Open connections"),
     ("connections_refused_total", "listener, cap", "Connections refused by a cap"),
+    ("connections_evicted_total", "listener", "Idle connections closed to make room at the cap"),
     ("core_silent", "core", "1 while a runtime has not answered for a second"),
     ("core_connections", "core", "Connections placed on a core"),
 ];
@@ -40,8 +41,9 @@ mod tests {
         let counters = [service.restarts("t"), service.io_timeouts("read"), service.retries("rpc")];
         let gauges = [service.degraded("cause"), service.core_silent("0"), service.core_connections(0)];
         let connections = (service.connections("l"), service.connections_refused("l", "total"));
+        let evicted = service.connections_evicted("l");
         let rest = (service.queue("q", "e"), service.tasks("k"), service.bus_lagged("events"));
-        drop((counters, gauges, connections, rest));
+        drop((counters, gauges, connections, evicted, rest));
         service.route("r").record("GET", 200, Duration::from_millis(1));
         metrics.prometheus_text()
     }

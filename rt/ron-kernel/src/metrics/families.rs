@@ -31,6 +31,7 @@ pub struct Families {
     pub inflight_requests: Family<Labels, Gauge>,
     pub connections: Family<Labels, Gauge>,
     pub connections_refused: Family<Labels, Counter>,
+    pub connections_evicted: Family<Labels, Counter>,
     pub core_silent: Family<Labels, Gauge>,
     pub core_connections: Family<Labels, Gauge>,
 }
@@ -84,6 +85,11 @@ impl Families {
             "connections_refused",
             "Connections refused by a cap",
             f.connections_refused.clone(),
+        );
+        registry.register(
+            "connections_evicted",
+            "Idle connections closed to make room at the cap",
+            f.connections_evicted.clone(),
         );
         registry.register(
             "core_silent",

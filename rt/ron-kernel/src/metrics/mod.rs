@@ -11,7 +11,7 @@ mod text;
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use prometheus_client::registry::Registry;
@@ -19,8 +19,10 @@ pub use prometheus_client::{
     self as client,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
-use routes::Routes;
 use types::Reason;
+
+use crate::lock::lock;
+use routes::Routes;
 
 pub use families::Families;
 pub use histogram::LatencyHistogram;
@@ -50,7 +52,7 @@ impl Metrics {
 
     /// Lets a service add families of its own. Done once, while it is built.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut lock(&self.registry));
     }
 
     /// The handles of one service.
@@ -73,7 +75,7 @@ impl Metrics {
     /// All metrics as OpenMetrics text, in a stable order.
     #[must_use]
     pub fn openmetrics(&self) -> String {
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = lock(&self.registry);
         text::openmetrics(&registry)
     }
 
@@ -208,6 +210,12 @@ impl ServiceMetrics {
     pub fn connections_refused(&self, listener: &'static str, cap: &'static str) -> Counter {
         let labels = [("listener", listener.into()), ("cap", cap.into())];
         child(&self.families.connections_refused, self.service, labels)
+    }
+
+    /// Idle connections of a listener closed to make room at its total cap.
+    #[must_use]
+    pub fn connections_evicted(&self, listener: &'static str) -> Counter {
+        child(&self.families.connections_evicted, self.service, [("listener", listener.into())])
     }
 
     /// 1 while a runtime is silent: a core, by its number, or `control`.

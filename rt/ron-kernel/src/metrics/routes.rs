@@ -3,10 +3,11 @@
 use std::{
     borrow::Cow,
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use super::{Families, RouteMetrics};
+use crate::lock::lock;
 
 /// Every route of a node by service and name: those in the configuration, and those that requests still hold.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +55,7 @@ impl Routes {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

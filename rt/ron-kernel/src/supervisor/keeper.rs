@@ -1,6 +1,6 @@
 //! The keeper of one supervised task: starts it, waits for it, restarts it, gives it up.
 
-use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc};
+use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use ron_sync::phase::Phase;
 use tokio::{runtime::Handle, task::JoinError};
@@ -50,6 +50,21 @@ impl TaskCtx {
     /// Cancel safe.
     pub async fn stopping(&self) {
         self.scope.shutdown().reached(self.spec.stop).await;
+    }
+
+    /// Calls `work` every `period`, the first time after one, until the task is to stop. It must not block; whatever time
+    /// it takes is added to the period.
+    ///
+    /// Cancel safe: `work` is not interrupted.
+    ///
+    /// # Errors
+    /// None; a task may end with it.
+    pub async fn every(&self, period: Duration, mut work: impl FnMut()) -> TaskResult {
+        let clock = self.scope.clock();
+        while clock.by(clock.within(period), self.stopping()).await.is_none() {
+            work();
+        }
+        Ok(())
     }
 }
 
@@ -141,7 +156,7 @@ impl Keeper {
         }
     }
 
-    fn report(&self, fault: TaskFault, restarts: u32, wait: std::time::Duration) {
+    fn report(&self, fault: TaskFault, restarts: u32, wait: Duration) {
         let task = format!("{}/{}", self.scope.service(), self.name);
         tracing::warn!(task, %fault, restarts, wait_ms = wait.as_millis(), "a task failed and will be restarted");
         self.scope.metrics().restarts(self.spec.name).inc();

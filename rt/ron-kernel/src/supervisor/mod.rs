@@ -11,7 +11,7 @@ mod restart;
 use std::{
     collections::BTreeMap,
     ops::RangeBounds,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -24,7 +24,7 @@ pub use keeper::{TaskCtx, TaskFault, TaskResult};
 
 use crate::{
     InFlight, Scope,
-    lock::Ranked,
+    lock::{Ranked, lock},
     metrics::TaskMetrics,
     own,
     readiness::{Condition, Effect},
@@ -265,8 +265,4 @@ fn effect_of_loss(spec: &TaskSpec) -> Effect {
 
 const fn is_live(state: TaskState) -> bool {
     matches!(state, TaskState::Running | TaskState::BackingOff)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

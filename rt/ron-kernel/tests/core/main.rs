@@ -5,6 +5,7 @@
 mod blocking;
 mod chaos;
 mod drain;
+mod faults;
 mod housekeeping;
 mod locks;
 mod modes;

@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use ron_kernel::{
-    Kernel, Scope,
-    bus::{Heard, KernelEvent},
+    Fault, Kernel, Scope,
+    bus::KernelEvent,
     config::{Checks, ConfigStore, Loader, Problems, Report, Schema, Snapshot, Sources, Table},
     readiness::Effect,
     reload::{Commit, Preparing, Reconfigure, ReloadError, Reloader},
@@ -128,7 +128,7 @@ async fn a_good_configuration_is_committed_by_all_parts_and_told() {
     assert_eq!(f.committed(), [[2], [2], [2]]);
     assert_eq!((f.live(), f.store.current().generation(), f.failed()), (2, 2, 0));
     let applied = KernelEvent::ConfigApplied { generation: 2, changed: vec!["knobs.live".into()] };
-    assert_eq!(events.next().await, Some(Heard::Event(applied)));
+    assert_eq!(events.next().await, Some(Ok(applied)));
     assert_eq!(f.reported(), []);
     assert_eq!(f.scope.all_metrics().families().config_update.get(), 1);
 }
@@ -144,7 +144,7 @@ async fn one_part_that_refuses_keeps_all_parts_as_they_were_until_the_next_good_
     assert_eq!(f.committed(), [const { Vec::<u32>::new() }; 3]);
     assert_eq!((f.live(), f.store.current().generation(), f.failed()), (1, 1, 1));
     assert_eq!(f.reported(), [("bad_reload", problem.to_owned())]);
-    let told = |e: &Option<Heard>| matches!(e, Some(Heard::Event(KernelEvent::ConfigRefused { problem: p })) if p == problem);
+    let told = |e: &Option<Result<KernelEvent, Fault>>| matches!(e, Some(Ok(KernelEvent::ConfigRefused { problem: p })) if p == problem);
     let (first, second) = (events.next().await, events.next().await);
     assert!(told(&first) || told(&second), "{first:?} {second:?}");
 
@@ -179,10 +179,7 @@ async fn a_configuration_that_says_the_same_is_no_new_one() {
     assert_eq!(f.committed(), [[1], [1], [1]], "parts may have other files to read anew");
     f.reload("[knobs]\nlive = 2\n").await.unwrap();
     let heard = events.next().await;
-    assert!(
-        matches!(heard, Some(Heard::Event(KernelEvent::ConfigApplied { generation: 2, .. }))),
-        "{heard:?}"
-    );
+    assert!(matches!(heard, Some(Ok(KernelEvent::ConfigApplied { generation: 2, .. }))), "{heard:?}");
 }
 
 #[tokio::test]

@@ -46,6 +46,23 @@ async fn given_up(scope: &Scope, spec: &'static TaskSpec) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn work_that_is_done_every_so_often_begins_after_one_period_and_ends_with_the_task() {
+    let (kernel, scope) = scope();
+    let (start, times) = (tokio::time::Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let noted = Arc::clone(&times);
+    scope.task(&WORKER, move |ctx| {
+        let noted = Arc::clone(&noted);
+        async move {
+            ctx.every(Duration::from_secs(2), || noted.lock().unwrap().push(start.elapsed().as_secs())).await
+        }
+    });
+    let conductor = conduct(kernel);
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(stop(&scope, conductor).await.code, ExitCode::Clean);
+    assert_eq!(*times.lock().unwrap(), [2, 4, 6]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failing_task_starts_six_times_with_doubling_waits_and_is_then_given_up() {
     let (kernel, scope) = scope();
     let conductor = conduct(kernel);

@@ -8,7 +8,7 @@ use std::{
 
 use ron_kernel::{
     Exit, Kernel, Scope,
-    bus::{Heard, KernelEvent, Subscription},
+    bus::{KernelEvent, Subscription},
     planes::RuntimeMode,
     readiness::Effect,
     supervisor::TaskState,
@@ -86,7 +86,7 @@ pub(crate) async fn wait_for(
     let search = async {
         loop {
             match events.next().await.expect("the bus is gone") {
-                Heard::Event(event) if wanted(&event) => return event,
+                Ok(event) if wanted(&event) => return event,
                 _ => {}
             }
         }

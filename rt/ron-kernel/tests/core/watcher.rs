@@ -7,7 +7,7 @@ use std::{
 
 use ron_kernel::{
     Exit, ExitCode, Scope,
-    bus::{Heard, KernelEvent, Subscription},
+    bus::{KernelEvent, Subscription},
     config::ConfigStore,
     reload::{self, Reconfigure, Reloader},
     supervisor::TaskState,
@@ -73,7 +73,7 @@ impl Watched {
         let mut rest = Vec::new();
         while let Ok(Some(heard)) = tokio::time::timeout(std::time::Duration::ZERO, self.events.next()).await
         {
-            if let Heard::Event(event) = heard {
+            if let Ok(event) = heard {
                 rest.push(event);
             }
         }

@@ -50,7 +50,7 @@ pub enum Target {
 pub enum Host {
     /// An address, dialled as it is.
     Ip(IpAddr),
-    /// A name in lower case, resolved at each dial.
+    /// A name in lower case, resolved when it is dialled.
     Name(String),
 }
 

@@ -1,4 +1,5 @@
-//! A stream that counts how often it took something, so that a slow upload is not mistaken for a stalled server.
+//! A stream that counts how often something went in and out, so that a slow upload is not mistaken for a stalled
+//! server, nor a busy connection for a dead one.
 
 use std::{
     io::{self, IoSlice},
@@ -12,35 +13,49 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::stream::Stream;
+use super::wire::Wire;
 
-/// How often a stream took something.
+/// How often a stream took or gave something.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Writes(Arc<AtomicU64>);
+pub(super) struct Moves(Arc<Counts>);
 
-impl Writes {
-    pub(super) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+#[derive(Debug, Default)]
+struct Counts {
+    reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+impl Moves {
+    pub(super) fn reads(&self) -> u64 {
+        self.0.reads.load(Ordering::Relaxed)
     }
 
-    fn wrote(&self, polled: &Poll<io::Result<usize>>) {
+    pub(super) fn writes(&self) -> u64 {
+        self.0.writes.load(Ordering::Relaxed)
+    }
+
+    /// Whoever drives the connection is the only one to count, so nothing is lost in between.
+    fn count<T>(counter: &AtomicU64, polled: &Poll<io::Result<T>>) {
         if matches!(polled, Poll::Ready(Ok(_))) {
-            // Whoever drives the connection writes and reads this, so nothing is lost in between.
-            self.0.store(self.count() + 1, Ordering::Relaxed);
+            counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
     }
 }
 
-/// A stream whose writes are counted.
+/// A stream whose reads and writes are counted.
 #[derive(Debug)]
 pub(super) struct Counted {
-    stream: Stream,
-    writes: Writes,
+    stream: Wire,
+    moves: Moves,
 }
 
 impl Counted {
-    pub(super) fn new(stream: Stream, writes: Writes) -> Self {
-        Self { stream, writes }
+    pub(super) fn new(stream: Wire, moves: Moves) -> Self {
+        Self { stream, moves }
+    }
+
+    pub(super) fn into_inner(self) -> Wire {
+        self.stream
     }
 }
 
@@ -50,14 +65,16 @@ impl AsyncRead for Counted {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        Moves::count(&self.moves.0.reads, &polled);
+        polled
     }
 }
 
 impl AsyncWrite for Counted {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.writes.wrote(&polled);
+        Moves::count(&self.moves.0.writes, &polled);
         polled
     }
 
@@ -67,7 +84,7 @@ impl AsyncWrite for Counted {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.writes.wrote(&polled);
+        Moves::count(&self.moves.0.writes, &polled);
         polled
     }
 

@@ -188,6 +188,10 @@ impl Activity {
         self.release();
     }
 
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
     /// A request's body is held, so the connection cannot be idle.
     pub(crate) fn body_began(&self) {
         self.hold();

@@ -4,31 +4,32 @@ use std::{
     convert::Infallible,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Version, header};
+use http::{HeaderValue, Method, StatusCode, Version, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::body::Incoming;
+use hyper::{body::Incoming, upgrade::OnUpgrade};
 use ron_kernel::{Clock, InFlightShard, Shutdown, metrics::ServiceMetrics};
-use types::Moment;
+use types::{Moment, Reason, Refusal};
 
 use super::{Activity, Roles};
 use crate::{
     Body,
     body::BodyError,
     problem,
-    service::{ConnInfo, Response, Service},
+    service::{Conn, Response, Service},
+    tunnel::Tunnel,
 };
 
 /// What the requests of one connection share.
-pub(super) struct ConnState<S> {
+pub(super) struct ConnState<S: Service> {
     pub(super) service: Arc<S>,
-    pub(super) info: Arc<ConnInfo>,
+    pub(super) conn: Arc<Conn<S::PerConn>>,
     pub(super) activity: Arc<Activity>,
     pub(super) shutdown: Shutdown,
     pub(super) metrics: ServiceMetrics,
@@ -36,30 +37,47 @@ pub(super) struct ConnState<S> {
     pub(super) roles: Roles,
     /// Whether it closes because the node stops.
     pub(super) closed_by_node: AtomicBool,
+    /// What is to follow the 101 response that is being sent.
+    pub(super) tunnel: Mutex<Option<Tunnel>>,
 }
 
-impl<S> ConnState<S> {
+impl<S: Service> ConnState<S> {
     /// Notes that the connection closes because the node stops.
     pub(super) fn node_closes(&self) {
         self.closed_by_node.store(true, Ordering::Relaxed);
+    }
+
+    /// What follows now that the last response is out, if that was no longer HTTP.
+    pub(super) fn take_tunnel(&self) -> Option<Tunnel> {
+        self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 /// Answers one request; a refusal becomes a problem document.
 pub(super) async fn answer<S: Service>(
     state: Arc<ConnState<S>>,
-    request: http::Request<Incoming>,
+    mut request: http::Request<Incoming>,
 ) -> Result<http::Response<Served>, Infallible> {
     let life = Life::begin(&state);
     let (http2, only_head) = (request.version() >= Version::HTTP_2, request.method() == Method::HEAD);
     if !http2 && asks_to_close(&request) {
         state.activity.read_ended();
     }
+    let may_switch = request.extensions_mut().remove::<OnUpgrade>().is_some();
     let request = request.map(|incoming| Body::watched(incoming, &state.activity));
-    let mut response = state.service.call(&state.info, request).await.unwrap_or_else(|refusal| {
+    let outcome = match state.service.call(&state.conn, request).await {
+        Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            switch(&state, response, may_switch)
+        }
+        outcome => outcome,
+    };
+    let mut response = outcome.unwrap_or_else(|refusal| {
         state.metrics.rejected(refusal.reason).inc();
         problem::response(&refusal)
     });
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(response.map(|body| Served::new(body, life, http2)));
+    }
     // A client that is told so stops sending what nobody will read.
     let draining = state.shutdown.is_draining();
     if !http2 && (draining || state.activity.has_left_unread()) {
@@ -72,6 +90,23 @@ pub(super) async fn answer<S: Service>(
         drop_body(&mut response);
     }
     Ok(response.map(|body| Served::new(body, life, http2)))
+}
+
+/// Keeps what a 101 response leads to for the end of HTTP, which is near.
+fn switch<S: Service>(
+    state: &ConnState<S>,
+    mut response: Response,
+    may_switch: bool,
+) -> Result<Response, Refusal> {
+    let refuse = |why: &'static str| Err(Refusal::new(Reason::BadGateway, why));
+    if !may_switch {
+        return refuse("the upstream switched protocols without having been asked");
+    }
+    let Some(tunnel) = response.body_mut().take_tunnel() else {
+        return refuse("nothing follows the switch of protocols");
+    };
+    *state.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+    Ok(response)
 }
 
 /// Whether the client says that this is its last request: there is nobody to wait for when the connection closes.
@@ -96,7 +131,7 @@ struct Life {
 }
 
 impl Life {
-    fn begin<S>(state: &ConnState<S>) -> Self {
+    fn begin<S: Service>(state: &ConnState<S>) -> Self {
         Self { work: state.activity.request_began(), activity: Arc::clone(&state.activity) }
     }
 }

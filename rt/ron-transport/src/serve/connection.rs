@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -21,16 +21,17 @@ use super::{
     greeting::{Spoken, Waited, protocol, wait},
     h1::{self, Ended, Fault},
     h2,
-    rewound::Rewound,
     server::Shared,
 };
 use crate::{
     caps::{ClientKey, ConnPermit},
     problem,
     proxy_protocol::{self, ProxyError},
-    service::{ConnInfo, Service, TlsInfo},
+    rewound::Rewound,
+    service::{Conn, ConnInfo, Service, TlsInfo},
     stream::{Peer, RawStream, Stream},
     tls::{HandshakeError, ServerTls, TlsStream},
+    tunnel::{Tunnel, TunnelEnd},
 };
 
 /// A connection that has been accepted and given a seat.
@@ -77,8 +78,10 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
         }
     }
     let end = match server.tls.load_full() {
-        None => serve(&server, stream, ahead, info, false, limits).await,
-        Some(tls) => Box::pin(run_tls(&server, &tls, Rewound { ahead, stream }, info, limits)).await,
+        None => serve(&server, stream, ahead, info, false, limits, &mut permit).await,
+        Some(tls) => {
+            Box::pin(run_tls(&server, &tls, Rewound { ahead, stream }, info, limits, &mut permit)).await
+        }
     };
     server.count_end(end);
     drop((permit, seat));
@@ -108,16 +111,17 @@ async fn named_client<S: Service>(
 async fn run_tls<S: Service>(
     server: &Shared<S>,
     tls: &ServerTls,
-    stream: Rewound,
+    stream: Rewound<Stream>,
     mut info: ConnInfo,
     limits: Arc<HttpLimits>,
+    permit: &mut ConnPermit,
 ) -> End {
     let handshake = tls.accept(stream, limits.handshake_timeout);
     match server.unless_closing(handshake).await {
         Some(Ok(stream)) => {
             let h2 = stream.alpn() == Some(b"h2");
             info.tls = Some(tls_info(&stream));
-            return serve(server, stream, Bytes::new(), info, h2, limits).await;
+            return serve(server, stream, Bytes::new(), info, h2, limits, permit).await;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
         Some(Err(error)) => tracing::debug!(peer = %info.peer, %error, "TLS handshake failed"),
@@ -141,20 +145,26 @@ async fn serve<IO, S>(
     info: ConnInfo,
     agreed_h2: bool,
     limits: Arc<HttpLimits>,
+    permit: &mut ConnPermit,
 ) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    let info = Arc::new(info);
+    let conn = Arc::new(Conn::new(info));
     // A client that connects and says nothing gets as long as a head may take; later waits are idle ones.
     let (mut fresh, mut patience) = (true, limits.read_timeout);
     loop {
         if ahead.is_empty() {
-            match wait(server, &mut io, patience, fresh).await {
+            let parked = (!fresh).then(|| permit.park());
+            match wait(server, &mut io, patience, parked).await {
                 Waited::Bytes(bytes) => ahead = bytes,
                 Waited::Gone => return Box::pin(finish(io, true, End::Own)).await,
                 Waited::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
+                Waited::Evicted => {
+                    server.count_evicted();
+                    return Box::pin(finish(io, false, End::Own)).await;
+                }
                 Waited::Late => {
                     if fresh {
                         server.count_timeout("read");
@@ -164,16 +174,17 @@ where
             }
         }
         match Box::pin(protocol(server, &mut io, &mut ahead, limits.read_timeout)).await {
-            Spoken::Http2 => return Box::pin(serve_h2(server, io, ahead, &info, &limits)).await,
+            Spoken::Http2 => return Box::pin(serve_h2(server, io, ahead, &conn, &limits)).await,
             Spoken::Http1 if !agreed_h2 => {}
             Spoken::Http1 => return Box::pin(fail(server, io, Fault::Malformed)).await,
             Spoken::Late => return Box::pin(fail(server, io, Fault::Head)).await,
             Spoken::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
         }
-        let state = server.state(&info, Protocol::Http1);
+        let state = server.state(&conn, Protocol::Http1);
         let ended = Box::pin(h1::serve(io, ahead, &state, &limits)).await;
         (io, ahead) = match ended {
             Ended::Parked(io, ahead) => (io, ahead),
+            Ended::Switched(io, ahead, tunnel) => return Box::pin(relay(server, io, ahead, tunnel)).await,
             Ended::Done(io) => return Box::pin(finish_served(io, &state)).await,
             Ended::Failed(io, fault) => return Box::pin(fail(server, io, fault)).await,
         };
@@ -185,19 +196,32 @@ async fn serve_h2<IO, S>(
     server: &Shared<S>,
     mut io: IO,
     ahead: Bytes,
-    info: &Arc<ConnInfo>,
+    conn: &Arc<Conn<S::PerConn>>,
     limits: &HttpLimits,
 ) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Service,
 {
-    let state = server.state(info, h2::protocol(limits));
+    let state = server.state(conn, h2::protocol(limits));
     let streams = h2::Streams(server.streams.clone());
     match h2::serve(&mut io, ahead, &state, limits, streams).await {
         None => finish_served(io, &state).await,
         Some(fault) => fail(server, io, fault).await,
     }
+}
+
+/// Goes on with a connection that no longer speaks HTTP.
+async fn relay<IO, S>(server: &Shared<S>, io: IO, ahead: Bytes, tunnel: Tunnel) -> End
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: Service,
+{
+    let mut client = Rewound { ahead, stream: io };
+    let closing = server.shutdown().reached(server.roles.connection.stop);
+    let end = tunnel.relay(&mut client, closing).await;
+    let by_node = if end == TunnelEnd::NodeStops { End::NodeStops } else { End::Own };
+    finish(client.stream, end == TunnelEnd::Closed, by_node).await
 }
 
 /// Closes a connection in good order, and passes on what ended it.
@@ -213,6 +237,7 @@ where
 async fn finish_served<IO, S>(io: IO, state: &ConnState<S>) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin,
+    S: Service,
 {
     let end = if state.closed_by_node.load(Ordering::Relaxed) { End::NodeStops } else { End::Own };
     finish(io, state.activity.has_ended(), end).await
@@ -240,16 +265,17 @@ where
 }
 
 impl<S: Service> Shared<S> {
-    fn state(&self, info: &Arc<ConnInfo>, protocol: Protocol) -> Arc<ConnState<S>> {
+    fn state(&self, conn: &Arc<Conn<S::PerConn>>, protocol: Protocol) -> Arc<ConnState<S>> {
         Arc::new(ConnState {
-            service: Arc::clone(&self.services[info.core]),
-            info: Arc::clone(info),
+            service: Arc::clone(&self.services[conn.core]),
+            conn: Arc::clone(conn),
             activity: Arc::new(Activity::new(self.scope.clock(), protocol, self.work.clone())),
             shutdown: self.shutdown().clone(),
             metrics: self.scope.metrics().clone(),
             clock: self.scope.clock(),
             roles: self.roles,
             closed_by_node: AtomicBool::new(false),
+            tunnel: Mutex::new(None),
         })
     }
 
@@ -274,12 +300,17 @@ impl<S: Service> Shared<S> {
         }
     }
 
+    /// Counts an idle connection that ends to make room for another client.
+    fn count_evicted(&self) {
+        self.scope.metrics().connections_evicted(self.scope.service()).inc();
+    }
+
     fn count_timeout(&self, op: &'static str) {
         self.scope.metrics().io_timeouts(op).inc();
     }
 }
 
-impl<S> ConnState<S> {
+impl<S: Service> ConnState<S> {
     pub(super) fn now(&self) -> Moment {
         Clock::now(&self.clock)
     }

@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use super::server::Shared;
+use crate::caps::Parked;
 
 /// What an HTTP/2 client says first.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -37,16 +38,30 @@ pub(super) enum Waited {
     Late,
     /// The node closes its connections.
     Closing,
+    /// Its place has gone to another client.
+    Evicted,
 }
 
-/// Waits for the first bytes of a request, holding nothing but the socket.
-pub(super) async fn wait<IO, S>(server: &Shared<S>, io: &mut IO, patience: Duration, fresh: bool) -> Waited
+/// Waits for the first bytes of a request, holding nothing but the socket. A connection that is not parked has not asked
+/// for anything yet.
+pub(super) async fn wait<IO, S>(
+    server: &Shared<S>,
+    io: &mut IO,
+    patience: Duration,
+    parked: Option<Parked<'_>>,
+) -> Waited
 where
     IO: AsyncRead + Unpin,
 {
     let closing = async {
         server.shutdown().reached(server.roles.connection.stop).await;
-        sleep(if fresh { LAST_WORDS } else { LAST_LOOK }).await;
+        sleep(if parked.is_none() { LAST_WORDS } else { LAST_LOOK }).await;
+    };
+    let evicted = async {
+        match &parked {
+            Some(parked) => parked.evicted().await,
+            None => std::future::pending().await,
+        }
     };
     tokio::select! {
         biased;
@@ -55,6 +70,10 @@ where
             _ => Waited::Gone,
         },
         () = closing => Waited::Closing,
+        () = evicted => {
+            parked.into_iter().for_each(Parked::give_up);
+            Waited::Evicted
+        }
         () = sleep(patience) => Waited::Late,
     }
 }

@@ -17,7 +17,7 @@ use super::{
     greeting::LAST_WORDS,
     metered::Metered,
 };
-use crate::service::Service;
+use crate::{service::Service, tunnel::Tunnel};
 
 /// What the library may hold of a request and, again, of a response.
 pub(super) const BUFFER: usize = 64 * 1024;
@@ -26,6 +26,8 @@ pub(super) const BUFFER: usize = 64 * 1024;
 pub(super) enum Ended<IO> {
     /// Idle; bytes that were read ahead come along.
     Parked(IO, Bytes),
+    /// No longer HTTP: what the client sent ahead comes along, and what it is sent to.
+    Switched(IO, Bytes, Tunnel),
     /// Over, in good order or because the client left.
     Done(IO),
     /// Over, because of what the client did or did not do.
@@ -90,10 +92,12 @@ where
             }
         }
     };
-    let io = connection.into_parts().io.into_inner().into_inner();
-    match fault {
-        None => Ended::Done(io),
-        Some(fault) => Ended::Failed(io, fault),
+    let parts = connection.into_parts();
+    let io = parts.io.into_inner().into_inner();
+    match (fault, state.take_tunnel()) {
+        (None, Some(tunnel)) => Ended::Switched(io, parts.read_buf, tunnel),
+        (None, None) => Ended::Done(io),
+        (Some(fault), _) => Ended::Failed(io, fault),
     }
 }
 

@@ -136,7 +136,7 @@ impl LastWords {
 }
 
 /// Whether the connection ended because the client broke the protocol.
-fn fault_of<S>(result: hyper::Result<()>, state: &ConnState<S>) -> Option<Fault> {
+fn fault_of<S: Service>(result: hyper::Result<()>, state: &ConnState<S>) -> Option<Fault> {
     let error = result.err()?;
     let broke_protocol = error
         .source()

@@ -14,7 +14,6 @@ mod h2;
 mod limits;
 mod listener;
 mod metered;
-mod rewound;
 mod server;
 mod waits;
 

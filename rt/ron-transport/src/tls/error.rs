@@ -4,6 +4,8 @@ use std::{io, path::PathBuf, time::Duration};
 
 use rustls::AlertDescription;
 
+use crate::files::FileError;
+
 /// Why TLS could not be set up. An operator's mistake in every case but [`TlsError::NoRandomness`]:
 /// trying again helps only after something was repaired.
 #[derive(Debug, thiserror::Error)]
@@ -132,6 +134,20 @@ pub enum TlsError {
     /// The system gave no random numbers.
     #[error("the system's random number source failed; check that getrandom(2) is permitted")]
     NoRandomness,
+}
+
+impl From<FileError> for TlsError {
+    /// What a file is for is known here, so two of the messages say more.
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Missing { path } => Self::Missing { path },
+            FileError::Unreadable { path, source } => Self::Unreadable { path, source },
+            FileError::TooLarge { path, limit } => Self::TooLarge { path, limit },
+            FileError::KeyPermissions { path, mode } => Self::KeyPermissions { path, mode },
+            FileError::Exists { path } => Self::Exists { path },
+            FileError::Unwritable { path, source } => Self::Unwritable { path, source },
+        }
+    }
 }
 
 /// Something an operator should repair soon, although the endpoint works.

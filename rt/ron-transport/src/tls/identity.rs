@@ -12,7 +12,11 @@ use rustls_pki_types::{
     pem::{self, PemObject},
 };
 
-use super::{IdentityFiles, Roots, TlsError, TlsWarning, files};
+use super::{IdentityFiles, Roots, TlsError, TlsWarning};
+use crate::files;
+
+/// The most that is read from one file. A complete public CA bundle has about a quarter of it.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// A certificate chain with its key, proven to belong together.
 pub(super) struct Identity {
@@ -23,7 +27,7 @@ pub(super) struct Identity {
 /// Reads and checks one identity.
 pub(super) fn load(source: &IdentityFiles, provider: &CryptoProvider) -> Result<Identity, TlsError> {
     let cert_path = &source.cert_path;
-    let chain = certificates(&files::read_public(cert_path)?, cert_path)?;
+    let chain = certificates(&files::read_public(cert_path, MAX_FILE_BYTES)?, cert_path)?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate { path: cert_path.clone() });
     }
@@ -53,7 +57,7 @@ pub(super) fn load(source: &IdentityFiles, provider: &CryptoProvider) -> Result<
 /// The private key of a file that its owner alone may read.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     // PEM errors quote what they met; none of that may leave here.
-    PrivateKeyDer::from_pem_slice(&files::read_private(path)?).map_err(|error| match error {
+    PrivateKeyDer::from_pem_slice(&files::read_private(path, MAX_FILE_BYTES)?).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError::NoKey { path: path.to_owned() },
         _ => TlsError::BadPem { path: path.to_owned() },
     })
@@ -62,7 +66,7 @@ pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsErro
 /// The authorities of a bundle, at least one.
 pub(super) fn roots(source: &Roots) -> Result<Arc<RootCertStore>, TlsError> {
     match source {
-        Roots::File(path) => roots_from_pem(&files::read_public(path)?, path),
+        Roots::File(path) => roots_from_pem(&files::read_public(path, MAX_FILE_BYTES)?, path),
         Roots::Pem(bytes) => roots_from_pem(bytes, Path::new("the inline CA bundle")),
     }
 }

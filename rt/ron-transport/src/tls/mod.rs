@@ -13,7 +13,6 @@
 mod client;
 mod config;
 mod error;
-mod files;
 mod identity;
 mod provider;
 mod raw_endpoint;

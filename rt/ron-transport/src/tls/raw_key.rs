@@ -11,7 +11,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use zeroize::Zeroizing;
 
 pub use super::raw_endpoint::{RawClientTls, RawKeyOptions, RawServerTls};
-use super::{TlsError, files, identity};
+use super::{TlsError, identity};
+use crate::files;
 
 const KEY_BYTES: usize = 32;
 
@@ -79,7 +80,7 @@ impl NodeKey {
 
     /// Writes the key to a new file of mode 0600; an existing file is left alone. Blocking.
     pub fn save(&self, path: &Path) -> Result<(), TlsError> {
-        files::create_private(path, pem(self.pkcs8()?.as_ref()).as_bytes())
+        Ok(files::create_private(path, pem(self.pkcs8()?.as_ref()).as_bytes())?)
     }
 
     /// The public half.

@@ -5,20 +5,25 @@
 pub(crate) mod client;
 pub(crate) mod frames;
 pub(crate) mod h2_client;
+pub(crate) mod relay;
 pub(crate) mod service;
 pub(crate) mod tls;
 
-use std::{net::SocketAddr, num::NonZeroUsize, sync::LazyLock, thread, time::Duration};
+use std::{io, net::SocketAddr, num::NonZeroUsize, sync::LazyLock, thread, time::Duration};
 
 use ron_kernel::{Exit, ExitCode, Kernel, Scope, topology::Topology};
 use ron_transport::{
     addr::ListenAddr,
+    client::{Drivers, H2_UPSTREAM},
     listen::{BindOptions, Listener},
     proxy_protocol::TrustedSources,
     serve::{CONNECTION, H2_STREAM, HttpLimits, HttpServer, LISTENER, ListenPlan, Roles, TIMEOUTS},
     tls::ServerTls,
 };
-use tokio::{net::TcpStream, sync::oneshot};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    sync::oneshot,
+};
 use types::Reason;
 
 use client::Client;
@@ -36,7 +41,7 @@ static TOPOLOGY: Topology = Topology {
     last_reviewed: "2026-01-01",
     invariants: &[],
     tasks: &[LISTENER],
-    children: &[CONNECTION, H2_STREAM],
+    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM],
     queues: &[],
     locks: &[],
     timeouts: &TIMEOUTS,
@@ -73,6 +78,10 @@ pub(crate) fn plan(limits: HttpLimits) -> ListenPlan {
     }
 }
 
+pub(crate) async fn connect(addr: SocketAddr) -> io::Result<TcpStream> {
+    TcpSocket::new_v4()?.connect(addr).await
+}
+
 pub(crate) fn bind(addr: &str) -> Listener {
     Listener::bind(&addr.parse().unwrap(), BindOptions::default()).unwrap()
 }
@@ -92,7 +101,7 @@ impl Node {
     pub(crate) fn start_with(plan: ListenPlan, cores: usize) -> Self {
         let kernel = Kernel::builder("test").cores(NonZeroUsize::new(cores).unwrap()).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
-        let desk = Desk::default();
+        let desk = Desk::new(Drivers::new(&scope), scope.clock());
         let server = HttpServer::start(&scope, Roles::default(), plan, |_| desk.service());
         let (done, exit) = oneshot::channel();
         thread::spawn(move || {
@@ -114,7 +123,7 @@ impl Node {
     }
 
     pub(crate) async fn tcp(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.addr()).await.unwrap();
+        let stream = connect(self.addr()).await.unwrap();
         stream.set_nodelay(true).unwrap();
         stream
     }
@@ -129,6 +138,11 @@ impl Node {
 
     pub(crate) fn refused(&self, cap: &'static str) -> u64 {
         self.scope.metrics().connections_refused("t", cap).get()
+    }
+
+    /// Idle connections closed to make room so far.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.scope.metrics().connections_evicted("t").get()
     }
 
     /// Live children of a kind.
@@ -146,6 +160,11 @@ impl Node {
     /// Asks the node to stop, without waiting for it.
     pub(crate) fn begin_stop(&self) {
         self.scope.shutdown().request("the test is over");
+    }
+
+    /// What HTTP/2 connections to servers run on.
+    pub(crate) fn drivers(&self) -> Drivers {
+        Drivers::new(&self.scope)
     }
 
     /// Stops the node and insists that it drained cleanly and lost nobody.

@@ -12,31 +12,46 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use ron_transport::{Body, BodyError, ConnInfo, Request, Response, Service};
+use ron_kernel::Clock;
+use ron_transport::client::Drivers;
+use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service};
 use tokio::sync::Semaphore;
 use types::{Reason, Refusal};
 
-use super::{eventually, pattern};
+use super::{SHORT, eventually, pattern, relay, relay::Tunnels};
 
 /// What a test sees of the service, and how it holds requests up.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Desk(Arc<Inner>);
 
 struct Inner {
     begun: AtomicUsize,
     dropped: AtomicUsize,
     gate: Semaphore,
-}
-
-impl Default for Inner {
-    fn default() -> Self {
-        Self { begun: AtomicUsize::new(0), dropped: AtomicUsize::new(0), gate: Semaphore::new(0) }
-    }
+    tunnels: Tunnels,
+    drivers: Drivers,
+    clock: Clock,
 }
 
 impl Desk {
+    pub(crate) fn new(drivers: Drivers, clock: Clock) -> Self {
+        Self(Arc::new(Inner {
+            begun: AtomicUsize::new(0),
+            dropped: AtomicUsize::new(0),
+            gate: Semaphore::new(0),
+            tunnels: Tunnels::default(),
+            drivers,
+            clock,
+        }))
+    }
+
     pub(crate) fn service(&self) -> TestService {
         TestService(self.clone())
+    }
+
+    /// The tunnels that the service made.
+    pub(crate) fn tunnels(&self) -> &Tunnels {
+        &self.0.tunnels
     }
 
     /// Requests that reached the service.
@@ -80,8 +95,12 @@ impl Drop for GivenUp<'_> {
 pub(crate) struct TestService(Desk);
 
 impl Service for TestService {
-    async fn call(&self, conn: &Arc<ConnInfo>, request: Request) -> Result<Response, Refusal> {
+    /// How many requests the connection has made.
+    type PerConn = AtomicUsize;
+
+    async fn call(&self, conn: &Arc<Conn<AtomicUsize>>, request: Request) -> Result<Response, Refusal> {
         self.0.0.begun.fetch_add(1, Ordering::SeqCst);
+        let on_this_connection = conn.memo().fetch_add(1, Ordering::SeqCst) + 1;
         let path = request.uri().path().to_owned();
         let number = |prefix: &str| path.strip_prefix(prefix).and_then(|n| n.parse::<usize>().ok());
         if let Some(len) = number("/whole/") {
@@ -90,6 +109,12 @@ impl Service for TestService {
         if let Some(len) = number("/stream/") {
             return Ok(Response::new(Body::streaming(Chunks::new(pattern(len)))));
         }
+        if let Some(port) = path.strip_prefix("/relay/").and_then(|port| port.parse().ok()) {
+            return relay::over_http1(port, request, &self.0.0.tunnels).await;
+        }
+        if let Some(port) = path.strip_prefix("/relay-h2/").and_then(|port| port.parse().ok()) {
+            return relay::over_http2(port, request, &self.0.0.drivers).await;
+        }
         match path.as_str() {
             "/echo" => Ok(Response::new(request.into_body())),
             "/length" => {
@@ -97,6 +122,7 @@ impl Service for TestService {
                 let body = body.map_err(|e| Refusal::new(Reason::Malformed, e.to_string()))?;
                 Ok(Response::new(body.to_bytes().len().to_string().into()))
             }
+            "/timed" | "/timed-first-frame" => self.timed(request, path == "/timed").await,
             "/held" => {
                 self.0.wait_at_gate().await;
                 Ok(Response::new("held".into()))
@@ -114,10 +140,36 @@ impl Service for TestService {
                 Err(Refusal::new(Reason::Busy, "512 are waiting").retry_after(Duration::from_millis(1500)))
             }
             "/too-large" => Err(Refusal::new(Reason::BodyCap, "at most 10 bytes")),
+            "/count" => Ok(Response::new(on_this_connection.to_string().into())),
             "/who" => Ok(Response::new(who(conn).into())),
             "/empty" => Ok(Response::new(Body::empty())),
             _ => Ok(Response::new("hello".into())),
         }
+    }
+}
+
+impl TestService {
+    /// Reads the body, all of it or its first frame, and waits at the gate, all of it within [`SHORT`] of its own time.
+    async fn timed(&self, mut request: Request, all: bool) -> Result<Response, Refusal> {
+        let watch = request.body_mut().watch_upload();
+        let work = async {
+            let mut body = request.into_body();
+            let mut length = 0;
+            while let Some(frame) = body.frame().await {
+                length += frame.ok()?.into_data().map_or(0, |data| data.len());
+                if !all {
+                    break;
+                }
+            }
+            self.0.wait_at_gate().await;
+            Some(Response::new(length.to_string().into()))
+        };
+        let work = std::pin::pin!(work);
+        let answer = match watch {
+            Some(watch) => watch.within(self.0.0.clock, SHORT, work).await,
+            None => Some(work.await),
+        };
+        answer.flatten().ok_or_else(|| Reason::DownstreamTimeout.into())
     }
 }
 

@@ -36,11 +36,16 @@ impl Identity {
         (self.server, self.certificate) = issue(&self.ca, &self.dir);
     }
 
+    /// A client that offers those protocols.
+    pub(crate) fn client(&self, alpn: Vec<Vec<u8>>) -> ClientTls {
+        let mut config = ClientTlsConfig::new(self.ca.roots());
+        config.alpn = alpn;
+        ClientTls::load(&config).unwrap()
+    }
+
     /// Shakes hands on a connection.
     pub(crate) async fn wrap(&self, stream: TcpStream, alpn: &[&str]) -> TlsStream<TcpStream> {
-        let mut config = ClientTlsConfig::new(self.ca.roots());
-        config.alpn = alpn.iter().map(|&name| name.as_bytes().to_vec()).collect();
-        let client = ClientTls::load(&config).unwrap();
+        let client = self.client(alpn.iter().map(|&name| name.as_bytes().to_vec()).collect());
         client.connect(stream, "t.test", HANDSHAKE_LIMIT).await.unwrap()
     }
 

@@ -5,6 +5,8 @@ use ron_transport::serve::HttpLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::guard::BodyLimits;
+
 /// More header fields than this need `danger_ok`.
 const SAFE_MAX_HEADERS: usize = 1000;
 /// Longer heads than this need `danger_ok`: every connection may hold one.
@@ -15,6 +17,13 @@ const MIN_HEAD: ByteSize = ByteSize::kib(1);
 const SAFE_MAX_STREAMS: u32 = 1024;
 /// More unseen resets than this need `danger_ok`: they are how a client makes work without waiting for any.
 const SAFE_MAX_RESETS: usize = 100;
+
+/// Longer bodies than this need `danger_ok`. They stream, so this is what an upstream may be sent, not what is held.
+const SAFE_MAX_BODY: ByteSize = ByteSize::gib(1);
+/// More expansion than this needs `danger_ok`.
+const SAFE_MAX_RATIO: u32 = 100;
+/// Longer decoded bodies than this need `danger_ok`.
+const SAFE_MAX_DECODED: ByteSize = ByteSize::gib(1);
 
 /// What one connection and one request may cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +39,13 @@ pub struct LimitsConfig {
     pub h2_streams: u32,
     /// Streams that an HTTP/2 client may open and reset before they were looked at; more end its connection.
     pub h2_pending_resets: usize,
+    /// The longest body of a request, as sent; more is answered 413 `body_cap`.
+    pub max_body_bytes: ByteSize,
+    /// How many times its size a compressed body may expand to, beyond its first 64 KiB; more is answered 413
+    /// `decoded-ratio`.
+    pub decode_ratio_max: u32,
+    /// The longest body of a request after decoding; more is answered 413 `decoded-cap`.
+    pub decode_abs_cap_bytes: ByteSize,
     /// Between two requests, how long a connection keeps its buffers.
     pub park_after: HumanDuration,
 }
@@ -42,6 +58,9 @@ impl Default for LimitsConfig {
             max_head_bytes: ByteSize::bytes(limits.max_head_bytes as u64),
             h2_streams: limits.h2_streams,
             h2_pending_resets: limits.h2_pending_resets,
+            max_body_bytes: ByteSize::mib(1),
+            decode_ratio_max: 10,
+            decode_abs_cap_bytes: ByteSize::mib(8),
             park_after: limits.park_after.into(),
         }
     }
@@ -53,6 +72,7 @@ impl LimitsConfig {
             ("limits.max_headers", self.max_headers == 0),
             ("limits.h2_streams", self.h2_streams == 0),
             ("limits.h2_pending_resets", self.h2_pending_resets == 0),
+            ("limits.decode_ratio_max", self.decode_ratio_max == 0),
         ] {
             if is_none {
                 problems.at(key, "must be at least 1");
@@ -66,8 +86,20 @@ impl LimitsConfig {
         }
         problems.guard("limits.max_headers", self.max_headers, SAFE_MAX_HEADERS, danger_ok);
         problems.guard("limits.max_head_bytes", self.max_head_bytes, SAFE_MAX_HEAD, danger_ok);
+        problems.guard("limits.max_body_bytes", self.max_body_bytes, SAFE_MAX_BODY, danger_ok);
+        problems.guard("limits.decode_ratio_max", self.decode_ratio_max, SAFE_MAX_RATIO, danger_ok);
+        problems.guard("limits.decode_abs_cap_bytes", self.decode_abs_cap_bytes, SAFE_MAX_DECODED, danger_ok);
         problems.guard("limits.h2_streams", self.h2_streams, SAFE_MAX_STREAMS, danger_ok);
         problems.guard("limits.h2_pending_resets", self.h2_pending_resets, SAFE_MAX_RESETS, danger_ok);
+    }
+
+    /// The limits of a request's body.
+    pub(crate) fn body(&self) -> BodyLimits {
+        BodyLimits {
+            max_body_bytes: self.max_body_bytes.as_u64(),
+            decode_ratio_max: self.decode_ratio_max,
+            decode_abs_cap_bytes: self.decode_abs_cap_bytes.as_u64(),
+        }
     }
 
     /// These limits in `limits`, which keeps its others.

@@ -184,7 +184,7 @@ fn identity(cert_path: &Path, key_path: &Path) -> tls::IdentityFiles {
     tls::IdentityFiles { cert_path: cert_path.to_owned(), key_path: key_path.to_owned() }
 }
 
-fn check_pair(at: &str, cert: &Path, key: &Path, problems: &mut Problems) {
+pub(super) fn check_pair(at: &str, cert: &Path, key: &Path, problems: &mut Problems) {
     if is_empty(cert) != is_empty(key) {
         let missing = if is_empty(cert) { "cert_path" } else { "key_path" };
         problems.at(format!("{at}{missing}"), "a certificate needs its key and a key its certificate");

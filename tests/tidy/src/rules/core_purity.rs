@@ -6,10 +6,26 @@ use crate::{
 };
 
 /// What core crates may depend on besides each other, with the reason why that keeps them pure.
-pub const DEPENDENCIES: &[(&str, &str)] = &[("thiserror", "derives the error types, nothing at run time")];
+pub const DEPENDENCIES: &[(&str, &str)] = &[
+    ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
+    ("base64", "text to bytes and back"),
+    ("brotli-decompressor", "a codec: bytes in, bytes out"),
+    ("flate2", "a codec: bytes in, bytes out"),
+    ("thiserror", "derives the error types, nothing at run time"),
+    ("zstd", "a codec: bytes in, bytes out"),
+    ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
+    ("base64", "text to bytes and back"),
+    ("zeroize", "wipes memory, nothing else"),
+    ("zstd", "a codec: bytes in, bytes out"),
+];
 
 /// What their tests may use as well.
-pub const DEV_DEPENDENCIES: &[(&str, &str)] = &[("proptest", "seeded examples; a failing seed is printed")];
+pub const DEV_DEPENDENCIES: &[(&str, &str)] = &[
+    ("brotli", "compresses what the decoder is given"),
+    ("governor", "the rate limiter ours is compared with, on its fake clock"),
+    ("proptest", "seeded examples; a failing seed is printed"),
+    ("serde_json", "reads test vectors that other implementations read too"),
+];
 
 /// Names that only acting code needs, with what pure code does instead.
 const NAMES: &[(&str, &str)] = &[

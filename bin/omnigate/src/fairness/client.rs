@@ -1,0 +1,123 @@
+//! The smallest HTTP client that can put a gateway under load: one connection, one prepared request, one answer at a time.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+};
+
+/// The longest head that is read.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// A connection to the gateway.
+pub(super) struct LoadConn {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// How a response is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pace {
+    /// As fast as it comes.
+    Fast,
+    /// One piece of 16 KiB, then a pause.
+    Slow(Duration),
+}
+
+impl LoadConn {
+    /// Connects to `to` from the loopback address `from`.
+    ///
+    /// Cancel safe: dropping the future closes the socket.
+    pub(super) async fn open(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        let stream = socket.connect(to).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: Vec::with_capacity(4096) })
+    }
+
+    /// Sends a whole request and reads its whole response; gives the status.
+    ///
+    /// Not cancel safe: a connection whose exchange was dropped is of no more use.
+    pub(super) async fn exchange(&mut self, request: &[u8], pace: Pace) -> io::Result<u16> {
+        self.stream.write_all(request).await?;
+        let head = self.read_head().await?;
+        let mut missing = head.body_len.saturating_sub(self.buffer.len());
+        self.buffer.clear();
+        while missing > 0 {
+            if let Pace::Slow(pause) = pace {
+                tokio::time::sleep(pause).await;
+            }
+            missing = missing.saturating_sub(self.read_some().await?);
+            self.buffer.clear();
+        }
+        Ok(head.status)
+    }
+
+    /// Reads up to the end of the head and leaves what follows in the buffer.
+    async fn read_head(&mut self) -> io::Result<Head> {
+        self.buffer.clear();
+        loop {
+            self.read_some().await?;
+            if let Some(end) = find_head_end(&self.buffer) {
+                let head = Head::parse(&self.buffer[..end]).ok_or(io::ErrorKind::InvalidData)?;
+                self.buffer.drain(..end);
+                return Ok(head);
+            }
+            if self.buffer.len() > MAX_HEAD {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+    }
+
+    async fn read_some(&mut self) -> io::Result<usize> {
+        self.buffer.reserve(MAX_HEAD);
+        match self.stream.read_buf(&mut self.buffer).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            n => Ok(n),
+        }
+    }
+}
+
+/// What counts of a response's head.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    status: u16,
+    body_len: usize,
+}
+
+impl Head {
+    fn parse(head: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(head).ok()?;
+        let mut lines = text.split("\r\n");
+        let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+        let length = lines.filter_map(|line| line.split_once(':')).find_map(|(name, value)| {
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())
+        });
+        Some(Self { status, body_len: length.unwrap_or(Some(0))? })
+    }
+}
+
+fn find_head_end(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_gives_its_status_and_the_length_of_what_follows() {
+        let head = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 12\r\nretry-after: 1\r\n\r\n";
+        assert_eq!(find_head_end(head), Some(head.len()));
+        assert_eq!(Head::parse(head), Some(Head { status: 429, body_len: 12 }));
+        assert_eq!(Head::parse(b"HTTP/1.1 204 No Content\r\n\r\n"), Some(Head { status: 204, body_len: 0 }));
+        assert_eq!(Head::parse(b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n"), None);
+        assert_eq!(find_head_end(b"HTTP/1.1 200 OK\r\n"), None);
+    }
+}

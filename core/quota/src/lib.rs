@@ -1,0 +1,29 @@
+//! Rate limits: the arithmetic ([`Rate`], [`Bucket`]), the header fields that tell of them, and the bounded map that
+//! whoever has one per caller needs ([`Book`], [`ShardedBook`]).
+//!
+//! A limit is one number per caller, the moment at which its allowance is whole again. Nothing ticks, nothing refills, and a
+//! caller whose moment has passed is like one never seen: that is what lets a bounded map forget it.
+//!
+//! ```
+//! use quota::{Bucket, Rate};
+//! use types::Moment;
+//!
+//! let rate = Rate::per_second(50, 2)?;
+//! let (bucket, now) = (Bucket::default(), Moment::from_nanos(1_000));
+//! assert_eq!(bucket.check(&rate, now)?.remaining, 1);
+//! assert_eq!(bucket.check(&rate, now)?.remaining, 0);
+//! let refused = bucket.check(&rate, now).expect_err("both are used up");
+//! assert_eq!(refused.wait.as_millis(), 20);
+//! assert!(bucket.check(&rate, now.after(refused.wait)).is_ok());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod book;
+mod gcra;
+mod headers;
+mod sharded;
+
+pub use book::{Book, Forgettable, Full};
+pub use gcra::{Bucket, Exhausted, InvalidRate, Passed, Rate};
+pub use headers::{LimitField, PolicyField};
+pub use sharded::ShardedBook;

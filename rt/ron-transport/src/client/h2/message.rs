@@ -1,0 +1,171 @@
+//! Requests and responses as HTTP/2 has them.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use ::h2::{Reason, RecvStream};
+use bytes::Bytes;
+use http::{
+    HeaderName, Uri, Version, header,
+    request::Parts,
+    uri::{Authority, Scheme},
+};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{
+    Body, BodyError,
+    client::{Home, stall::StallWatch, upload::Upload},
+};
+
+/// Fields that belong to an HTTP/1.1 connection.
+const CONNECTION_FIELDS: [HeaderName; 6] = [
+    header::HOST,
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// A request's head: an absolute URI, no `Host`, nothing that belongs to a connection.
+pub(super) fn head(mut parts: Parts, https: bool) -> http::Request<()> {
+    let authority = match parts.uri.authority() {
+        Some(authority) => Some(authority.clone()),
+        None => parts.headers.get(header::HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok()),
+    };
+    if let Some(authority) = authority {
+        let mut uri = std::mem::take(&mut parts.uri).into_parts();
+        uri.scheme = Some(if https { Scheme::HTTPS } else { Scheme::HTTP });
+        uri.authority = Some(authority);
+        // Without a path there would be no URI; `*` and CONNECT have no place here.
+        uri.path_and_query.get_or_insert_with(|| http::uri::PathAndQuery::from_static("/"));
+        parts.uri = Uri::from_parts(uri).unwrap_or_default();
+    }
+    for name in &CONNECTION_FIELDS {
+        parts.headers.remove(name);
+    }
+    if parts.headers.get(header::TE).is_some_and(|te| te != "trailers") {
+        parts.headers.remove(header::TE);
+    }
+    parts.version = Version::HTTP_11;
+    http::Request::from_parts(parts, ())
+}
+
+/// How long a response says that its body is.
+pub(super) fn length<B>(response: &http::Response<B>) -> Option<u64> {
+    response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A response's body, which also carries on with what is left of its request's.
+pub(super) struct Download {
+    stream: RecvStream,
+    /// What was announced and has not come yet.
+    announced: Option<u64>,
+    data_ended: bool,
+    upload: Option<Upload>,
+    stall: Option<StallWatch>,
+    home: Arc<dyn Home>,
+    /// Free for another request once this one is over.
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Download {
+    pub(super) fn body(
+        stream: RecvStream,
+        length: Option<u64>,
+        upload: Option<Upload>,
+        stall_limit: Option<Duration>,
+        home: Arc<dyn Home>,
+        slot: OwnedSemaphorePermit,
+    ) -> Body {
+        if stream.is_end_stream() {
+            return Body::empty();
+        }
+        let stall = stall_limit.map(StallWatch::new);
+        Body::streaming(Self {
+            stream,
+            announced: length,
+            data_ended: false,
+            upload,
+            stall,
+            home,
+            _slot: slot,
+        })
+    }
+
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if !self.data_ended {
+            match ready!(self.stream.poll_data(cx)) {
+                Some(Ok(data)) => return Poll::Ready(Some(self.take(data))),
+                Some(Err(error)) => return Poll::Ready(end_of(error)),
+                None => self.data_ended = true,
+            }
+        }
+        match ready!(self.stream.poll_trailers(cx)) {
+            Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
+            Err(error) => Poll::Ready(end_of(error)),
+        }
+    }
+
+    /// The reader has taken it, so the server may send as much again.
+    fn take(&mut self, data: Bytes) -> Result<Frame<Bytes>, BodyError> {
+        self.stream.flow_control().release_capacity(data.len()).map_err(BodyError::new)?;
+        self.announced = self.announced.map(|left| left.saturating_sub(data.len() as u64));
+        Ok(Frame::data(data))
+    }
+}
+
+/// How a body ends that the server resets: in good order if it only wants no more of the request.
+fn end_of(error: ::h2::Error) -> Option<Result<Frame<Bytes>, BodyError>> {
+    let in_good_order = error.is_reset() && error.reason() == Some(Reason::NO_ERROR);
+    (!in_good_order).then(|| Err(BodyError::new(error)))
+}
+
+impl HttpBody for Download {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        match this.upload.as_mut().map(|upload| upload.poll(cx)) {
+            Some(Poll::Ready(Ok(()))) => this.upload = None,
+            Some(Poll::Ready(Err(error))) => {
+                this.upload = None;
+                return Poll::Ready(Some(Err(error)));
+            }
+            Some(Poll::Pending) | None => {}
+        }
+        let polled = this.poll_received(cx);
+        if let Poll::Ready(Some(Err(_))) = polled {
+            this.home.broke_off();
+        }
+        let Some(stall) = &mut this.stall else {
+            return polled;
+        };
+        if polled.is_ready() {
+            stall.progressed();
+            return polled;
+        }
+        let sent = this.upload.as_ref().map_or(0, Upload::progress);
+        stall.poll_wait(sent, cx).map(|stalled| {
+            this.home.stalled();
+            Some(Err(BodyError::new(stalled)))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.stream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.announced.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

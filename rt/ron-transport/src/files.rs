@@ -1,0 +1,131 @@
+//! Files with keys in them, and the public ones beside them: bounded, and the modes of keys looked at. Blocking; callers
+//! on a runtime run this on its blocking pool.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "callers run loading on the blocking pool, as every public function that ends here says"
+)]
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use zeroize::Zeroizing;
+
+/// What is wrong with a file. Messages name the file and the remedy, and carry nothing of what is in it.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file is not there.
+    #[error("{} does not exist; check the path, or create the file", .path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is there and cannot be read.
+    #[error("{} cannot be read: {source}; check its owner and mode", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is far larger than it ought to be.
+    #[error("{} is larger than {limit} bytes", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The most that is read.
+        limit: u64,
+    },
+    /// Others than the owner may use the key file.
+    #[error("key {} has mode {mode:04o} and is open to others than its owner; run: chmod 600 {}",
+        .path.display(), .path.display())]
+    KeyPermissions {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A file would be overwritten.
+    #[error("{} exists already and is not overwritten; move it away first", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be written.
+    #[error("{} cannot be written: {source}; check the directory and the free space", .path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Reads a file that holds no secret, of at most `limit` bytes. Blocking.
+///
+/// # Errors
+/// [`FileError`] if it is missing, unreadable or larger.
+pub fn read_public(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    read_bounded(open(path)?, path, limit, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a file that its owner alone may use, of at most `limit` bytes; they are wiped after use. Blocking.
+///
+/// # Errors
+/// [`FileError`] if it is missing, unreadable, larger, or open to others.
+pub fn read_private(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    let file = open(path)?;
+    // Asked of the open file, so that nobody can swap the path between the check and the read.
+    let metadata = file.metadata().map_err(|source| unreadable(path, source))?;
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(FileError::KeyPermissions { path: path.to_owned(), mode });
+    }
+    // Room for all of it at once: a buffer that grows leaves copies of the key behind.
+    let expected = usize::try_from(metadata.len().min(limit) + 1).unwrap_or_default();
+    let mut bytes = Zeroizing::new(Vec::with_capacity(expected));
+    read_bounded(file, path, limit, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes a new file that its owner alone may use. Never overwrites; leaves nothing behind on failure. Blocking.
+///
+/// # Errors
+/// [`FileError::Exists`] or [`FileError::Unwritable`].
+pub fn create_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = created.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => FileError::Exists { path: path.to_owned() },
+        _ => FileError::Unwritable { path: path.to_owned(), source },
+    })?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|source| {
+        // The write error is the one to report, whether or not the remains can be removed.
+        let _ = std::fs::remove_file(path);
+        FileError::Unwritable { path: path.to_owned(), source }
+    })
+}
+
+fn open(path: &Path) -> Result<File, FileError> {
+    File::open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => FileError::Missing { path: path.to_owned() },
+        _ => unreadable(path, source),
+    })
+}
+
+fn read_bounded(file: File, path: &Path, limit: u64, into: &mut Vec<u8>) -> Result<(), FileError> {
+    let read = file.take(limit + 1).read_to_end(into).map_err(|source| unreadable(path, source))?;
+    if read as u64 > limit {
+        return Err(FileError::TooLarge { path: path.to_owned(), limit });
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, source: io::Error) -> FileError {
+    FileError::Unreadable { path: path.to_owned(), source }
+}

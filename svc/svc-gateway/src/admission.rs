@@ -1,0 +1,213 @@
+//! Fair admission: at most `max_inflight` requests upstream at once, and the tenant furthest below its share goes next.
+//!
+//! A request never leaves its core; only its ticket waits. When nobody waits, entering and leaving are one atomic step each.
+
+mod metrics;
+mod room;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fairq::Settings;
+use ron_kernel::{Clock, InFlight, InFlightShard, Scope, Shutdown, topology::Stage};
+use ron_sync::gate::{Denied, Gate, Permit};
+use types::{Deadline, Moment, Reason, Refusal};
+
+use crate::{
+    DrrConfig, FairQueueConfig, GatewayConfig,
+    tenant::{Class, Tenant},
+};
+use metrics::AdmissionMetrics;
+pub(crate) use metrics::{METRICS, SCHED, WORK};
+use room::{FairRoom, Newcomer, Stay};
+
+/// When a request that waited in vain may be tried again.
+const WAITED_IN_VAIN: Duration = Duration::from_secs(1);
+/// Tenants looked at by one round of housekeeping.
+const LOOKED_AT: usize = 1024;
+
+/// Admits requests. One for all cores.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    gate: Arc<Gate<FairRoom>>,
+    enabled: AtomicBool,
+    /// Nanoseconds; tenants slower than this are always shown to the room.
+    slow_after: AtomicU64,
+    clock: Clock,
+    shutdown: Shutdown,
+    /// Requests inside, by class.
+    inside: [InFlight; Class::ALL.len()],
+    metrics: AdmissionMetrics,
+}
+
+/// The right to be upstream. Dropping it lets the next one in.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    permit: Permit<FairRoom>,
+    /// Whose it is, where the permit does not say.
+    tenant: Option<Arc<Tenant>>,
+    since: Moment,
+    shard: InFlightShard,
+    admission: Arc<Admission>,
+}
+
+impl Admission {
+    pub(crate) fn new(scope: &Scope, config: &GatewayConfig) -> Arc<Self> {
+        let clock = scope.clock();
+        let room = FairRoom::new(settings(&config.fair_queue), config.fair_queue.order, clock);
+        let admission = Arc::new(Self {
+            gate: Gate::new(config.fair_queue.max_inflight, room),
+            enabled: AtomicBool::new(config.fair_queue.enabled),
+            slow_after: AtomicU64::new(nanos(config.fair_queue.slow_after.as_duration())),
+            clock,
+            shutdown: scope.shutdown().clone(),
+            inside: Default::default(),
+            metrics: AdmissionMetrics::new(scope),
+        });
+        let sampled = Arc::clone(&admission);
+        scope.sampled(move || sampled.sample());
+        let kept = Arc::clone(&admission);
+        scope.housekept(move || kept.housekeep());
+        admission
+    }
+
+    /// Puts other limits and weights into force. Who waits, runs or owes stays as it is.
+    pub(crate) fn reconfigure(&self, config: &FairQueueConfig) {
+        self.enabled.store(config.enabled, Ordering::Relaxed);
+        self.slow_after.store(nanos(config.slow_after.as_duration()), Ordering::Relaxed);
+        self.gate.with_room(|room| room.reconfigure(settings(config), config.order));
+        self.gate.set_limit(config.max_inflight);
+    }
+
+    /// Admits a request of a tenant whose body costs `extra_units`, waiting until `deadline` at most; `None` if nothing is
+    /// admitted here.
+    ///
+    /// Cancel safe: dropping the future gives up the place, or the slot if it was granted meanwhile.
+    ///
+    /// # Errors
+    /// `busy` and `shed` with when to come back; `draining` when the node stops.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        tenant: &Arc<Tenant>,
+        drr: &DrrConfig,
+        extra_units: u32,
+        now: Moment,
+        deadline: Deadline,
+    ) -> Result<Option<Slot>, Refusal> {
+        if !self.enabled.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let newcomer = Newcomer {
+            weight: drr.weight_of(&tenant.key.name),
+            is_slow: nanos(tenant.mean_slot()) > self.slow_after.load(Ordering::Relaxed),
+            tenant: Arc::clone(tenant),
+            extra_units,
+            now,
+        };
+        match self.gate.try_enter(newcomer) {
+            Ok(permit) => Ok(Some(self.slot(permit, tenant.key.class, None, now))),
+            Err(newcomer) => self.wait(newcomer, deadline).await.map(Some),
+        }
+    }
+
+    async fn wait(self: &Arc<Self>, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
+        let tenant = Arc::clone(&newcomer.tenant);
+        let draining =
+            || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
+        if self.shutdown.is_draining() {
+            return Err(draining());
+        }
+        let entered = tokio::select! {
+            biased;
+            entered = self.clock.by(deadline, self.gate.enter(newcomer)) => entered,
+            () = self.shutdown.reached(Stage::Intake) => return Err(draining()),
+        };
+        match entered {
+            Some(Ok(permit)) => Ok(self.slot(permit, tenant.key.class, Some(tenant), self.clock.now())),
+            Some(Err(denied)) => Err(self.refusal(&denied)),
+            None => {
+                self.metrics.work.dropped.inc();
+                let refusal = Refusal::new(Reason::Busy, "no slot became free in time");
+                Err(refusal.retry_after(WAITED_IN_VAIN))
+            }
+        }
+    }
+
+    fn slot(
+        self: &Arc<Self>,
+        permit: Permit<FairRoom>,
+        class: Class,
+        tenant: Option<Arc<Tenant>>,
+        since: Moment,
+    ) -> Slot {
+        let shard = self.inside[class.index()].begin();
+        Slot { permit, tenant, since, shard, admission: Arc::clone(self) }
+    }
+
+    fn refusal(&self, denied: &Denied<fairq::RetryAfter>) -> Refusal {
+        let (queue, refusal, wait) = match denied {
+            Denied::Refused(wait) => (
+                &self.metrics.work,
+                Refusal::new(Reason::Busy, "this tenant already waits for its share"),
+                wait.exact(),
+            ),
+            Denied::Evicted(wait) => (
+                &self.metrics.sched,
+                Refusal::new(Reason::Shed, "others are further below their share"),
+                wait.exact(),
+            ),
+            Denied::Crowded | Denied::Closed => {
+                (&self.metrics.work, Refusal::from(Reason::Busy), WAITED_IN_VAIN)
+            }
+        };
+        queue.busy.inc();
+        queue.dropped.inc();
+        refusal.retry_after(wait)
+    }
+
+    fn sample(&self) {
+        let now = self.clock.now();
+        self.gate.with_room(|room| self.metrics.sample(room, now));
+        self.metrics.sample_inside(&self.inside);
+    }
+
+    fn housekeep(&self) {
+        let now = self.clock.now();
+        self.gate.with_room(|room| room.housekeep(LOOKED_AT, now));
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let tenant = match (self.permit.stay(), &self.tenant) {
+            (Stay::WalkedIn { tenant, .. }, _) | (Stay::Granted(_), Some(tenant)) => tenant,
+            (Stay::Granted(_), None) => return,
+        };
+        self.admission.inside[tenant.key.class.index()].end(self.shard);
+        tenant.held_slot(self.admission.clock.now().since(self.since));
+    }
+}
+
+/// What the queue has to know of a configuration.
+fn settings(config: &FairQueueConfig) -> Settings {
+    let weights = config.weights;
+    Settings {
+        slots: config.max_inflight,
+        room: config.max_waiting as usize,
+        max_tenants: config.max_tenants,
+        slow_after: config.slow_after.as_duration(),
+        classes: [weights.anon, weights.authed, weights.internal]
+            .map(fairq::ClassSettings::weighing)
+            .to_vec(),
+        ..Settings::default()
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

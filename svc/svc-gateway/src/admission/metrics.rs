@@ -1,0 +1,96 @@
+//! What admission shows: the two verdicts as queues, and each class's part of the slots.
+
+use prometheus_client::metrics::{family::Family, gauge::Gauge};
+use ron_kernel::{
+    InFlight, Scope,
+    metrics::QueueMetrics,
+    topology::{MetricSpec, Policy, QueueSpec},
+};
+use types::Moment;
+
+use super::room::FairRoom;
+use crate::tenant::Class;
+
+/// The most tickets that wait, unless configured otherwise.
+const ROOM: usize = 512;
+
+/// Newcomers at or above their share of a full room.
+pub(crate) const WORK: QueueSpec = QueueSpec {
+    name: "work",
+    capacity: ROOM,
+    policy: Policy::RejectNew,
+    from: "requests",
+    to: "upstreams",
+    doc: "tickets of requests that wait for a slot; a newcomer at or above its share of a full room is told `busy`",
+};
+
+/// Tickets that made place for somebody further below their share.
+pub(crate) const SCHED: QueueSpec = QueueSpec {
+    name: "sched",
+    capacity: ROOM,
+    policy: Policy::DropOldest,
+    from: "requests",
+    to: "upstreams",
+    doc: "the same room: the oldest ticket of the tenant furthest above its share makes place and is told `shed`",
+};
+
+/// What admission adds to the shared families.
+pub(crate) const METRICS: [MetricSpec; 2] = [
+    MetricSpec { name: "fq_inflight", labels: "class", doc: "requests of a class that are upstream" },
+    MetricSpec {
+        name: "fq_tokens",
+        labels: "class",
+        doc: "slot-milliseconds a class has left, or owes if negative, compared with the class that is served now",
+    },
+];
+
+type ByClass = Family<[(&'static str, &'static str); 2], Gauge>;
+
+/// The handles.
+#[derive(Debug)]
+pub(super) struct AdmissionMetrics {
+    pub(super) work: QueueMetrics,
+    pub(super) sched: QueueMetrics,
+    inflight: [Gauge; Class::ALL.len()],
+    tokens: [Gauge; Class::ALL.len()],
+}
+
+impl AdmissionMetrics {
+    pub(super) fn new(scope: &Scope) -> Self {
+        let (inflight, tokens) = (ByClass::default(), ByClass::default());
+        scope.all_metrics().register(|registry| {
+            registry.register(METRICS[0].name, METRICS[0].doc, inflight.clone());
+            registry.register(METRICS[1].name, METRICS[1].doc, tokens.clone());
+        });
+        let service = scope.service();
+        let of = |family: &ByClass| {
+            Class::ALL
+                .map(|class| family.get_or_create(&[("service", service), ("class", class.name())]).clone())
+        };
+        Self {
+            work: scope.metrics().queue(WORK.name, service),
+            sched: scope.metrics().queue(SCHED.name, service),
+            inflight: of(&inflight),
+            tokens: of(&tokens),
+        }
+    }
+
+    /// Publishes the room as it is now.
+    pub(super) fn sample(&self, room: &FairRoom, now: Moment) {
+        let depth = i64::try_from(room.queue().depth()).unwrap_or(i64::MAX);
+        self.work.depth.set(depth);
+        self.sched.depth.set(depth);
+        for class in Class::ALL {
+            if let Some(stats) = room.queue().class(class.index(), now) {
+                self.tokens[class.index()].set(stats.tokens);
+            }
+        }
+    }
+
+    /// Publishes how many requests of each class are upstream.
+    pub(super) fn sample_inside(&self, inside: &[InFlight; Class::ALL.len()]) {
+        for (gauge, inside) in self.inflight.iter().zip(inside) {
+            gauge.set(i64::try_from(inside.count()).unwrap_or(i64::MAX));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The waiting room: the fair queue behind the gate's lock, told the time and who is slow.
+
+use std::{sync::Arc, time::Duration};
+
+use fairq::{Arrival, FairQueue, Pass, RetryAfter, Settings, Verdict as Queued};
+use ron_kernel::Clock;
+use ron_sync::gate::{Room, TicketId, Verdict};
+use types::Moment;
+
+use crate::{
+    Order,
+    tenant::{Class, Tenant, TenantName},
+};
+
+/// What requests of a tenant of which nothing is known are taken to cost.
+const FIRST_ESTIMATE: Duration = Duration::from_millis(10);
+
+/// The waiting room.
+#[derive(Debug)]
+pub(super) struct FairRoom {
+    queue: FairQueue<TenantName, TicketId>,
+    order: Order,
+    clock: Clock,
+}
+
+/// A request at the gate.
+#[derive(Debug)]
+pub(super) struct Newcomer {
+    pub(super) tenant: Arc<Tenant>,
+    pub(super) weight: u32,
+    pub(super) is_slow: bool,
+    pub(super) extra_units: u32,
+    pub(super) now: Moment,
+}
+
+/// A request that is inside.
+#[derive(Debug)]
+pub(super) enum Stay {
+    /// Nobody waited when it came.
+    WalkedIn { tenant: Arc<Tenant>, weight: u32, since: Moment },
+    /// It was its turn.
+    Granted(Pass),
+}
+
+impl FairRoom {
+    pub(super) fn new(settings: Settings, order: Order, clock: Clock) -> Self {
+        let queue = FairQueue::new(settings, clock.now()).expect("the configuration was checked");
+        Self { queue, order, clock }
+    }
+
+    /// Puts other settings into force; those that make no sense were refused with the configuration.
+    pub(super) fn reconfigure(&mut self, settings: Settings, order: Order) {
+        self.order = order;
+        if let Err(error) = self.queue.reconfigure(settings, self.clock.now()) {
+            tracing::error!(%error, "the fair queue keeps its settings");
+        }
+    }
+
+    pub(super) fn queue(&self) -> &FairQueue<TenantName, TicketId> {
+        &self.queue
+    }
+
+    pub(super) fn housekeep(&mut self, most: usize, now: Moment) {
+        self.queue.housekeep(most, now);
+    }
+
+    /// Which class and flow a tenant's requests are in: first come, first served is one flow for all.
+    fn flow_of(&self, tenant: &Tenant) -> (usize, TenantName) {
+        match self.order {
+            Order::Fair => (tenant.key.class.index(), tenant.key.name.clone()),
+            Order::Fifo => (Class::Anon.index(), TenantName::Other),
+        }
+    }
+
+    fn arrival(&self, newcomer: &Newcomer) -> Arrival<TenantName> {
+        let (class, tenant) = self.flow_of(&newcomer.tenant);
+        let mean = newcomer.tenant.mean_slot();
+        let (weight, estimate) = match self.order {
+            Order::Fair if mean.is_zero() => (newcomer.weight, FIRST_ESTIMATE),
+            Order::Fair => (newcomer.weight, mean),
+            Order::Fifo => (1, FIRST_ESTIMATE),
+        };
+        Arrival { class, tenant, weight, estimate, extra_units: newcomer.extra_units }
+    }
+}
+
+impl Room for FairRoom {
+    type Key = Newcomer;
+    type Stay = Stay;
+    type Denial = RetryAfter;
+
+    /// The room counts the slots of slow tenants, so it has to see all of them.
+    fn walks_in(newcomer: &Newcomer) -> bool {
+        !newcomer.is_slow
+    }
+
+    fn walk_in(newcomer: Newcomer) -> Stay {
+        let Newcomer { tenant, weight, now, .. } = newcomer;
+        Stay::WalkedIn { tenant, weight, since: now }
+    }
+
+    /// What was charged in advance has to be settled.
+    fn must_hear(stay: &Stay) -> bool {
+        matches!(stay, Stay::Granted(_))
+    }
+
+    fn push(&mut self, newcomer: Newcomer, id: TicketId) -> Verdict<RetryAfter> {
+        let arrival = self.arrival(&newcomer);
+        match self.queue.push(arrival, id.index(), id, self.clock.now()) {
+            Queued::Queued => Verdict::Queued,
+            Queued::Busy(wait) => Verdict::Refused(wait),
+            Queued::Shed { victim, retry_after } => Verdict::Evicted(victim, retry_after),
+        }
+    }
+
+    fn pop(&mut self) -> Option<(TicketId, Stay)> {
+        let grant = self.queue.pop(self.clock.now())?;
+        Some((grant.ticket, Stay::Granted(grant.pass)))
+    }
+
+    fn cancel(&mut self, id: TicketId) {
+        self.queue.cancel(id.index(), self.clock.now());
+    }
+
+    fn returned(&mut self, stay: Stay) {
+        let now = self.clock.now();
+        match stay {
+            Stay::Granted(pass) => self.queue.settle(pass, now),
+            Stay::WalkedIn { tenant, weight, since } => {
+                let (class, flow) = self.flow_of(&tenant);
+                self.queue.settle_unqueued(class, flow, weight, now.since(since), now);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Who a request is from, told before any work is spent on it.
+//!
+//! Nothing here can be forged but what the configuration says to believe: a capability is verified while it is read, a
+//! JWT counts only once it was verified, and an address is the connection's unless a trusted proxy names another.
+
+mod credential;
+mod memo;
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
+use quota::Bucket;
+use types::{ActorId, Moment};
+
+pub(crate) use credential::Credential;
+pub(crate) use memo::ConnMemo;
+
+use crate::{
+    TenantSource,
+    client_addr::Client,
+    policy::Policy,
+    shared::Shared,
+    tenant::{Class, Tenant, TenantKey, TenantName},
+};
+use memo::Evidence;
+
+/// Tells upstreams which tenant a request is from; whatever a client says under this name is not passed on.
+const TENANT: HeaderName = HeaderName::from_static("x-omnigate-tenant");
+
+/// Who a request is from.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// How far the rate of the client's address is used up.
+    pub(crate) client: Arc<Bucket>,
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) credential: Credential,
+}
+
+impl Caller {
+    /// Tells who sent a request with these headers, by what its connection has seen before where that is enough.
+    pub(crate) fn of(
+        client: &Client,
+        memo: &ConnMemo,
+        headers: &HeaderMap,
+        policy: &Policy,
+        shared: &Shared,
+        now: Moment,
+    ) -> Self {
+        let evidence = Evidence::of(client, headers, policy);
+        if let Some(known) = memo.recall(&evidence, now) {
+            return known;
+        }
+        let credential = Credential::read(headers, policy, shared, now);
+        let caller = Self::told_by(client, headers, credential, policy, shared, now);
+        memo.remember(&evidence, &caller, shared.clock.unix(), now);
+        caller
+    }
+
+    /// Tells the upstream whose request it is, instead of what the client says, and keeps credentials that end here.
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        match &self.tenant.key.name {
+            TenantName::Named(name) => match HeaderValue::from_str(name) {
+                Ok(name) => drop(headers.insert(TENANT, name)),
+                Err(_) => drop(headers.remove(TENANT)),
+            },
+            _ => drop(headers.remove(TENANT)),
+        }
+        if self.credential.ends_here() {
+            headers.remove(AUTHORIZATION);
+        }
+    }
+
+    fn told_by(
+        client: &Client,
+        headers: &HeaderMap,
+        credential: Credential,
+        policy: &Policy,
+        shared: &Shared,
+        now: Moment,
+    ) -> Self {
+        let name = policy.sources.iter().find_map(|source| name_from(source, &credential, headers));
+        let (name, is_named) = match name {
+            Some(Told::Name(name)) => (TenantName::Named(name), true),
+            Some(Told::Address) | None => (TenantName::Client(client.key), false),
+        };
+        let class = class_of(client, &credential, is_named, policy);
+        Self {
+            client: shared.client(client.key, now),
+            tenant: shared.tenants.get(&TenantKey { class, name }, now),
+            credential,
+        }
+    }
+}
+
+/// What a source of tenants answers.
+enum Told {
+    Name(Arc<str>),
+    /// Whoever has this address.
+    Address,
+}
+
+fn name_from(source: &TenantSource, credential: &Credential, headers: &HeaderMap) -> Option<Told> {
+    let name = match (source, credential) {
+        (TenantSource::Ip, _) => return Some(Told::Address),
+        (TenantSource::Capability, Credential::Capability { bearer, .. }) => bearer.tenant()?,
+        (TenantSource::Jwt(_), Credential::Jwt(claims)) => claims.tenant.as_ref()?.as_str(),
+        (TenantSource::Header(name), _) => {
+            let value = headers.get(name)?.to_str().ok()?;
+            // What cannot be booked is nobody's name.
+            ActorId::new(value).is_ok().then_some(value)?
+        }
+        _ => return None,
+    };
+    Some(Told::Name(name.into()))
+}
+
+fn class_of(client: &Client, credential: &Credential, is_named: bool, policy: &Policy) -> Class {
+    if client.ip.is_some_and(|ip| policy.internal_from.contains(ip)) {
+        return Class::Internal;
+    }
+    match credential {
+        Credential::Capability { bearer, .. } => bearer.class().into(),
+        Credential::Jwt(_) => Class::Authed,
+        _ if is_named => Class::Authed,
+        _ => Class::Anon,
+    }
+}

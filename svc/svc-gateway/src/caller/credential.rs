@@ -1,0 +1,124 @@
+//! The credential of a request: what it shows, and whether that is known to be good.
+
+use std::sync::Arc;
+
+use captoken::{Bearer, TokenError};
+use http::{HeaderMap, header::AUTHORIZATION};
+use quota::Bucket;
+use ron_kernel::Clock;
+use types::{Moment, Reason, Refusal};
+
+use crate::{jwt::Claims, policy::Policy, shared::Shared};
+
+/// How every capability begins.
+const CAPABILITY: &[u8] = b"og1.";
+
+/// What a request shows.
+#[derive(Clone, Debug)]
+pub(crate) enum Credential {
+    /// Nothing, or what only the upstream can judge.
+    None,
+    /// An authentic capability. Whether it covers the request is decided once the request is admitted.
+    Capability { bearer: Arc<Bearer>, rate: Arc<Bucket> },
+    /// A JWT that was verified before.
+    Jwt(Arc<Claims>),
+    /// A JWT that is to be verified once the request is admitted: a signature costs more than a refusal.
+    UnverifiedJwt,
+    /// A capability that is none.
+    Refused(TokenError),
+}
+
+impl Credential {
+    /// Reads what the request shows, without checking a signature.
+    pub(super) fn read(headers: &HeaderMap, policy: &Policy, shared: &Shared, now: Moment) -> Self {
+        let Some(token) = bearer_token(headers) else {
+            return Self::None;
+        };
+        if token.starts_with(CAPABILITY) && policy.auth.verifies_capabilities() {
+            return match policy.auth.authenticate(token, shared.clock.unix()) {
+                Ok(bearer) => {
+                    let rate = shared.capability(bearer.id(), now);
+                    Self::Capability { bearer: Arc::new(bearer), rate }
+                }
+                Err(error) => Self::Refused(error),
+            };
+        }
+        match (&policy.auth.jwt, str::from_utf8(token)) {
+            (Some(verifier), Ok(text)) if looks_like_jwt(text) => {
+                verifier.peek(text, now).map_or(Self::UnverifiedJwt, Self::Jwt)
+            }
+            _ => Self::None,
+        }
+    }
+
+    /// Decides whether the request may be made: every caveat of a capability is met, a JWT's signature is good.
+    ///
+    /// # Errors
+    /// `unauth` for what is no credential, `forbidden` for one that does not cover this.
+    pub(crate) fn authorize(
+        &self,
+        needed: bool,
+        headers: &HeaderMap,
+        policy: &Policy,
+        clock: &Clock,
+        asked: captoken::Request<'_>,
+    ) -> Result<(), Refusal> {
+        match self {
+            Self::None if needed => Err(Refusal::from(Reason::Unauth)),
+            Self::None => Ok(()),
+            Self::Capability { bearer, .. } => {
+                let now = clock.unix().as_secs();
+                Ok(bearer.authorize(&captoken::Request { now, ..asked })?)
+            }
+            Self::Jwt(_) => Ok(()),
+            Self::UnverifiedJwt => {
+                let token = bearer_token(headers).and_then(|token| str::from_utf8(token).ok());
+                match (&policy.auth.jwt, token) {
+                    (Some(verifier), Some(token)) => Ok(verifier.verify(token).map(drop)?),
+                    _ => Err(Refusal::from(Reason::Unauth)),
+                }
+            }
+            Self::Refused(error) => Err((*error).into()),
+        }
+    }
+
+    /// Whether it is ours and ends here: passed on, it could be used again by whoever sees it.
+    pub(crate) const fn ends_here(&self) -> bool {
+        matches!(self, Self::Capability { .. })
+    }
+}
+
+/// The token of `Authorization: Bearer …`.
+pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+/// Three parts with dots between; anything else is the upstream's business.
+fn looks_like_jwt(token: &str) -> bool {
+    token.bytes().filter(|byte| *byte == b'.').count() == 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn a_bearer_token_is_found_whatever_the_case_of_its_scheme() {
+        for (value, expected) in [
+            ("Bearer abc", Some(b"abc".as_slice())),
+            ("bearer  abc ", Some(b"abc")),
+            ("BEARER abc", Some(b"abc")),
+            ("Basic abc", None),
+            ("Bearer", None),
+            ("", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
+            assert_eq!(bearer_token(&headers), expected, "{value}");
+        }
+        assert_eq!(bearer_token(&HeaderMap::new()), None);
+    }
+}

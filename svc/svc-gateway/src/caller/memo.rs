@@ -1,0 +1,93 @@
+//! What a connection's last request told about its caller, so that the next one need not be worked out again.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use http::{HeaderMap, header::AUTHORIZATION};
+use ron_transport::caps::ClientKey;
+use types::Moment;
+
+use super::{Caller, Credential};
+use crate::{client_addr::Client, policy::Policy};
+
+/// The last caller of one connection.
+#[derive(Default)]
+pub(crate) struct ConnMemo(Mutex<Option<Box<Last>>>);
+
+/// Everything that a caller is told by. The same evidence under the same policy tells the same caller.
+pub(super) struct Evidence<'a> {
+    /// Counts policies: another may tell another caller.
+    generation: u64,
+    client: ClientKey,
+    authorization: Option<&'a [u8]>,
+    tenant_header: Option<&'a [u8]>,
+}
+
+struct Last {
+    generation: u64,
+    client: ClientKey,
+    /// Copies: a header's value would keep the whole head it was read from.
+    authorization: Option<Box<[u8]>>,
+    tenant_header: Option<Box<[u8]>>,
+    /// From when on the credential counts no more.
+    until: Moment,
+    caller: Caller,
+}
+
+impl<'a> Evidence<'a> {
+    pub(super) fn of(client: &Client, headers: &'a HeaderMap, policy: &Policy) -> Self {
+        let tenant_header = policy.tenant_header.as_ref().and_then(|name| headers.get(name));
+        Self {
+            generation: policy.generation,
+            client: client.key,
+            authorization: headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes),
+            tenant_header: tenant_header.map(http::HeaderValue::as_bytes),
+        }
+    }
+}
+
+impl ConnMemo {
+    /// The caller that the same evidence told before, if that still holds.
+    pub(super) fn recall(&self, evidence: &Evidence<'_>, now: Moment) -> Option<Caller> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = last.as_ref()?;
+        let holds = last.generation == evidence.generation
+            && last.client == evidence.client
+            && last.authorization.as_deref() == evidence.authorization
+            && last.tenant_header.as_deref() == evidence.tenant_header
+            && now < last.until;
+        holds.then(|| last.caller.clone())
+    }
+
+    /// Keeps what the evidence told, where it will tell the same next time.
+    pub(super) fn remember(&self, evidence: &Evidence<'_>, caller: &Caller, unix: Duration, now: Moment) {
+        let until = match &caller.credential {
+            Credential::None => Moment::END,
+            Credential::Capability { bearer, .. } => bearer
+                .expires()
+                .map_or(Moment::END, |at| now.after(Duration::from_secs(at).saturating_sub(unix))),
+            Credential::Jwt(claims) => claims.expires,
+            // Verified, it is another caller's.
+            Credential::UnverifiedJwt | Credential::Refused(_) => return,
+        };
+        let last = Last {
+            generation: evidence.generation,
+            client: evidence.client,
+            authorization: evidence.authorization.map(Into::into),
+            tenant_header: evidence.tenant_header.map(Into::into),
+            until,
+            caller: caller.clone(),
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last));
+    }
+}
+
+impl fmt::Debug for ConnMemo {
+    /// Credentials are secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ConnMemo")
+    }
+}

@@ -1,0 +1,182 @@
+//! The `[gateway.fair_queue]`, `[gateway.drr]` and `[gateway.quotas]` tables: how much of the node each tenant may have.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ron_kernel::config::{ByteSize, HumanDuration, Problems};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tenant::TenantName;
+
+/// More requests at once than this need `danger_ok`: each holds its buffers and an upstream connection.
+const SAFE_MAX_INFLIGHT: u32 = 65_536;
+/// More waiting requests than this need `danger_ok`: a longer room only makes the last in it wait longer.
+const SAFE_MAX_WAITING: u32 = 16_384;
+/// More tenants than this need `danger_ok`: each that is known costs about half a KiB.
+const SAFE_MAX_TENANTS: usize = 1_000_000;
+/// A class or tenant may weigh at most this much.
+const MAX_WEIGHT: u32 = 1000;
+/// The longest burst that a quota may allow, in seconds of its rate.
+const MAX_BURST: f64 = 3600.0;
+
+/// Fair admission: who goes next when requests have to wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FairQueueConfig {
+    /// Whether requests are admitted at all before they go upstream; without it nothing is bounded here.
+    pub enabled: bool,
+    /// Who goes next: the tenant furthest below its share, or whoever came first.
+    pub order: Order,
+    /// Requests upstream at once, over all cores. More wait.
+    pub max_inflight: u32,
+    /// Requests that may wait. At worst this × `limits.max_head_bytes` is held for them.
+    pub max_waiting: u32,
+    /// So many bytes of a request's body cost as much as a millisecond of a slot.
+    pub quantum_bytes: ByteSize,
+    /// A tenant whose requests take longer than this on average is slow. Slow tenants together hold at most 80 % of
+    /// `max_inflight`, because a slot that is taken cannot be taken back.
+    pub slow_after: HumanDuration,
+    /// Tenants remembered at once; more share one entry of their class.
+    pub max_tenants: usize,
+    /// Responses that a tenant may have outside its slots: upgrades, and routes with `stream = true`.
+    pub max_streams: u32,
+    /// How much each class counts against the others.
+    pub weights: ClassWeights,
+}
+
+/// Who goes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// The tenant furthest below its share of its class, of the class furthest below its share.
+    #[default]
+    Fair,
+    /// Whoever came first.
+    Fifo,
+}
+
+/// How much each class counts against the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClassWeights {
+    /// Requests without a credential, or with one that is not verified yet.
+    pub anon: u32,
+    /// Requests with a verified credential.
+    pub authed: u32,
+    /// Requests of the operator's own services.
+    pub internal: u32,
+}
+
+/// Shares of the tenants inside a class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DrrConfig {
+    /// What a tenant counts that is not named in `tenant_quanta`.
+    pub default_quantum: u32,
+    /// What these tenants count, by name.
+    pub tenant_quanta: BTreeMap<String, u32>,
+    /// Requests a second of one tenant; 0 for no limit.
+    pub rate_limit_rps: u32,
+}
+
+/// Rates, refused with 429 `quota` when they are used up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct QuotasConfig {
+    /// Requests a second of one client address; 0 for no limit. An IPv6 /64 is one client.
+    pub per_ip_rps: u32,
+    /// Requests a second under one capability; 0 for no limit.
+    pub per_cap_rps: u32,
+    /// How many seconds' worth of a rate may come at once.
+    pub burst: f64,
+}
+
+impl Default for FairQueueConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            order: Order::Fair,
+            max_inflight: 512,
+            max_waiting: 512,
+            quantum_bytes: ByteSize::kib(64),
+            slow_after: Duration::from_millis(100).into(),
+            max_tenants: 65_536,
+            max_streams: 256,
+            weights: ClassWeights::default(),
+        }
+    }
+}
+
+impl Default for ClassWeights {
+    fn default() -> Self {
+        Self { anon: 1, authed: 5, internal: 10 }
+    }
+}
+
+impl Default for DrrConfig {
+    fn default() -> Self {
+        Self { default_quantum: 1, tenant_quanta: BTreeMap::new(), rate_limit_rps: 500 }
+    }
+}
+
+impl Default for QuotasConfig {
+    fn default() -> Self {
+        Self { per_ip_rps: 50, per_cap_rps: 200, burst: 2.0 }
+    }
+}
+
+impl FairQueueConfig {
+    pub(super) fn check(&self, danger_ok: bool, problems: &mut Problems) {
+        for (key, value) in [
+            ("fair_queue.max_inflight", u64::from(self.max_inflight)),
+            ("fair_queue.quantum_bytes", self.quantum_bytes.as_u64()),
+            ("fair_queue.max_tenants", self.max_tenants as u64),
+        ] {
+            if value == 0 {
+                problems.at(key, "must be at least 1");
+            }
+        }
+        if self.slow_after.as_duration().is_zero() {
+            problems.at("fair_queue.slow_after", "must be longer than nothing");
+        }
+        problems.guard("fair_queue.max_inflight", self.max_inflight, SAFE_MAX_INFLIGHT, danger_ok);
+        problems.guard("fair_queue.max_waiting", self.max_waiting, SAFE_MAX_WAITING, danger_ok);
+        problems.guard("fair_queue.max_tenants", self.max_tenants, SAFE_MAX_TENANTS, danger_ok);
+        let ClassWeights { anon, authed, internal } = self.weights;
+        for (class, weight) in [("anon", anon), ("authed", authed), ("internal", internal)] {
+            check_weight(&format!("fair_queue.weights.{class}"), weight, problems);
+        }
+    }
+}
+
+impl DrrConfig {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        check_weight("drr.default_quantum", self.default_quantum, problems);
+        for (tenant, quantum) in &self.tenant_quanta {
+            check_weight(&format!("drr.tenant_quanta.{tenant}"), *quantum, problems);
+        }
+    }
+
+    /// What a tenant counts inside its class.
+    pub(crate) fn weight_of(&self, tenant: &TenantName) -> u32 {
+        let named = match tenant {
+            TenantName::Named(name) if !self.tenant_quanta.is_empty() => self.tenant_quanta.get(&**name),
+            _ => None,
+        };
+        named.copied().unwrap_or(self.default_quantum)
+    }
+}
+
+impl QuotasConfig {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        if !(self.burst > 0.0 && self.burst <= MAX_BURST) {
+            problems.at("quotas.burst", format!("must be above 0 and at most {MAX_BURST} seconds"));
+        }
+    }
+}
+
+fn check_weight(key: &str, weight: u32, problems: &mut Problems) {
+    if !(1..=MAX_WEIGHT).contains(&weight) {
+        problems.at(key, format!("must be from 1 to {MAX_WEIGHT}: with 0 it would never be served"));
+    }
+}

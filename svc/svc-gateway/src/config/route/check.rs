@@ -1,0 +1,150 @@
+//! What can be wrong with routes beyond their types.
+
+use std::collections::BTreeMap;
+
+use http::uri::PathAndQuery;
+use ron_kernel::config::Problems;
+
+use super::{Flaw, RouteConfig};
+use crate::{config::UpstreamConfig, message::HeaderRules, redirect::Redirect, router::narrowing::Narrowing};
+
+/// The port stands for any: what is wrong with a redirect does not depend on it.
+const ANY_PORT: u16 = 443;
+
+/// Tells what is wrong with `routes`, which go to `upstreams`.
+pub(crate) fn check_routes(
+    routes: &[RouteConfig],
+    upstreams: &BTreeMap<String, UpstreamConfig>,
+    problems: &mut Problems,
+) {
+    let mut before: Vec<(String, Narrowing)> = Vec::new();
+    for (index, route) in routes.iter().enumerate() {
+        let at = |key: &str| format!("route[{index}].{key}");
+        let (narrowing, mut flaws) = Narrowing::new(route);
+        flaws.extend(check_path(&route.path));
+        flaws.extend(route.check_messages());
+        flaws.extend(route.check_target());
+        for Flaw { key, message } in flaws {
+            problems.at(at(&key), message);
+        }
+        check_upstreams(route, upstreams, at, problems);
+        let path = route.path.trim_end_matches('/').to_owned();
+        if before.iter().any(|(earlier, taken)| *earlier == path && taken.hides(&narrowing)) {
+            problems
+                .at(at("path"), format!("`{}` is routed twice, and the first route takes it all", route.path))
+                .help("narrow one of them by host, methods or headers");
+        }
+        before.push((path, narrowing));
+    }
+}
+
+fn check_upstreams(
+    route: &RouteConfig,
+    upstreams: &BTreeMap<String, UpstreamConfig>,
+    at: impl Fn(&str) -> String,
+    problems: &mut Problems,
+) {
+    let split = route.split.iter().enumerate();
+    let named = split.map(|(index, share)| (format!("split[{index}].upstream"), share.upstream.as_str()));
+    let only = (!route.upstream.is_empty()).then(|| ("upstream".to_owned(), route.upstream.as_str()));
+    for (key, name) in only.into_iter().chain(named) {
+        check_upstream(name, upstreams, at(&key), problems);
+    }
+}
+
+/// Tells at `path` if there is no upstream of that name, and which there are.
+pub(crate) fn check_upstream(
+    name: &str,
+    upstreams: &BTreeMap<String, UpstreamConfig>,
+    path: String,
+    problems: &mut Problems,
+) {
+    if upstreams.contains_key(name) {
+        return;
+    }
+    let known: Vec<_> = upstreams.keys().map(String::as_str).collect();
+    let help = if known.is_empty() {
+        format!("add [gateway.upstream.{name}] with its endpoints")
+    } else {
+        format!("known upstreams: {}", known.join(", "))
+    };
+    problems.at(path, format!("there is no upstream `{name}`")).help(help);
+}
+
+/// A prefix is written in one way only, because requests are compared with it in that way.
+fn check_path(path: &str) -> Option<Flaw> {
+    let message = if !path.starts_with('/') {
+        "must begin with `/`"
+    } else if path.contains("//") {
+        "must not have empty segments: several slashes in a request count as one"
+    } else if path.split('/').any(|segment| segment == "." || segment == "..") {
+        "must not have `.` or `..` segments: requests with them are refused"
+    } else if path.contains(['%', '\\', ';', '?', '#']) {
+        "must be written plainly: without `%`, `\\`, `;`, `?` and `#`"
+    } else {
+        return None;
+    };
+    Some(Flaw::new("path", message))
+}
+
+impl RouteConfig {
+    /// What is wrong with where it leads.
+    fn check_target(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        let goes_on = self.shares().next().is_some();
+        if !self.upstream.is_empty() && !self.split.is_empty() {
+            flaws.push(Flaw::new("split", "takes the place of `upstream`: set one of them"));
+        } else if !self.split.is_empty() && self.split.iter().all(|share| share.weight == 0) {
+            flaws.push(Flaw::new("split", "must give some upstream a weight above 0"));
+        }
+        match self.redirect.as_ref().map(|redirect| Redirect::new(redirect, ANY_PORT)) {
+            None if !goes_on => flaws.push(Flaw::new("upstream", "must name an upstream")),
+            Some(Err(flaw)) => flaws.push(flaw),
+            Some(Ok(redirect)) if redirect.spares_https() && !goes_on => {
+                flaws.push(Flaw::new("upstream", "must name an upstream for those who come over HTTPS"));
+            }
+            Some(Ok(redirect)) if !redirect.spares_https() && goes_on => {
+                flaws.push(Flaw::new("redirect.to", "sends everybody elsewhere: the upstream is not used"));
+            }
+            None | Some(Ok(_)) => {}
+        }
+        flaws
+    }
+
+    /// What is wrong with the changes it makes.
+    fn check_messages(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        if self.strip_prefix && !self.rewrite.is_empty() {
+            flaws.push(Flaw::new("rewrite", "does what `strip_prefix` does: set one of them"));
+        }
+        let is_path = self.rewrite.starts_with('/') && self.rewrite.parse::<PathAndQuery>().is_ok();
+        if !self.rewrite.is_empty() && (!is_path || self.rewrite.contains(['?', '#'])) {
+            flaws.push(Flaw::new("rewrite", "must be a path that begins with `/`"));
+        }
+        if self.timeout.is_some_and(|timeout| timeout.as_duration().is_zero()) {
+            flaws.push(Flaw::new("timeout", "must be longer than nothing"));
+        }
+        for (index, protocol) in self.upgrade.iter().enumerate() {
+            let is_token =
+                protocol.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/".contains(&byte));
+            let key = format!("upgrade[{index}]");
+            if protocol.is_empty() || !is_token {
+                flaws.push(Flaw::new(key, "must be the name of a protocol, such as `websocket`"));
+            } else if protocol.to_ascii_lowercase().starts_with("h2") {
+                flaws.push(Flaw::new(
+                    key,
+                    "would let clients past every rule of the gateway, as one long request",
+                ));
+            }
+        }
+        let rules =
+            [("request_headers", &self.request_headers), ("response_headers", &self.response_headers)];
+        for (table, config) in rules {
+            let told = HeaderRules::new(config).1;
+            flaws.extend(
+                told.into_iter().map(|flaw| Flaw::new(format!("{table}.{}", flaw.key), flaw.message)),
+            );
+        }
+        flaws
+    }
+}

@@ -1,0 +1,163 @@
+//! Gets a key set from where it is published: bounded in time and in size, and typed in its failures.
+
+use std::{io::Read, path::PathBuf, sync::Arc, time::Duration};
+
+use http::{
+    StatusCode,
+    header::{ACCEPT, HOST, USER_AGENT},
+    uri::PathAndQuery,
+};
+use http_body_util::{BodyExt, Limited};
+use ron_kernel::{
+    Clock,
+    blocking::{Blocking, BlockingError},
+    retry::Retryable,
+};
+use ron_transport::{
+    Body, Request,
+    addr::{Endpoint, Host, Scheme, Target},
+    client::{Home, HttpConn, SendFault},
+    dial::{DialError, dial},
+    resolve::Resolver,
+    tls::HandshakeError,
+};
+
+use super::{JwksSettings, JwksSource, KeyError, KeySet};
+
+/// The largest key set read.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Why no keys were had.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The server cannot be reached.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// It did not prove to be who it should be.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// It wants TLS, and nobody said whom to trust.
+    #[error("the server's certificate cannot be judged without a list of authorities")]
+    NoTls,
+    /// It broke off.
+    #[error("the server failed: {0}")]
+    Send(#[from] SendFault),
+    /// It was too slow.
+    #[error("the key set did not arrive within {0:?}")]
+    Timeout(Duration),
+    /// It has something else to say.
+    #[error("the server answered {0}")]
+    Status(StatusCode),
+    /// The document is too large, or ended early.
+    #[error("the key set cannot be read: {0}")]
+    Body(Box<dyn std::error::Error + Send + Sync>),
+    /// The file cannot be read.
+    #[error("the file cannot be read: {0}")]
+    File(std::io::Error),
+    /// The pool that reads files is not to be had.
+    #[error(transparent)]
+    Blocking(#[from] BlockingError),
+    /// The document has no keys.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+}
+
+impl Retryable for FetchError {
+    fn retryable(&self) -> bool {
+        match self {
+            Self::Dial(error) => error.retryable(),
+            Self::Handshake(_) | Self::Send(_) | Self::Timeout(_) | Self::Body(_) | Self::Blocking(_) => true,
+            Self::Status(status) => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
+            Self::NoTls | Self::File(_) | Self::Keys(_) => false,
+        }
+    }
+}
+
+/// What a fetch works with.
+#[derive(Clone, Debug)]
+pub(super) struct Fetcher {
+    pub(super) clock: Clock,
+    pub(super) resolver: Resolver,
+    pub(super) blocking: Blocking,
+}
+
+impl Fetcher {
+    /// Gets the key set within the timeout.
+    ///
+    /// Cancel safe: dropping the future closes the connection.
+    pub(super) async fn fetch(&self, settings: &JwksSettings) -> Result<KeySet, FetchError> {
+        let document = match &settings.source {
+            JwksSource::File(path) => {
+                let path = path.clone();
+                self.blocking
+                    .run("read key set", move || read_file(&path))
+                    .await?
+                    .map_err(FetchError::File)?
+            }
+            JwksSource::Http { endpoint, path } => {
+                let exchange = self.get(endpoint, path, settings);
+                let answer = self.clock.by(self.clock.within(settings.timeout), exchange).await;
+                answer.unwrap_or(Err(FetchError::Timeout(settings.timeout)))?
+            }
+        };
+        Ok(KeySet::parse(&document)?)
+    }
+
+    async fn get(
+        &self,
+        endpoint: &Endpoint,
+        path: &PathAndQuery,
+        settings: &JwksSettings,
+    ) -> Result<Vec<u8>, FetchError> {
+        let conn = self.connect(endpoint, settings).await?;
+        let request = http::Request::get(path.clone())
+            .header(HOST, endpoint.authority())
+            .header(ACCEPT, "application/jwk-set+json, application/json")
+            .header(USER_AGENT, "omnigate");
+        let request: Request =
+            request.body(Body::empty()).expect("an endpoint's authority is a header value");
+        let response = conn.send(request, Arc::new(Closed)).await?;
+        if response.status() != StatusCode::OK {
+            return Err(FetchError::Status(response.status()));
+        }
+        let body = Limited::new(response.into_body(), MAX_BYTES).collect().await.map_err(FetchError::Body)?;
+        Ok(body.to_bytes().into())
+    }
+
+    async fn connect(&self, endpoint: &Endpoint, settings: &JwksSettings) -> Result<HttpConn, FetchError> {
+        let stream = dial(endpoint, &self.resolver, settings.timeout).await?;
+        if endpoint.scheme() == Scheme::Http {
+            return Ok(HttpConn::open(stream).await?);
+        }
+        let tls = settings.tls.as_ref().ok_or(FetchError::NoTls)?;
+        let stream = tls.connect(stream, &server_name(endpoint), settings.timeout).await?;
+        Ok(HttpConn::open_tls(stream).await?)
+    }
+}
+
+/// Whom the server's certificate has to be for.
+fn server_name(endpoint: &Endpoint) -> String {
+    match endpoint.target() {
+        Target::Tcp { host: Host::Ip(ip), .. } => ip.to_string(),
+        Target::Tcp { host: Host::Name(name), .. } => name.clone(),
+        Target::Unix(_) => "localhost".to_owned(),
+    }
+}
+
+/// Keys are asked for too seldom to keep a connection.
+struct Closed;
+
+impl Home for Closed {
+    fn put_back(&self, _: HttpConn) {}
+}
+
+#[expect(clippy::disallowed_methods, reason = "runs in the blocking pool")]
+fn read_file(path: &PathBuf) -> std::io::Result<Vec<u8>> {
+    let mut document = Vec::new();
+    let limit = MAX_BYTES as u64 + 1;
+    std::fs::File::open(path)?.take(limit).read_to_end(&mut document)?;
+    if document.len() > MAX_BYTES {
+        return Err(std::io::Error::other(format!("it is longer than {MAX_BYTES} bytes")));
+    }
+    Ok(document)
+}

@@ -1,0 +1,90 @@
+//! Where keys come from and how often, as configured.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ron_transport::{
+    addr::Scheme,
+    client::Protocol,
+    tls::{ClientTls, ClientTlsConfig, Roots, TlsError},
+};
+
+use super::{JwksSource, SourceError};
+use crate::AuthConfig;
+
+/// Where systems keep the authorities they trust, the most common place first.
+const SYSTEM_ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Where keys come from, and how often.
+#[derive(Clone, Debug)]
+pub struct JwksSettings {
+    /// Where from.
+    pub source: JwksSource,
+    /// Whom to trust, for a server that is spoken to over TLS.
+    pub tls: Option<ClientTls>,
+    /// How often; each time up to a tenth sooner.
+    pub every: Duration,
+    /// How long one attempt may take.
+    pub timeout: Duration,
+    /// After an attempt, how long tokens with unknown keys do not cause another.
+    pub unknown_key_gap: Duration,
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The URL cannot be used.
+    #[error("jwks_url: {0}")]
+    Source(#[from] SourceError),
+    /// The authorities cannot be used.
+    #[error("jwks_ca_path: {0}")]
+    Tls(#[from] TlsError),
+    /// There are none.
+    #[error("this system keeps no list of authorities where others do: name one in jwks_ca_path")]
+    NoRoots,
+}
+
+impl JwksSettings {
+    /// Every five minutes, five seconds at most, ten seconds apart, in the clear.
+    #[must_use]
+    pub const fn new(source: JwksSource) -> Self {
+        Self {
+            source,
+            tls: None,
+            every: Duration::from_secs(300),
+            timeout: Duration::from_secs(5),
+            unknown_key_gap: Duration::from_secs(10),
+        }
+    }
+
+    /// The settings as configured; `None` if no JWTs are taken. Blocking: reads the list of authorities.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn load(config: &AuthConfig) -> Result<Option<Self>, SettingsError> {
+        if config.jwks_url.is_empty() {
+            return Ok(None);
+        }
+        let source: JwksSource = config.jwks_url.parse()?;
+        let tls =
+            if source.scheme() == Some(Scheme::Https) { Some(trust(&config.jwks_ca_path)?) } else { None };
+        Ok(Some(Self { tls, every: config.jwks_refresh.as_duration(), ..Self::new(source) }))
+    }
+}
+
+fn trust(ca_path: &Path) -> Result<ClientTls, SettingsError> {
+    let roots = if ca_path.as_os_str().is_empty() {
+        SYSTEM_ROOTS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or(SettingsError::NoRoots)?
+    } else {
+        ca_path.to_owned()
+    };
+    let config = ClientTlsConfig { alpn: Protocol::Http1.alpn(), ..ClientTlsConfig::new(Roots::File(roots)) };
+    Ok(ClientTls::load(&config)?)
+}

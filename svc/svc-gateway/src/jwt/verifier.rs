@@ -1,0 +1,287 @@
+//! Judges tokens: by the cache where that is enough, by their signature where it is not.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use jsonwebtoken::{
+    Algorithm, DecodingKey, Header, Validation, decode, decode_header, errors::ErrorKind, jwk::Jwk,
+};
+use ron_kernel::Clock;
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use types::{ActorId, Moment};
+
+use super::{
+    JwtError, KeySet,
+    cache::{TokenCache, TokenDigest},
+    keys,
+};
+use crate::{AuthConfig, TenantSource};
+
+/// The longest token looked at.
+pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
+/// How far the issuer's clock may be from ours.
+const LEEWAY: Duration = Duration::from_secs(30);
+/// Verified tokens remembered, at some 250 bytes each: 2.5 MB at worst.
+const CACHE_CAPACITY: usize = 10_000;
+
+/// What is asked of a token beyond a good signature and its time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Who must have issued it; empty for anybody with one of the keys.
+    pub issuer: String,
+    /// Whom it must be for; empty if tokens name no audience. One that names some is then refused: it is for somebody
+    /// else.
+    pub audience: String,
+    /// The claims that may name the tenant, by a text or a whole number; the first that a token has counts.
+    pub tenant_claims: Vec<String>,
+}
+
+impl Policy {
+    /// What `[auth]` asks for, with the claims that `tenant_from` names.
+    #[must_use]
+    pub fn new(auth: &AuthConfig, tenant_from: &[TenantSource]) -> Self {
+        let claim = |source: &TenantSource| match source {
+            TenantSource::Jwt(claim) => Some(claim.clone()),
+            _ => None,
+        };
+        Self {
+            issuer: auth.jwt_issuer.clone(),
+            audience: auth.jwt_audience.clone(),
+            tenant_claims: tenant_from.iter().filter_map(claim).collect(),
+        }
+    }
+}
+
+/// What a verified token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// On whose account the request goes; `None` if the token does not say.
+    pub tenant: Option<ActorId>,
+    /// From when on the token counts no more, leeway included.
+    pub expires: Moment,
+}
+
+impl Claims {
+    /// Whether the token's time is over at `now`.
+    #[must_use]
+    pub fn expired(&self, now: Moment) -> bool {
+        now >= self.expires
+    }
+}
+
+/// Judges tokens against the keys in force. One serves all cores.
+pub struct Verifier {
+    clock: Clock,
+    state: ArcSwap<State>,
+    /// Told when a token names a key that is not known.
+    pub(super) keys_wanted: Notify,
+}
+
+/// The keys with what they verified: whoever replaces the keys forgets it with them, and a check that is under way
+/// meanwhile can leave nothing behind.
+struct State {
+    policy: Policy,
+    set: Option<KeySet>,
+    keys: Vec<Key>,
+    verified: TokenCache,
+}
+
+struct Key {
+    id: Option<String>,
+    decoding: DecodingKey,
+    validation: Validation,
+}
+
+impl Verifier {
+    /// A verifier that has no keys yet.
+    #[must_use]
+    pub fn new(policy: Policy, clock: Clock) -> Self {
+        let state = ArcSwap::from_pointee(State::new(policy, None));
+        Self { clock, state, keys_wanted: Notify::new() }
+    }
+
+    /// What a token says that was verified lately; `None` for any other, which [`Verifier::verify`] has to judge. One
+    /// digest and one look-up, cheap enough for requests that are not admitted yet.
+    #[must_use]
+    pub fn peek(&self, token: &str, now: Moment) -> Option<Arc<Claims>> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return None;
+        }
+        self.state.load().verified.get(&TokenDigest::of(token), now)
+    }
+
+    /// What a token says, once its signature, its time, its issuer and its audience have been checked. A signature
+    /// takes some 50 to 100 µs of this thread, which is less than it costs to have another do it: the caller must have
+    /// admitted the request. A key that is not known is asked for in the background.
+    ///
+    /// # Errors
+    /// [`JwtError`].
+    pub fn verify(&self, token: &str) -> Result<Arc<Claims>, JwtError> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(JwtError::TooLong);
+        }
+        let (now, state, digest) = (self.clock.now(), self.state.load(), TokenDigest::of(token));
+        // While this request waited, another may have brought the same token.
+        if let Some(known) = state.verified.get(&digest, now) {
+            return Ok(known);
+        }
+        let claims = state.judge(token, now, self.clock.unix()).inspect_err(|error| {
+            if matches!(error, JwtError::UnknownKey | JwtError::NoKeys) {
+                self.keys_wanted.notify_one();
+            }
+        })?;
+        let claims = Arc::new(claims);
+        state.verified.insert(digest, Arc::clone(&claims), now);
+        Ok(claims)
+    }
+
+    /// Puts other keys in force. The same keys again change nothing; others forget every token that was verified.
+    pub fn set_keys(&self, keys: KeySet) {
+        self.replace(|state| {
+            (state.set.as_ref() != Some(&keys)).then(|| (state.policy.clone(), Some(keys.clone())))
+        });
+    }
+
+    /// Forgets the keys: no token verifies until there are others.
+    pub fn forget_keys(&self) {
+        self.replace(|state| state.set.is_some().then(|| (state.policy.clone(), None)));
+    }
+
+    /// Asks something else of tokens from now on.
+    pub fn set_policy(&self, policy: Policy) {
+        self.replace(|state| (state.policy != policy).then(|| (policy.clone(), state.set.clone())));
+    }
+
+    /// Whether there are keys.
+    #[must_use]
+    pub fn has_keys(&self) -> bool {
+        !self.state.load().keys.is_empty()
+    }
+
+    fn replace(&self, change: impl Fn(&State) -> Option<(Policy, Option<KeySet>)>) {
+        self.state.rcu(|state| match change(state) {
+            Some((policy, set)) => Arc::new(State::new(policy, set)),
+            None => Arc::clone(state),
+        });
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.load();
+        f.debug_struct("Verifier").field("policy", &state.policy).field("keys", &state.keys.len()).finish()
+    }
+}
+
+impl State {
+    fn new(policy: Policy, set: Option<KeySet>) -> Self {
+        let keys = set.iter().flat_map(KeySet::iter).filter_map(|jwk| Key::new(jwk, &policy)).collect();
+        Self { policy, set, keys, verified: TokenCache::new(CACHE_CAPACITY) }
+    }
+
+    fn judge(&self, token: &str, now: Moment, unix: Duration) -> Result<Claims, JwtError> {
+        let header = decode_header(token).map_err(|_| JwtError::Malformed)?;
+        if header.crit.is_some() {
+            return Err(JwtError::Critical);
+        }
+        let key = self.key(&header)?;
+        let claims: Map<String, Value> =
+            decode(token, &key.decoding, &key.validation).map_err(translate)?.claims;
+        let expires = check_time(&claims, unix)?;
+        let left = expires.saturating_sub(unix);
+        Ok(Claims { tenant: self.tenant(&claims)?, expires: now.after(left) })
+    }
+
+    /// The key that a token names and whose algorithm it has; the only key for a token that names none.
+    fn key(&self, header: &Header) -> Result<&Key, JwtError> {
+        if self.keys.is_empty() {
+            return Err(JwtError::NoKeys);
+        }
+        let named: Vec<&Key> = match &header.kid {
+            Some(id) => self.keys.iter().filter(|key| key.id.as_ref() == Some(id)).collect(),
+            None if self.keys.len() == 1 => self.keys.iter().collect(),
+            None => Vec::new(),
+        };
+        if named.is_empty() {
+            return Err(JwtError::UnknownKey);
+        }
+        named
+            .into_iter()
+            .find(|key| key.validation.algorithms.contains(&header.alg))
+            .ok_or(JwtError::Algorithm)
+    }
+
+    fn tenant(&self, claims: &Map<String, Value>) -> Result<Option<ActorId>, JwtError> {
+        let found = self.policy.tenant_claims.iter().find_map(|name| claims.get(name));
+        let name = match found {
+            None => return Ok(None),
+            Some(Value::String(text)) => ActorId::new(text),
+            Some(Value::Number(number)) if number.is_u64() => ActorId::new(&number.to_string()),
+            Some(_) => return Err(JwtError::Tenant),
+        };
+        name.map(Some).map_err(|_| JwtError::Tenant)
+    }
+}
+
+impl Key {
+    fn new(jwk: &Jwk, policy: &Policy) -> Option<Self> {
+        let (decoding, algorithms) = keys::decoding_key(jwk)?;
+        let validation = validation(algorithms, policy);
+        Some(Self { id: jwk.common.key_id.clone(), decoding, validation })
+    }
+}
+
+/// What the library checks: the signature, the issuer and the audience.
+fn validation(algorithms: Vec<Algorithm>, policy: &Policy) -> Validation {
+    let mut validation = Validation { algorithms, validate_exp: false, ..Validation::default() };
+    let mut required = vec!["exp"];
+    if !policy.issuer.is_empty() {
+        required.push("iss");
+        validation.set_issuer(&[&policy.issuer]);
+    }
+    if !policy.audience.is_empty() {
+        required.push("aud");
+        validation.set_audience(&[&policy.audience]);
+    }
+    validation.set_required_spec_claims(&required);
+    validation
+}
+
+/// Until when the token counts, since the epoch. It is judged here and not by the library, whose clock no test can
+/// set.
+fn check_time(claims: &Map<String, Value>, unix: Duration) -> Result<Duration, JwtError> {
+    let expires = time(claims, "exp")?.ok_or(JwtError::Claim("exp"))?.saturating_add(LEEWAY);
+    if unix >= expires {
+        return Err(JwtError::Expired);
+    }
+    let begins = time(claims, "nbf")?.unwrap_or_default();
+    if unix.saturating_add(LEEWAY) < begins {
+        return Err(JwtError::NotYet);
+    }
+    Ok(expires)
+}
+
+/// A claim in seconds since the epoch, which may have a fraction. Moments before the epoch are as far away as it is.
+fn time(claims: &Map<String, Value>, name: &'static str) -> Result<Option<Duration>, JwtError> {
+    let Some(value) = claims.get(name) else {
+        return Ok(None);
+    };
+    let seconds = value.as_f64().ok_or(JwtError::Claim(name))?;
+    Ok(Some(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)))
+}
+
+/// Without the library's own words, which could show parts of a token.
+fn translate(error: jsonwebtoken::errors::Error) -> JwtError {
+    match error.into_kind() {
+        ErrorKind::InvalidSignature => JwtError::Signature,
+        ErrorKind::InvalidIssuer => JwtError::Issuer,
+        ErrorKind::InvalidAudience => JwtError::Audience,
+        ErrorKind::InvalidAlgorithm | ErrorKind::InvalidKeyFormat => JwtError::Algorithm,
+        ErrorKind::MissingRequiredClaim(claim) => {
+            let known = ["exp", "iss", "aud"].into_iter().find(|name| claim == *name);
+            known.map_or(JwtError::Malformed, JwtError::Claim)
+        }
+        _ => JwtError::Malformed,
+    }
+}

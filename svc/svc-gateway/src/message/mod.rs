@@ -1,0 +1,24 @@
+//! What a proxy changes in a message on its way, and which messages it does not pass on.
+//!
+//! ```text
+//! request ─▶ Survey::of ─▶ (route, client, trace, …) ─▶ onward ─▶ upstream ─▶ back ─▶ response
+//! ```
+//!
+//! [`Survey`] walks the header once and refuses what could be read in two ways. [`onward`] then touches only the fields
+//! that the survey has seen; most requests have none of them.
+
+mod fields;
+mod onward;
+mod response;
+mod rules;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod upgrade;
+
+pub(crate) use fields::{Field, Fields};
+pub(crate) use onward::{Onward, onward};
+pub(crate) use response::back;
+pub(crate) use rules::HeaderRules;
+pub(crate) use survey::Survey;
+pub(crate) use upgrade::upgrade_wanted;

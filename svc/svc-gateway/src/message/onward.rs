@@ -1,0 +1,104 @@
+//! A client's request made fit for an upstream.
+
+use http::{
+    HeaderMap, HeaderValue, Uri, Version,
+    header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, TE, TRANSFER_ENCODING, UPGRADE},
+    uri::PathAndQuery,
+};
+use http_body::Body as _;
+use ron_transport::Request;
+
+use super::{
+    HeaderRules, Survey,
+    fields::{Field, Fields},
+    survey::tokens,
+};
+use crate::{client_addr::Client, router::Rewrite, trace::Trace};
+
+/// What a request's way through the gateway adds to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Onward<'a> {
+    pub(crate) survey: &'a Survey,
+    pub(crate) client: &'a Client,
+    pub(crate) trace: &'a Trace,
+    pub(crate) rewrite: Option<&'a Rewrite>,
+    pub(crate) rules: &'a HeaderRules,
+    /// The protocol that the client may change to; see [`super::upgrade_wanted`].
+    pub(crate) upgrade: Option<&'a HeaderValue>,
+}
+
+/// Fields that never go on as the client wrote them. An expectation is met here: the client is told to continue when its
+/// body is first asked for.
+const ENDS_HERE: Fields = Fields::HOP_BY_HOP.union(Fields::CLAIMS).with(Field::Expect);
+
+/// More fields than this are not added to most requests; the room for them is made once.
+const USUALLY_ADDED: usize = 5;
+
+/// Makes a surveyed request fit for an upstream: origin form, HTTP/1.1, one `Host`, no hop-by-hop fields, and what this
+/// node knows of the client instead of what the client says of itself.
+pub(crate) fn onward(request: &mut Request, way: &Onward<'_>) {
+    let survey = way.survey;
+    let wants_trailers = survey.fields.has(Field::Te) && wants_trailers(request.headers());
+    let headers = request.headers_mut();
+    survey.fields.remove_from(headers, ENDS_HERE);
+    for name in &survey.doomed {
+        headers.remove(name);
+    }
+    headers.reserve(USUALLY_ADDED);
+    to_origin_form(request, survey);
+    if let Some(rewrite) = way.rewrite {
+        rewrite.apply(request.uri_mut());
+    }
+    *request.version_mut() = Version::HTTP_11;
+    frame_body(request, survey);
+    let headers = request.headers_mut();
+    if survey.crumbs {
+        join_cookies(headers);
+    }
+    if wants_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    if let Some(protocol) = way.upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, protocol.clone());
+    }
+    way.client.write(headers, survey.fields);
+    way.trace.write(headers);
+    way.rules.apply(headers);
+}
+
+/// Moves the authority of a whole URI into `Host`, and gives those an empty one that may go without.
+fn to_origin_form(request: &mut Request, survey: &Survey) {
+    if let Some(authority) = request.uri().authority() {
+        let host = HeaderValue::from_str(authority.as_str()).ok();
+        let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        *request.uri_mut() = Uri::from(path);
+        if let Some(host) = host {
+            request.headers_mut().insert(HOST, host);
+        }
+    } else if !survey.fields.has(Field::Host) {
+        request.headers_mut().insert(HOST, HeaderValue::from_static(""));
+    }
+}
+
+/// Says that a body of unknown length is chunked; without that word, the library sends none with a GET.
+fn frame_body(request: &mut Request, survey: &Survey) {
+    if survey.fields.has(Field::ContentLength) || request.body().is_end_stream() {
+        return;
+    }
+    debug_assert!(!request.headers().contains_key(CONTENT_LENGTH), "the survey has seen it");
+    request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+}
+
+/// HTTP/2 may split cookies over several fields; HTTP/1.1 knows only one.
+fn join_cookies(headers: &mut HeaderMap) {
+    let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(whole) = HeaderValue::from_bytes(&crumbs.join(b"; ".as_slice())) {
+        headers.insert(COOKIE, whole);
+    }
+}
+
+/// Whether the client takes trailers, without which there is no gRPC.
+fn wants_trailers(headers: &HeaderMap) -> bool {
+    headers.get_all(TE).iter().flat_map(tokens).any(|token| token.eq_ignore_ascii_case(b"trailers"))
+}

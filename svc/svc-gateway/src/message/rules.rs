@@ -1,0 +1,135 @@
+//! What the operator wants changed in a header.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::config::{Flaw, HeaderRulesConfig};
+
+/// Changes to a header, in this order: `remove`, `set`, `add`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct HeaderRules {
+    remove: Box<[HeaderName]>,
+    set: Box<[(HeaderName, HeaderValue)]>,
+    add: Box<[(HeaderName, HeaderValue)]>,
+}
+
+impl HeaderRules {
+    /// What a configuration says; what it says wrongly is told and left out.
+    pub(crate) fn new(config: &HeaderRulesConfig) -> (Self, Vec<Flaw>) {
+        let mut flaws = Vec::new();
+        let mut keep = |key: String, parsed: Result<_, String>| match parsed {
+            Ok(field) => Some(field),
+            Err(message) => {
+                flaws.push(Flaw::new(key, message));
+                None
+            }
+        };
+        let fields = |(name, value): (&String, &String)| {
+            let parsed = value.parse().map_err(|_| "is no value that a header field can have".to_owned());
+            Ok((changeable(name)?, parsed?))
+        };
+        let set = config.set.iter().filter_map(|field| keep(format!("set.{}", field.0), fields(field)));
+        let set = set.collect();
+        let add = config.add.iter().filter_map(|field| keep(format!("add.{}", field.0), fields(field)));
+        let add = add.collect();
+        let mut remove = Vec::new();
+        for (index, name) in config.remove.iter().enumerate() {
+            match changeable(name) {
+                Ok(name) => remove.push(name),
+                Err(message) => flaws.push(Flaw::new(format!("remove[{index}]"), message)),
+            }
+        }
+        (Self { remove: remove.into(), set, add }, flaws)
+    }
+
+    /// Makes the changes.
+    pub(crate) fn apply(&self, headers: &mut HeaderMap) {
+        for name in &self.remove {
+            headers.remove(name);
+        }
+        for (name, value) in &self.set {
+            headers.insert(name, value.clone());
+        }
+        for (name, value) in &self.add {
+            headers.append(name, value.clone());
+        }
+    }
+}
+
+/// Fields that frame a message, route it or concern one connection. To change one is to break the message.
+const FIXED: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The field of this name, if it may be changed.
+fn changeable(name: &str) -> Result<HeaderName, String> {
+    let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header field"))?;
+    if FIXED.contains(&parsed.as_str()) {
+        return Err(format!("`{parsed}` is the gateway's own business and cannot be changed"));
+    }
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(set: &[(&str, &str)], add: &[(&str, &str)], remove: &[&str]) -> HeaderRulesConfig {
+        let owned = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        HeaderRulesConfig {
+            set: owned(set),
+            add: owned(add),
+            remove: remove.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn fields_are_removed_then_set_then_added() {
+        let (rules, flaws) = HeaderRules::new(&config(&[("A", "1")], &[("a", "2"), ("b", "3")], &["a", "c"]));
+        assert_eq!(flaws, []);
+        let given = [("a", "0"), ("a", "0"), ("b", "0"), ("c", "0")];
+        let mut headers = HeaderMap::new();
+        for (name, value) in given {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        rules.apply(&mut headers);
+        let values = |name| headers.get_all(name).iter().collect::<Vec<_>>();
+        assert_eq!(values("a"), ["1", "2"]);
+        assert_eq!(values("b"), ["0", "3"]);
+        assert!(values("c").is_empty());
+    }
+
+    #[test]
+    fn fields_that_would_break_a_message_cannot_be_changed() {
+        for name in FIXED {
+            let upper = name.to_ascii_uppercase();
+            for config in [
+                config(&[(&upper, "x")], &[], &[]),
+                config(&[], &[(name, "x")], &[]),
+                config(&[], &[], &[name]),
+            ] {
+                let (rules, flaws) = HeaderRules::new(&config);
+                assert_eq!(rules, HeaderRules::default());
+                assert!(flaws[0].message.contains("cannot be changed"), "{flaws:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_field_is_told_with_its_place() {
+        let (_, flaws) = HeaderRules::new(&config(&[("a b", "x")], &[("x", "line\nend")], &["ok", "ä"]));
+        let keys: Vec<_> = flaws.iter().map(|flaw| flaw.key.as_str()).collect();
+        assert_eq!(keys, ["set.a b", "add.x", "remove[1]"]);
+    }
+}

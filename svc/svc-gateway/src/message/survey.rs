@@ -1,0 +1,141 @@
+//! One walk over a request's header: what is in it that matters, and what is wrong with it.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header::CONNECTION};
+use ron_transport::Request;
+use types::{Reason, Refusal};
+
+use super::fields::{Field, Fields};
+use crate::router::host;
+
+/// What a request's header holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Survey {
+    pub(crate) fields: Fields,
+    /// Fields that `Connection` names, and those that some servers take for one of ours.
+    pub(super) doomed: Vec<HeaderName>,
+    /// Whether there are several cookie fields.
+    pub(super) crumbs: bool,
+}
+
+/// Fields with one meaning each, of which two would have two.
+const SINGLE: [Field; 4] = [Field::Host, Field::ContentLength, Field::TransferEncoding, Field::Expect];
+
+impl Survey {
+    /// Walks over the header of a request as it came.
+    ///
+    /// # Errors
+    /// `malformed` for what two servers could read in two ways, and for what cannot be passed on.
+    pub(crate) fn of(request: &Request) -> Result<Self, Refusal> {
+        let survey = Self::walk(request.headers())?;
+        if request.method() == Method::CONNECT {
+            return Err(malformed("CONNECT asks for a tunnel, and this is no forward proxy"));
+        }
+        if survey.fields.has(Field::TransferEncoding) && survey.fields.has(Field::ContentLength) {
+            return Err(malformed("a body has either a Content-Length or a Transfer-Encoding"));
+        }
+        let says = |field: Field, word: &str| {
+            let value = request.headers().get(field.name());
+            value.is_none_or(|value| value.as_bytes().eq_ignore_ascii_case(word.as_bytes()))
+        };
+        if survey.fields.has(Field::Expect) && !says(Field::Expect, "100-continue") {
+            return Err(malformed("the only known expectation is 100-continue"));
+        }
+        // Any other coding would be taken off here and not be put on again.
+        if survey.fields.has(Field::TransferEncoding) && !says(Field::TransferEncoding, "chunked") {
+            return Err(malformed("the only known transfer coding is chunked"));
+        }
+        survey.check_host(request)?;
+        Ok(survey)
+    }
+
+    fn walk(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let mut survey = Self::default();
+        for name in headers.keys() {
+            match Field::of(name) {
+                None if Field::alike(name).is_some() => survey.doomed.push(name.clone()),
+                None => {}
+                Some(field) => survey.fields = survey.fields.with(field),
+            }
+        }
+        for field in SINGLE {
+            if survey.fields.has(field) && is_several(headers, field.name()) {
+                return Err(malformed("Host, Content-Length, Transfer-Encoding and Expect are said once"));
+            }
+        }
+        survey.crumbs = survey.fields.has(Field::Cookie) && is_several(headers, Field::Cookie.name());
+        if survey.fields.has(Field::Connection) {
+            survey.read_connection(headers)?;
+        }
+        Ok(survey)
+    }
+
+    /// Notes the fields that `Connection` names.
+    fn read_connection(&mut self, headers: &HeaderMap) -> Result<(), Refusal> {
+        for value in headers.get_all(CONNECTION) {
+            for token in tokens(value) {
+                // What nearly all say names no field that would not end here anyway.
+                if token.eq_ignore_ascii_case(b"keep-alive") || token.eq_ignore_ascii_case(b"close") {
+                    continue;
+                }
+                let Ok(name) = HeaderName::from_bytes(token) else { continue };
+                match Field::of(&name) {
+                    // Without them the message would be another one.
+                    Some(Field::Host | Field::ContentLength | Field::TransferEncoding) => {
+                        return Err(malformed("Connection names a field that is not the connection's"));
+                    }
+                    // They end here anyway.
+                    Some(_) => {}
+                    None if !headers.contains_key(&name) => {}
+                    None => self.doomed.push(name),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// HTTP/1.1 needs exactly one host: two servers must not read two different ones out of one request.
+    fn check_host(&self, request: &Request) -> Result<(), Refusal> {
+        let uri = request.uri();
+        let field = request.headers().get(Field::Host.name());
+        if uri.authority().is_some() {
+            return check_absolute(uri, field);
+        }
+        match field {
+            None if request.version() == Version::HTTP_10 => Ok(()),
+            Some(host) if host.to_str().is_ok_and(host::is_sound) => Ok(()),
+            None | Some(_) => Err(malformed("a request needs exactly one Host")),
+        }
+    }
+}
+
+pub(super) fn malformed(detail: &'static str) -> Refusal {
+    Refusal::new(Reason::Malformed, detail)
+}
+
+/// The elements of a list, as they stand between commas.
+pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
+    value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+fn is_several(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.get_all(name).iter().nth(1).is_some()
+}
+
+/// A whole URI, as HTTP/2 and clients of proxies send it: of our scheme, without credentials, for the same host as the
+/// field says.
+fn check_absolute(uri: &Uri, field: Option<&HeaderValue>) -> Result<(), Refusal> {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let port = match uri.scheme_str() {
+        Some("http") => ":80",
+        Some("https") => ":443",
+        _ => return Err(malformed("the target is neither a path nor an http URI")),
+    };
+    if !host::is_sound(authority) {
+        return Err(malformed("the target's host is more than a name and a port"));
+    }
+    let same = |field: &HeaderValue| {
+        let bare = |host| str::strip_suffix(host, port).unwrap_or(host);
+        field.to_str().is_ok_and(|field| bare(field).eq_ignore_ascii_case(bare(authority)))
+    };
+    if field.is_none_or(same) { Ok(()) } else { Err(malformed("the target and the Host differ")) }
+}

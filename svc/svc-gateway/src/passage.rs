@@ -1,0 +1,250 @@
+//! A request's way through the gateway: one list of layers, each of which can refuse before the next spends anything.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Method;
+use http_body::Body as _;
+use ron_kernel::Clock;
+use ron_transport::{
+    Conn, Request, Response, UploadWatch,
+    tunnel::{Traffic, TunnelEnd, TunnelWatch},
+};
+use types::{Deadline, Moment, Reason, Refusal};
+
+use crate::{
+    access_log::Entry,
+    admission::Slot,
+    caller::{Caller, ConnMemo},
+    client_addr::Client,
+    guard::{self, BodyLimits, Breach},
+    message::{self, Onward, Survey},
+    policy::Policy,
+    proxy::Proxy,
+    quotas::Verdict,
+    router::{GoesTo, Route, Share},
+    tenant::{StreamPlace, Tenant},
+    trace::Trace,
+    upstream,
+    views::{UpstreamSender, View},
+};
+
+/// When a refused write may be tried again: lost tasks are back within a second.
+const DEGRADED_RETRY: Duration = Duration::from_secs(1);
+/// When a refused stream may be tried again: nobody knows when one ends.
+const STREAMS_RETRY: Duration = Duration::from_secs(5);
+
+/// What a view keeps of its deadline for putting the answer together.
+const VIEW_RESERVE: Duration = Duration::from_millis(5);
+
+/// One request on its way.
+pub(crate) struct Passage<'a> {
+    pub(crate) proxy: &'a Proxy,
+    pub(crate) policy: &'a Policy,
+    pub(crate) survey: Survey,
+    pub(crate) client: Client,
+    pub(crate) trace: &'a Trace,
+    pub(crate) began: Moment,
+    /// Its line in the access log, if it gets one.
+    pub(crate) entry: Option<&'a mut Entry>,
+    /// What the client is told of its rates.
+    pub(crate) allowance: Option<Verdict>,
+}
+
+impl Passage<'_> {
+    /// The layers, in their order.
+    ///
+    /// # Errors
+    /// The refusal of the first layer that does not let the request pass.
+    pub(crate) async fn pass(
+        &mut self,
+        conn: &Conn<ConnMemo>,
+        route: &Route,
+        mut request: Request,
+    ) -> Result<Response, Refusal> {
+        if let Some(elsewhere) = self.redirect(route, &request)? {
+            return Ok(elsewhere);
+        }
+        let caller = self.caller(conn, &request);
+        if let Some(entry) = &mut self.entry {
+            entry.line().class = caller.tenant.key.class.name();
+            entry.line().tenant = Some(caller.tenant.key.name.clone());
+        }
+        let limits = self.body_limits(route);
+        guard::declared(&request, &limits)?;
+        self.charge_rates(&caller)?;
+        self.refuse_writes_while_degraded(request.method())?;
+        let deadline = self.deadline(route, &request);
+        let body_len = request.body().size_hint().lower();
+        let slot = self.admit(&caller.tenant, body_len, deadline).await?;
+        self.authorize(&caller, route, &request)?;
+        let upload = request.body_mut().watch_upload();
+        if let Some(entry) = &mut self.entry {
+            request = entry.counting(request);
+        }
+        let (request, breach) = guard::guard(request, &limits)?;
+        let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
+        answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
+    }
+
+    fn redirect(&self, route: &Route, request: &Request) -> Result<Option<Response>, Refusal> {
+        route.redirect.as_ref().map_or(Ok(None), |redirect| redirect.answer(request, self.client.is_https))
+    }
+
+    /// Who it is from.
+    fn caller(&self, conn: &Conn<ConnMemo>, request: &Request) -> Caller {
+        let (shared, headers) = (&self.proxy.shared, request.headers());
+        Caller::of(&self.client, conn.memo(), headers, self.policy, shared, self.began)
+    }
+
+    fn body_limits(&self, route: &Route) -> BodyLimits {
+        let all = self.policy.body;
+        BodyLimits { max_body_bytes: route.max_body_bytes.unwrap_or(all.max_body_bytes), ..all }
+    }
+
+    fn charge_rates(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        match self.policy.rates.charge(caller, self.began) {
+            Ok(allowance) => {
+                self.allowance = allowance;
+                Ok(())
+            }
+            Err(used_up) => {
+                let refusal = used_up.refusal();
+                self.allowance = Some(used_up);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// While capacity is lost, writes make way for reads. A drain is no such time: what got in is answered.
+    fn refuse_writes_while_degraded(&self, method: &Method) -> Result<(), Refusal> {
+        let proxy = self.proxy;
+        if proxy.readiness.sheds_writes() && !method.is_safe() && !proxy.shutdown.is_draining() {
+            let refusal = Refusal::new(Reason::Degraded, "writes are refused for now; /readyz says why");
+            return Err(refusal.retry_after(DEGRADED_RETRY));
+        }
+        Ok(())
+    }
+
+    /// By when the response's head must be there: what the route allows, and the client if it is in more of a hurry. The
+    /// upstream's own timeout counts from when it is asked.
+    fn deadline(&self, route: &Route, request: &Request) -> Deadline {
+        let wished = upstream::wished(request.headers(), self.began);
+        route.timeout.map_or(wished, |timeout| wished.tightened(Deadline::within(self.began, timeout)))
+    }
+
+    async fn admit(
+        &self,
+        tenant: &Arc<Tenant>,
+        body_len: u64,
+        deadline: Deadline,
+    ) -> Result<Option<Slot>, Refusal> {
+        let extra_units = u32::try_from(body_len / self.policy.quantum_bytes).unwrap_or(u32::MAX);
+        let (drr, shared) = (&self.policy.drr, &self.proxy.shared);
+        shared.admission.enter(tenant, drr, extra_units, self.began, deadline).await
+    }
+
+    fn authorize(&self, caller: &Caller, route: &Route, request: &Request) -> Result<(), Refusal> {
+        let asked = captoken::Request {
+            path: request.uri().path(),
+            method: request.method().as_str(),
+            ip: self.client.ip,
+            now: 0,
+            tenant: None,
+            scope: None,
+        };
+        let needed = route.wants_credential(request.method());
+        caller.credential.authorize(needed, request.headers(), self.policy, &self.proxy.shared.clock, asked)
+    }
+
+    /// Sends the request on and the answer back. The slot ends with the upstream's last byte, or with the head of an answer
+    /// that is a stream.
+    async fn forward(
+        &mut self,
+        route: &Route,
+        caller: &Caller,
+        (mut request, upload): (Request, Option<UploadWatch>),
+        slot: Option<Slot>,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
+        let upgrade = message::upgrade_wanted(&request, &self.survey, &route.upgrade);
+        let place = if route.stream || upgrade.is_some() { Some(self.stream_place(caller)?) } else { None };
+        let (survey, client, trace) = (&self.survey, &self.client, self.trace);
+        let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
+        message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
+        caller.write(request.headers_mut());
+        let mut response = match &route.goes_to {
+            GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await?,
+            GoesTo::View(view) => self.compose(view, request, deadline).await?,
+            GoesTo::Elsewhere => return Err(Reason::Internal.into()),
+        };
+        message::back(&mut response, &route.response_headers, upgrade)?;
+        caller.tenant.book_request();
+        Ok(hold(response, slot, place))
+    }
+
+    /// Has one of an upstream's servers answer.
+    async fn send(
+        &mut self,
+        share: &Share,
+        request: Request,
+        upload: Option<UploadWatch>,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
+        let mut tries = 0;
+        let now = self.proxy.shared.clock.now();
+        let answer = share.upstream.send(request, upload, now, deadline, &mut tries).await;
+        if let Some(entry) = &mut self.entry {
+            entry.line().upstream = Some(Arc::clone(&share.name));
+            entry.line().tries = tries;
+        }
+        answer
+    }
+
+    /// Puts one answer together from several upstreams.
+    async fn compose(&self, view: &View, request: Request, deadline: Deadline) -> Result<Response, Refusal> {
+        let clock = self.proxy.shared.clock;
+        let (head, _) = request.into_parts();
+        let sender = ByName { policy: self.policy, clock };
+        view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await
+    }
+
+    fn stream_place(&self, caller: &Caller) -> Result<StreamPlace, Refusal> {
+        caller.tenant.open_stream(self.policy.max_streams).ok_or_else(|| {
+            Refusal::new(Reason::Busy, "this tenant has as many streams as it may").retry_after(STREAMS_RETRY)
+        })
+    }
+}
+
+/// Sends the requests of a view to the upstreams of this core.
+struct ByName<'a> {
+    policy: &'a Policy,
+    clock: Clock,
+}
+
+impl UpstreamSender for ByName<'_> {
+    async fn send(&self, upstream: &str, request: Request, deadline: Deadline) -> Result<Response, Refusal> {
+        let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
+        upstream.send(request, None, self.clock.now(), deadline, &mut 0).await
+    }
+}
+
+/// Keeps what a response takes for as long as it takes it.
+fn hold(mut response: Response, slot: Option<Slot>, place: Option<StreamPlace>) -> Response {
+    if let Some(tunnel) = response.body_mut().take_tunnel() {
+        let tunnel = match place {
+            Some(place) => tunnel.with_watch(place),
+            None => tunnel,
+        };
+        *response.body_mut() = ron_transport::Body::tunnel(tunnel);
+        return response;
+    }
+    match (place, slot) {
+        (Some(place), _) => response.map(|body| body.holding(place)),
+        (None, Some(slot)) if !response.body().is_end_stream() => response.map(|body| body.holding(slot)),
+        _ => response,
+    }
+}
+
+impl TunnelWatch for StreamPlace {
+    fn ended(self: Box<Self>, _: Traffic, _: TunnelEnd) {}
+}

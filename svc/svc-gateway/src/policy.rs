@@ -1,0 +1,66 @@
+//! What is in force on one core: everything that a reload replaces, replaced as a whole.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use http::HeaderName;
+use ron_transport::proxy_protocol::TrustedSources;
+
+use crate::{
+    DrrConfig, GatewayConfig, TenantSource, auth::Auth, guard::BodyLimits, quotas::Rates, router::Router,
+    upstream::Upstream,
+};
+
+/// What is in force. Cores have copies of their own, because a reference count that all of them change costs more than
+/// what it protects.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    /// Counts policies from the first.
+    pub(crate) generation: u64,
+    pub(crate) router: Router,
+    /// By name, as this core sees them.
+    pub(crate) upstreams: BTreeMap<String, Arc<Upstream>>,
+    pub(crate) sources: Box<[TenantSource]>,
+    /// The header among the sources.
+    pub(crate) tenant_header: Option<HeaderName>,
+    pub(crate) trusted_proxies: TrustedSources,
+    pub(crate) internal_from: TrustedSources,
+    pub(crate) rates: Rates,
+    pub(crate) drr: DrrConfig,
+    /// So many bytes of a body cost as much as a millisecond of a slot.
+    pub(crate) quantum_bytes: u64,
+    pub(crate) auth: Arc<Auth>,
+    pub(crate) body: BodyLimits,
+    /// Streams that one tenant may have.
+    pub(crate) max_streams: u32,
+}
+
+/// Where requests go from one core.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    pub(crate) router: Router,
+    pub(crate) upstreams: BTreeMap<String, Arc<Upstream>>,
+}
+
+impl Policy {
+    pub(crate) fn new(config: &GatewayConfig, generation: u64, ways: Ways, auth: Arc<Auth>) -> Self {
+        let header = config.tenant_from.iter().find_map(|source| match source {
+            TenantSource::Header(name) => Some(name.clone()),
+            _ => None,
+        });
+        Self {
+            generation,
+            router: ways.router,
+            upstreams: ways.upstreams,
+            sources: config.tenant_from.clone().into(),
+            tenant_header: header,
+            trusted_proxies: TrustedSources::new(config.trusted_proxies.clone()),
+            internal_from: TrustedSources::new(config.internal_from.clone()),
+            rates: Rates::new(&config.quotas, &config.drr),
+            drr: config.drr.clone(),
+            quantum_bytes: config.fair_queue.quantum_bytes.as_u64(),
+            auth,
+            body: config.limits.body(),
+            max_streams: config.fair_queue.max_streams,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Connections of one core to one server that carry many requests at once.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU8, Ordering},
+};
+
+use ron_transport::client::H2Conn;
+use tokio::sync::Semaphore;
+use types::Moment;
+
+use super::Link;
+
+/// Connections per core and server; when all are full, requests wait for their turn on one of them.
+const MAX_SHARED: usize = 4;
+
+/// What the server speaks, once that is known.
+const UNKNOWN: u8 = 0;
+const ONE_AT_A_TIME: u8 = 1;
+const MANY_AT_ONCE: u8 = 2;
+
+/// The shared connections.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Nothing is locked under it.
+    conns: Mutex<Vec<Held>>,
+    speaks: AtomicU8,
+    /// One connection is opened at a time: the others who need one find room on it.
+    opening: Semaphore,
+}
+
+/// A connection in use by any number of requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) conn: H2Conn,
+    pub(crate) link: Arc<Link>,
+    used: Moment,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { conns: Mutex::default(), speaks: AtomicU8::new(UNKNOWN), opening: Semaphore::new(1) }
+    }
+}
+
+impl Shared {
+    /// Whether the server is known to take one request at a time.
+    pub(crate) fn is_ruled_out(&self) -> bool {
+        self.speaks.load(Ordering::Relaxed) == ONE_AT_A_TIME
+    }
+
+    /// Learns what the server speaks.
+    pub(crate) fn learn(&self, many_at_once: bool) {
+        let speaks = if many_at_once { MANY_AT_ONCE } else { ONE_AT_A_TIME };
+        self.speaks.store(speaks, Ordering::Relaxed);
+    }
+
+    /// Waits for the right to open a connection.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn opening(&self) -> impl Drop {
+        self.opening.acquire().await.expect("it is never closed")
+    }
+
+    /// A connection with room for a request; when there may be no more of them, the one with the fewest requests.
+    pub(crate) fn find(&self, now: Moment) -> Option<Held> {
+        let mut conns = self.conns();
+        let dead: Vec<Held> = conns.extract_if(.., |held| !held.conn.is_alive()).collect();
+        let roomy = conns.iter_mut().find(|held| held.conn.has_room());
+        let found = roomy.map(|held| held.lend(now));
+        let found = found.or_else(|| {
+            let fullest_allowed = conns.len() >= MAX_SHARED;
+            conns
+                .iter_mut()
+                .filter(|_| fullest_allowed)
+                .min_by_key(|held| held.conn.in_flight())
+                .map(|h| h.lend(now))
+        });
+        drop(conns);
+        close(dead);
+        found
+    }
+
+    /// Any connection that is alive, for another core that may open none.
+    pub(crate) fn any(&self, now: Moment) -> Option<Held> {
+        let mut conns = self.conns();
+        let alive = conns.iter_mut().filter(|held| held.conn.is_alive());
+        alive.min_by_key(|held| held.conn.in_flight()).map(|held| held.lend(now))
+    }
+
+    /// Takes in a new connection.
+    pub(crate) fn add(&self, conn: H2Conn, link: Arc<Link>, now: Moment) -> Held {
+        let held = Held { conn, link, used: now };
+        self.conns().push(held.clone());
+        held.link.rests();
+        held
+    }
+
+    /// Closes those that nobody has used for `max_age`, and those that the server has closed.
+    pub(super) fn sweep(&self, now: Moment, max_age: std::time::Duration) {
+        let is_over = |held: &mut Held| {
+            !held.conn.is_alive() || held.conn.in_flight() == 0 && now.since(held.used) >= max_age
+        };
+        let over: Vec<Held> = self.conns().extract_if(.., is_over).collect();
+        close(over);
+    }
+
+    fn conns(&self) -> MutexGuard<'_, Vec<Held>> {
+        self.conns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn lend(&mut self, now: Moment) -> Self {
+        self.used = now;
+        self.clone()
+    }
+}
+
+/// Their seats come free with the last request on them.
+fn close(conns: Vec<Held>) {
+    conns.iter().for_each(|held| held.link.works());
+    drop(conns);
+}

@@ -1,0 +1,123 @@
+//! Rates of clients, tenants and capabilities: the first limits a request meets.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use quota::{Bucket, Exhausted, LimitField, Passed, PolicyField, Rate};
+use types::{Moment, Reason, Refusal};
+
+use crate::{
+    DrrConfig, QuotasConfig,
+    caller::{Caller, Credential},
+};
+
+/// The rates in force; `None` where there is no limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    client: Option<Rate>,
+    tenant: Option<Rate>,
+    capability: Option<Rate>,
+}
+
+/// A rate that said something worth telling the client.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    name: &'static str,
+    rate: Rate,
+    verdict: Result<Passed, Exhausted>,
+}
+
+impl Rates {
+    pub(crate) fn new(quotas: &QuotasConfig, drr: &DrrConfig) -> Self {
+        let rate = |per_second: u32| Rate::per_second(per_second, burst(per_second, quotas.burst)).ok();
+        Self {
+            client: rate(quotas.per_ip_rps),
+            tenant: rate(drr.rate_limit_rps),
+            capability: rate(quotas.per_cap_rps),
+        }
+    }
+
+    /// Takes one request out of every allowance of its caller, or out of none.
+    ///
+    /// # Errors
+    /// The allowance that is used up.
+    pub(crate) fn charge(&self, caller: &Caller, now: Moment) -> Result<Option<Verdict>, Verdict> {
+        let capability = match &caller.credential {
+            Credential::Capability { rate, .. } => Some(&**rate),
+            _ => None,
+        };
+        let limits = [
+            ("client", self.client, Some(&*caller.client)),
+            ("tenant", self.tenant, Some(&caller.tenant.rate)),
+            ("capability", self.capability, capability),
+        ];
+        let mut tightest: Option<Verdict> = None;
+        for (index, (name, rate, bucket)) in limits.iter().enumerate() {
+            let (Some(rate), Some(bucket)) = (*rate, bucket) else { continue };
+            let verdict = bucket.check(&rate, now);
+            match verdict {
+                Err(_) => {
+                    refund(&limits[..index]);
+                    return Err(Verdict { name, rate, verdict });
+                }
+                Ok(passed)
+                    if is_short(&passed, &rate)
+                        && tightest.as_ref().is_none_or(|t| t.left() > passed.remaining) =>
+                {
+                    tightest = Some(Verdict { name, rate, verdict });
+                }
+                Ok(_) => {}
+            }
+        }
+        Ok(tightest)
+    }
+}
+
+/// Gives back what earlier limits took for a request that a later one refuses.
+fn refund(limits: &[(&str, Option<Rate>, Option<&Bucket>)]) {
+    for (_, rate, bucket) in limits {
+        if let (Some(rate), Some(bucket)) = (rate, bucket) {
+            bucket.refund(rate);
+        }
+    }
+}
+
+/// Whether so little is left that a client does well to know.
+fn is_short(passed: &Passed, rate: &Rate) -> bool {
+    passed.remaining < rate.burst() / 2
+}
+
+/// How many requests `seconds` of a rate are; at least one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and saturates")]
+fn burst(per_second: u32, seconds: f64) -> u32 {
+    ((f64::from(per_second) * seconds).ceil() as u32).max(1)
+}
+
+impl Verdict {
+    /// Tells the client of its limit and what is left of it.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+        let fields = [
+            (LimitField::FIELD, LimitField::new(self.name, &self.verdict).to_string()),
+            (PolicyField::FIELD, PolicyField::new(self.name, self.rate).to_string()),
+        ];
+        for (name, value) in fields {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+    }
+
+    /// The refusal, if that is what was said.
+    pub(crate) fn refusal(&self) -> Refusal {
+        let wait = self.verdict.as_ref().err().map(|exhausted| exhausted.wait);
+        let detail = match self.name {
+            "client" => "the rate of this address is used up",
+            "tenant" => "the rate of this tenant is used up",
+            _ => "the rate of this capability is used up",
+        };
+        let refusal = Refusal::new(Reason::Quota, detail);
+        wait.map_or(refusal.clone(), |wait| refusal.retry_after(wait))
+    }
+
+    fn left(&self) -> u32 {
+        self.verdict.as_ref().map_or(0, |passed| passed.remaining)
+    }
+}

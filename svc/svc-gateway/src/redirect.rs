@@ -1,0 +1,220 @@
+//! Sending clients elsewhere: from the clear to HTTPS, or to another origin.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode, Uri, header::LOCATION};
+use ron_kernel::{Scope, topology::TaskSpec};
+use ron_transport::{
+    Body, Conn, Request, Response, Service,
+    addr::ListenAddr,
+    inherit::Inherited,
+    listen::{BindError, BindOptions},
+    proxy_protocol::TrustedSources,
+    serve::{HttpServer, LISTENER, ListenPlan, Roles},
+};
+use types::{Reason, Refusal};
+
+use crate::{
+    GatewayConfig,
+    config::{Flaw, RedirectConfig},
+    router::host,
+};
+
+/// The port that goes without saying.
+const HTTPS_PORT: u16 = 443;
+
+/// Where clients are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Redirect {
+    to: To,
+    status: StatusCode,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum To {
+    /// The same host over HTTPS, on this port.
+    Https(u16),
+    /// Another origin, without a slash at its end.
+    Origin(String),
+}
+
+impl Redirect {
+    /// From the clear to HTTPS on `port`, for good and with the method kept.
+    pub(crate) fn to_https(port: u16) -> Self {
+        Self { to: To::Https(port), status: StatusCode::PERMANENT_REDIRECT }
+    }
+
+    /// A redirect as configured, where HTTPS is served on `https_port`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn new(config: &RedirectConfig, https_port: u16) -> Result<Self, Flaw> {
+        let status = match config.status {
+            301 | 302 | 307 | 308 => StatusCode::from_u16(config.status),
+            _ => return Err(Flaw::new("redirect.status", "must be 301, 302, 307 or 308")),
+        };
+        let status = status.map_err(|error| Flaw::new("redirect.status", error.to_string()))?;
+        let to = if config.to == "https" { To::Https(https_port) } else { To::Origin(origin(&config.to)?) };
+        Ok(Self { to, status })
+    }
+
+    /// Whether only those who come in the clear are sent.
+    pub(crate) fn spares_https(&self) -> bool {
+        matches!(self.to, To::Https(_))
+    }
+
+    /// The answer to a request as it came; `None` if it is where it should be.
+    ///
+    /// # Errors
+    /// `malformed` if the request does not say which host it is for.
+    pub(crate) fn answer(&self, request: &Request, is_https: bool) -> Result<Option<Response>, Refusal> {
+        if is_https && self.spares_https() {
+            return Ok(None);
+        }
+        let malformed = || Refusal::new(Reason::Malformed, "a request needs exactly one Host");
+        let place = match &self.to {
+            To::Origin(origin) => format!("{origin}{}", path_of(request.uri())),
+            To::Https(port) => {
+                let name = host::of(request.uri(), request.headers()).filter(|name| host::is_sound(name));
+                let name = name.ok_or_else(malformed)?;
+                let port = if *port == HTTPS_PORT { String::new() } else { format!(":{port}") };
+                format!("https://{name}{port}{}", path_of(request.uri()))
+            }
+        };
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.status;
+        let place = HeaderValue::try_from(place).map_err(|_| malformed())?;
+        response.headers_mut().insert(LOCATION, place);
+        Ok(Some(response))
+    }
+}
+
+/// The redirect listener's handler: everybody is sent to HTTPS.
+#[derive(Debug)]
+pub(crate) struct ToHttps(Redirect);
+
+impl Service for ToHttps {
+    type PerConn = ();
+
+    async fn call(&self, _: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
+        self.0.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
+    }
+}
+
+/// The redirect listener's accept loop.
+pub(crate) const REDIRECT_LISTENER: TaskSpec = TaskSpec {
+    name: "redirect_listener",
+    doc: "accepts connections in the clear, to send them to HTTPS",
+    ..LISTENER
+};
+
+/// Starts the redirect listener, if there is to be one.
+pub(crate) fn listener(
+    scope: &Scope,
+    config: &GatewayConfig,
+    inherited: &mut Inherited,
+) -> Result<Option<HttpServer<ToHttps>>, BindError> {
+    let Some(addr) = &config.redirect_http else { return Ok(None) };
+    let plan = ListenPlan {
+        listener: Some(inherited.listen(addr, BindOptions::default())?),
+        tls: None,
+        proxy_protocol: TrustedSources::new(config.proxy_protocol.clone()),
+        limits: config.limits(),
+    };
+    let roles = Roles { listener: &REDIRECT_LISTENER, ..Roles::default() };
+    let port = https_port(config);
+    Ok(Some(HttpServer::start(scope, roles, plan, |_| ToHttps(Redirect::to_https(port)))))
+}
+
+/// Where clients find HTTPS: here, or with whoever ends it in front of us.
+pub(crate) fn https_port(config: &GatewayConfig) -> u16 {
+    match (&config.listen, config.tls.server_config()) {
+        (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
+        _ => HTTPS_PORT,
+    }
+}
+
+/// Path and query; never without the slash at the beginning, or the origin would go on in them.
+fn path_of(uri: &Uri) -> &str {
+    uri.path_and_query().map(|path| path.as_str()).filter(|path| path.starts_with('/')).unwrap_or("/")
+}
+
+fn origin(text: &str) -> Result<String, Flaw> {
+    let wrong = || Flaw::new("redirect.to", "must be `https` or an origin such as https://www.example.org");
+    let uri: Uri = text.parse().map_err(|_| wrong())?;
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+    let sound = uri.authority().is_some_and(|authority| host::is_sound(authority.as_str()));
+    if !is_http || !sound || uri.query().is_some() || uri.path() != "/" {
+        return Err(wrong());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn asked(uri: &str, host: &str) -> Request {
+        http::Request::builder().uri(uri).header("host", host).body(Body::empty()).unwrap()
+    }
+
+    fn location(redirect: &Redirect, uri: &str, host: &str) -> String {
+        let answer = redirect.answer(&asked(uri, host), false).unwrap().unwrap();
+        answer.headers()[LOCATION].to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn whoever_comes_in_the_clear_is_sent_to_the_same_place_over_https() {
+        for (port, uri, host, expected) in [
+            (443, "/a?b=c", "x.example", "https://x.example/a?b=c"),
+            (443, "/", "x.example:80", "https://x.example/"),
+            (8443, "/a", "[::1]:80", "https://[::1]:8443/a"),
+            (443, "http://y.example/z", "x.example", "https://y.example/z"),
+            (443, "//evil.example/", "x.example", "https://x.example//evil.example/"),
+            (443, "*", "x.example", "https://x.example/"),
+        ] {
+            assert_eq!(location(&Redirect::to_https(port), uri, host), expected);
+        }
+        let redirect = Redirect::to_https(443);
+        assert_eq!(redirect.answer(&asked("/", "x"), false).unwrap().unwrap().status(), 308);
+        assert!(redirect.answer(&asked("/", "x"), true).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_host_that_is_none_is_not_sent_anywhere() {
+        for host in ["", "a/b", "a@b", "a b", "a\\b", "a?b", "a#b"] {
+            let refused = Redirect::to_https(443).answer(&asked("/", host), false).unwrap_err();
+            assert_eq!(refused.reason, Reason::Malformed, "{host}");
+        }
+    }
+
+    #[test]
+    fn another_origin_takes_everybody() {
+        let config = RedirectConfig { to: "https://www.example.org/".into(), status: 302 };
+        let redirect = Redirect::new(&config, 443).unwrap();
+        let answer = redirect.answer(&asked("/a?b", "old.example"), true).unwrap().unwrap();
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()[LOCATION]),
+            (302, &"https://www.example.org/a?b".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn what_leads_nowhere_is_told() {
+        for to in [
+            "",
+            "http",
+            "www.example.org",
+            "ftp://a.example",
+            "https://a.example/path",
+            "https://u@a.example",
+            "https://a.example/?q",
+        ] {
+            assert!(Redirect::new(&RedirectConfig { to: to.into(), status: 308 }, 443).is_err(), "{to}");
+        }
+        for status in [200, 300, 303, 304, 309] {
+            assert!(Redirect::new(&RedirectConfig { to: "https".into(), status }, 443).is_err(), "{status}");
+        }
+    }
+}

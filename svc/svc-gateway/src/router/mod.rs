@@ -1,0 +1,174 @@
+//! Which route a request takes, and what the route says about it.
+
+pub(crate) mod host;
+pub(crate) mod narrowing;
+pub(crate) mod path;
+mod rewrite;
+mod split;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderValue, Method};
+use ron_kernel::metrics::RouteMetrics;
+use ron_transport::Request;
+use types::{Reason, Refusal};
+
+pub(crate) use rewrite::Rewrite;
+pub(crate) use split::{Share, Split};
+
+use crate::{
+    config::{Auth, RouteConfig},
+    message::HeaderRules,
+    redirect::Redirect,
+    views::View,
+};
+use narrowing::Narrowing;
+use table::{Asked, Lookup, Table};
+
+/// Where requests go from one core, and what is done with them on the way.
+#[derive(Debug)]
+pub(crate) struct Route {
+    prefix: String,
+    narrowing: Narrowing,
+    /// The name in metrics and the access log.
+    pub(crate) label: Arc<str>,
+    pub(crate) goes_to: GoesTo,
+    pub(crate) redirect: Option<Redirect>,
+    pub(crate) metrics: RouteMetrics,
+    pub(crate) auth: Auth,
+    /// Tightens the upstream's.
+    pub(crate) timeout: Option<Duration>,
+    /// Instead of the gateway's.
+    pub(crate) max_body_bytes: Option<u64>,
+    /// Answers are long-lived and hold no slot.
+    pub(crate) stream: bool,
+    /// Protocols that clients may change to.
+    pub(crate) upgrade: Box<[HeaderValue]>,
+    pub(crate) rewrite: Option<Rewrite>,
+    pub(crate) request_headers: HeaderRules,
+    pub(crate) response_headers: HeaderRules,
+}
+
+/// Who answers the requests of a route.
+#[derive(Debug)]
+pub(crate) enum GoesTo {
+    /// One of these.
+    Upstreams(Split),
+    /// Several, each a part of the answer.
+    View(Arc<View>),
+    /// Nobody here: everybody is redirected.
+    Elsewhere,
+}
+
+impl Route {
+    /// A route as configured. What the configuration's check refuses is left out.
+    pub(crate) fn new(
+        config: &RouteConfig,
+        goes_to: GoesTo,
+        redirect: Option<Redirect>,
+        metrics: RouteMetrics,
+    ) -> Self {
+        let replacement = if config.strip_prefix { "/" } else { &config.rewrite };
+        Self {
+            prefix: config.path.clone(),
+            narrowing: Narrowing::new(config).0,
+            label: config.label().into(),
+            goes_to,
+            redirect,
+            metrics,
+            auth: config.auth,
+            timeout: config.timeout.map(|timeout| timeout.as_duration()),
+            max_body_bytes: config.max_body_bytes.map(|size| size.as_u64()),
+            stream: config.stream,
+            upgrade: config.upgrade.iter().filter_map(|name| name.parse().ok()).collect(),
+            rewrite: (!replacement.is_empty()).then(|| Rewrite::new(&config.path, replacement)),
+            request_headers: HeaderRules::new(&config.request_headers).0,
+            response_headers: HeaderRules::new(&config.response_headers).0,
+        }
+    }
+
+    /// Whether a request with this method needs a credential.
+    pub(crate) fn wants_credential(&self, method: &Method) -> bool {
+        match self.auth {
+            Auth::None => false,
+            Auth::Mutations => !method.is_safe(),
+            Auth::Always => true,
+        }
+    }
+}
+
+/// All routes of one core. Cores have copies of their own, because a reference count that all of them change costs more
+/// than everything else here.
+#[derive(Debug, Default)]
+pub(crate) struct Router {
+    routes: Vec<Arc<Route>>,
+    table: Table,
+}
+
+/// Why a request has no route.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Miss {
+    /// Servers disagree about where its path leads.
+    Ambiguous(&'static str),
+    /// There is none for its path.
+    NotFound,
+    /// There are some for its path, but only for these methods: the value of `Allow`.
+    MethodNotAllowed(HeaderValue),
+}
+
+impl Router {
+    pub(crate) fn new(routes: Vec<Arc<Route>>) -> Self {
+        let table = Table::new(routes.iter().map(|route| (route.prefix.as_str(), route.narrowing.clone())));
+        Self { routes, table }
+    }
+
+    /// The route of a request as it came.
+    pub(crate) fn find(&self, request: &Request) -> Result<&Arc<Route>, Miss> {
+        let path = request.uri().path();
+        path::check(path).map_err(Miss::Ambiguous)?;
+        let wanted_host = || host::of(request.uri(), request.headers());
+        let asked = Asked {
+            path,
+            host: if self.table.wants_host { wanted_host() } else { None },
+            method: request.method(),
+            headers: request.headers(),
+        };
+        match self.table.find(&asked) {
+            Lookup::Found(index) => Ok(&self.routes[index]),
+            Lookup::MethodNotAllowed(allow) => Err(Miss::MethodNotAllowed(allow)),
+            Lookup::NotFound => Err(Miss::NotFound),
+        }
+    }
+
+    pub(crate) fn routes(&self) -> &[Arc<Route>] {
+        &self.routes
+    }
+}
+
+impl Miss {
+    /// The answer's `Allow`, if it needs one.
+    pub(crate) fn allow(&self) -> Option<&HeaderValue> {
+        match self {
+            Self::MethodNotAllowed(allow) => Some(allow),
+            Self::Ambiguous(_) | Self::NotFound => None,
+        }
+    }
+
+    /// What the client is told.
+    pub(crate) fn refusal(&self, path: &str) -> Refusal {
+        match self {
+            Self::Ambiguous(why) => Refusal::new(Reason::Malformed, *why),
+            Self::NotFound => Refusal::new(
+                Reason::NotFound,
+                format!("no route matches {path}; routes are [[gateway.route]] in the configuration"),
+            ),
+            Self::MethodNotAllowed(allow) => {
+                let methods = allow.to_str().unwrap_or_default();
+                Refusal::new(Reason::MethodNotAllowed, format!("{path} is served for {methods} only"))
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What narrows a route beyond its path: hosts, methods, header fields.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::host::HostPattern;
+use crate::config::{Flaw, HeaderWanted, RouteConfig};
+
+/// The requests under a path that a route is for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Narrowing {
+    /// Empty for any.
+    pub(super) hosts: Vec<HostPattern>,
+    /// Empty for any; sorted by name.
+    pub(super) methods: Vec<Method>,
+    /// All of these hold; sorted by name.
+    fields: Vec<(HeaderName, Wanted)>,
+}
+
+/// What a field has to be.
+#[derive(Clone, Debug, PartialEq)]
+enum Wanted {
+    Value(HeaderValue),
+    Present(bool),
+}
+
+impl Narrowing {
+    /// What a configuration says; what it says wrongly is told and left out.
+    pub(crate) fn new(config: &RouteConfig) -> (Self, Vec<Flaw>) {
+        let mut flaws = Vec::new();
+        let mut narrowing = Self::default();
+        for (index, host) in config.host.iter().enumerate() {
+            match host.parse() {
+                Ok(pattern) => narrowing.hosts.push(pattern),
+                Err(message) => flaws.push(Flaw::new(format!("host[{index}]"), message)),
+            }
+        }
+        for (index, method) in config.methods.iter().enumerate() {
+            match Method::from_bytes(method.as_bytes()) {
+                // A method's name is a token, but one in small letters is a slip.
+                Ok(known) if !method.bytes().any(|byte| byte.is_ascii_lowercase()) => {
+                    narrowing.methods.push(known);
+                }
+                _ => flaws.push(Flaw::new(
+                    format!("methods[{index}]"),
+                    "must be a method's name in capital letters",
+                )),
+            }
+        }
+        if narrowing.methods.contains(&Method::GET) {
+            narrowing.methods.push(Method::HEAD);
+        }
+        for (name, wanted) in &config.headers {
+            match field(name, wanted) {
+                Ok(field) => narrowing.fields.push(field),
+                Err(message) => flaws.push(Flaw::new(format!("headers.{name}"), message)),
+            }
+        }
+        narrowing.methods.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        narrowing.methods.dedup();
+        narrowing.fields.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        (narrowing, flaws)
+    }
+
+    pub(super) fn allows(&self, method: &Method) -> bool {
+        self.methods.is_empty() || self.methods.contains(method)
+    }
+
+    pub(super) fn fits(&self, headers: &HeaderMap) -> bool {
+        self.fields.iter().all(|(name, wanted)| match wanted {
+            Wanted::Present(present) => headers.contains_key(name) == *present,
+            Wanted::Value(value) => headers.get_all(name).iter().any(|found| found == value),
+        })
+    }
+
+    /// Whether, on the same path, it comes before `later` and takes all that `later` would.
+    pub(crate) fn hides(&self, later: &Self) -> bool {
+        let covers_hosts = match later.hosts.as_slice() {
+            [] => self.hosts.is_empty(),
+            hosts => hosts.iter().all(|host| self.hosts.contains(host)),
+        };
+        let covers_methods = self.methods.is_empty() == later.methods.is_empty()
+            && later.methods.iter().all(|method| self.methods.contains(method));
+        covers_hosts && covers_methods && self.fields == later.fields
+    }
+
+    /// How narrow it is for one of its hosts: more is narrower.
+    pub(super) fn rank(&self, host: Option<&HostPattern>) -> (u8, bool, usize) {
+        let host = match host {
+            Some(HostPattern::Exact(_)) => 2,
+            Some(HostPattern::Wildcard(_)) => 1,
+            None => 0,
+        };
+        (host, !self.methods.is_empty(), self.fields.len())
+    }
+}
+
+fn field(name: &str, wanted: &HeaderWanted) -> Result<(HeaderName, Wanted), String> {
+    let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header field"))?;
+    let wanted = match wanted {
+        HeaderWanted::Present(present) => Wanted::Present(*present),
+        HeaderWanted::Value(value) => {
+            Wanted::Value(value.parse().map_err(|_| "is no value that a header field can have")?)
+        }
+    };
+    Ok((parsed, wanted))
+}

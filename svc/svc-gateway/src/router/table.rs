@@ -1,0 +1,155 @@
+//! Which route a request takes: the longest prefix of whole segments, then the narrowest description. Pure.
+//!
+//! A tree of segments, walked down as far as the path goes and up again until a route fits. Nothing is allocated, and the
+//! time depends on the depth of the routes, not on their number or the length of the path.
+
+use http::{HeaderMap, HeaderValue, Method};
+
+use super::{host::HostPattern, narrowing::Narrowing, path::Segments};
+
+/// What is known of a request when its route is looked up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) path: &'a str,
+    /// Without its port.
+    pub(crate) host: Option<&'a str>,
+    pub(crate) method: &'a Method,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// What became of a lookup.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Lookup {
+    /// The route with this index.
+    Found(usize),
+    /// There are routes for this path, but not with this method: with these.
+    MethodNotAllowed(HeaderValue),
+    /// There is no route.
+    NotFound,
+}
+
+/// All routes by their path.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// The first is the root.
+    nodes: Vec<Node>,
+    routes: Vec<Narrowing>,
+    /// Whether any route asks for the host.
+    pub(super) wants_host: bool,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    parent: usize,
+    /// Sorted by name.
+    children: Vec<(Box<str>, usize)>,
+    /// The narrowest first.
+    entries: Vec<Entry>,
+}
+
+/// A route for one of its hosts, or for any.
+#[derive(Debug)]
+struct Entry {
+    route: usize,
+    host: Option<HostPattern>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+impl Table {
+    /// A table of routes, each a prefix and what narrows it. Of two that are equally narrow the first comes first.
+    pub(crate) fn new<'p>(routes: impl IntoIterator<Item = (&'p str, Narrowing)>) -> Self {
+        let mut table = Self { nodes: vec![Node::default()], routes: Vec::new(), wants_host: false };
+        for (route, (prefix, narrowing)) in routes.into_iter().enumerate() {
+            let node = table.node_for(prefix);
+            let hosts: Vec<Option<HostPattern>> = match narrowing.hosts.as_slice() {
+                [] => vec![None],
+                hosts => hosts.iter().cloned().map(Some).collect(),
+            };
+            table.wants_host |= hosts[0].is_some();
+            table.nodes[node].entries.extend(hosts.into_iter().map(|host| Entry { route, host }));
+            table.routes.push(narrowing);
+        }
+        let Self { nodes, routes, .. } = &mut table;
+        for node in nodes {
+            // Stable: the order of the configuration decides last.
+            node.entries.sort_by_key(|e| std::cmp::Reverse(routes[e.route].rank(e.host.as_ref())));
+        }
+        table
+    }
+
+    fn node_for(&mut self, prefix: &str) -> usize {
+        let mut node = 0;
+        for name in prefix.split('/').filter(|name| !name.is_empty()) {
+            node = match self.nodes[node].children.binary_search_by(|(child, _)| (**child).cmp(name)) {
+                Ok(found) => self.nodes[node].children[found].1,
+                Err(place) => {
+                    let new = self.nodes.len();
+                    self.nodes[node].children.insert(place, (name.into(), new));
+                    self.nodes.push(Node { parent: node, ..Node::default() });
+                    new
+                }
+            };
+        }
+        node
+    }
+
+    /// The route of a request.
+    pub(crate) fn find(&self, asked: &Asked<'_>) -> Lookup {
+        if !asked.path.starts_with('/') {
+            return Lookup::NotFound;
+        }
+        let mut node = self.deepest(asked.path);
+        loop {
+            match self.choose(&self.nodes[node], asked) {
+                Lookup::NotFound if node != 0 => node = self.nodes[node].parent,
+                decided => return decided,
+            }
+        }
+    }
+
+    /// The node furthest down the path.
+    fn deepest(&self, path: &str) -> usize {
+        let mut node = 0;
+        for segment in Segments::of(path) {
+            let children = &self.nodes[node].children;
+            match children.binary_search_by(|(child, _)| segment.compare(child).reverse()) {
+                Ok(found) => node = children[found].1,
+                Err(_) => break,
+            }
+        }
+        node
+    }
+
+    /// The narrowest of a node's routes that fits. A route that fits but for the method ends the search here: a
+    /// shorter prefix must not get what was not meant for it.
+    fn choose(&self, node: &Node, asked: &Asked<'_>) -> Lookup {
+        let fits = |entry: &&Entry| {
+            let for_host = |pattern: &HostPattern| asked.host.is_some_and(|host| pattern.covers(host));
+            entry.host.as_ref().is_none_or(for_host) && self.routes[entry.route].fits(asked.headers)
+        };
+        let mut fitting = node.entries.iter().filter(fits).peekable();
+        if fitting.peek().is_none() {
+            return Lookup::NotFound;
+        }
+        match fitting.find(|entry| self.routes[entry.route].allows(asked.method)) {
+            Some(entry) => Lookup::Found(entry.route),
+            None => {
+                let fitting = node.entries.iter().filter(fits);
+                Lookup::MethodNotAllowed(allow(fitting.flat_map(|entry| &self.routes[entry.route].methods)))
+            }
+        }
+    }
+}
+
+/// The value of `Allow`.
+fn allow<'m>(methods: impl Iterator<Item = &'m Method>) -> HeaderValue {
+    let mut names: Vec<_> = methods.map(Method::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    HeaderValue::from_str(&names.join(", ")).unwrap_or_else(|_| HeaderValue::from_static(""))
+}

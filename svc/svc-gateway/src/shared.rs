@@ -1,0 +1,58 @@
+//! What all cores of a gateway share and every reload keeps: tenants, allowances, admission.
+
+mod metrics;
+
+use std::{hash::RandomState, sync::Arc};
+
+use captoken::TokenId;
+use quota::{Bucket, ShardedBook};
+use ron_kernel::{Clock, Scope};
+use ron_transport::caps::ClientKey;
+use types::Moment;
+
+use crate::{GatewayConfig, admission::Admission, tenant::Tenants};
+
+pub(crate) use metrics::METRICS;
+
+/// Addresses and capabilities whose allowance is remembered; the others share one. About 100 bytes each.
+const MAX_BUCKETS: usize = 131_072;
+
+/// The allowances of many, by what they are known by.
+type Buckets<K> = ShardedBook<K, Bucket, RandomState>;
+
+/// What all cores share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) tenants: Tenants,
+    pub(crate) admission: Arc<Admission>,
+    clients: Buckets<ClientKey>,
+    capabilities: Buckets<TokenId>,
+    /// Of everybody there was no more room for.
+    other: Arc<Bucket>,
+}
+
+impl Shared {
+    pub(crate) fn new(scope: &Scope, config: &GatewayConfig) -> Arc<Self> {
+        let shared = Arc::new(Self {
+            clock: scope.clock(),
+            tenants: Tenants::new(config.fair_queue.max_tenants, scope.meters()),
+            admission: Admission::new(scope, config),
+            clients: Buckets::new(MAX_BUCKETS, RandomState::new()),
+            capabilities: Buckets::new(MAX_BUCKETS, RandomState::new()),
+            other: Arc::default(),
+        });
+        metrics::publish(scope, &shared);
+        shared
+    }
+
+    /// The allowance of a client's address.
+    pub(crate) fn client(&self, key: ClientKey, now: Moment) -> Arc<Bucket> {
+        self.clients.get_or_insert(&key, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.other))
+    }
+
+    /// The allowance of a capability.
+    pub(crate) fn capability(&self, id: TokenId, now: Moment) -> Arc<Bucket> {
+        self.capabilities.get_or_insert(&id, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.other))
+    }
+}

@@ -1,0 +1,202 @@
+//! Tenants: who shares the node, in which class, and what is remembered of each.
+
+use std::{
+    fmt,
+    hash::RandomState,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fairq::SlotMean;
+use quota::{Bucket, Forgettable, ShardedBook};
+use ron_kernel::meter::{Meter, MeterBook};
+use ron_transport::caps::ClientKey;
+use types::{ActorId, Moment};
+
+/// What a tenant's requests count as against those of other classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Class {
+    /// Without a credential, or with one that is not verified yet.
+    Anon,
+    /// With a verified credential.
+    Authed,
+    /// The operator's own services.
+    Internal,
+}
+
+impl Class {
+    pub(crate) const ALL: [Self; 3] = [Self::Anon, Self::Authed, Self::Internal];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Anon => "anon",
+            Self::Authed => "authed",
+            Self::Internal => "internal",
+        }
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl From<captoken::Class> for Class {
+    fn from(class: captoken::Class) -> Self {
+        match class {
+            captoken::Class::Authed => Self::Authed,
+            captoken::Class::Internal => Self::Internal,
+        }
+    }
+}
+
+/// By what a tenant is known in its class.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TenantName {
+    /// Its name in a credential or a trusted header.
+    Named(Arc<str>),
+    /// A client without a name.
+    Client(ClientKey),
+    /// Everybody there was no more room for.
+    Other,
+}
+
+impl fmt::Display for TenantName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::Client(client) => client.fmt(f),
+            Self::Other => f.write_str("other"),
+        }
+    }
+}
+
+/// A tenant in its class.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TenantKey {
+    pub(crate) class: Class,
+    pub(crate) name: TenantName,
+}
+
+/// What is remembered of a tenant, shared by all cores.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) key: TenantKey,
+    /// How far its rate is used up.
+    pub(crate) rate: Bucket,
+    /// Its recent mean slot time in nanoseconds. Cores overwrite each other's updates; a sample more or less does not
+    /// matter.
+    mean_slot: AtomicU64,
+    streams: AtomicU32,
+    /// Answered requests since it became known.
+    served: AtomicU64,
+    requests: Meter,
+}
+
+impl Tenant {
+    fn new(key: TenantKey, meters: &MeterBook) -> Self {
+        // Addresses never enter the books: whoever has no name is booked with everybody else who has none.
+        let actor = match &key.name {
+            TenantName::Named(name) => ActorId::new(name).unwrap_or_else(|_| ActorId::other()),
+            _ => ActorId::other(),
+        };
+        let requests = meters.meter(&actor, "used.requests");
+        Self {
+            key,
+            rate: Bucket::default(),
+            mean_slot: AtomicU64::new(0),
+            streams: AtomicU32::new(0),
+            served: AtomicU64::new(0),
+            requests,
+        }
+    }
+
+    /// How long its requests hold a slot, going by the recent ones; zero if there were none.
+    pub(crate) fn mean_slot(&self) -> Duration {
+        Duration::from_nanos(self.mean_slot.load(Ordering::Relaxed))
+    }
+
+    /// Notes that a request held a slot for so long.
+    pub(crate) fn held_slot(&self, ran: Duration) {
+        let next = SlotMean::next(self.mean_slot.load(Ordering::Relaxed), ran);
+        self.mean_slot.store(next, Ordering::Relaxed);
+    }
+
+    /// Books an answered request.
+    pub(crate) fn book_request(&self) {
+        self.served.fetch_add(1, Ordering::Relaxed);
+        self.requests.add(1);
+    }
+
+    /// Takes one of `limit` places for streams, which are outside the slots.
+    pub(crate) fn open_stream(self: &Arc<Self>, limit: u32) -> Option<StreamPlace> {
+        let taken = self
+            .streams
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| (open < limit).then_some(open + 1));
+        taken.is_ok().then(|| StreamPlace(Arc::clone(self)))
+    }
+}
+
+/// A tenant's place for a stream, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct StreamPlace(Arc<Tenant>);
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Forgettable for Tenant {
+    /// What was learned about its slot times is learned again soon.
+    fn is_forgettable(&self, now: Moment) -> bool {
+        self.rate.is_whole(now)
+    }
+}
+
+/// All tenants that are known, bounded; those beyond it share one entry per class.
+#[derive(Debug)]
+pub(crate) struct Tenants {
+    book: ShardedBook<TenantKey, Tenant, RandomState>,
+    others: [Arc<Tenant>; Class::ALL.len()],
+    meters: MeterBook,
+}
+
+impl Tenants {
+    pub(crate) fn new(capacity: usize, meters: &MeterBook) -> Self {
+        let other = |class| Arc::new(Tenant::new(TenantKey { class, name: TenantName::Other }, meters));
+        Self {
+            book: ShardedBook::new(capacity, RandomState::new()),
+            others: Class::ALL.map(other),
+            meters: meters.clone(),
+        }
+    }
+
+    /// What is known of a tenant; a new entry if nothing is.
+    pub(crate) fn get(&self, key: &TenantKey, now: Moment) -> Arc<Tenant> {
+        let known = self.book.get_or_insert(key, now, || Tenant::new(key.clone(), &self.meters));
+        known.unwrap_or_else(|_| Arc::clone(&self.others[key.class.index()]))
+    }
+
+    /// How many are known.
+    pub(crate) fn len(&self) -> usize {
+        self.book.len()
+    }
+
+    /// The busiest tenants with a name and what was served for each, and what was served for all others.
+    pub(crate) fn busiest(&self, most: usize) -> (Vec<(TenantKey, u64)>, u64) {
+        let (mut named, mut others) = (Vec::new(), 0);
+        self.book.visit(|key, tenant| match (&key.name, tenant.served.load(Ordering::Relaxed)) {
+            (_, 0) => {}
+            (TenantName::Named(_), served) => named.push((key.clone(), served)),
+            (_, served) => others += served,
+        });
+        named.sort_by(|(_, a), (_, b)| b.cmp(a));
+        others += named.iter().skip(most).map(|(_, served)| served).sum::<u64>();
+        others += self.others.iter().map(|tenant| tenant.served.load(Ordering::Relaxed)).sum::<u64>();
+        named.truncate(most);
+        (named, others)
+    }
+}

@@ -1,0 +1,236 @@
+//! One request on one connection, and how to come by the connection.
+
+use std::{pin::pin, sync::Arc};
+
+use ron_transport::{
+    Request, Response,
+    addr::Scheme,
+    client::{self, AnyConn, Home, HttpConn, Security, SendFault},
+    dial::{self, DialError},
+};
+use types::{Reason, Refusal};
+
+use super::{Fault, Upstream, group::Group, retry, retry::Trip, seats::Grant, seats::Seat, server::Server};
+use crate::pool::{Held, Idle, Link, Pool};
+
+/// A connection and its way home.
+enum Ready {
+    /// For this request alone.
+    Own(HttpConn, Arc<Link>),
+    /// With others.
+    Shared(Held),
+}
+
+/// Why a server was not reached. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotReached {
+    /// The socket did not connect.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The connection cannot be spoken on.
+    #[error(transparent)]
+    Connect(#[from] client::ConnectError),
+    /// It took too long.
+    #[error("it took too long to connect")]
+    Late,
+}
+
+impl Upstream {
+    /// Sends a request to a server.
+    pub(super) async fn exchange(
+        &self,
+        pool: &Arc<Pool>,
+        mut request: Request,
+        trip: &Trip,
+    ) -> Result<Response, Fault> {
+        // Somebody who waits for a connection goes first.
+        while !pool.server.seats.is_crowded() {
+            let Some(idle) = pool.take(trip.now) else { break };
+            match self.request_on(idle.conn, idle.link, request, trip).await {
+                Err(Fault::Unreached(unsent)) => request = *unsent,
+                outcome => return outcome,
+            }
+        }
+        let ready = if self.group.may_share && !pool.shared.is_ruled_out() {
+            self.shared(pool, trip).await
+        } else {
+            self.own(pool, trip).await
+        };
+        match ready {
+            Ok(Ready::Own(conn, link)) => self.request_on(conn, link, request, trip).await,
+            Ok(Ready::Shared(held)) => self.request_with_others(pool, held, request, trip).await,
+            Err(Fault::Broken) => Err(Fault::Unreached(Box::new(request))),
+            Err(other) => Err(other),
+        }
+    }
+
+    async fn request_on(
+        &self,
+        mut conn: HttpConn,
+        link: Arc<Link>,
+        request: Request,
+        trip: &Trip,
+    ) -> Result<Response, Fault> {
+        conn.set_stall(self.group.config.timeout.as_duration());
+        // Pinned where it is made: it is large, and every hand it passes through would copy it.
+        let answer = pin!(conn.send(request, link));
+        self.answer(trip.answer(self.group.tools.clock, answer).await)
+    }
+
+    async fn request_with_others(
+        &self,
+        pool: &Pool,
+        held: Held,
+        request: Request,
+        trip: &Trip,
+    ) -> Result<Response, Fault> {
+        let load = Load::begin(&pool.server);
+        let answer = pin!(held.conn.send(request, Arc::clone(&held.link) as Arc<dyn Home>));
+        let response = self.answer(trip.answer(self.group.tools.clock, answer).await)?;
+        // The connection's seat is taken for as long as any response is on its way.
+        Ok(response.map(|body| body.holding((load, held.link))))
+    }
+
+    fn answer(&self, outcome: Option<Result<Response, SendFault>>) -> Result<Response, Fault> {
+        match outcome {
+            Some(Ok(response)) => Ok(response),
+            Some(Err(SendFault::Unsent(request))) => Err(Fault::Unreached(request)),
+            Some(Err(SendFault::Broken(error))) => {
+                tracing::debug!(upstream = self.group.name, %error, "a server failed");
+                Err(Fault::Broken)
+            }
+            None => Err(Fault::Late { connecting: false }),
+        }
+    }
+
+    /// A connection for one request: a new one if the server may have one more, else the next that comes free on any
+    /// core. [`Fault::Broken`] if it cannot be had.
+    async fn own(&self, pool: &Arc<Pool>, trip: &Trip) -> Result<Ready, Fault> {
+        let mut seat = pool.server.seat();
+        while seat.is_none() {
+            match self.wait_for_turn(pool, trip).await? {
+                Grant::Open(granted) => seat = Some(granted),
+                Grant::Use(Idle { mut conn, link, .. }) => {
+                    // The seat of a dead one comes free.
+                    if conn.is_alive() {
+                        return Ok(Ready::Own(conn, link));
+                    }
+                }
+            }
+        }
+        let seat = seat.expect("the loop ends with one");
+        self.open(pool, seat, trip).await
+    }
+
+    /// Room on a connection that others use too, of this core, or of any if the server may have no more. A server may
+    /// turn out to take one request at a time.
+    async fn shared(&self, pool: &Arc<Pool>, trip: &Trip) -> Result<Ready, Fault> {
+        if let Some(held) = pool.shared.find(trip.now) {
+            return Ok(Ready::Shared(held));
+        }
+        let clock = self.group.tools.clock;
+        let opening = clock.by(trip.deadline, pool.shared.opening()).await;
+        let _opening = opening.ok_or(Fault::Late { connecting: true })?;
+        if pool.shared.is_ruled_out() {
+            return self.own(pool, trip).await;
+        }
+        // Whoever opened one meanwhile left room on it.
+        if let Some(held) = pool.shared.find(trip.now) {
+            return Ok(Ready::Shared(held));
+        }
+        match pool.server.seat() {
+            Some(seat) => self.open(pool, seat, trip).await,
+            None => match pool.server.shared_anywhere(trip.now) {
+                Some(held) => Ok(Ready::Shared(held)),
+                None => self.own(pool, trip).await,
+            },
+        }
+    }
+
+    async fn wait_for_turn(&self, pool: &Arc<Pool>, trip: &Trip) -> Result<Grant, Fault> {
+        let turn = pool.server.wait().map_err(|_full| {
+            let what = format!("too many requests wait for a connection to upstream `{}`", self.group.name);
+            Fault::Refused(Refusal::new(Reason::Busy, what).retry_after(retry::WHEN_FULL))
+        })?;
+        match self.group.tools.clock.by(trip.deadline, turn).await {
+            Some(granted) => granted.map_err(|_gone| Fault::Broken),
+            None => Err(self.late_to_connect()),
+        }
+    }
+
+    async fn open(&self, pool: &Arc<Pool>, seat: Seat, trip: &Trip) -> Result<Ready, Fault> {
+        let clock = self.group.tools.clock;
+        let now = clock.now();
+        let left = trip.deadline.remaining(now);
+        let within = left.min(self.group.config.connect_timeout.as_duration());
+        let opened = reach(&self.group, &pool.server, within).await;
+        let conn = opened.map_err(|error| {
+            tracing::debug!(upstream = self.group.name, %error, "a server was not reached");
+            match error {
+                NotReached::Late if within == left => self.late_to_connect(),
+                NotReached::Late => {
+                    self.late_to_connect();
+                    Fault::Broken
+                }
+                _ => Fault::Broken,
+            }
+        })?;
+        let link = pool.link(seat);
+        Ok(match conn {
+            AnyConn::Http1(conn) => {
+                pool.shared.learn(false);
+                Ready::Own(conn, link)
+            }
+            AnyConn::Http2(conn) => {
+                pool.shared.learn(true);
+                Ready::Shared(pool.shared.add(conn, link, now))
+            }
+        })
+    }
+
+    fn late_to_connect(&self) -> Fault {
+        self.group.tools.families.timeouts().connect.inc();
+        Fault::Late { connecting: true }
+    }
+}
+
+/// Opens a connection to a server: socket, TLS, HTTP.
+///
+/// Cancel safe: dropping the future closes what was opened.
+pub(super) async fn reach(
+    group: &Group,
+    server: &Server,
+    within: std::time::Duration,
+) -> Result<AnyConn, NotReached> {
+    let (tools, deadline) = (&group.tools, group.tools.clock.within(within));
+    let opened = async {
+        let stream =
+            dial::dial(&server.endpoint, &tools.resolver, within).await.map_err(|error| match error {
+                DialError::Timeout { .. } => NotReached::Late,
+                other => other.into(),
+            })?;
+        let security = match (server.endpoint.scheme(), &group.tls) {
+            (Scheme::Https, Some(tls)) => Security::Tls { tls, server_name: &server.name, limit: within },
+            _ => Security::Clear,
+        };
+        let options = group.h2_options();
+        Ok(client::connect(stream, security, group.config.protocol.into(), &options, &tools.drivers).await?)
+    };
+    tools.clock.by(deadline, opened).await.unwrap_or(Err(NotReached::Late))
+}
+
+/// A request on a shared connection counts as one connection in use.
+struct Load(Arc<Server>);
+
+impl Load {
+    fn begin(server: &Arc<Server>) -> Self {
+        server.began();
+        Self(Arc::clone(server))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}

@@ -1,0 +1,347 @@
+//! The upstreams of a configuration, each a group of servers that all cores share.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+
+use arc_swap::{ArcSwap, Guard};
+use ron_kernel::{Clock, Scope, blocking::Blocking, retry::RetryBudget};
+use ron_transport::{
+    addr::{Endpoint, Host, Scheme, Target},
+    client::{Drivers, H2Options},
+    resolve::Resolver,
+    tls::ClientTls,
+};
+use types::Moment;
+
+use super::{
+    metrics::{GroupMetrics, UpstreamFamilies},
+    roster::Roster,
+    server::{Server, Standing},
+};
+use crate::{
+    BuildError, UpstreamConfig,
+    config::{EndpointConfig, Protocol},
+    pool::Pool,
+};
+
+/// Retries per second that cost nothing: an upstream that is seldom asked is retried too.
+const FREE_RETRIES: u32 = 3;
+
+/// The groups in force, by name.
+pub(crate) type Groups = BTreeMap<String, Arc<Group>>;
+
+/// All upstreams of the gateway, and what they are made with.
+#[derive(Clone, Debug)]
+pub(crate) struct Upstreams {
+    tools: Tools,
+    groups: Arc<ArcSwap<Groups>>,
+}
+
+/// What every group works with.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools {
+    pub(crate) clock: Clock,
+    pub(crate) resolver: Resolver,
+    pub(crate) families: UpstreamFamilies,
+    /// Run what shared connections need.
+    pub(crate) drivers: Drivers,
+    blocking: Blocking,
+    cores: usize,
+}
+
+impl Upstreams {
+    pub(crate) fn new(scope: &Scope, resolver: Resolver) -> Self {
+        let tools = Tools {
+            clock: scope.clock(),
+            resolver,
+            families: UpstreamFamilies::register(scope),
+            drivers: Drivers::new(scope),
+            blocking: scope.blocking().clone(),
+            cores: scope.planes().cores().len(),
+        };
+        Self { tools, groups: Arc::default() }
+    }
+
+    /// The groups of a configuration. Nothing of what is in force changes before they are committed.
+    ///
+    /// Cancel safe: what was prepared is dropped.
+    ///
+    /// # Errors
+    /// If the certificates of an upstream cannot be used.
+    pub(crate) async fn prepare(
+        &self,
+        config: &BTreeMap<String, UpstreamConfig>,
+    ) -> Result<Groups, BuildError> {
+        let current = self.groups.load_full();
+        let mut groups = Groups::new();
+        for (name, config) in config {
+            let old = current.get(name);
+            // Files may have changed where the configuration has not.
+            let tls = self.load_tls(config).await?;
+            let group = match old {
+                Some(old) if old.config == *config && tls.is_none() => Arc::clone(old),
+                _ => Arc::new(Group::new(name, config, tls, old.map(Arc::as_ref), &self.tools)),
+            };
+            groups.insert(name.clone(), group);
+        }
+        Ok(groups)
+    }
+
+    async fn load_tls(&self, config: &UpstreamConfig) -> Result<Option<ClientTls>, BuildError> {
+        if config.endpoints.iter().all(|endpoint| endpoint.url.scheme() == Scheme::Http) {
+            return Ok(None);
+        }
+        let source = config.tls.client_config(config.protocol);
+        Ok(Some(self.tools.blocking.run("load certificates", move || ClientTls::load(&source)).await??))
+    }
+
+    /// Puts groups into force.
+    pub(crate) fn commit(&self, groups: Groups) {
+        groups.values().for_each(|group| group.apply_config());
+        let before = self.groups.swap(Arc::new(groups));
+        let now = self.groups.load();
+        before
+            .values()
+            .filter(|group| !now.contains_key(&group.name))
+            .for_each(|group| group.metrics.forget());
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.tools.clock
+    }
+
+    /// The groups in force.
+    pub(crate) fn groups(&self) -> Guard<Arc<Groups>> {
+        self.groups.load()
+    }
+
+    /// Closes the idle connections of a core that are of no more use.
+    pub(crate) fn sweep(&self, core: usize) {
+        for group in self.groups().values() {
+            group.members().iter().for_each(|member| member.pools[core].sweep());
+        }
+    }
+
+    /// Publishes the state of all servers.
+    pub(crate) fn sample(&self) {
+        let (groups, now) = (self.groups(), self.tools.clock.now());
+        let mut waiting = 0;
+        for group in groups.values() {
+            let members = group.members();
+            group.metrics.sample(members.iter().map(|member| &member.server), now);
+            waiting += members.iter().map(|member| member.server.seats.waiting()).sum::<usize>();
+        }
+        self.tools.families.queue().depth.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+}
+
+/// One upstream: its servers, and what their requests share.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) config: UpstreamConfig,
+    pub(crate) tools: Tools,
+    pub(super) tls: Option<ClientTls>,
+    /// Whether its servers may take many requests on one connection.
+    pub(super) may_share: bool,
+    pub(crate) budget: RetryBudget,
+    pub(crate) metrics: GroupMetrics,
+    members: ArcSwap<Vec<Member>>,
+    /// The same by core.
+    rosters: Box<[Arc<ArcSwap<Roster>>]>,
+}
+
+/// A server of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// As configured: its address may be one of several of its name.
+    origin: Endpoint,
+    pub(crate) server: Arc<Server>,
+    /// By core.
+    pools: Arc<[Arc<Pool>]>,
+}
+
+impl Group {
+    fn new(
+        name: &str,
+        config: &UpstreamConfig,
+        tls: Option<ClientTls>,
+        old: Option<&Self>,
+        tools: &Tools,
+    ) -> Self {
+        let spoken_to_alike =
+            |old: &&Self| old.config.tls == config.tls && old.config.protocol == config.protocol;
+        let known = old.filter(spoken_to_alike).map(Self::members);
+        let known: &[Member] = known.as_ref().map_or(&[], |members| members.as_slice());
+        let members = config.endpoints.iter().flat_map(|endpoint| {
+            let kept: Vec<_> = known.iter().filter(|member| member.origin == endpoint.url).cloned().collect();
+            if kept.is_empty() {
+                vec![Member::new(endpoint, endpoint.url.clone(), config, tools)]
+            } else {
+                kept
+            }
+        });
+        let members: Vec<Member> = members.collect();
+        let rosters = rosters(&members, tools.cores).map(|roster| Arc::new(ArcSwap::from_pointee(roster)));
+        Self {
+            name: name.to_owned(),
+            config: config.clone(),
+            tools: tools.clone(),
+            may_share: match config.protocol {
+                Protocol::Http1 => false,
+                Protocol::H2 => true,
+                Protocol::Auto => tls.is_some(),
+            },
+            tls,
+            budget: RetryBudget::new(config.retry.budget_permille(), FREE_RETRIES),
+            metrics: tools.families.of(name),
+            rosters: rosters.collect(),
+            members: ArcSwap::from_pointee(members),
+        }
+    }
+
+    pub(crate) fn members(&self) -> Guard<Arc<Vec<Member>>> {
+        self.members.load()
+    }
+
+    /// How shared connections are opened.
+    pub(super) fn h2_options(&self) -> H2Options {
+        H2Options { stall_limit: Some(self.config.timeout.as_duration()), ..H2Options::default() }
+    }
+
+    pub(super) fn roster(&self, core: usize) -> Arc<ArcSwap<Roster>> {
+        Arc::clone(&self.rosters[core])
+    }
+
+    /// The endpoints whose host is a name.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&EndpointConfig, &str, u16)> {
+        self.config.endpoints.iter().filter_map(|endpoint| match endpoint.url.target() {
+            Target::Tcp { host: Host::Name(name), port } => Some((endpoint, name.as_str(), *port)),
+            _ => None,
+        })
+    }
+
+    /// These are an endpoint's addresses from now on. Servers that stay keep what is known of them. Called by one task
+    /// alone.
+    pub(super) fn set_addresses(&self, endpoint: &EndpointConfig, addresses: &[SocketAddr]) {
+        let before = self.members.load_full();
+        let of_endpoint = |member: &&Member| member.origin == endpoint.url;
+        let wanted: Vec<Endpoint> =
+            addresses.iter().filter_map(|address| at_address(&endpoint.url, *address)).collect();
+        let same = before.iter().filter(of_endpoint).map(|member| &member.server.endpoint).eq(&wanted);
+        if same || wanted.is_empty() {
+            return;
+        }
+        let known =
+            |wanted: &Endpoint| before.iter().filter(of_endpoint).find(|m| m.server.endpoint == *wanted);
+        let fresh = |wanted: &Endpoint| Member::new(endpoint, wanted.clone(), &self.config, &self.tools);
+        let members = self.config.endpoints.iter().flat_map(|configured| {
+            if configured == endpoint {
+                let of_name = wanted.iter().map(|at| known(at).cloned().unwrap_or_else(|| fresh(at)));
+                return of_name.collect();
+            }
+            before.iter().filter(|member| member.origin == configured.url).cloned().collect::<Vec<_>>()
+        });
+        let members: Vec<Member> = members.collect();
+        tracing::info!(upstream = self.name, endpoint = %endpoint.url, addresses = wanted.len(), "resolved");
+        for (current, roster) in self.rosters.iter().zip(rosters(&members, self.tools.cores)) {
+            current.store(Arc::new(roster));
+        }
+        self.members.store(Arc::new(members));
+    }
+
+    /// The servers of a configured endpoint: several if its host is a name.
+    pub(super) fn servers_of(&self, endpoint: &EndpointConfig) -> Vec<Arc<Server>> {
+        let members = self.members();
+        let of_endpoint = members.iter().filter(|member| member.origin == endpoint.url);
+        of_endpoint.map(|member| Arc::clone(&member.server)).collect()
+    }
+
+    /// Whether any server is used at `now`.
+    pub(super) fn has_usable(&self, now: Moment) -> bool {
+        self.members().iter().any(|member| member.server.standing(now) == Standing::Usable)
+    }
+
+    /// Puts the configuration into force for servers that were there before.
+    fn apply_config(&self) {
+        for member in self.members().iter() {
+            let configured = self.config.endpoints.iter().find(|endpoint| endpoint.url == member.origin);
+            member.server.set_config(configured.map_or(1, |endpoint| endpoint.weight), &self.config);
+            member.pools.iter().for_each(|pool| pool.set_config(&self.config));
+        }
+        // Weights may have changed.
+        for (current, roster) in self.rosters.iter().zip(rosters(&self.members(), self.tools.cores)) {
+            current.store(Arc::new(roster));
+        }
+    }
+}
+
+impl Member {
+    fn new(configured: &EndpointConfig, at: Endpoint, config: &UpstreamConfig, tools: &Tools) -> Self {
+        let server = Arc::new(Server::new(at, configured, config, tools.families.queue()));
+        let stalls = &tools.families.timeouts().rpc;
+        let pool = || Arc::new(Pool::new(Arc::clone(&server), config, tools.clock, stalls.clone()));
+        let pools: Arc<[Arc<Pool>]> = (0..tools.cores).map(|_| pool()).collect();
+        server.set_pools(&pools);
+        Self { origin: configured.url.clone(), server, pools }
+    }
+}
+
+/// The rosters of all cores.
+fn rosters(members: &[Member], cores: usize) -> impl Iterator<Item = Roster> {
+    let of_core = |core: usize| members.iter().map(|member| Arc::clone(&member.pools[core])).collect();
+    (0..cores).map(move |core| Roster::new(of_core(core)))
+}
+
+/// The endpoint with its host's name replaced by an address.
+fn at_address(endpoint: &Endpoint, address: SocketAddr) -> Option<Endpoint> {
+    Endpoint::tcp(endpoint.scheme(), Host::Ip(address.ip()), address.port()).ok()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use ron_kernel::Kernel;
+
+    fn config(endpoints: &[&str]) -> BTreeMap<String, UpstreamConfig> {
+        let endpoints = endpoints.iter().map(|endpoint| endpoint.parse().unwrap()).collect();
+        [("up".to_owned(), UpstreamConfig { endpoints, ..UpstreamConfig::default() })].into()
+    }
+
+    fn addresses(text: &[&str]) -> Vec<SocketAddr> {
+        text.iter().map(|address| address.parse().unwrap()).collect()
+    }
+
+    fn urls(group: &Group) -> Vec<String> {
+        group.members().iter().map(|member| member.server.endpoint.to_string()).collect()
+    }
+
+    #[test]
+    fn a_names_addresses_come_and_go_and_those_that_stay_keep_what_is_known_of_them() {
+        let kernel = Kernel::builder("test").build().unwrap();
+        let scope = kernel.scope(&crate::TOPOLOGY);
+        let upstreams = Upstreams::new(&scope, Resolver::new(&scope));
+        let prepare = |endpoints: &[&str]| kernel.block_on(upstreams.prepare(&config(endpoints))).unwrap();
+        upstreams.commit(prepare(&["http://10.0.0.9:1", "http://app:80"]));
+        let group = Arc::clone(&upstreams.groups()["up"]);
+        assert_eq!(urls(&group), ["http://10.0.0.9:1", "http://app:80"]);
+
+        let app = group.config.endpoints[1].clone();
+        group.set_addresses(&app, &addresses(&["10.0.0.1:80", "10.0.0.2:80"]));
+        assert_eq!(urls(&group), ["http://10.0.0.9:1", "http://10.0.0.1:80", "http://10.0.0.2:80"]);
+        let second = Arc::clone(&group.members()[2].server);
+        group.set_addresses(&app, &addresses(&["10.0.0.2:80", "10.0.0.3:80"]));
+        assert_eq!(urls(&group), ["http://10.0.0.9:1", "http://10.0.0.2:80", "http://10.0.0.3:80"]);
+        assert!(Arc::ptr_eq(&second, &group.members()[1].server));
+        group.set_addresses(&app, &[]);
+        assert_eq!(urls(&group).len(), 3, "no answer is no reason to forget");
+
+        upstreams.commit(prepare(&["http://app:80", "http://10.0.0.8:1"]));
+        let group = Arc::clone(&upstreams.groups()["up"]);
+        assert_eq!(urls(&group), ["http://10.0.0.2:80", "http://10.0.0.3:80", "http://10.0.0.8:1"]);
+        assert!(Arc::ptr_eq(&second, &group.members()[0].server));
+        for core in scope.planes().cores() {
+            assert_eq!(group.roster(core.index()).load().pools().len(), 3);
+        }
+    }
+}

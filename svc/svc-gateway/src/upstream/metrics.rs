@@ -1,0 +1,204 @@
+//! What is counted of upstreams.
+
+use std::sync::Arc;
+
+use ron_kernel::{
+    Scope,
+    metrics::{Counter, Family, Gauge, Labels, LatencyHistogram, QueueMetrics, ServiceMetrics},
+    topology::MetricSpec,
+};
+use types::Moment;
+
+use super::server::{Server, Standing};
+use crate::upstream::WAITING_QUEUE;
+
+/// What upstreams add to the shared families.
+pub(crate) const METRICS: [MetricSpec; 4] = [
+    MetricSpec {
+        name: "downstream_latency_seconds",
+        labels: "service",
+        doc: "From when an upstream, which is the service here, is asked to the head of its response, retries included",
+    },
+    MetricSpec {
+        name: "upstream_failures_total",
+        labels: "upstream, kind",
+        doc: "Tries that failed: connect, broken, late or status, which is a 502, 503 or 504",
+    },
+    MetricSpec {
+        name: "upstream_servers",
+        labels: "upstream, state",
+        doc: "Servers that are usable, open (their breaker is), unhealthy or ejected, sampled",
+    },
+    MetricSpec {
+        name: "upstream_connections",
+        labels: "upstream, state",
+        doc: "Connections busy and idle, sampled",
+    },
+];
+
+/// The families of upstreams, registered once.
+#[derive(Clone, Debug)]
+pub(crate) struct UpstreamFamilies {
+    service: &'static str,
+    latency: Family<Labels, LatencyHistogram>,
+    failures: Family<Labels, Counter>,
+    servers: Family<Labels, Gauge>,
+    connections: Family<Labels, Gauge>,
+    timeouts: Timeouts,
+    retries: Counter,
+    queue: QueueMetrics,
+}
+
+/// How often servers were too slow.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeouts {
+    /// To accept a connection.
+    pub(crate) connect: Counter,
+    /// To answer, or to go on with an answer.
+    pub(crate) rpc: Counter,
+}
+
+impl Timeouts {
+    fn new(metrics: &ServiceMetrics) -> Self {
+        Self { connect: metrics.io_timeouts("connect"), rpc: metrics.io_timeouts("rpc") }
+    }
+}
+
+/// How a try failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// The server could not be reached.
+    Connect,
+    /// It broke off before its answer, or answered nonsense.
+    Broken,
+    /// It was too late.
+    Late,
+    /// It answered 502, 503 or 504.
+    Status,
+}
+
+const KINDS: [(FailureKind, &str); 4] = [
+    (FailureKind::Connect, "connect"),
+    (FailureKind::Broken, "broken"),
+    (FailureKind::Late, "late"),
+    (FailureKind::Status, "status"),
+];
+
+const STANDINGS: [(Standing, &str); 4] = [
+    (Standing::Usable, "usable"),
+    (Standing::Open, "open"),
+    (Standing::Unhealthy, "unhealthy"),
+    (Standing::Ejected, "ejected"),
+];
+
+/// The metrics of one upstream.
+#[derive(Debug)]
+pub(crate) struct GroupMetrics {
+    families: UpstreamFamilies,
+    upstream: String,
+    /// From a request's start on its way to the response's head.
+    pub(crate) latency: LatencyHistogram,
+    failures: [Counter; KINDS.len()],
+    servers: [Gauge; STANDINGS.len()],
+    busy: Gauge,
+    idle: Gauge,
+}
+
+impl UpstreamFamilies {
+    pub(crate) fn register(scope: &Scope) -> Self {
+        let families = Self {
+            service: scope.service(),
+            latency: Family::default(),
+            failures: Family::default(),
+            servers: Family::default(),
+            connections: Family::default(),
+            timeouts: Timeouts::new(scope.metrics()),
+            retries: scope.metrics().retries("rpc"),
+            queue: scope.metrics().queue(WAITING_QUEUE.name, "upstream"),
+        };
+        let [latency, failures, servers, connections] = METRICS;
+        scope.all_metrics().register(|registry| {
+            registry.register(latency.name, latency.doc, families.latency.clone());
+            // The text encoder adds `_total` to counters.
+            let name = failures.name.trim_end_matches("_total");
+            registry.register(name, failures.doc, families.failures.clone());
+            registry.register(servers.name, servers.doc, families.servers.clone());
+            registry.register(connections.name, connections.doc, families.connections.clone());
+        });
+        families
+    }
+
+    pub(crate) fn queue(&self) -> QueueMetrics {
+        self.queue.clone()
+    }
+
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.timeouts
+    }
+
+    pub(crate) fn retries(&self) -> &Counter {
+        &self.retries
+    }
+
+    /// The metrics of the upstream called `name`.
+    pub(crate) fn of(&self, name: &str) -> GroupMetrics {
+        let labels = |key, value| self.labels(name, (key, value));
+        GroupMetrics {
+            upstream: name.to_owned(),
+            latency: child(&self.latency, &latency_labels(name)),
+            failures: KINDS.map(|(_, kind)| child(&self.failures, &labels("kind", kind))),
+            servers: STANDINGS.map(|(_, state)| child(&self.servers, &labels("state", state))),
+            busy: child(&self.connections, &labels("state", "busy")),
+            idle: child(&self.connections, &labels("state", "idle")),
+            families: self.clone(),
+        }
+    }
+
+    fn labels(&self, upstream: &str, (key, value): (&'static str, &'static str)) -> Labels {
+        vec![("service", self.service.into()), ("upstream", upstream.to_owned().into()), (key, value.into())]
+    }
+}
+
+/// The child of a family. On its own, because what looks it up holds a lock to the end of its statement.
+fn child<M: Clone + Default>(family: &Family<Labels, M>, labels: &Labels) -> M {
+    family.get_or_create(labels).clone()
+}
+
+/// The service meant is the one behind: that is what the family is about.
+fn latency_labels(upstream: &str) -> Labels {
+    vec![("service", upstream.to_owned().into())]
+}
+
+impl GroupMetrics {
+    pub(crate) fn failed(&self, kind: FailureKind) {
+        let index = KINDS.iter().position(|(known, _)| *known == kind).expect("every kind is listed");
+        self.failures[index].inc();
+    }
+
+    /// Publishes how the servers are.
+    pub(crate) fn sample<'s>(&self, servers: impl Iterator<Item = &'s Arc<Server>> + Clone, now: Moment) {
+        for ((standing, _), gauge) in STANDINGS.iter().zip(&self.servers) {
+            let count = servers.clone().filter(|server| server.standing(now) == *standing).count();
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        let busy: usize = servers.clone().map(|server| server.busy()).sum();
+        let open: usize = servers.map(|server| server.seats.open()).sum();
+        self.busy.set(i64::try_from(busy).unwrap_or(i64::MAX));
+        self.idle.set(i64::try_from(open.saturating_sub(busy)).unwrap_or(i64::MAX));
+    }
+
+    /// Removes the series of an upstream that is gone.
+    pub(crate) fn forget(&self) {
+        let labels = |key, value| self.families.labels(&self.upstream, (key, value));
+        self.families.latency.remove(&latency_labels(&self.upstream));
+        for (_, kind) in KINDS {
+            self.families.failures.remove(&labels("kind", kind));
+        }
+        for (_, state) in STANDINGS {
+            self.families.servers.remove(&labels("state", state));
+        }
+        for state in ["busy", "idle"] {
+            self.families.connections.remove(&labels("state", state));
+        }
+    }
+}

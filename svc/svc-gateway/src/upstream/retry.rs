@@ -1,0 +1,180 @@
+//! From tries to an answer: which failures are tried again, when, and what the client hears in the end.
+
+use std::{pin::Pin, time::Duration};
+
+use http::header::UPGRADE;
+use http_body::Body as _;
+use ron_kernel::Clock;
+use ron_transport::{Body, Request, Response, UploadWatch};
+use types::{Deadline, Moment, Reason, Refusal};
+
+use super::{Fault, Upstream, deadline, roster::Tried};
+
+/// When to come back if too many wait for a connection.
+pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);
+
+/// Servers tried one after another without a wait.
+const MOST_MOVES: u32 = 64;
+
+/// A request on its way: what its tries share.
+#[derive(Debug)]
+pub(super) struct Trip {
+    /// The present moment, as it was last read.
+    pub(super) now: Moment,
+    pub(super) deadline: Deadline,
+    pub(super) tried: Tried,
+    upload: Option<Upload>,
+    began: Moment,
+    pub(super) tries: u32,
+    /// Servers that could not be reached since the last wait.
+    moves: u32,
+    /// Whether it has just waited, so that servers may be tried anew.
+    pub(super) waited: bool,
+}
+
+impl Trip {
+    pub(super) fn new(now: Moment, deadline: Deadline, upload: Option<Upload>) -> Self {
+        Self { now, deadline, upload, tried: Tried::default(), began: now, tries: 1, moves: 0, waited: false }
+    }
+}
+
+/// A request's body that is still on its way.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) watch: UploadWatch,
+    /// How long the server may take when it is its turn.
+    pub(super) timeout: Duration,
+    /// How long all of it may take, whoever's turn it is.
+    pub(super) limit: Deadline,
+}
+
+impl Trip {
+    /// Waits for the answer to a request that is being sent; `None` if it takes too long.
+    ///
+    /// Cancel safe if `answer` is.
+    pub(super) async fn answer<F: Future>(&self, clock: Clock, answer: Pin<&mut F>) -> Option<F::Output> {
+        match &self.upload {
+            None => clock.by(self.deadline, answer).await,
+            Some(upload) => {
+                clock.by(upload.limit, upload.watch.within(clock, upload.timeout, answer)).await.flatten()
+            }
+        }
+    }
+}
+
+/// What a failed try leaves to be done.
+enum Next {
+    Try(Request),
+    Give(Result<Response, Refusal>),
+}
+
+impl Upstream {
+    /// Tries until there is an answer, or no more to try.
+    pub(super) async fn deliver(&self, mut request: Request, trip: &mut Trip) -> Result<Response, Refusal> {
+        self.group.budget.deposit();
+        let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(&request);
+        loop {
+            // Once sent, a request is gone. A copy of a head without a body costs less than the failure.
+            let copy = (repeatable && self.has_tries(trip)).then(|| copy_of(&request));
+            let outcome = self.attempt(request, trip).await;
+            let next = match (outcome, copy) {
+                (Ok(response), Some(copy)) if self.is_worth_repeating(&response) => {
+                    self.later(copy, Ok(response), trip).await
+                }
+                (Err(Fault::Broken), Some(copy)) => self.later(copy, self.broken(), trip).await,
+                (Err(Fault::Unreached(request)), _) => self.elsewhere(*request, trip).await,
+                (Err(Fault::Exhausted(request)), _) => self.later(*request, self.broken(), trip).await,
+                (Ok(response), _) => Next::Give(Ok(response)),
+                (Err(fault), _) => Next::Give(self.give_up(fault)),
+            };
+            match next {
+                Next::Try(again) => request = again,
+                Next::Give(answer) => {
+                    self.group.metrics.latency.observe(trip.now.since(trip.began));
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// Nothing was sent: on to the next server at once.
+    async fn elsewhere(&self, request: Request, trip: &mut Trip) -> Next {
+        trip.moves += 1;
+        if trip.deadline.has_passed(trip.now) {
+            return Next::Give(self.give_up(Fault::Late { connecting: true }));
+        }
+        if trip.moves > MOST_MOVES {
+            return self.later(request, self.broken(), trip).await;
+        }
+        Next::Try(request)
+    }
+
+    /// Tries again after a wait, if there are tries, time and budget left; otherwise `last` is the answer.
+    async fn later(&self, mut request: Request, last: Result<Response, Refusal>, trip: &mut Trip) -> Next {
+        let (clock, policy) = (self.group.tools.clock, self.group.config.retry.policy());
+        if !self.has_tries(trip) {
+            return Next::Give(last);
+        }
+        let wait = policy.backoff.delay(trip.tries - 1, &mut fastrand::Rng::new());
+        let resume = trip.now.after(wait);
+        if trip.deadline.has_passed(resume) || !self.group.budget.withdraw(trip.now) {
+            return Next::Give(last);
+        }
+        // What is left of a response that is not passed on goes before the wait, with its connection.
+        drop(last);
+        self.group.tools.families.retries().inc();
+        clock.sleep_until(resume).await;
+        trip.now = clock.now();
+        (trip.tries, trip.moves, trip.waited) = (trip.tries + 1, 0, true);
+        let left = trip.deadline.remaining(trip.now);
+        deadline::tell(request.headers_mut(), deadline::in_millis(left), left);
+        Next::Try(request)
+    }
+
+    fn has_tries(&self, trip: &Trip) -> bool {
+        trip.tries < self.group.config.retry.max_tries
+    }
+
+    /// Whether the server says that it could not answer. One that says when to come back is not asked before.
+    fn is_worth_repeating(&self, response: &Response) -> bool {
+        response.status().is_server_error()
+            && self.group.config.retry.statuses.contains(&response.status().as_u16())
+            && !response.headers().contains_key(http::header::RETRY_AFTER)
+    }
+
+    fn give_up(&self, fault: Fault) -> Result<Response, Refusal> {
+        match fault {
+            Fault::Broken | Fault::Unreached(_) | Fault::Exhausted(_) => self.broken(),
+            Fault::Refused(refusal) => Err(refusal),
+            Fault::Late { connecting } => {
+                if !connecting {
+                    self.group.tools.families.timeouts().rpc.inc();
+                }
+                let waited = self.group.config.timeout;
+                let what = format!("upstream `{}` did not answer within {waited}", self.group.name);
+                Err(Refusal::new(Reason::DownstreamTimeout, what))
+            }
+        }
+    }
+
+    fn broken(&self) -> Result<Response, Refusal> {
+        Err(Refusal::new(Reason::BadGateway, format!("upstream `{}` failed", self.group.name)))
+    }
+}
+
+/// Whether sending it twice is the same as sending it once, and a copy is cheap.
+fn is_repeatable(request: &Request) -> bool {
+    request.method().is_idempotent()
+        && request.body().is_end_stream()
+        && !request.headers().contains_key(UPGRADE)
+}
+
+/// The same request without a body.
+fn copy_of(request: &Request) -> Request {
+    let mut copy = Request::new(Body::empty());
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    *copy.version_mut() = request.version();
+    copy.headers_mut().clone_from(request.headers());
+    copy
+}

@@ -1,0 +1,287 @@
+//! The servers of a group as one core sees them, and the choice between them: of two drawn by weight, the less loaded.
+
+use std::{sync::Arc, time::Duration};
+
+use ron_kernel::breaker::{Admit, Ticket};
+use types::Moment;
+
+use super::server::{Server, Standing};
+use crate::pool::Pool;
+
+/// How long to stay away when all that is known is that nothing answers now.
+const LATER: Duration = Duration::from_secs(1);
+
+/// One core's connections to each server of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    pools: Vec<Arc<Pool>>,
+    /// The weights summed up to and with each server.
+    ends: Vec<u32>,
+}
+
+/// Whom to ask.
+#[derive(Debug)]
+pub(crate) enum Choice {
+    /// This one, and the breaker's permission.
+    Go(Arc<Pool>, Ticket),
+    /// All that could be asked have been.
+    AllTried,
+    /// None may be asked before so long.
+    NoneBefore(Duration),
+}
+
+/// Which servers a request has tried; beyond 64 they are not told apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tried(u64);
+
+impl Tried {
+    fn contains(self, index: usize) -> bool {
+        u32::try_from(index).is_ok_and(|index| self.0.checked_shr(index).is_some_and(|bits| bits & 1 == 1))
+    }
+
+    fn add(&mut self, index: usize) {
+        self.0 |= u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index)).unwrap_or(0);
+    }
+}
+
+impl Roster {
+    pub(super) fn new(pools: Vec<Arc<Pool>>) -> Self {
+        let sum = |end: &mut u32, pool: &Arc<Pool>| {
+            *end = end.saturating_add(pool.server.weight());
+            Some(*end)
+        };
+        let ends = pools.iter().scan(0, sum).collect();
+        Self { pools, ends }
+    }
+
+    pub(crate) fn pools(&self) -> &[Arc<Pool>] {
+        &self.pools
+    }
+
+    /// Chooses a server that has not been `tried`, and notes it there. `live_probes` says whether a request may be what
+    /// an open breaker is tested with. `random` is 64 random bits.
+    pub(crate) fn choose(&self, tried: &mut Tried, live_probes: bool, now: Moment, random: u64) -> Choice {
+        let (index, ticket) = match self.likely(*tried, live_probes, now, random) {
+            Some(found) => found,
+            None => match self.any(*tried, live_probes, now, random) {
+                Some(found) => found,
+                None => return self.nobody(*tried, live_probes, now),
+            },
+        };
+        tried.add(index);
+        Choice::Go(Arc::clone(&self.pools[index]), ticket)
+    }
+
+    /// The choice when nothing is wrong, which looks at two servers only; `None` if something is wrong with one.
+    fn likely(&self, tried: Tried, live_probes: bool, now: Moment, random: u64) -> Option<(usize, Ticket)> {
+        let [first, second] = self.two(random)?;
+        for index in [first, second] {
+            if tried.contains(index) {
+                return None;
+            }
+            let server = self.server(index);
+            match server.standing(now) {
+                Standing::Usable => {}
+                // Whoever draws it when its time has come tests it.
+                Standing::Open if live_probes => match server.breaker.check(now) {
+                    Admit::Probe(ticket) | Admit::Pass(ticket) => return Some((index, ticket)),
+                    Admit::Open { .. } => return None,
+                },
+                _ => return None,
+            }
+        }
+        let index = self.less_loaded(first, second);
+        admitted(self.server(index), now).map(|ticket| (index, ticket))
+    }
+
+    /// The choice among all: first of those that are well, then of those that only their health check or their answers
+    /// speak against, because one of these is better than none. Then, whoever is due for a test.
+    fn any(&self, tried: Tried, live_probes: bool, now: Moment, random: u64) -> Option<(usize, Ticket)> {
+        let untried = || (0..self.pools.len()).filter(|index| !tried.contains(*index));
+        let usable = |index: &usize| self.server(*index).standing(now) == Standing::Usable;
+        let not_open = |index: &usize| self.server(*index).standing(now) != Standing::Open;
+        let found = self.drawn(untried().filter(usable), random);
+        let found = found.or_else(|| self.drawn(untried().filter(not_open), random));
+        let admitted = found.and_then(|index| Some((index, admitted(self.server(index), now)?)));
+        if admitted.is_some() || !live_probes {
+            return admitted;
+        }
+        untried().find_map(|index| match self.server(index).breaker.check(now) {
+            Admit::Probe(ticket) | Admit::Pass(ticket) => Some((index, ticket)),
+            Admit::Open { .. } => None,
+        })
+    }
+
+    fn nobody(&self, tried: Tried, live_probes: bool, now: Moment) -> Choice {
+        if (0..self.pools.len()).any(|index| tried.contains(index)) {
+            return Choice::AllTried;
+        }
+        let wait = |pool: &Arc<Pool>| match pool.server.breaker.check(now) {
+            Admit::Open { retry_after } => retry_after,
+            Admit::Pass(_) | Admit::Probe(_) => Duration::ZERO,
+        };
+        // Where tests are made in the background, asking would take one.
+        let waits = self.pools.iter().filter(|_| live_probes).map(wait);
+        Choice::NoneBefore(waits.min().unwrap_or(LATER))
+    }
+
+    /// Two different servers drawn by weight; the same one twice if there is only one.
+    fn two(&self, random: u64) -> Option<[usize; 2]> {
+        if self.pools.len() == 1 {
+            return Some([0, 0]);
+        }
+        let total = *self.ends.last()?;
+        let first = self.at(point(random >> 32, total));
+        let (start, end) = (first.checked_sub(1).map_or(0, |before| self.ends[before]), self.ends[first]);
+        let weight = end - start;
+        let rest = point(random & u64::from(u32::MAX), total - weight);
+        let second = self.at(if rest < start { rest } else { rest + weight });
+        Some([first, second])
+    }
+
+    /// Of two of `candidates` drawn by weight, the less loaded.
+    fn drawn(&self, candidates: impl Iterator<Item = usize> + Clone, random: u64) -> Option<usize> {
+        let total: u32 = candidates.clone().map(|index| self.server(index).weight()).sum();
+        let draw = |bits: u64| {
+            let mut left = point(bits, total);
+            candidates.clone().find(|index| {
+                let weight = self.server(*index).weight();
+                let found = left < weight;
+                left = left.saturating_sub(weight);
+                found
+            })
+        };
+        let (first, second) = (draw(random >> 32)?, draw(random & u64::from(u32::MAX))?);
+        Some(self.less_loaded(first, second))
+    }
+
+    /// The one with fewer busy connections for its weight; the first if they are equal.
+    fn less_loaded(&self, first: usize, second: usize) -> usize {
+        let (a, b) = (self.server(first), self.server(second));
+        let (load_a, load_b) =
+            (a.busy() as u64 * u64::from(b.weight()), b.busy() as u64 * u64::from(a.weight()));
+        if load_b < load_a { second } else { first }
+    }
+
+    fn at(&self, point: u32) -> usize {
+        self.ends.partition_point(|end| *end <= point).min(self.pools.len() - 1)
+    }
+
+    fn server(&self, index: usize) -> &Server {
+        &self.pools[index].server
+    }
+}
+
+/// A closed breaker's permission; `None` if it opened this moment.
+fn admitted(server: &Server, now: Moment) -> Option<Ticket> {
+    match server.breaker.check(now) {
+        Admit::Pass(ticket) | Admit::Probe(ticket) => Some(ticket),
+        Admit::Open { .. } => None,
+    }
+}
+
+/// A number below `total` from 32 random bits; zero if there is none.
+fn point(bits: u64, total: u32) -> u32 {
+    u32::try_from(((bits & u64::from(u32::MAX)) * u64::from(total)) >> 32).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{UpstreamConfig, upstream::server::Verdict};
+    use ron_kernel::{Clock, metrics::Counter};
+
+    const NOW: Moment = Moment::from_nanos(1_000_000_000);
+
+    fn roster(weights: &[u32]) -> Roster {
+        let config = UpstreamConfig::default();
+        let pool = |weight: &u32| {
+            let server = Arc::new(Server::example(*weight, &config));
+            Arc::new(Pool::new(server, &config, Clock::start(), Counter::default()))
+        };
+        Roster::new(weights.iter().map(pool).collect())
+    }
+
+    /// Whom it chooses in 4,000 draws, and how often.
+    fn shares(roster: &Roster, live_probes: bool) -> Vec<usize> {
+        let mut counts = vec![0; roster.pools.len()];
+        let mut rng = fastrand::Rng::with_seed(7);
+        for _ in 0..4_000 {
+            let chosen = roster.choose(&mut Tried::default(), live_probes, NOW, rng.u64(..));
+            let Choice::Go(pool, _) = chosen else { panic!("{chosen:?}") };
+            let index = roster.pools.iter().position(|known| Arc::ptr_eq(known, &pool));
+            counts[index.expect("one of them")] += 1;
+        }
+        counts
+    }
+
+    fn fail(server: &Server) {
+        (0..5).for_each(|_| server.went(Verdict::Failed, NOW));
+        assert_eq!(server.standing(NOW), Standing::Open);
+    }
+
+    #[test]
+    fn servers_without_load_are_chosen_by_weight() {
+        let counts = shares(&roster(&[1, 3, 4]), true);
+        for (count, expected) in counts.iter().zip([500_usize, 1_500, 2_000]) {
+            assert!(count.abs_diff(expected) < 150, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_servers_the_one_with_less_load_for_its_weight_is_chosen() {
+        let roster = roster(&[1, 3]);
+        roster.server(0).began();
+        (0..2).for_each(|_| roster.server(1).began());
+        assert_eq!(shares(&roster, true), [0, 4_000], "two thirds of a connection are less than one");
+        (0..2).for_each(|_| roster.server(1).began());
+        assert_eq!(shares(&roster, true), [4_000, 0], "four thirds are more");
+    }
+
+    #[test]
+    fn a_server_that_is_not_well_gets_nothing_while_another_is() {
+        let roster = roster(&[1, 1, 1]);
+        fail(roster.server(0));
+        roster.server(1).checked(false, &UpstreamConfig::default().health);
+        assert_eq!(shares(&roster, true), [0, 0, 4_000]);
+    }
+
+    #[test]
+    fn an_unhealthy_server_is_better_than_none_and_an_open_breaker_is_not() {
+        let roster = roster(&[1, 1]);
+        fail(roster.server(0));
+        roster.server(1).checked(false, &UpstreamConfig::default().health);
+        assert_eq!(shares(&roster, true), [0, 4_000]);
+        fail(roster.server(1));
+        let chosen = roster.choose(&mut Tried::default(), true, NOW, 0);
+        assert!(matches!(chosen, Choice::NoneBefore(wait) if wait == Duration::from_secs(5)), "{chosen:?}");
+        let in_background = roster.choose(&mut Tried::default(), false, NOW, 0);
+        assert!(matches!(in_background, Choice::NoneBefore(LATER)), "{in_background:?}");
+    }
+
+    #[test]
+    fn when_an_open_breakers_time_is_over_one_request_tests_it_unless_health_checks_do() {
+        let roster = roster(&[1]);
+        fail(roster.server(0));
+        let later = NOW.after(Duration::from_secs(5));
+        let in_background = roster.choose(&mut Tried::default(), false, later, 0);
+        assert!(matches!(in_background, Choice::NoneBefore(_)), "{in_background:?}");
+        let first = roster.choose(&mut Tried::default(), true, later, 0);
+        assert!(matches!(first, Choice::Go(..)), "{first:?}");
+        let second = roster.choose(&mut Tried::default(), true, later, 0);
+        assert!(matches!(second, Choice::NoneBefore(_)), "{second:?}");
+    }
+
+    #[test]
+    fn each_server_is_tried_once() {
+        let roster = roster(&[5, 1, 1]);
+        let mut tried = Tried::default();
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..3 {
+            let chosen = roster.choose(&mut tried, true, NOW, rng.u64(..));
+            assert!(matches!(chosen, Choice::Go(..)), "{chosen:?}");
+        }
+        assert_eq!(tried.0, 0b111);
+        assert!(matches!(roster.choose(&mut tried, true, NOW, 0), Choice::AllTried));
+    }
+}

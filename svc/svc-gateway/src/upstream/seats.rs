@@ -1,0 +1,269 @@
+//! How many connections a server has over all cores, and who waits for one when it may have no more.
+//!
+//! A waiter gets whatever comes free first: the right to open a connection, or an idle connection of any core. The queue
+//! is first come, first served, and a newcomer does not overtake it.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use ron_kernel::metrics::QueueMetrics;
+use tokio::sync::oneshot;
+
+use super::server::Server;
+use crate::pool::Idle;
+
+/// What a waiter gets.
+#[derive(Debug)]
+pub(crate) enum Grant {
+    /// It may open a connection.
+    Open(Seat),
+    /// It may use this one.
+    Use(Idle),
+}
+
+/// The queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// The connections of one server.
+#[derive(Debug)]
+pub(crate) struct Seats {
+    open: AtomicUsize,
+    max_open: AtomicUsize,
+    /// As long as the queue; read without its lock.
+    waiting: AtomicUsize,
+    max_waiting: AtomicUsize,
+    /// Nothing is locked or dropped under it.
+    queue: Mutex<VecDeque<oneshot::Sender<Grant>>>,
+    metrics: QueueMetrics,
+}
+
+impl Seats {
+    pub(super) fn new(max_open: usize, max_waiting: usize, metrics: QueueMetrics) -> Self {
+        Self {
+            open: AtomicUsize::new(0),
+            max_open: AtomicUsize::new(max_open),
+            waiting: AtomicUsize::new(0),
+            max_waiting: AtomicUsize::new(max_waiting),
+            queue: Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Other limits from now on. Connections above a lower one are closed only as they end.
+    pub(super) fn set_limits(&self, max_open: usize, max_waiting: usize) {
+        self.max_open.store(max_open, Ordering::Relaxed);
+        self.max_waiting.store(max_waiting, Ordering::Relaxed);
+    }
+
+    /// Connections there are, or that are being opened.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits, so that a newcomer has to as well.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.waiting() > 0
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    fn try_open(&self) -> bool {
+        let max_open = self.max_open.load(Ordering::Relaxed);
+        // With `SeqCst` here and around `waiting`, one of a leaver and a newcomer always sees the other.
+        let one_more = |open: usize| (open < max_open).then_some(open + 1);
+        self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
+    }
+
+    fn enqueue(&self) -> Result<oneshot::Receiver<Grant>, Full> {
+        let mut queue = self.queue();
+        let max_waiting = self.max_waiting.load(Ordering::Relaxed);
+        if queue.len() >= max_waiting {
+            queue.retain(|waiter| !waiter.is_closed());
+        }
+        let room = queue.len() < max_waiting;
+        let receiver = room.then(|| {
+            let (sender, receiver) = oneshot::channel();
+            queue.push_back(sender);
+            receiver
+        });
+        self.waiting.store(queue.len(), Ordering::SeqCst);
+        drop(queue);
+        receiver.ok_or_else(|| {
+            self.metrics.busy.inc();
+            self.metrics.dropped.inc();
+            Full
+        })
+    }
+
+    fn next_waiter(&self) -> Option<oneshot::Sender<Grant>> {
+        let mut queue = self.queue();
+        let next = queue.pop_front();
+        self.waiting.store(queue.len(), Ordering::SeqCst);
+        next
+    }
+
+    fn queue(&self) -> MutexGuard<'_, VecDeque<oneshot::Sender<Grant>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server {
+    /// The right to open one more connection, if there is one and nobody waits for it.
+    pub(crate) fn seat(self: &Arc<Self>) -> Option<Seat> {
+        (!self.seats.is_crowded() && self.seats.try_open()).then(|| self.new_seat())
+    }
+
+    /// Takes a place in the queue for a connection.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub(crate) fn wait(self: &Arc<Self>) -> Result<oneshot::Receiver<Grant>, Full> {
+        let receiver = self.seats.enqueue()?;
+        // What came free between the look and the queueing was offered to nobody.
+        self.serve_waiters();
+        Ok(receiver)
+    }
+
+    /// Gives what is free to those who wait.
+    pub(crate) fn serve_waiters(self: &Arc<Self>) {
+        while self.seats.is_crowded() {
+            let Some(mut grant) = self.free_grant() else { return };
+            loop {
+                let Some(waiter) = self.seats.next_waiter() else { return give_back(grant) };
+                match waiter.send(grant) {
+                    Ok(()) => break,
+                    // It has gone; the next one, then.
+                    Err(unclaimed) => grant = unclaimed,
+                }
+            }
+        }
+    }
+
+    fn free_grant(self: &Arc<Self>) -> Option<Grant> {
+        let idle = self.idle_anywhere().map(Grant::Use);
+        idle.or_else(|| self.seats.try_open().then(|| Grant::Open(self.new_seat())))
+    }
+
+    fn new_seat(self: &Arc<Self>) -> Seat {
+        self.began();
+        Seat(Arc::downgrade(self))
+    }
+}
+
+fn give_back(grant: Grant) {
+    match grant {
+        // Freed by being dropped.
+        Grant::Open(seat) => drop(seat),
+        Grant::Use(idle) => idle.go_home(),
+    }
+}
+
+/// A connection's place among its server's connections; it comes free when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Seat(Weak<Server>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let Some(server) = self.0.upgrade() else { return };
+        server.ended();
+        server.seats.open.fetch_sub(1, Ordering::SeqCst);
+        if server.seats.is_crowded() {
+            server.serve_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::UpstreamConfig;
+
+    fn server(max_conns: usize, max_waiting: usize) -> Arc<Server> {
+        let config = UpstreamConfig { max_conns, max_waiting, ..UpstreamConfig::default() };
+        Arc::new(Server::example(1, &config))
+    }
+
+    fn granted(receiver: &mut oneshot::Receiver<Grant>) -> bool {
+        receiver.try_recv().is_ok_and(|grant| {
+            // Kept, as whoever gets it would.
+            std::mem::forget(grant);
+            true
+        })
+    }
+
+    #[test]
+    fn a_seat_that_comes_free_goes_to_who_waits_longest_and_not_to_a_newcomer() {
+        let server = server(1, 2);
+        let seat = server.seat().unwrap();
+        assert!(server.seat().is_none());
+        let (mut first, mut second) = (server.wait().unwrap(), server.wait().unwrap());
+        assert_eq!(server.wait().unwrap_err(), Full);
+        drop(seat);
+        assert!(server.seat().is_none(), "a newcomer does not overtake");
+        assert!(granted(&mut first) && !granted(&mut second));
+        assert_eq!((server.seats.open(), server.seats.waiting()), (1, 1));
+    }
+
+    #[test]
+    fn a_waiter_that_has_gone_is_passed_over_and_its_place_can_be_taken() {
+        let server = server(1, 2);
+        let seat = server.seat().unwrap();
+        let gone = server.wait().unwrap();
+        let mut second = server.wait().unwrap();
+        drop(gone);
+        let mut third = server.wait().unwrap();
+        drop(seat);
+        assert!(granted(&mut second) && !granted(&mut third));
+    }
+
+    #[test]
+    fn a_grant_that_is_not_taken_comes_free_again() {
+        let server = server(1, 2);
+        let seat = server.seat().unwrap();
+        let (untaken, mut next) = (server.wait().unwrap(), server.wait().unwrap());
+        drop(seat);
+        drop(untaken);
+        assert!(granted(&mut next));
+        assert_eq!(server.seats.open(), 1);
+    }
+
+    #[test]
+    fn what_was_free_before_anybody_waited_is_given_at_once() {
+        let server = server(1, 1);
+        let mut waiter = server.wait().unwrap();
+        assert!(granted(&mut waiter));
+    }
+
+    #[test]
+    fn no_thread_waits_while_a_seat_is_free_and_never_are_there_more_than_allowed() {
+        const SEATS: usize = 3;
+        let server = server(SEATS, 1_000);
+        std::thread::scope(|s| {
+            for _ in 0..8 {
+                s.spawn(|| {
+                    for _ in 0..2_000 {
+                        let seat = server.seat().unwrap_or_else(|| {
+                            match server.wait().unwrap().blocking_recv().unwrap() {
+                                Grant::Open(seat) => seat,
+                                Grant::Use(_) => panic!("there are no connections"),
+                            }
+                        });
+                        assert!(server.seats.open() <= SEATS);
+                        drop(seat);
+                    }
+                });
+            }
+        });
+        assert_eq!((server.seats.open(), server.seats.waiting(), server.busy()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,328 @@
+//! What all cores know of one server: its load, its failures, its health. Atomics alone, read at every choice.
+
+use std::sync::{
+    Arc, OnceLock, Weak,
+    atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+};
+
+use ron_kernel::{
+    breaker::{Admit, Breaker, Outcome, State, Ticket},
+    metrics::QueueMetrics,
+};
+use ron_transport::addr::{Endpoint, Host, Target};
+use types::Moment;
+
+use super::seats::Seats;
+use crate::{
+    config::{EjectConfig, EndpointConfig, HealthConfig, UpstreamConfig},
+    pool::{Held, Idle, Pool},
+};
+
+const UNKNOWN: u8 = 0;
+const HEALTHY: u8 = 1;
+const UNHEALTHY: u8 = 2;
+
+/// One server, as all cores see it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// Where it is dialled.
+    pub(crate) endpoint: Endpoint,
+    /// What its certificate has to be for.
+    pub(crate) name: String,
+    pub(crate) breaker: Breaker,
+    pub(crate) seats: Seats,
+    weight: AtomicU32,
+    /// Connections in use.
+    busy: AtomicUsize,
+    health: AtomicU8,
+    /// Health checks in a row that speak against `health`.
+    contradictions: AtomicU32,
+    /// Failures and bad answers in a row.
+    bad_in_a_row: AtomicU32,
+    /// Left out until then, in nanoseconds of the clock.
+    ejected_until: AtomicU64,
+    /// How often it was left out since it last did well for as long as it had been left out.
+    ejections: AtomicU32,
+    /// By core. Set once, right after the server was made.
+    pools: OnceLock<Box<[Weak<Pool>]>>,
+}
+
+/// Why a server is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is used.
+    Usable,
+    /// Its breaker is not closed.
+    Open,
+    /// It does not pass its health checks.
+    Unhealthy,
+    /// It answered worse than the others.
+    Ejected,
+}
+
+impl Server {
+    /// A server at `endpoint`, configured as `origin`, which may have a name where the other has an address.
+    pub(super) fn new(
+        endpoint: Endpoint,
+        origin: &EndpointConfig,
+        config: &UpstreamConfig,
+        queue: QueueMetrics,
+    ) -> Self {
+        Self {
+            endpoint,
+            name: match origin.url.target() {
+                Target::Tcp { host: Host::Ip(ip), .. } => ip.to_string(),
+                Target::Tcp { host: Host::Name(name), .. } => name.trim_end_matches('.').to_owned(),
+                Target::Unix(_) => "localhost".to_owned(),
+            },
+            breaker: Breaker::new(config.breaker.policy()),
+            seats: Seats::new(config.max_conns, config.max_waiting, queue),
+            weight: AtomicU32::new(origin.weight),
+            busy: AtomicUsize::new(0),
+            health: AtomicU8::new(UNKNOWN),
+            contradictions: AtomicU32::new(0),
+            bad_in_a_row: AtomicU32::new(0),
+            ejected_until: AtomicU64::new(0),
+            ejections: AtomicU32::new(0),
+            pools: OnceLock::new(),
+        }
+    }
+
+    /// Where idle connections are, by core.
+    pub(super) fn set_pools(&self, pools: &[Arc<Pool>]) {
+        let set = self.pools.set(pools.iter().map(Arc::downgrade).collect());
+        debug_assert!(set.is_ok(), "a server gets its pools once");
+    }
+
+    /// Other settings from now on; what is known of the server stays.
+    pub(super) fn set_config(&self, weight: u32, config: &UpstreamConfig) {
+        self.weight.store(weight, Ordering::Relaxed);
+        self.breaker.set_policy(config.breaker.policy());
+        self.seats.set_limits(config.max_conns, config.max_waiting);
+        if !config.health.is_on() {
+            self.health.store(UNKNOWN, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    /// Connections in use.
+    pub(crate) fn busy(&self) -> usize {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// A connection is in use from now on.
+    pub(crate) fn began(&self) {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection is not in use any more.
+    pub(crate) fn ended(&self) {
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// An idle connection of any core.
+    pub(super) fn idle_anywhere(&self) -> Option<Idle> {
+        let pools = self.pools.get()?.iter();
+        pools.filter_map(Weak::upgrade).find_map(|pool| pool.take_unchecked())
+    }
+
+    /// A connection of any core that others use too.
+    pub(super) fn shared_anywhere(&self, now: Moment) -> Option<Held> {
+        let pools = self.pools.get()?.iter();
+        pools.filter_map(Weak::upgrade).find_map(|pool| pool.shared.any(now))
+    }
+
+    /// Whether, and why not, it is used at `now`.
+    pub(crate) fn standing(&self, now: Moment) -> Standing {
+        if self.breaker.state() != State::Closed {
+            Standing::Open
+        } else if self.health.load(Ordering::Relaxed) == UNHEALTHY {
+            Standing::Unhealthy
+        } else if self.ejected_until.load(Ordering::Relaxed) > now.as_nanos() {
+            Standing::Ejected
+        } else {
+            Standing::Usable
+        }
+    }
+
+    /// Books how a request to it went.
+    pub(crate) fn record(&self, ticket: Ticket, verdict: Verdict, now: Moment) -> Option<State> {
+        let outcome = match verdict {
+            Verdict::Good | Verdict::Bad => Outcome::Success,
+            Verdict::Failed => Outcome::Failure,
+        };
+        if verdict != Verdict::Good {
+            self.bad_in_a_row.fetch_add(1, Ordering::Relaxed);
+        } else if self.bad_in_a_row.load(Ordering::Relaxed) != 0 {
+            self.bad_in_a_row.store(0, Ordering::Relaxed);
+        }
+        self.breaker.record(ticket, outcome, now)
+    }
+
+    /// Books a response that began well and was broken off.
+    pub(crate) fn broke_off(&self, now: Moment) {
+        if let Admit::Pass(ticket) | Admit::Probe(ticket) = self.breaker.check(now) {
+            self.record(ticket, Verdict::Failed, now);
+        }
+    }
+
+    /// Leaves it out for a while, if it has done badly often enough and `others` says that it may.
+    pub(crate) fn eject_if_bad(
+        &self,
+        config: &EjectConfig,
+        now: Moment,
+        allowed: impl FnOnce() -> bool,
+    ) -> bool {
+        let bad = self.bad_in_a_row.load(Ordering::Relaxed);
+        if config.consecutive == 0 || bad < config.consecutive || !allowed() {
+            return false;
+        }
+        let (before, base) = (self.ejected_until.load(Ordering::Relaxed), config.base.as_duration());
+        let behaved_for = now.since(Moment::from_nanos(before));
+        let times = match self.ejections.load(Ordering::Relaxed) {
+            times if behaved_for < base.saturating_mul(times) => times.saturating_add(1),
+            _ => 1,
+        };
+        let until = now.after(base.saturating_mul(times)).as_nanos();
+        // Of two cores that see the same bad answer, one books it.
+        let swap = self.ejected_until.compare_exchange(before, until, Ordering::Relaxed, Ordering::Relaxed);
+        if swap.is_ok() {
+            self.ejections.store(times, Ordering::Relaxed);
+            self.bad_in_a_row.store(0, Ordering::Relaxed);
+        }
+        swap.is_ok()
+    }
+
+    /// Learns from a health check. Returns whether it is healthy now, if that changed. Called by one task alone.
+    pub(crate) fn checked(&self, well: bool, config: &HealthConfig) -> Option<bool> {
+        let (health, wanted) = (self.health.load(Ordering::Relaxed), if well { HEALTHY } else { UNHEALTHY });
+        let needed = match health {
+            UNKNOWN => 1,
+            _ if well => config.healthy_after,
+            _ => config.unhealthy_after,
+        };
+        if health == wanted {
+            self.contradictions.store(0, Ordering::Relaxed);
+            return None;
+        }
+        if self.contradictions.fetch_add(1, Ordering::Relaxed) + 1 < needed {
+            return None;
+        }
+        self.contradictions.store(0, Ordering::Relaxed);
+        self.health.store(wanted, Ordering::Relaxed);
+        Some(well)
+    }
+}
+
+/// How a request to a server went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It answered, with less than 500.
+    Good,
+    /// It did its work, but what it answered is a fault of its own.
+    Bad,
+    /// It could not be reached, broke off, was late, or says that it cannot answer.
+    Failed,
+}
+
+impl Verdict {
+    /// What an answer's status says of the server.
+    pub(crate) fn of_status(status: http::StatusCode) -> Self {
+        match status.as_u16() {
+            502..=504 => Self::Failed,
+            500.. => Self::Bad,
+            _ => Self::Good,
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use ron_kernel::metrics::{Counter, Gauge};
+    use std::time::Duration;
+
+    impl Server {
+        /// A server nobody listens at.
+        pub(crate) fn example(weight: u32, config: &UpstreamConfig) -> Self {
+            let (depth, dropped, busy) = (Gauge::default(), Counter::default(), Counter::default());
+            let queue = QueueMetrics { depth, dropped, busy };
+            let origin = EndpointConfig { weight, .."http://127.0.0.1:9".parse().unwrap() };
+            Self::new(origin.url.clone(), &origin, config, queue)
+        }
+
+        /// Books a request that went so.
+        pub(crate) fn went(&self, verdict: Verdict, now: Moment) {
+            if let Admit::Pass(ticket) | Admit::Probe(ticket) = self.breaker.check(now) {
+                self.record(ticket, verdict, now);
+            }
+        }
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::ORIGIN.after(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn the_first_health_check_decides_alone_and_later_ones_only_in_a_row() {
+        let config = UpstreamConfig::default();
+        let (server, health) = (Server::example(1, &config), &config.health);
+        assert_eq!(server.standing(at(0)), Standing::Usable, "unknown is usable");
+        assert_eq!(server.checked(false, health), Some(false));
+        assert_eq!(server.standing(at(0)), Standing::Unhealthy);
+        let checks = [true, false, true, true].map(|well| server.checked(well, health));
+        assert_eq!(checks, [None, None, None, Some(true)]);
+        let checks = [false, false, true, false, false, false].map(|well| server.checked(well, health));
+        assert_eq!(checks, [None, None, None, None, None, Some(false)]);
+    }
+
+    #[test]
+    fn a_server_is_left_out_longer_each_time_until_it_behaves() {
+        let config = UpstreamConfig::default();
+        let server = Server::example(1, &config);
+        let eject = |now| {
+            (0..5).for_each(|_| server.went(Verdict::Bad, now));
+            assert!(server.eject_if_bad(&config.eject, now, || true));
+            Moment::from_nanos(server.ejected_until.load(Ordering::Relaxed)).since(now)
+        };
+        assert_eq!(eject(at(0)), Duration::from_secs(10));
+        assert_eq!(server.standing(at(9)), Standing::Ejected);
+        assert_eq!(server.standing(at(10)), Standing::Usable);
+        assert_eq!(eject(at(12)), Duration::from_secs(20));
+        assert_eq!(eject(at(40)), Duration::from_secs(30));
+        assert_eq!(eject(at(70 + 30)), Duration::from_secs(10), "it behaved for as long as it was left out");
+    }
+
+    #[test]
+    fn a_good_answer_ends_a_row_of_bad_ones_and_others_may_forbid_it() {
+        let config = UpstreamConfig::default();
+        let server = Server::example(1, &config);
+        for verdict in [Verdict::Bad, Verdict::Bad, Verdict::Bad, Verdict::Bad, Verdict::Good, Verdict::Bad] {
+            server.went(verdict, at(0));
+        }
+        assert!(!server.eject_if_bad(&config.eject, at(0), || true));
+        (0..4).for_each(|_| server.went(Verdict::Bad, at(0)));
+        assert!(!server.eject_if_bad(&config.eject, at(0), || false));
+        assert_eq!(server.standing(at(0)), Standing::Usable);
+    }
+
+    #[test]
+    fn only_what_says_that_the_server_cannot_answer_counts_for_the_breaker() {
+        let verdict = |status: u16| Verdict::of_status(http::StatusCode::from_u16(status).unwrap());
+        for (status, expected) in [
+            (200, Verdict::Good),
+            (499, Verdict::Good),
+            (500, Verdict::Bad),
+            (501, Verdict::Bad),
+            (502, Verdict::Failed),
+            (504, Verdict::Failed),
+            (505, Verdict::Bad),
+        ] {
+            assert_eq!(verdict(status), expected, "{status}");
+        }
+    }
+}

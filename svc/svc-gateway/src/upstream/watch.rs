@@ -1,0 +1,214 @@
+//! The task beside the requests: health checks, host names looked up again, and readiness that tells of upstreams
+//! without a server.
+
+use std::{
+    collections::{HashMap, HashSet},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use ron_kernel::{
+    Scope,
+    readiness::{Condition, Effect},
+    supervisor::{TaskCtx, TaskResult},
+    topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
+};
+use tokio::time::MissedTickBehavior;
+use types::{Deadline, Moment};
+
+use super::{
+    group::{Group, Upstreams},
+    health,
+    server::Server,
+};
+use crate::config::EndpointConfig;
+
+/// Checks and look-ups under way at once.
+const MAX_AT_ONCE: usize = 32;
+/// How often it looks whether something is due.
+const TICK: Duration = Duration::from_millis(100);
+/// How long an upstream must have a server again before readiness says so.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// The task that watches over upstreams.
+pub(crate) const UPSTREAM_WATCH: TaskSpec = TaskSpec {
+    name: "upstream_watch",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Support,
+    doc: "checks the health of upstream servers, at most 32 at once; looks host names up again; reports upstreams that have \
+          no usable server",
+};
+
+/// Requests waiting for a connection to a server that may have no more.
+pub(crate) const WAITING_QUEUE: QueueSpec = QueueSpec {
+    name: "upstream_wait",
+    capacity: 512,
+    policy: Policy::RejectNew,
+    from: "requests whose server has `max_conns` connections",
+    to: "connections that come free, on any core",
+    doc: "first come, first served, within the request's deadline; one per server, `max_waiting` long",
+};
+
+/// Starts the task.
+pub(crate) fn start(scope: &Scope, upstreams: &Upstreams) {
+    let condition = scope.condition("upstream_down", Effect::Report, SETTLE);
+    let upstreams = upstreams.clone();
+    scope.task(&UPSTREAM_WATCH, move |ctx: TaskCtx| {
+        let watch = Watch { upstreams: upstreams.clone(), condition: condition.clone(), due: HashMap::new() };
+        async move { watch.run(ctx).await }
+    });
+}
+
+/// What is done again and again, by what it is done to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Duty {
+    /// The health check of the server at this place in memory, which is kept as long as the duty is.
+    Check(usize),
+    /// Looking up this endpoint of this upstream.
+    Lookup(String, String),
+}
+
+/// A duty with all that it needs.
+struct Work {
+    duty: Duty,
+    group: Arc<Group>,
+    task: Task,
+}
+
+enum Task {
+    Check(Arc<Server>),
+    Lookup { endpoint: EndpointConfig, name: String, port: u16 },
+}
+
+/// A duty under way; it ends with when it is due again.
+type Job = Pin<Box<dyn Future<Output = (Duty, Moment)> + Send>>;
+
+struct Watch {
+    upstreams: Upstreams,
+    condition: Condition,
+    /// When what is to be done next; [`Moment::END`] while it is under way.
+    due: HashMap<Duty, Moment>,
+}
+
+impl Watch {
+    async fn run(mut self, ctx: TaskCtx) -> TaskResult {
+        let clock = ctx.scope.clock();
+        let mut jobs: FuturesUnordered<Job> = FuturesUnordered::new();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = ctx.stopping() => return Ok(()),
+                Some((duty, next)) = jobs.next(), if !jobs.is_empty() => {
+                    self.due.insert(duty, next);
+                }
+                _ = tick.tick() => {
+                    let now = clock.now();
+                    self.report(now);
+                    let room = MAX_AT_ONCE.saturating_sub(jobs.len());
+                    jobs.extend(self.take_due(now, room).into_iter().map(|work| Box::pin(work.run()) as Job));
+                }
+            }
+        }
+    }
+
+    fn report(&self, now: Moment) {
+        let groups = self.upstreams.groups();
+        let down = groups.values().filter(|group| !group.has_usable(now));
+        let names: Vec<&str> = down.map(|group| group.name.as_str()).collect();
+        if names.is_empty() {
+            self.condition.clear();
+        } else {
+            self.condition.raise(format!("no usable server: {}", names.join(", ")));
+        }
+    }
+
+    /// What is due, at most so much; each is marked as under way.
+    fn take_due(&mut self, now: Moment, most: usize) -> Vec<Work> {
+        let all = self.duties();
+        let known: HashSet<&Duty> = all.iter().map(|work| &work.duty).collect();
+        self.due.retain(|duty, _| known.contains(duty));
+        let is_due = |work: &Work| self.due.get(&work.duty).is_none_or(|at| *at <= now);
+        let due: Vec<Work> = all.into_iter().filter(is_due).take(most).collect();
+        self.due.extend(due.iter().map(|work| (work.duty.clone(), Moment::END)));
+        due
+    }
+
+    fn duties(&self) -> Vec<Work> {
+        let mut all = Vec::new();
+        for group in self.upstreams.groups().values() {
+            let work = |duty, task| Work { duty, group: Arc::clone(group), task };
+            all.extend(group.names().map(|(endpoint, name, port)| {
+                let duty = Duty::Lookup(group.name.clone(), endpoint.url.to_string());
+                work(duty, Task::Lookup { endpoint: endpoint.clone(), name: name.to_owned(), port })
+            }));
+            let checked = group.members();
+            let checked = checked.iter().filter(|_| group.config.health.is_on());
+            all.extend(checked.map(|member| {
+                let duty = Duty::Check(Arc::as_ptr(&member.server).addr());
+                work(duty, Task::Check(Arc::clone(&member.server)))
+            }));
+        }
+        all
+    }
+}
+
+impl Work {
+    async fn run(self) -> (Duty, Moment) {
+        let group = &self.group;
+        let next = match &self.task {
+            Task::Check(server) => {
+                health::check(group, server).await;
+                health::next_check(group, group.tools.clock.now())
+            }
+            Task::Lookup { endpoint, name, port } => {
+                match group.tools.resolver.lookup(name, *port).await {
+                    Ok(addresses) => group.set_addresses(endpoint, &addresses),
+                    // The old addresses are better than none.
+                    Err(error) => {
+                        tracing::warn!(upstream = group.name, name, %error, "a name was not looked up");
+                    }
+                }
+                group.tools.clock.now().after(group.config.resolve_every.as_duration())
+            }
+        };
+        (self.duty, next)
+    }
+}
+
+impl Upstreams {
+    /// See [`crate::Gateway::all_healthy_once`].
+    pub(crate) async fn all_healthy_once(&self, deadline: Deadline) -> Result<(), Vec<String>> {
+        let groups = self.groups().values().cloned().collect::<Vec<_>>();
+        let mut missing: Vec<(Arc<Group>, EndpointConfig)> = Vec::new();
+        for group in groups {
+            missing
+                .extend(group.config.endpoints.iter().map(|endpoint| (Arc::clone(&group), endpoint.clone())));
+        }
+        let clock = self.clock();
+        loop {
+            let mut still = Vec::new();
+            for (group, endpoint) in missing {
+                let well = clock.by(deadline, health::is_well(&group, &endpoint)).await.unwrap_or(false);
+                if !well {
+                    still.push((group, endpoint));
+                }
+            }
+            missing = still;
+            if missing.is_empty() {
+                return Ok(());
+            }
+            let next = clock.now().after(TICK);
+            if deadline.has_passed(next) {
+                return Err(missing
+                    .iter()
+                    .map(|(group, at)| format!("{} of `{}`", at.url, group.name))
+                    .collect());
+            }
+            clock.sleep_until(next).await;
+        }
+    }
+}
