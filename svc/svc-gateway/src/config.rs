@@ -1,5 +1,6 @@
 //! The `[gateway]` table of the configuration file, and `[auth]` beside it.
 
+mod access_log;
 mod auth;
 mod fairness;
 mod identity;
@@ -16,6 +17,7 @@ use ron_transport::{addr::ListenAddr, proxy_protocol::TrustedSource, serve::Http
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use access_log::{AccessFormat, AccessLogConfig};
 pub use auth::AuthConfig;
 pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
 pub use identity::{TenantSource, UnknownSource};
@@ -75,6 +77,10 @@ pub struct GatewayConfig {
     pub drr: DrrConfig,
     /// Rates of clients and capabilities.
     pub quotas: QuotasConfig,
+    /// A line for each request.
+    pub access_log: AccessLogConfig,
+    /// A second listener, in the clear, that sends everybody to HTTPS: `0.0.0.0:80`.
+    pub redirect_http: Option<ListenAddr>,
     /// Which paths go where; the longest matching prefix wins.
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
@@ -104,6 +110,8 @@ impl Default for GatewayConfig {
             fair_queue: FairQueueConfig::default(),
             drr: DrrConfig::default(),
             quotas: QuotasConfig::default(),
+            access_log: AccessLogConfig::default(),
+            redirect_http: None,
             route: Vec::new(),
             upstream: BTreeMap::new(),
             view: BTreeMap::new(),
@@ -113,7 +121,7 @@ impl Default for GatewayConfig {
 
 impl Table for GatewayConfig {
     const NAME: &'static str = "gateway";
-    const RESTART: &'static [&'static str] = &["enabled"];
+    const RESTART: &'static [&'static str] = &["enabled", "redirect_http"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
@@ -121,6 +129,7 @@ impl Table for GatewayConfig {
         self.check_waits(danger_ok, problems);
         self.limits.check(danger_ok, problems);
         self.tls.check(problems);
+        self.access_log.check(problems);
         self.fair_queue.check(danger_ok, problems);
         self.drr.check(problems);
         self.quotas.check(problems);
