@@ -141,10 +141,17 @@ impl Class {
         }
     }
 
-    /// Files a tenant again whose stamp has changed, if it waits.
-    pub(crate) fn refile<K: Clone + Eq + Hash>(&mut self, flows: &mut Flows<K>, id: u32, now: Moment) {
+    /// Files a tenant again that was charged or refunded while it waits. Who waits ahead of the rounds loses that place
+    /// by a charge, but not by a refund.
+    pub(crate) fn refile<K: Clone + Eq + Hash>(
+        &mut self,
+        flows: &mut Flows<K>,
+        id: u32,
+        charged: bool,
+        now: Moment,
+    ) {
         let (kind, place) = (flows.get(id).lane, flows.get(id).place);
-        if matches!(place, Place::Fresh | Place::Round(_)) {
+        if matches!(place, Place::Round(_)) || charged && place == Place::Fresh {
             let rounds = &mut self.lane_mut(kind).rounds;
             rounds.unfile(flows, id);
             rounds.file(flows, id, false, now);

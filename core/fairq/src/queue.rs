@@ -200,8 +200,8 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let lane = class.lane_mut(kind);
         lane.contender.account.finish(charge, lane.weight, now);
         self.slow_running -= u32::from(kind == LaneKind::Slow);
-        if charge.ran < estimate {
-            class.refile(&mut self.flows, id, now);
+        if charge.ran != estimate {
+            class.refile(&mut self.flows, id, false, now);
         }
         self.rest(id, now);
     }
@@ -229,7 +229,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         }
         flow.account.charge(cost, u64::from(flow.weight));
         flow.account.bound(clock);
-        self.classes[class].refile(&mut self.flows, id, now);
+        self.classes[class].refile(&mut self.flows, id, true, now);
     }
 
     /// Forgets tenants that have been idle for long and owe nothing, looking at no more than `most` of each class.

@@ -125,7 +125,9 @@ impl Rounds {
             let id = self.calendar.first_of(bucket)?;
             let standing = flows.get(id).standing(now).min(most);
             if round_of(standing) <= round {
-                self.set_clock(standing);
+                // Within a round the order is that of filing, and the clock does not follow it back.
+                let same_round = round_of(standing) == round_of(self.clock);
+                self.set_clock(if same_round { standing.max(self.clock) } else { standing });
                 return Some(id);
             }
             let later = self.bucket(round_of(standing));

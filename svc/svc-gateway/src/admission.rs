@@ -14,11 +14,14 @@ use std::{
 };
 
 use fairq::Settings;
-use ron_kernel::{Clock, Scope, Shutdown, topology::Stage};
+use ron_kernel::{Clock, InFlight, InFlightShard, Scope, Shutdown, topology::Stage};
 use ron_sync::gate::{Denied, Gate, Permit};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use crate::{DrrConfig, FairQueueConfig, GatewayConfig, tenant::Tenant};
+use crate::{
+    DrrConfig, FairQueueConfig, GatewayConfig,
+    tenant::{Class, Tenant},
+};
 use metrics::AdmissionMetrics;
 pub(crate) use metrics::{METRICS, SCHED, WORK};
 use room::{FairRoom, Newcomer, Stay};
@@ -37,6 +40,8 @@ pub(crate) struct Admission {
     slow_after: AtomicU64,
     clock: Clock,
     shutdown: Shutdown,
+    /// Requests inside, by class.
+    inside: [InFlight; Class::ALL.len()],
     metrics: AdmissionMetrics,
 }
 
@@ -47,7 +52,8 @@ pub(crate) struct Slot {
     /// Whose it is, where the permit does not say.
     tenant: Option<Arc<Tenant>>,
     since: Moment,
-    clock: Clock,
+    shard: InFlightShard,
+    admission: Arc<Admission>,
 }
 
 impl Admission {
@@ -60,6 +66,7 @@ impl Admission {
             slow_after: AtomicU64::new(nanos(config.fair_queue.slow_after.as_duration())),
             clock,
             shutdown: scope.shutdown().clone(),
+            inside: Default::default(),
             metrics: AdmissionMetrics::new(scope),
         });
         let sampled = Arc::clone(&admission);
@@ -85,7 +92,7 @@ impl Admission {
     /// # Errors
     /// `busy` and `shed` with when to come back; `draining` when the node stops.
     pub(crate) async fn enter(
-        &self,
+        self: &Arc<Self>,
         tenant: &Arc<Tenant>,
         drr: &DrrConfig,
         extra_units: u32,
@@ -103,12 +110,12 @@ impl Admission {
             now,
         };
         match self.gate.try_enter(newcomer) {
-            Ok(permit) => Ok(Some(Slot { permit, tenant: None, since: now, clock: self.clock })),
+            Ok(permit) => Ok(Some(self.slot(permit, tenant.key.class, None, now))),
             Err(newcomer) => self.wait(newcomer, deadline).await.map(Some),
         }
     }
 
-    async fn wait(&self, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
+    async fn wait(self: &Arc<Self>, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
         let tenant = Arc::clone(&newcomer.tenant);
         let draining =
             || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
@@ -121,9 +128,7 @@ impl Admission {
             () = self.shutdown.reached(Stage::Intake) => return Err(draining()),
         };
         match entered {
-            Some(Ok(permit)) => {
-                Ok(Slot { permit, tenant: Some(tenant), since: self.clock.now(), clock: self.clock })
-            }
+            Some(Ok(permit)) => Ok(self.slot(permit, tenant.key.class, Some(tenant), self.clock.now())),
             Some(Err(denied)) => Err(self.refusal(&denied)),
             None => {
                 self.metrics.work.dropped.inc();
@@ -131,6 +136,17 @@ impl Admission {
                 Err(refusal.retry_after(WAITED_IN_VAIN))
             }
         }
+    }
+
+    fn slot(
+        self: &Arc<Self>,
+        permit: Permit<FairRoom>,
+        class: Class,
+        tenant: Option<Arc<Tenant>>,
+        since: Moment,
+    ) -> Slot {
+        let shard = self.inside[class.index()].begin();
+        Slot { permit, tenant, since, shard, admission: Arc::clone(self) }
     }
 
     fn refusal(&self, denied: &Denied<fairq::RetryAfter>) -> Refusal {
@@ -157,6 +173,7 @@ impl Admission {
     fn sample(&self) {
         let now = self.clock.now();
         self.gate.with_room(|room| self.metrics.sample(room, now));
+        self.metrics.sample_inside(&self.inside);
     }
 
     fn housekeep(&self) {
@@ -171,7 +188,8 @@ impl Drop for Slot {
             (Stay::WalkedIn { tenant, .. }, _) | (Stay::Granted(_), Some(tenant)) => tenant,
             (Stay::Granted(_), None) => return,
         };
-        tenant.held_slot(self.clock.now().since(self.since));
+        self.admission.inside[tenant.key.class.index()].end(self.shard);
+        tenant.held_slot(self.admission.clock.now().since(self.since));
     }
 }
 

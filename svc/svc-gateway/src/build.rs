@@ -1,6 +1,6 @@
 //! From configuration to a running gateway, and from one configuration to the next.
 
-use std::sync::Arc;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use captoken::{KeyRing, RevocationList};
@@ -23,16 +23,17 @@ use ron_transport::{
 use types::Deadline;
 
 use crate::{
-    AuthConfig, AuthError, GatewayConfig,
+    AuthConfig, AuthError, GatewayConfig, RouteConfig,
     auth::{Auth, JwtKeys, load_auth},
     jwt::{JwksSettings, SettingsError},
-    policy::Policy,
+    policy::{Policy, Ways},
     proxy::Proxy,
     redirect::Redirect,
-    router::{Route, Router, Split},
+    router::{GoesTo, Route, Router, Split},
     shared::Shared,
     sweeper,
     upstream::{self, Groups, Upstream, Upstreams},
+    views::{self, Views},
 };
 
 /// Why a gateway could not be built, with what to do about it.
@@ -98,7 +99,7 @@ impl Gateway {
         let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         let upstreams = Upstreams::new(scope, resolver);
-        let shared = Arc::new(Shared::new(scope, config));
+        let shared = Shared::new(scope, config);
         let groups = upstreams.prepare(&config.upstream).await?;
         let built = build_policies(scope, config, &groups, &auth, None);
         let policies: Policies =
@@ -156,7 +157,7 @@ impl Gateway {
             for (current, policy) in policies.iter().zip(prepared) {
                 current.store(Arc::new(policy));
             }
-            let gone = |route: &&Arc<Route>| config.route.iter().all(|kept| kept.label() != &*route.label);
+            let gone = |route: &&Arc<Route>| routes_of(&config).all(|kept| kept.label() != &*route.label);
             before.router.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls));
         }))
@@ -235,25 +236,39 @@ fn build_policies(
         let kept = known.into_iter().find(|route| &*route.label == label);
         kept.map_or_else(|| scope.metrics().route(label.to_owned()), |route| route.metrics.clone())
     };
-    let metrics: Vec<_> = config.route.iter().map(|route| metrics_of(route.label())).collect();
+    let metrics: Vec<_> = routes_of(config).map(|route| metrics_of(route.label())).collect();
     let generation = before.as_ref().map_or(0, |before| before.generation + 1);
     let cores = scope.planes().cores().iter();
     cores
         .map(|core| {
-            let router = build_router(config, groups, &metrics, core.index());
-            Policy::new(config, generation, router, Arc::clone(auth))
+            let ways = build_ways(config, groups, &metrics, core.index());
+            Policy::new(config, generation, ways, Arc::clone(auth))
         })
         .collect()
 }
 
-fn build_router(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics], core: usize) -> Router {
-    let upstream = |name: &str| Some(Arc::new(Upstream::new(groups.get(name)?, core)));
-    let routes = config.route.iter().zip(metrics).map(|(route, metrics)| {
-        let shares = route.shares().filter_map(|(name, weight)| Some((weight, upstream(name)?)));
+/// Where requests go from one core.
+fn build_ways(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics], core: usize) -> Ways {
+    let seen = |(name, group): (&String, &Arc<_>)| (name.clone(), Arc::new(Upstream::new(group, core)));
+    let upstreams: BTreeMap<_, _> = groups.iter().map(seen).collect();
+    let views = Views::new(&config.view);
+    let routes = routes_of(config).zip(metrics).map(|(route, metrics)| {
+        let shares =
+            route.shares().filter_map(|(name, weight)| Some((weight, Arc::clone(upstreams.get(name)?))));
+        let goes_to = match views.find(&route.path) {
+            Some(view) => GoesTo::View(Arc::clone(view)),
+            None => Split::new(shares).map_or(GoesTo::Elsewhere, GoesTo::Upstreams),
+        };
         let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());
-        Arc::new(Route::new(route, Split::new(shares), redirect, metrics.clone()))
+        Arc::new(Route::new(&route, goes_to, redirect, metrics.clone()))
     });
-    Router::new(routes.collect())
+    Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
+}
+
+/// The routes of a configuration, views among them.
+fn routes_of(config: &GatewayConfig) -> impl Iterator<Item = Cow<'_, RouteConfig>> {
+    let views = config.view.keys().map(|name| Cow::Owned(views::route(name)));
+    views.chain(config.route.iter().map(Cow::Borrowed))
 }
 
 /// Where clients find HTTPS: here, or with whoever ends it in front of us.

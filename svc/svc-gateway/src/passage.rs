@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::Method;
 use http_body::Body as _;
+use ron_kernel::Clock;
 use ron_transport::{
     Conn, Request, Response, UploadWatch,
     tunnel::{Traffic, TunnelEnd, TunnelWatch},
@@ -19,16 +20,20 @@ use crate::{
     policy::Policy,
     proxy::Proxy,
     quotas::Verdict,
-    router::Route,
+    router::{GoesTo, Route},
     tenant::{StreamPlace, Tenant},
     trace::Trace,
     upstream,
+    views::{UpstreamSender, View},
 };
 
 /// When a refused write may be tried again: lost tasks are back within a second.
 const DEGRADED_RETRY: Duration = Duration::from_secs(1);
 /// When a refused stream may be tried again: nobody knows when one ends.
 const STREAMS_RETRY: Duration = Duration::from_secs(5);
+
+/// What a view keeps of its deadline for putting the answer together.
+const VIEW_RESERVE: Duration = Duration::from_millis(5);
 
 /// One request on its way.
 pub(crate) struct Passage<'a> {
@@ -67,7 +72,7 @@ impl Passage<'_> {
         self.authorize(&caller, route, &request)?;
         let upload = request.body_mut().watch_upload();
         let (request, breach) = guard::guard(request, &limits)?;
-        let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
+        let answered = self.forward(route, &caller, request, upload, slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
 
@@ -147,7 +152,8 @@ impl Passage<'_> {
         &self,
         route: &Route,
         caller: &Caller,
-        (mut request, upload): (Request, Option<UploadWatch>),
+        mut request: Request,
+        upload: Option<UploadWatch>,
         slot: Option<Slot>,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
@@ -157,17 +163,43 @@ impl Passage<'_> {
         let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
         message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         caller.write(request.headers_mut());
-        let upstream = route.split.as_ref().ok_or(Reason::Internal)?.next();
-        let mut response = upstream.send(request, upload, self.proxy.shared.clock.now(), deadline).await?;
+        let mut response = match &route.goes_to {
+            GoesTo::Upstreams(split) => {
+                split.next().send(request, upload, self.proxy.shared.clock.now(), deadline).await?
+            }
+            GoesTo::View(view) => self.compose(view, request, deadline).await?,
+            GoesTo::Elsewhere => return Err(Reason::Internal.into()),
+        };
         message::back(&mut response, &route.response_headers, upgrade)?;
         caller.tenant.book_request();
         Ok(hold(response, slot, place))
+    }
+
+    /// Puts one answer together from several upstreams.
+    async fn compose(&self, view: &View, request: Request, deadline: Deadline) -> Result<Response, Refusal> {
+        let clock = self.proxy.shared.clock;
+        let (head, _) = request.into_parts();
+        let sender = ByName { policy: self.policy, clock };
+        view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await
     }
 
     fn stream_place(&self, caller: &Caller) -> Result<StreamPlace, Refusal> {
         caller.tenant.open_stream(self.policy.max_streams).ok_or_else(|| {
             Refusal::new(Reason::Busy, "this tenant has as many streams as it may").retry_after(STREAMS_RETRY)
         })
+    }
+}
+
+/// Sends the requests of a view to the upstreams of this core.
+struct ByName<'a> {
+    policy: &'a Policy,
+    clock: Clock,
+}
+
+impl UpstreamSender for ByName<'_> {
+    async fn send(&self, upstream: &str, request: Request, deadline: Deadline) -> Result<Response, Refusal> {
+        let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
+        upstream.send(request, None, self.clock.now(), deadline).await
     }
 }
 

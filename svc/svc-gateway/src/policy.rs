@@ -1,12 +1,13 @@
 //! What is in force on one core: everything that a reload replaces, replaced as a whole.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use http::HeaderName;
 use ron_transport::proxy_protocol::TrustedSources;
 
 use crate::{
     DrrConfig, GatewayConfig, TenantSource, auth::Auth, guard::BodyLimits, quotas::Rates, router::Router,
+    upstream::Upstream,
 };
 
 /// What is in force. Cores have copies of their own, because a reference count that all of them change costs more than
@@ -16,6 +17,8 @@ pub(crate) struct Policy {
     /// Counts policies from the first.
     pub(crate) generation: u64,
     pub(crate) router: Router,
+    /// By name, as this core sees them.
+    pub(crate) upstreams: BTreeMap<String, Arc<Upstream>>,
     pub(crate) sources: Box<[TenantSource]>,
     /// The header among the sources.
     pub(crate) tenant_header: Option<HeaderName>,
@@ -31,15 +34,23 @@ pub(crate) struct Policy {
     pub(crate) max_streams: u32,
 }
 
+/// Where requests go from one core.
+#[derive(Debug)]
+pub(crate) struct Ways {
+    pub(crate) router: Router,
+    pub(crate) upstreams: BTreeMap<String, Arc<Upstream>>,
+}
+
 impl Policy {
-    pub(crate) fn new(config: &GatewayConfig, generation: u64, router: Router, auth: Arc<Auth>) -> Self {
+    pub(crate) fn new(config: &GatewayConfig, generation: u64, ways: Ways, auth: Arc<Auth>) -> Self {
         let header = config.tenant_from.iter().find_map(|source| match source {
             TenantSource::Header(name) => Some(name.clone()),
             _ => None,
         });
         Self {
             generation,
-            router,
+            router: ways.router,
+            upstreams: ways.upstreams,
             sources: config.tenant_from.clone().into(),
             tenant_header: header,
             trusted_proxies: TrustedSources::new(config.trusted_proxies.clone()),

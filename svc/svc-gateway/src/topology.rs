@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ron_kernel::topology::{TimeoutSpec, Topology, joined};
+use ron_kernel::topology::{MetricSpec, TimeoutSpec, Topology, joined};
 use ron_transport::{
     client::H2_UPSTREAM,
     serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS},
@@ -11,6 +11,7 @@ use ron_transport::{
 use crate::{
     admission::{self, SCHED, WORK},
     jwt::VERIFIER_KEY_REFRESHER,
+    shared,
     sweeper::POOL_SWEEPER,
     upstream::{self, UPSTREAM_WATCH, WAITING_QUEUE},
 };
@@ -37,10 +38,7 @@ pub static TOPOLOGY: Topology = Topology {
     queues: &[WORK, SCHED, WAITING_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
-    metrics: &joined::<_, { admission::METRICS.len() + upstream::METRICS.len() }>(
-        &admission::METRICS,
-        &upstream::METRICS,
-    ),
+    metrics: &joined::<_, { OWN_METRICS.len() + upstream::METRICS.len() }>(&OWN_METRICS, &upstream::METRICS),
     trade_offs: &[
         "Upstream connections belong to one core, at the price of more connections upstream; only when a server may have no \
          more does a core use another's.",
@@ -49,6 +47,10 @@ pub static TOPOLOGY: Topology = Topology {
         "What all cores know of a server is a handful of atomics that every request changes.",
     ],
 };
+
+/// Those of the layers before the upstreams.
+const OWN_METRICS: [MetricSpec; admission::METRICS.len() + shared::METRICS.len()] =
+    joined(&admission::METRICS, &shared::METRICS);
 
 /// Those beside the HTTP server's.
 const OWN_TIMEOUTS: &[TimeoutSpec] = &[

@@ -73,7 +73,7 @@ impl Upstream {
         }
     }
 
-    /// Sends a request to one of the servers and waits for the response's head, until `deadline`, which is the client's
+    /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's
     /// [wish](wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller has read
     /// it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
     /// turn; without, all the time.
@@ -84,10 +84,10 @@ impl Upstream {
         mut request: Request,
         upload: Option<UploadWatch>,
         now: Moment,
-        deadline: Deadline,
+        limit: Deadline,
     ) -> Result<Response, Refusal> {
         let timeout = self.group.config.timeout.as_duration();
-        let (whole, limit) = (Deadline::within(now, timeout), deadline);
+        let whole = Deadline::within(now, timeout);
         let deadline = limit.tightened(whole);
         let value = if deadline == whole {
             self.whole_timeout.clone()

@@ -15,13 +15,23 @@ use std::{collections::BTreeMap, sync::Arc};
 use ron_transport::{Request, Response};
 use types::{Deadline, Refusal};
 
-use crate::ViewConfig;
+use crate::{RouteConfig, ViewConfig};
 
 pub use part::{MAX_PART_BYTES, MAX_VIEW_BYTES};
 pub use view::View;
 
 /// Where views are found.
 const PREFIX: &str = "/v1/views/";
+
+/// The route that leads to a view.
+pub(crate) fn route(name: &str) -> RouteConfig {
+    RouteConfig {
+        path: format!("{PREFIX}{name}"),
+        name: format!("view {name}"),
+        methods: vec!["GET".to_owned()],
+        ..RouteConfig::default()
+    }
+}
 
 /// Sends requests to upstreams by their names.
 pub trait UpstreamSender: Sync {

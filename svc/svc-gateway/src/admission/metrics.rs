@@ -2,7 +2,7 @@
 
 use prometheus_client::metrics::{family::Family, gauge::Gauge};
 use ron_kernel::{
-    Scope,
+    InFlight, Scope,
     metrics::QueueMetrics,
     topology::{MetricSpec, Policy, QueueSpec},
 };
@@ -36,11 +36,7 @@ pub(crate) const SCHED: QueueSpec = QueueSpec {
 
 /// What admission adds to the shared families.
 pub(crate) const METRICS: [MetricSpec; 2] = [
-    MetricSpec {
-        name: "fq_inflight",
-        labels: "class",
-        doc: "slots that a class got by waiting and still holds",
-    },
+    MetricSpec { name: "fq_inflight", labels: "class", doc: "requests of a class that are upstream" },
     MetricSpec {
         name: "fq_tokens",
         labels: "class",
@@ -86,9 +82,15 @@ impl AdmissionMetrics {
         self.sched.depth.set(depth);
         for class in Class::ALL {
             if let Some(stats) = room.queue().class(class.index(), now) {
-                self.inflight[class.index()].set(stats.running.into());
                 self.tokens[class.index()].set(stats.tokens);
             }
+        }
+    }
+
+    /// Publishes how many requests of each class are upstream.
+    pub(super) fn sample_inside(&self, inside: &[InFlight; Class::ALL.len()]) {
+        for (gauge, inside) in self.inflight.iter().zip(inside) {
+            gauge.set(i64::try_from(inside.count()).unwrap_or(i64::MAX));
         }
     }
 }

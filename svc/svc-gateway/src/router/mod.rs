@@ -23,6 +23,7 @@ use crate::{
     config::{Auth, RouteConfig},
     message::HeaderRules,
     redirect::Redirect,
+    views::View,
 };
 use narrowing::Narrowing;
 use table::{Asked, Lookup, Table};
@@ -34,8 +35,7 @@ pub(crate) struct Route {
     narrowing: Narrowing,
     /// The name in metrics and the access log.
     pub(crate) label: Box<str>,
-    /// `None` if everybody is redirected.
-    pub(crate) split: Option<Split>,
+    pub(crate) goes_to: GoesTo,
     pub(crate) redirect: Option<Redirect>,
     pub(crate) metrics: RouteMetrics,
     pub(crate) auth: Auth,
@@ -52,11 +52,22 @@ pub(crate) struct Route {
     pub(crate) response_headers: HeaderRules,
 }
 
+/// Who answers the requests of a route.
+#[derive(Debug)]
+pub(crate) enum GoesTo {
+    /// One of these.
+    Upstreams(Split),
+    /// Several, each a part of the answer.
+    View(Arc<View>),
+    /// Nobody here: everybody is redirected.
+    Elsewhere,
+}
+
 impl Route {
     /// A route as configured. What the configuration's check refuses is left out.
     pub(crate) fn new(
         config: &RouteConfig,
-        split: Option<Split>,
+        goes_to: GoesTo,
         redirect: Option<Redirect>,
         metrics: RouteMetrics,
     ) -> Self {
@@ -65,7 +76,7 @@ impl Route {
             prefix: config.path.clone(),
             narrowing: Narrowing::new(config).0,
             label: config.label().into(),
-            split,
+            goes_to,
             redirect,
             metrics,
             auth: config.auth,
