@@ -202,7 +202,7 @@ fn finding_the_next_takes_a_few_steps_whatever_anybody_owes() {
     let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, estimate: ms(1), extra_units: 0 };
     for tenant in 0..10_000 {
         queue.push(
-            Arrival { extra_units: (tenant as u32 % 600) * 1000, ..arrival(tenant) },
+            Arrival { extra_units: u32::try_from(tenant % 600).unwrap_or(0) * 1000, ..arrival(tenant) },
             tenant,
             tenant,
             NOW,

@@ -108,7 +108,7 @@ impl Gateway {
         let output = Output::open(scope, &config.access_log).await?;
         let access_log = AccessLog::start(scope, &config.access_log, output);
         let upstreams = Upstreams::new(scope, resolver);
-        let shared = Arc::new(Shared::new(scope, config));
+        let shared = Shared::new(scope, config);
         let groups = upstreams.prepare(&config.upstream).await?;
         let built = build_policies(scope, config, &groups, &auth, None);
         let policies: Policies =

@@ -8,9 +8,10 @@ use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
 use crate::{
     access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
-    admission::{METRICS, SCHED, WORK},
+    admission::{self, SCHED, WORK},
     jwt::VERIFIER_KEY_REFRESHER,
     redirect::REDIRECT_LISTENER,
+    shared,
     sweeper::POOL_SWEEPER,
     upstream::{UPSTREAM_WATCH, WAITING_QUEUE},
 };
@@ -42,7 +43,10 @@ pub static TOPOLOGY: Topology = Topology {
     queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
-    metrics: &METRICS,
+    metrics: &joined::<_, { admission::METRICS.len() + shared::METRICS.len() }>(
+        &admission::METRICS,
+        &shared::METRICS,
+    ),
     trade_offs: &[
         "Upstream connections belong to one core: no lock is shared, at the price of more connections upstream.",
         "A request whose idle upstream connection breaks after it was sent is answered 502, not repeated.",
