@@ -82,7 +82,7 @@ impl Passage<'_> {
             request = entry.counting(request);
         }
         let (request, breach) = guard::guard(request, &limits)?;
-        let answered = self.forward(route, &caller, request, upload, slot, deadline).await;
+        let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
 
@@ -162,8 +162,7 @@ impl Passage<'_> {
         &mut self,
         route: &Route,
         caller: &Caller,
-        mut request: Request,
-        upload: Option<UploadWatch>,
+        (mut request, upload): (Request, Option<UploadWatch>),
         slot: Option<Slot>,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {

@@ -32,6 +32,7 @@ use server::{Standing, Verdict};
 
 pub(crate) use deadline::wished;
 pub(crate) use group::{Group, Groups, Upstreams};
+pub(crate) use metrics::METRICS;
 pub(crate) use seats::Seat;
 pub(crate) use server::Server;
 pub(crate) use watch::{UPSTREAM_WATCH, WAITING_QUEUE, start};
