@@ -85,6 +85,11 @@ where
         Ok(value)
     }
 
+    /// Shows every entry, in no particular order.
+    pub fn visit(&self, mut see: impl FnMut(&K, &V)) {
+        self.slots.iter().for_each(|slot| see(&slot.key, &slot.value));
+    }
+
     /// How many entries there are.
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -52,6 +52,11 @@ where
         self.shard(key).get_or_insert(key, now, make)
     }
 
+    /// Shows every entry, one book after the other; each is locked meanwhile.
+    pub fn visit(&self, mut see: impl FnMut(&K, &V)) {
+        self.shards.iter().for_each(|shard| lock(shard).visit(&mut see));
+    }
+
     /// How many entries there are. Locks the books one after the other, so it is a snapshot of none of them.
     #[must_use]
     pub fn len(&self) -> usize {

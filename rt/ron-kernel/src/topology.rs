@@ -182,7 +182,7 @@ pub struct TimeoutSpec {
 }
 
 /// A metric beyond the shared families.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct MetricSpec {
     /// The exposed name.
     pub name: &'static str,

@@ -1,5 +1,7 @@
 //! What all cores of a gateway share and every reload keeps: tenants, allowances, admission.
 
+mod metrics;
+
 use std::{hash::RandomState, sync::Arc};
 
 use captoken::TokenId;
@@ -9,6 +11,8 @@ use ron_transport::caps::ClientKey;
 use types::Moment;
 
 use crate::{GatewayConfig, admission::Admission, tenant::Tenants};
+
+pub(crate) use metrics::METRICS;
 
 /// Addresses and capabilities whose allowance is remembered; the others share one. About 100 bytes each.
 const MAX_BUCKETS: usize = 131_072;
@@ -29,15 +33,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(scope: &Scope, config: &GatewayConfig) -> Self {
-        Self {
+    pub(crate) fn new(scope: &Scope, config: &GatewayConfig) -> Arc<Self> {
+        let shared = Arc::new(Self {
             clock: scope.clock(),
             tenants: Tenants::new(config.fair_queue.max_tenants, scope.meters()),
             admission: Admission::new(scope, config),
             clients: Buckets::new(MAX_BUCKETS, RandomState::new()),
             capabilities: Buckets::new(MAX_BUCKETS, RandomState::new()),
             other: Arc::default(),
-        }
+        });
+        metrics::publish(scope, &shared);
+        shared
     }
 
     /// The allowance of a client's address.

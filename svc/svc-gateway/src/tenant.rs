@@ -90,6 +90,8 @@ pub(crate) struct Tenant {
     /// matter.
     mean_slot: AtomicU64,
     streams: AtomicU32,
+    /// Answered requests since it became known.
+    served: AtomicU64,
     requests: Meter,
 }
 
@@ -106,6 +108,7 @@ impl Tenant {
             rate: Bucket::default(),
             mean_slot: AtomicU64::new(0),
             streams: AtomicU32::new(0),
+            served: AtomicU64::new(0),
             requests,
         }
     }
@@ -123,6 +126,7 @@ impl Tenant {
 
     /// Books an answered request.
     pub(crate) fn book_request(&self) {
+        self.served.fetch_add(1, Ordering::Relaxed);
         self.requests.add(1);
     }
 
@@ -179,5 +183,20 @@ impl Tenants {
     /// How many are known.
     pub(crate) fn len(&self) -> usize {
         self.book.len()
+    }
+
+    /// The busiest tenants with a name and what was served for each, and what was served for all others.
+    pub(crate) fn busiest(&self, most: usize) -> (Vec<(TenantKey, u64)>, u64) {
+        let (mut named, mut others) = (Vec::new(), 0);
+        self.book.visit(|key, tenant| match (&key.name, tenant.served.load(Ordering::Relaxed)) {
+            (_, 0) => {}
+            (TenantName::Named(_), served) => named.push((key.clone(), served)),
+            (_, served) => others += served,
+        });
+        named.sort_by(|(_, a), (_, b)| b.cmp(a));
+        others += named.iter().skip(most).map(|(_, served)| served).sum::<u64>();
+        others += self.others.iter().map(|tenant| tenant.served.load(Ordering::Relaxed)).sum::<u64>();
+        named.truncate(most);
+        (named, others)
     }
 }

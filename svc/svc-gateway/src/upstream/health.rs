@@ -30,7 +30,7 @@ pub(super) async fn check(group: &Group, server: &Server) {
     let (well, name, at) = (answer.is_ok(), group.name.as_str(), &server.endpoint);
     match (server.checked(well, &group.config.health), &answer) {
         (Some(false), Err(why)) => {
-            tracing::warn!(upstream = name, server = %at, %why, "a server is unhealthy")
+            tracing::warn!(upstream = name, server = %at, %why, "a server is unhealthy");
         }
         (Some(true), _) => tracing::info!(upstream = name, server = %at, "a server is healthy"),
         _ => {}

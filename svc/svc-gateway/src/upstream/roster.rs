@@ -182,7 +182,7 @@ fn admitted(server: &Server, now: Moment) -> Option<Ticket> {
 
 /// A number below `total` from 32 random bits; zero if there is none.
 fn point(bits: u64, total: u32) -> u32 {
-    u32::try_from((bits & u64::from(u32::MAX)) * u64::from(total) >> 32).unwrap_or(0)
+    u32::try_from(((bits & u64::from(u32::MAX)) * u64::from(total)) >> 32).unwrap_or(0)
 }
 
 #[cfg(test)]
