@@ -119,13 +119,13 @@ impl Admission {
         let tenant = Arc::clone(&newcomer.tenant);
         let draining =
             || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
-        if self.shutdown.is_draining() {
+        if self.shutdown.is_draining() && !self.shutdown.has_successor() {
             return Err(draining());
         }
         let entered = tokio::select! {
             biased;
             entered = self.clock.by(deadline, self.gate.enter(newcomer)) => entered,
-            () = self.shutdown.reached(Stage::Intake) => return Err(draining()),
+            () = self.going_away() => return Err(draining()),
         };
         match entered {
             Some(Ok(permit)) => Ok(self.slot(permit, tenant.key.class, Some(tenant), self.clock.now())),
@@ -147,6 +147,14 @@ impl Admission {
     ) -> Slot {
         let shard = self.inside[class.index()].begin();
         Slot { permit, tenant, since, shard, admission: Arc::clone(self) }
+    }
+
+    /// Resolves when those who wait are sent away: not if a successor has taken over, who leaves us the time.
+    async fn going_away(&self) {
+        self.shutdown.reached(Stage::Intake).await;
+        if self.shutdown.has_successor() {
+            std::future::pending().await
+        }
     }
 
     fn refusal(&self, denied: &Denied<fairq::RetryAfter>) -> Refusal {
