@@ -75,7 +75,8 @@ fn examples_of(page: &Path) -> Vec<Example> {
     let mut lines = text.lines().enumerate();
     let mut found = Vec::new();
     while let Some((line, _)) = lines.find(|(_, line)| *line == "```toml") {
-        let block: Vec<&str> = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
+        let block: Vec<&str> =
+            lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
         found.push(Example { page: name.to_owned(), line: line + 1, text: block.join("\n") + "\n" });
     }
     found
