@@ -10,6 +10,7 @@ mod docs;
 mod drain;
 mod metrics;
 mod proxy;
+mod refusals;
 mod reload;
 mod slow_clients;
 mod support;

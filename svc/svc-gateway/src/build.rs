@@ -1,6 +1,6 @@
 //! From configuration to a running gateway, and from one configuration to the next.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use captoken::{KeyRing, RevocationList};
@@ -55,10 +55,16 @@ pub enum BuildError {
     /// The access log cannot be written.
     #[error("gateway: {0}")]
     AccessLog(#[from] OpenError),
+    /// Servers are not well, and the start is strict.
+    #[error("gateway: these servers are not well, and gateway.strict_boot is on: {}", .0.join(", "))]
+    Unwell(Vec<String>),
     /// The blocking pool did not load them.
     #[error("gateway: {0}")]
     Blocking(#[from] BlockingError),
 }
+
+/// How long servers have to be well when the start is strict.
+const WELL_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is in force, by core.
 type Policies = Arc<[Arc<ArcSwap<Policy>>]>;
@@ -120,6 +126,10 @@ impl Gateway {
             });
         sweeper::start(scope, &upstreams);
         upstream::start(scope, &upstreams);
+        if config.strict_boot {
+            let well = upstreams.all_healthy_once(scope.clock().within(WELL_WITHIN)).await;
+            well.map_err(BuildError::Unwell)?;
+        }
         sample(scope, &policies, &upstreams);
         let scope = scope.clone();
         Ok(Arc::new(Self { scope, shared, upstreams, jwt, policies, server, redirect, access_log }))

@@ -58,6 +58,8 @@ pub struct GatewayConfig {
     pub write_timeout: HumanDuration,
     /// Between two requests on a connection; longer than `limits.park_after`.
     pub idle_timeout: HumanDuration,
+    /// Whether a server that is not well at start ends the start, instead of being reported.
+    pub strict_boot: bool,
     /// What one connection and one request may cost.
     pub limits: LimitsConfig,
     /// Certificates; empty paths for plain HTTP.
@@ -101,6 +103,7 @@ impl Default for GatewayConfig {
             read_timeout: limits.read_timeout.into(),
             write_timeout: limits.write_timeout.into(),
             idle_timeout: limits.idle_timeout.into(),
+            strict_boot: false,
             limits: LimitsConfig::default(),
             tls: TlsConfig::default(),
             proxy_protocol: Vec::new(),

@@ -117,12 +117,13 @@ impl Passage<'_> {
 
     /// While capacity is lost, writes make way for reads. A drain is no such time: what got in is answered.
     fn refuse_writes_while_degraded(&self, method: &Method) -> Result<(), Refusal> {
-        let proxy = self.proxy;
-        if proxy.readiness.sheds_writes() && !method.is_safe() && !proxy.shutdown.is_draining() {
-            let refusal = Refusal::new(Reason::Degraded, "writes are refused for now; /readyz says why");
-            return Err(refusal.retry_after(DEGRADED_RETRY));
+        if method.is_safe() || self.proxy.shutdown.is_draining() {
+            return Ok(());
         }
-        Ok(())
+        self.proxy
+            .readiness
+            .admit_write()
+            .map_err(|degraded| Refusal::from(degraded).retry_after(DEGRADED_RETRY))
     }
 
     /// By when the response's head must be there: what the route allows, and the client if it is in more of a hurry. The

@@ -24,32 +24,38 @@ fn node(upstream: &Upstream) -> Node {
         token(dir.path(), &["keygen", key]);
     }
     std::fs::write(dir.path().join("revoked"), "").unwrap();
-    let settings = settings(upstream, dir.path());
+    let settings = settings(upstream, dir.path(), 0);
     Node::start_in(dir, &settings)
 }
 
-fn settings(upstream: &Upstream, dir: &Path) -> String {
+/// The settings in two versions: only another one counts as an update.
+fn settings(upstream: &Upstream, dir: &Path, version: u16) -> String {
     format!(
-        "{UNLIMITED}quotas.per_cap_rps = 0\n\
+        "{UNLIMITED}quotas.per_cap_rps = 0\nmax_conns = {}\n\
          route = [{{ path = \"/\", auth = \"always\", upstream = \"up\" }}, \
                   {{ path = \"/open\", auth = \"mutations\", upstream = \"up\" }}, \
                   {{ path = \"/head\", auth = \"always\", upstream = \"up\" }}]\n\
          upstream.up.endpoints = [\"http://{}\"]\n\
          [auth]\nroot_keys = [\"{dir}/root.key\"]\nrevoked = \"{dir}/revoked\"\n",
+        1000 + version,
         upstream.addr,
         dir = dir.display()
     )
 }
 
 fn request(method: &str, path: &str, token: &str) -> String {
-    format!("{method} {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n")
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
+    )
 }
 
 #[test]
 fn a_credential_that_is_none_is_unauth_and_one_that_does_not_cover_the_request_is_forbidden() {
     let upstream = Upstream::start();
     let node = node(&upstream);
-    let mint = |args: &[&str]| token(node.path(), &[&["mint", "--key", "root.key", "--tenant", "acme"], args].concat());
+    let mint = |args: &[&str]| {
+        token(node.path(), &[&["mint", "--key", "root.key", "--tenant", "acme"], args].concat())
+    };
     let good = mint(&[]);
     let forged = token(node.path(), &["mint", "--key", "other.key", "--tenant", "acme"]);
     let tampered = {
@@ -59,11 +65,16 @@ fn a_credential_that_is_none_is_unauth_and_one_that_does_not_cover_the_request_i
     let conflicting = token(node.path(), &["attenuate", &good, "--tenant", "umbrella"]);
     let revoked = mint(&[]);
     token(node.path(), &["revoke", "--file", "revoked", &revoked]);
-    node.reload(&settings(&upstream, node.path()));
+    node.reload(&settings(&upstream, node.path(), 1));
     let expired = mint(&["--expires", "1s"]);
     let rows = [
         ("nothing", "GET /x HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(), 401, "unauth"),
-        ("nothing, for a write", "POST /open HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n".to_owned(), 401, "unauth"),
+        (
+            "nothing, for a write",
+            "POST /open HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            401,
+            "unauth",
+        ),
         ("no token at all", request("GET", "/x", "og1.nonsense"), 401, "unauth"),
         ("another root key's", request("GET", "/x", &forged), 401, "unauth"),
         ("a changed one", request("GET", "/x", &tampered), 401, "unauth"),
@@ -93,10 +104,14 @@ fn a_credential_that_is_none_is_unauth_and_one_that_does_not_cover_the_request_i
 fn a_good_token_names_the_tenant_to_the_upstream_and_goes_no_further() {
     let upstream = Upstream::start();
     let node = node(&upstream);
-    let good = token(node.path(), &["mint", "--key", "root.key", "--tenant", "acme", "--path", "/head", "--method", "GET"]);
+    let good = token(
+        node.path(),
+        &["mint", "--key", "root.key", "--tenant", "acme", "--path", "/head", "--method", "GET"],
+    );
     let mut client = Client::connect(node.gateway).unwrap();
     for _ in 0..2 {
-        let lie = request("GET", "/head", &good).replace("host: a\r\n", "host: a\r\nx-omnigate-tenant: umbrella\r\n");
+        let lie = request("GET", "/head", &good)
+            .replace("host: a\r\n", "host: a\r\nx-omnigate-tenant: umbrella\r\n");
         let seen = client.ask(lie).unwrap();
         assert_eq!(seen.status, 200);
         assert!(seen.body.contains("x-omnigate-tenant: acme"), "{}", seen.body);
@@ -114,6 +129,6 @@ fn a_connection_that_was_authorized_once_is_asked_again() {
     assert_refused("elsewhere", &client.ask(request("GET", "/y", &good)).unwrap(), 403, "forbidden");
     assert_refused("without", &client.get("/x").unwrap(), 401, "unauth");
     token(node.path(), &["revoke", "--file", "revoked", &good]);
-    node.reload(&settings(&upstream, node.path()));
+    node.reload(&settings(&upstream, node.path(), 1));
     assert_refused("revoked", &client.ask(request("GET", "/x", &good)).unwrap(), 401, "unauth");
 }

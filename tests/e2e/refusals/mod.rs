@@ -20,7 +20,8 @@ struct Row<'a> {
 fn check_rows(node: &Node, rows: &[Row<'_>]) {
     for Row { what, request, status, reason } in rows {
         let before = node.rejected(reason);
-        let answer = crate::support::ask(node.gateway, request).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let answer =
+            crate::support::ask(node.gateway, request).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_refused(what, &answer, *status, reason);
         assert_eq!(node.rejected(reason), before + 1.0, "{what}: counted once as {reason}");
     }

@@ -7,6 +7,7 @@ mod upstream;
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -38,5 +39,26 @@ pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) ->
         }
         assert!(Instant::now() < end, "gave up waiting until {what}");
         thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// Tells threads that a test is over.
+#[derive(Default)]
+pub(crate) struct Flag(AtomicBool);
+
+impl Flag {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Set when the guard is dropped, so that no thread goes on after a failure.
+    pub(crate) fn set_at_the_end(&self) -> impl Drop {
+        struct Setter<'a>(&'a AtomicBool);
+        impl Drop for Setter<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        Setter(&self.0)
     }
 }

@@ -76,7 +76,11 @@ impl Node {
     pub(crate) fn wait_until_ready(&mut self) {
         let admin = self.admin;
         eventually("the node is ready", || {
-            assert!(self.child.try_wait().unwrap().is_none(), "the node ended while starting: {}", self.log());
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "the node ended while starting: {}",
+                self.log()
+            );
             get(admin, "/readyz").ok().filter(|r| r.status == 200)
         });
     }
@@ -90,9 +94,7 @@ impl Node {
 
     /// How many requests the gateway has refused for a reason.
     pub(crate) fn rejected(&self, reason: &str) -> f64 {
-        self.metric(&format!(
-            "rejected_total{{node=\"omnigate\",service=\"gateway\",reason=\"{reason}\"}}"
-        ))
+        self.metric(&format!("rejected_total{{node=\"omnigate\",service=\"gateway\",reason=\"{reason}\"}}"))
     }
 
     /// The most memory that the process has had at once so far, in bytes.

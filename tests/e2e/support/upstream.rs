@@ -84,7 +84,8 @@ fn serve(stream: TcpStream, arrived: &AtomicUsize) -> io::Result<()> {
             "/garbage" => return stream.write_all(b"what is this?\r\n\r\n"),
             "/half" => return stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"),
             "/half-chunked" => {
-                return stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+                return stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n");
             }
             "/stall" => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")?;
@@ -138,7 +139,11 @@ fn read_head(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Head>> {
 fn read_body(reader: &mut BufReader<TcpStream>, head: &Head) -> io::Result<usize> {
     if !head.chunked {
         let read = io::copy(&mut reader.take(head.length as u64), &mut io::sink())?;
-        return if read == head.length as u64 { Ok(head.length) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+        return if read == head.length as u64 {
+            Ok(head.length)
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        };
     }
     let mut length = 0;
     loop {

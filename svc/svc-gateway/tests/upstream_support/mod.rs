@@ -46,6 +46,7 @@ pub(crate) struct RawServer {
     heads: Arc<Mutex<Vec<String>>>,
     open: Arc<AtomicUsize>,
     most_open: Arc<AtomicUsize>,
+    accepted: Arc<AtomicUsize>,
 }
 
 impl RawServer {
@@ -57,12 +58,15 @@ impl RawServer {
             heads: Arc::default(),
             open: Arc::default(),
             most_open: Arc::default(),
+            accepted: Arc::default(),
         };
+        let accepted = Arc::clone(&server.accepted);
         let (heads, open, most) =
             (Arc::clone(&server.heads), Arc::clone(&server.open), Arc::clone(&server.most_open));
         let script = Arc::new(script);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
+                accepted.fetch_add(1, Ordering::SeqCst);
                 most.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 let (heads, open, script) = (Arc::clone(&heads), Arc::clone(&open), Arc::clone(&script));
                 thread::spawn(move || {
@@ -87,6 +91,11 @@ impl RawServer {
     /// The most connections there were at once.
     pub(crate) fn most_open(&self) -> usize {
         self.most_open.load(Ordering::SeqCst)
+    }
+
+    /// How many connections there were.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
     }
 
     pub(crate) fn url(&self) -> String {
