@@ -6,6 +6,7 @@
     reason = "tests drive the program from outside and fail with the reason"
 )]
 
+mod clients;
 mod docs;
 mod drain;
 mod metrics;
