@@ -6,7 +6,12 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use ron_transport::addr::Endpoint;
 
-use crate::{commands::TokenCommand, config_file::ConfigSource, failure::Failure, fairness::Plan};
+use crate::{
+    commands::TokenCommand,
+    config_file::ConfigSource,
+    failure::Failure,
+    fairness::{self, Plan},
+};
 
 /// A fair, self-defending front door for many tenants.
 ///
@@ -48,8 +53,9 @@ enum Command {
     /// admission off, first come first served, and fair. Uses loopback only and ends by itself. Exit code 1 if a test
     /// does not hold.
     Fairness {
-        /// Run only these tests: T1 (elephant), T4 (weights), T5 (slow requests and readers), T8 (many keys).
-        #[arg(long, value_name = "TEST", value_delimiter = ',', value_parser = ["T1", "T4", "T5", "T8"], ignore_case = true)]
+        /// Run only these tests: T1 (elephant), T4 (weights), T5 (slow requests and readers), T8 (many keys); or those
+        /// that are not run unless named: T2 (0.5× to 10×), T3 (a flood that ends), T9 (reloads), retry (`Retry-After`).
+        #[arg(long, value_name = "TEST", value_delimiter = ',', value_parser = fairness::TESTS, ignore_case = true)]
         only: Vec<String>,
         /// How long each case is measured.
         #[arg(long, value_name = "TIME", default_value = "4s", value_parser = duration)]

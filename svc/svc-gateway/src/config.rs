@@ -124,7 +124,8 @@ impl Default for GatewayConfig {
 
 impl Table for GatewayConfig {
     const NAME: &'static str = "gateway";
-    const RESTART: &'static [&'static str] = &["enabled", "redirect_http"];
+    const RESTART: &'static [&'static str] =
+        &["enabled", "redirect_http", "strict_boot", "fair_queue.max_tenants"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();

@@ -171,8 +171,9 @@ impl Passage<'_> {
         let place = if route.stream || upgrade.is_some() { Some(self.stream_place(caller)?) } else { None };
         let (survey, client, trace) = (&self.survey, &self.client, self.trace);
         let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
-        message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         caller.write(request.headers_mut());
+        // After the caller's credential was taken away, so that a rule can set another.
+        message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         let mut response = match &route.goes_to {
             GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await?,
             GoesTo::View(view) => self.compose(view, request, deadline).await?,

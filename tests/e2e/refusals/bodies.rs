@@ -78,9 +78,10 @@ fn bodies_that_break_off_do_not_open_the_breaker() {
     assert_eq!(node.rejected("bad_gateway"), 0.0);
 }
 
+type Encode = fn(&[u8]) -> Vec<u8>;
+
 /// The codings, and what encodes in them.
-const CODINGS: [(&str, fn(&[u8]) -> Vec<u8>); 4] =
-    [("gzip", gzip), ("deflate", deflate), ("br", br), ("zstd", zstd)];
+const CODINGS: [(&str, Encode); 4] = [("gzip", gzip), ("deflate", deflate), ("br", br), ("zstd", zstd)];
 
 fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

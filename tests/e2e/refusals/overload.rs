@@ -136,19 +136,19 @@ fn those_who_come_back_when_told_to_are_admitted() {
     }
     let (mut refused, mut admitted) = (0, 0);
     thread::scope(|scope| {
-        let clients: Vec<_> = (0..64)
-            .map(|_| {
-                scope.spawn(|| {
-                    let answer = asking(&node, "crowd", "/wait/20").receive().unwrap();
-                    if answer.status == 200 {
-                        return None;
-                    }
-                    let wait = assert_refused_for_now("crowd", &answer, 429, "busy");
-                    thread::sleep(Duration::from_millis(wait));
-                    Some(asking(&node, "crowd", "/wait/20").receive().unwrap().status == 200)
-                })
+        // All of them at once.
+        let mut clients = Vec::new();
+        clients.extend((0..64).map(|_| {
+            scope.spawn(|| {
+                let answer = asking(&node, "crowd", "/wait/20").receive().unwrap();
+                if answer.status == 200 {
+                    return None;
+                }
+                let wait = assert_refused_for_now("crowd", &answer, 429, "busy");
+                thread::sleep(Duration::from_millis(wait));
+                Some(asking(&node, "crowd", "/wait/20").receive().unwrap().status == 200)
             })
-            .collect();
+        }));
         for outcome in clients.into_iter().filter_map(|client| client.join().unwrap()) {
             refused += 1;
             admitted += usize::from(outcome);

@@ -20,6 +20,14 @@ pub(super) struct LoadConn {
     buffer: Vec<u8>,
 }
 
+/// What counts of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// When to come back, if it says so.
+    pub(super) retry_after: Option<Duration>,
+}
+
 /// How a response is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pace {
@@ -41,10 +49,10 @@ impl LoadConn {
         Ok(Self { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Sends a whole request and reads its whole response; gives the status.
+    /// Sends a whole request and reads its whole response.
     ///
     /// Not cancel safe: a connection whose exchange was dropped is of no more use.
-    pub(super) async fn exchange(&mut self, request: &[u8], pace: Pace) -> io::Result<u16> {
+    pub(super) async fn exchange(&mut self, request: &[u8], pace: Pace) -> io::Result<Answer> {
         self.stream.write_all(request).await?;
         let head = self.read_head().await?;
         let mut missing = head.body_len.saturating_sub(self.buffer.len());
@@ -56,7 +64,7 @@ impl LoadConn {
             missing = missing.saturating_sub(self.read_some().await?);
             self.buffer.clear();
         }
-        Ok(head.status)
+        Ok(head.answer)
     }
 
     /// Reads up to the end of the head and leaves what follows in the buffer.
@@ -87,7 +95,7 @@ impl LoadConn {
 /// What counts of a response's head.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
-    status: u16,
+    answer: Answer,
     body_len: usize,
 }
 
@@ -96,10 +104,15 @@ impl Head {
         let text = std::str::from_utf8(head).ok()?;
         let mut lines = text.split("\r\n");
         let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
-        let length = lines.filter_map(|line| line.split_once(':')).find_map(|(name, value)| {
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())
-        });
-        Some(Self { status, body_len: length.unwrap_or(Some(0))? })
+        let (mut body_len, mut retry_after) = (0, None);
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            if name.eq_ignore_ascii_case("content-length") {
+                body_len = value.trim().parse().ok()?;
+            } else if name.eq_ignore_ascii_case("retry-after") {
+                retry_after = Some(Duration::from_secs(value.trim().parse().ok()?));
+            }
+        }
+        Some(Self { answer: Answer { status, retry_after }, body_len })
     }
 }
 
@@ -111,12 +124,17 @@ fn find_head_end(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn head(status: u16, retry_after: Option<u64>, body_len: usize) -> Option<Head> {
+        let retry_after = retry_after.map(Duration::from_secs);
+        Some(Head { answer: Answer { status, retry_after }, body_len })
+    }
+
     #[test]
-    fn a_head_gives_its_status_and_the_length_of_what_follows() {
-        let head = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 12\r\nretry-after: 1\r\n\r\n";
-        assert_eq!(find_head_end(head), Some(head.len()));
-        assert_eq!(Head::parse(head), Some(Head { status: 429, body_len: 12 }));
-        assert_eq!(Head::parse(b"HTTP/1.1 204 No Content\r\n\r\n"), Some(Head { status: 204, body_len: 0 }));
+    fn a_head_gives_its_status_when_to_come_back_and_the_length_of_what_follows() {
+        let refusal = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 12\r\nretry-after: 1\r\n\r\n";
+        assert_eq!(find_head_end(refusal), Some(refusal.len()));
+        assert_eq!(Head::parse(refusal), head(429, Some(1), 12));
+        assert_eq!(Head::parse(b"HTTP/1.1 204 No Content\r\n\r\n"), head(204, None, 0));
         assert_eq!(Head::parse(b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n"), None);
         assert_eq!(find_head_end(b"HTTP/1.1 200 OK\r\n"), None);
     }

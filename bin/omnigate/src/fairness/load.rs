@@ -1,5 +1,4 @@
-//! Open-loop load: requests are due at fixed times, whether or not earlier ones were answered, and are timed from when
-//! they were due.
+//! Load: who sends what and when, and what came of it. Requests are timed from when they were due.
 
 use std::{
     io,
@@ -16,7 +15,9 @@ use types::{Deadline, Moment};
 
 use super::{
     LOAD, WARM_UP,
-    client::{LoadConn, Pace},
+    client::{Answer, LoadConn, Pace},
+    obedient,
+    outcome::Outcome,
 };
 
 /// One source of load: who sends what, how often, over how many connections.
@@ -34,55 +35,58 @@ pub(super) struct Flow {
     /// Connections; so many requests can be unanswered at once.
     pub(super) conns: usize,
     pub(super) pace: Pace,
+    pub(super) manner: Manner,
 }
 
-/// What became of a flow's requests.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// How long those took that were answered 200, sorted.
-    pub(super) latencies: Vec<Duration>,
-    /// Answered 429 or 503.
-    pub(super) refused: u64,
-    /// Anything else, broken connections among them.
-    pub(super) failed: u64,
+/// How the senders of a flow take a refusal.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Manner {
+    /// Requests are due at fixed times, whether or not earlier ones were answered; whichever connection is free sends.
+    Heedless,
+    /// Every connection is a client that comes back exactly when it is told to, and lets go what it would have sent
+    /// meanwhile. Together they send `rate` for so long, then what the flow says.
+    Flood { rate: f64, lasts: Duration },
+    /// Every connection is a client with one request. All send at once, and come back exactly when they are told to.
+    Burst,
 }
 
-impl Outcome {
-    /// The latency that `percent` of the served requests did not exceed.
-    pub(super) fn percentile(&self, percent: usize) -> Duration {
-        let last = self.latencies.len().saturating_sub(1);
-        let at = (self.latencies.len() * percent / 100).min(last);
-        self.latencies.get(at).copied().unwrap_or_default()
+/// After a flood, how long things may take to be normal again.
+const RECOVERY: Duration = Duration::from_secs(1);
+/// After a burst, by when everybody was told to be back.
+const BURST_LASTS: Duration = Duration::from_secs(12);
+
+impl Flow {
+    /// How long it runs before it counts.
+    fn warm_up(&self) -> Duration {
+        match self.manner {
+            Manner::Heedless | Manner::Burst => WARM_UP,
+            Manner::Flood { lasts, .. } => lasts + RECOVERY,
+        }
     }
 
-    /// How many were served.
-    pub(super) fn served(&self) -> usize {
-        self.latencies.len()
-    }
-
-    /// The share of all answered requests that were served.
-    #[expect(clippy::cast_precision_loss, reason = "counts of one run")]
-    pub(super) fn success(&self) -> f64 {
-        let served = self.served() as f64;
-        served / (served + (self.refused + self.failed) as f64).max(1.0)
+    /// How long it runs if it is measured for `length`.
+    pub(super) fn lasts(&self, length: Duration) -> Duration {
+        let counted = if matches!(self.manner, Manner::Burst) { BURST_LASTS } else { length };
+        self.warm_up() + counted
     }
 }
 
 /// A flow in motion.
 #[derive(Debug)]
 pub(super) struct Running {
-    shared: Arc<Shared>,
+    shared: Arc<Sending>,
 }
 
+/// What all connections of a flow share.
 #[derive(Debug)]
-struct Shared {
-    flow: Flow,
-    to: SocketAddr,
-    clock: Clock,
-    start: Moment,
+pub(super) struct Sending {
+    pub(super) flow: Flow,
+    pub(super) clock: Clock,
+    pub(super) start: Moment,
     /// Requests due before this are not counted: the flow is warming up.
-    counted_from: Moment,
-    end: Moment,
+    pub(super) counted_from: Moment,
+    pub(super) end: Moment,
+    to: SocketAddr,
     next: AtomicU64,
     outcome: Mutex<Outcome>,
 }
@@ -92,10 +96,9 @@ impl Running {
     pub(super) fn start(scope: &Scope, flow: Flow, to: SocketAddr, length: Duration) -> Self {
         let (clock, children) = (scope.clock(), scope.children(&LOAD));
         let start = clock.now();
-        let counted_from = start.after(WARM_UP);
-        let shared = Arc::new(Shared {
-            end: counted_from.after(length),
-            counted_from,
+        let shared = Arc::new(Sending {
+            end: start.after(flow.lasts(length)),
+            counted_from: start.after(flow.warm_up()),
             start,
             clock,
             to,
@@ -103,21 +106,70 @@ impl Running {
             outcome: Mutex::default(),
             flow,
         });
-        for core in scope.planes().cores().iter().cycle().take(shared.flow.conns) {
-            children.spawn_on(core, send_all(Arc::clone(&shared)));
+        let cores = scope.planes().cores().iter().cycle();
+        for (client, core) in cores.take(shared.flow.conns).enumerate() {
+            let sending = Arc::clone(&shared);
+            if matches!(shared.flow.manner, Manner::Heedless) {
+                children.spawn_on(core, send_what_is_due(sending));
+            } else {
+                children.spawn_on(core, obedient::send_as_told(sending, client));
+            }
         }
         Self { shared }
     }
 
     /// The flow's name and what became of it so far.
     pub(super) fn finish(self) -> (String, Outcome) {
-        let mut outcome = std::mem::take(&mut *self.shared.outcome());
-        outcome.latencies.sort_unstable();
-        (self.shared.flow.name.clone(), outcome)
+        let outcome = std::mem::take(&mut *self.shared.outcome());
+        (self.shared.flow.name.clone(), outcome.sorted())
     }
 }
 
-impl Shared {
+impl Sending {
+    /// The bytes of a request.
+    pub(super) fn request(&self) -> String {
+        let Flow { path, headers, .. } = &self.flow;
+        format!("GET {path} HTTP/1.1\r\nhost: fairness.test\r\n{headers}\r\n")
+    }
+
+    /// Opens a connection.
+    ///
+    /// Cancel safe: dropping the future closes the socket.
+    pub(super) async fn connect(&self) -> io::Result<LoadConn> {
+        LoadConn::open(IpAddr::V4(Ipv4Addr::new(127, 0, 0, self.flow.host)), self.to).await
+    }
+
+    /// Sends a request when it is due and counts what comes of it. A connection that breaks is opened again for the next.
+    ///
+    /// Not cancel safe: the request may have been sent.
+    pub(super) async fn send(
+        &self,
+        conn: &mut Option<LoadConn>,
+        request: &str,
+        due: Moment,
+    ) -> io::Result<Answer> {
+        let _ = self.clock.by(Deadline::at(due), std::future::pending::<()>()).await;
+        let answer = self.exchange(conn, request).await;
+        if due >= self.counted_from {
+            self.outcome().record(self.clock.now().since(due), &answer);
+        }
+        answer
+    }
+
+    async fn exchange(&self, conn: &mut Option<LoadConn>, request: &str) -> io::Result<Answer> {
+        let mut open = match conn.take() {
+            Some(open) => open,
+            None => self.connect().await?,
+        };
+        let answer = open.exchange(request.as_bytes(), self.flow.pace).await?;
+        *conn = Some(open);
+        Ok(answer)
+    }
+
+    pub(super) fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// When the next request is due; `None` once the flow is over.
     fn next_due(&self) -> Option<Moment> {
         #[expect(clippy::cast_precision_loss, reason = "requests of one run")]
@@ -125,45 +177,12 @@ impl Shared {
         let due = self.start.after(Duration::from_secs_f64(index / self.flow.rate));
         (due < self.end).then_some(due)
     }
-
-    fn record(&self, due: Moment, answer: &io::Result<u16>) {
-        if due < self.counted_from {
-            return;
-        }
-        let took = self.clock.now().since(due);
-        let mut outcome = self.outcome();
-        match answer {
-            Ok(200) => outcome.latencies.push(took),
-            Ok(429 | 503) => outcome.refused += 1,
-            _ => outcome.failed += 1,
-        }
-    }
-
-    fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// One connection's part of a flow. A connection that breaks is opened again for the next request.
-async fn send_all(shared: Arc<Shared>) {
-    let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, shared.flow.host));
-    let request =
-        format!("GET {} HTTP/1.1\r\nhost: fairness.test\r\n{}\r\n", shared.flow.path, shared.flow.headers);
-    let mut conn = None;
-    while let Some(due) = shared.next_due() {
-        let _ = shared.clock.by(Deadline::at(due), std::future::pending::<()>()).await;
-        let answer = match conn.take() {
-            Some(open) => Ok(open),
-            None => LoadConn::open(from, shared.to).await,
-        };
-        let answer = match answer {
-            Ok(mut open) => {
-                let status = open.exchange(request.as_bytes(), shared.flow.pace).await;
-                conn = status.is_ok().then_some(open);
-                status
-            }
-            Err(error) => Err(error),
-        };
-        shared.record(due, &answer);
+/// One connection's part of a flow that heeds nothing.
+async fn send_what_is_due(sending: Arc<Sending>) {
+    let (mut conn, request) = (None, sending.request());
+    while let Some(due) = sending.next_due() {
+        let _ = sending.send(&mut conn, &request, due).await;
     }
 }

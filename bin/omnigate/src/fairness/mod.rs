@@ -1,7 +1,10 @@
 //! The proof that a flooding tenant does not move another: sleeping server, gateway and clients on one machine.
 
 mod client;
+mod judge;
 mod load;
+mod obedient;
+mod outcome;
 mod report;
 mod scenario;
 mod sleeper;
@@ -15,8 +18,8 @@ use std::{
 };
 
 use ron_kernel::{
-    Kernel, Scope,
-    topology::{ChildSpec, Plane, Stage, Topology},
+    Clock, Kernel, Scope,
+    topology::{self, ChildSpec, Plane, Topology},
 };
 use ron_transport::{
     addr::ListenAddr,
@@ -25,11 +28,16 @@ use ron_transport::{
     serve::{CONNECTION, H2_STREAM, HttpLimits, HttpServer, LISTENER, ListenPlan, Roles},
 };
 
+use types::Deadline;
+
 use crate::failure::Failure;
-use load::Running;
+use judge::{Baseline, Outcomes};
+use load::{Flow, Running};
+use outcome::Outcome;
 pub(crate) use report::Report;
 use report::Row;
-use scenario::{Bench, Case, Judge, Mode, Outcomes};
+pub(crate) use scenario::TESTS;
+use scenario::{Bench, Case, Mode};
 use sleeper::Sleeper;
 use subject::Subject;
 
@@ -41,7 +49,7 @@ const LATE: Duration = Duration::from_millis(1500);
 const LOAD: ChildSpec = ChildSpec {
     kind: "load",
     plane: Plane::Data,
-    stop: Stage::Workers,
+    stop: topology::Stage::Workers,
     bound: "the connections of the case that runs",
     doc: "one client connection that sends its part of a flow",
 };
@@ -64,7 +72,7 @@ static TOPOLOGY: Topology = Topology {
 /// What to prove, and how thoroughly.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Only these tests; all if empty.
+    /// Only these [`TESTS`]; those about neighbours if empty.
     pub(crate) only: Vec<String>,
     /// How long each case is measured.
     pub(crate) length: Duration,
@@ -90,47 +98,74 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
     let upstream = start_sleeper(&kernel, &scope, &bench).map_err(Failure::failed)?;
     let cases = scenario::cases(&bench, &plan.only);
     let runs = cases.iter().map(|case| case.modes.len() as u64).sum::<u64>() * u64::from(plan.repeat);
-    let mut report = Report::default();
-    let mut solo = Duration::ZERO;
-    let mut done = 0;
+    let stage = Stage { kernel: &kernel, scope: &scope, bench: &bench, upstream, dir: &dir.0 };
+    let (mut report, mut baseline, mut done) = (Report::default(), Baseline::default(), 0);
     for round in 1..=plan.repeat {
-        for case in &cases {
-            for mode in case.modes {
-                tell(&format!("{} {}, {}", case.test, case.name, mode.name()), done, runs);
-                let outcomes = run(&kernel, &scope, &bench, case, *mode, upstream, &dir.0)
-                    .map_err(|error| Failure::failed(format!("the gateway under test: {error}")))?;
-                if matches!(case.judge, Judge::Solo) {
-                    solo = scenario::victim(&outcomes).map(|v| v.percentile(99)).unwrap_or_default();
-                }
-                report.add(Row::new(round, &bench, case, *mode, &outcomes, solo));
-                done += 1;
-            }
+        for (case, mode) in cases.iter().flat_map(|case| case.modes.iter().map(move |mode| (case, *mode))) {
+            tell(&format!("{} {}, {}", case.test, case.name, mode.name()), done, runs);
+            let outcomes = stage
+                .run(case, mode)
+                .map_err(|error| Failure::failed(format!("the gateway under test: {error}")))?;
+            let (shown, holds) = case.judge.look(&bench, &outcomes, &mut baseline);
+            report.add(Row::new(round, case, mode, shown, holds));
+            done += 1;
         }
     }
     tell("done", done, runs);
     Ok(report)
 }
 
-/// One case in one mode.
-fn run(
-    kernel: &Kernel,
-    scope: &Scope,
-    bench: &Bench,
-    case: &Case,
-    mode: Mode,
+/// Where the cases are run.
+struct Stage<'a> {
+    kernel: &'a Kernel,
+    scope: &'a Scope,
+    bench: &'a Bench,
     upstream: SocketAddr,
-    dir: &Path,
-) -> io::Result<Outcomes> {
-    let subject = Subject::start(bench, mode, upstream, dir)?;
-    let clock = scope.clock();
-    Ok(kernel.block_on(async {
-        let start = |flow: &load::Flow| Running::start(scope, flow.clone(), subject.addr(), bench.length);
+    dir: &'a Path,
+}
+
+impl Stage<'_> {
+    /// One case in one mode. Blocking.
+    fn run(&self, case: &Case, mode: Mode) -> io::Result<Outcomes> {
+        if mode == Mode::Direct {
+            let flows = self.kernel.block_on(self.play(case, self.upstream, None))?;
+            return Ok(Outcomes { flows, reloads: 0 });
+        }
+        let subject = Subject::start(self.bench, mode, self.upstream, self.dir)?;
+        let before = subject.configurations()?;
+        let flows = self.kernel.block_on(self.play(case, subject.addr(), Some(&subject)))?;
+        Ok(Outcomes { flows, reloads: subject.configurations()? - before })
+    }
+
+    /// Lets the flows of a case run to their end, and reloads the subject meanwhile if the case says so.
+    async fn play(
+        &self,
+        case: &Case,
+        to: SocketAddr,
+        subject: Option<&Subject>,
+    ) -> io::Result<Vec<(String, Outcome)>> {
+        let (clock, length) = (self.scope.clock(), self.bench.length);
+        let lasts = case.flows.iter().map(|flow| flow.lasts(length)).max().unwrap_or_default();
+        let end = clock.within(lasts + LATE);
+        let start = |flow: &Flow| Running::start(self.scope, flow.clone(), to, length);
         // All of them run while this waits.
         let mut running = Vec::with_capacity(case.flows.len());
         running.extend(case.flows.iter().map(start));
-        let _ = clock.by(clock.within(WARM_UP + bench.length + LATE), std::future::pending::<()>()).await;
-        running.into_iter().map(Running::finish).collect()
-    }))
+        if let (Some(every), Some(subject)) = (case.reload_every, subject) {
+            let mut count = 0;
+            while !end.has_passed(clock.now()) {
+                count += 1;
+                subject.reload(count)?;
+                pause(clock, clock.within(every)).await;
+            }
+        }
+        pause(clock, end).await;
+        Ok(running.into_iter().map(Running::finish).collect())
+    }
+}
+
+async fn pause(clock: Clock, until: Deadline) {
+    let _ = clock.by(until, std::future::pending::<()>()).await;
 }
 
 /// Starts the sleeping server on a port of its own.

@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::scenario::{Bench, Case, Judge, Mode, Outcomes, share_of, victim};
+use super::{
+    judge::Shown,
+    scenario::{Case, Mode},
+};
 
 /// All rows of a proof.
 #[derive(Debug, Default)]
@@ -22,36 +25,9 @@ pub(super) struct Row {
     holds: Option<bool>,
 }
 
-#[derive(Debug)]
-enum Shown {
-    Victim { p50: Duration, p99: Duration, success: f64, share: f64 },
-    Shares(Vec<(&'static str, f64, f64)>),
-}
-
 impl Row {
-    pub(super) fn new(
-        round: u32,
-        bench: &Bench,
-        case: &Case,
-        mode: Mode,
-        outcomes: &Outcomes,
-        solo: Duration,
-    ) -> Self {
-        let shown = match &case.judge {
-            Judge::Solo | Judge::Victim => {
-                let of = |percent| victim(outcomes).map(|v| v.percentile(percent)).unwrap_or_default();
-                Shown::Victim {
-                    p50: of(50),
-                    p99: of(99),
-                    success: victim(outcomes).map_or(0.0, super::load::Outcome::success),
-                    share: share_of(outcomes, "victim"),
-                }
-            }
-            Judge::Shares(expected) => Shown::Shares(
-                expected.iter().map(|(group, share)| (*group, *share, share_of(outcomes, group))).collect(),
-            ),
-        };
-        let holds = (mode == Mode::Fair).then(|| case.judge.holds(bench, outcomes, solo));
+    pub(super) fn new(round: u32, case: &Case, mode: Mode, shown: Shown, holds: bool) -> Self {
+        let holds = mode.is_judged().then_some(holds);
         Self { round, test: case.test, case: case.name.clone(), mode, shown, holds }
     }
 
@@ -59,18 +35,80 @@ impl Row {
         let mut row = json!({
             "round": self.round, "test": self.test, "case": self.case, "mode": self.mode.name(), "holds": self.holds,
         });
-        match &self.shown {
-            Shown::Victim { p50, p99, success, share } => {
-                row["victim"] = json!({ "p50_ms": millis(*p50), "p99_ms": millis(*p99), "success": success, "share": share });
+        let (kind, shown) = self.shown.json();
+        row[kind] = shown;
+        row
+    }
+}
+
+impl Shown {
+    /// What it is, and its figures.
+    fn json(&self) -> (&'static str, Value) {
+        match self {
+            Self::Victim { p50, p99, success, share } => {
+                let (p50, p99) = (millis(*p50), millis(*p99));
+                ("victim", json!({ "p50_ms": p50, "p99_ms": p99, "success": success, "share": share }))
             }
-            Shown::Shares(shares) => {
+            Self::Shares(shares) => {
                 let shares = shares.iter().map(|(group, expected, got)| {
                     json!({ "group": group.trim_end_matches('-'), "expected": expected, "got": got })
                 });
-                row["shares"] = shares.collect();
+                ("shares", shares.collect())
             }
+            Self::Goodput { per_second, of_capacity, refused, refused_p99 } => (
+                "goodput",
+                json!({
+                    "per_second": per_second, "of_capacity": of_capacity,
+                    "refused": refused, "refused_p99_ms": millis(*refused_p99),
+                }),
+            ),
+            Self::Welcome { returned, welcome } => {
+                ("welcome", json!({ "returned": returned, "served": welcome }))
+            }
+            Self::Reloads { p99, success, reloads, failed } => (
+                "reloads",
+                json!({
+                    "reloads": reloads, "failed": failed, "victim_p99_ms": millis(*p99), "victim_success": success,
+                }),
+            ),
         }
-        row
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Victim { p50, p99, success, share } => write!(
+                f,
+                "{:>8.1} ms {:>7.1} ms {:>6.1}% {:>5.1}%",
+                millis(*p50),
+                millis(*p99),
+                success * 100.0,
+                share * 100.0,
+            ),
+            Self::Shares(shares) => {
+                let shown = shares.iter().map(|(group, expected, got)| {
+                    let group = group.trim_end_matches('-');
+                    format!("{group} {:.1}% of {:.1}%", got * 100.0, expected * 100.0)
+                });
+                f.write_str(&shown.collect::<Vec<_>>().join(", "))
+            }
+            Self::Goodput { per_second, of_capacity, refused, refused_p99 } => write!(
+                f,
+                "{per_second:.0}/s served, {:.1}% of the capacity; {refused} refused, p99 {:.1} ms",
+                of_capacity * 100.0,
+                millis(*refused_p99),
+            ),
+            Self::Welcome { returned, welcome } => {
+                write!(f, "{returned} came back as told, {:.1}% of them served at once", welcome * 100.0)
+            }
+            Self::Reloads { p99, success, reloads, failed } => write!(
+                f,
+                "{reloads} reloads, {failed} failed; victim p99 {:.1} ms, served {:.1}%",
+                millis(*p99),
+                success * 100.0,
+            ),
+        }
     }
 }
 
@@ -99,27 +137,8 @@ impl fmt::Display for Report {
                 Some(false) => "FAILS",
                 None => "",
             };
-            write!(f, "{:<5} {:<21} {:<10}", row.test, row.case, row.mode.name())?;
-            match &row.shown {
-                Shown::Victim { p50, p99, success, share } => writeln!(
-                    f,
-                    " {:>7.1} ms {:>7.1} ms {:>6.1}% {:>5.1}%  {verdict}",
-                    millis(*p50),
-                    millis(*p99),
-                    success * 100.0,
-                    share * 100.0,
-                )?,
-                Shown::Shares(shares) => {
-                    let shown: Vec<String> = shares
-                        .iter()
-                        .map(|(group, expected, got)| {
-                            let group = group.trim_end_matches('-');
-                            format!("{group} {:.1}% of {:.1}%", got * 100.0, expected * 100.0)
-                        })
-                        .collect();
-                    writeln!(f, " {}  {verdict}", shown.join(", "))?;
-                }
-            }
+            let (test, case, mode) = (row.test, &row.case, row.mode.name());
+            writeln!(f, "{test:<5} {case:<21} {mode:<10} {}  {verdict}", row.shown)?;
         }
         Ok(())
     }

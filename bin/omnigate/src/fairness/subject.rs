@@ -1,11 +1,13 @@
 //! The gateway that is put to the test: this very program as a child process, so that its sockets and signals are real.
 
 use std::{
-    io::{self, BufRead, BufReader},
-    net::SocketAddr,
-    path::Path,
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::scenario::{Bench, Mode};
 
@@ -14,25 +16,46 @@ use super::scenario::{Bench, Mode};
 pub(super) struct Subject {
     child: Child,
     addr: SocketAddr,
+    admin: SocketAddr,
+    file: PathBuf,
+    /// The configuration it started with, and one that differs.
+    configs: [String; 2],
 }
 
 impl Subject {
     /// Starts a gateway in front of `upstream` and waits until it has told where it listens. Blocking.
     pub(super) fn start(bench: &Bench, mode: Mode, upstream: SocketAddr, dir: &Path) -> io::Result<Self> {
         let file = dir.join("fairness.toml");
-        write(&file, &config(bench, mode, upstream))?;
+        let configs = [30, 31].map(|timeout_secs| config(bench, mode, upstream, timeout_secs));
+        write(&file, &configs[0])?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("gateway").arg("--config").arg(&file).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let banner = child.stdout.take().map(BufReader::new).ok_or(io::ErrorKind::BrokenPipe)?;
-        match find_address(banner) {
-            Ok(addr) => Ok(Self { child, addr }),
+        match find_addresses(banner) {
+            Ok((addr, admin)) => Ok(Self { child, addr, admin, file, configs }),
             Err(error) => {
                 child.kill()?;
                 child.wait()?;
                 Err(error)
             }
         }
+    }
+
+    /// Has it read a configuration that differs from the one before, the `count`th. Blocking.
+    pub(super) fn reload(&self, count: usize) -> io::Result<()> {
+        write(&self.file, &self.configs[count % self.configs.len()])?;
+        Ok(kill_process(Pid::from_child(&self.child), Signal::HUP)?)
+    }
+
+    /// How many configurations have come into force. Blocking.
+    #[expect(clippy::disallowed_methods, reason = "the command has nothing else to do meanwhile")]
+    pub(super) fn configurations(&self) -> io::Result<u64> {
+        let mut admin = TcpStream::connect(self.admin)?;
+        admin.write_all(b"GET /metrics HTTP/1.1\r\nhost: fairness.test\r\nconnection: close\r\n\r\n")?;
+        let mut metrics = String::new();
+        admin.read_to_string(&mut metrics)?;
+        Ok(find_updates(&metrics))
     }
 
     /// Where it listens.
@@ -54,24 +77,35 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
     std::fs::write(file, text)
 }
 
-/// Reads the lines a node prints when it is up, until the one that names the gateway's address.
-fn find_address(banner: impl BufRead) -> io::Result<SocketAddr> {
+/// Reads the lines a node prints when it is up, until those that name the addresses of the gateway and of the admin plane.
+fn find_addresses(banner: impl BufRead) -> io::Result<(SocketAddr, SocketAddr)> {
+    let (mut gateway, mut admin) = (None, None);
     for line in banner.lines() {
         let line = line?;
         let mut words = line.split_whitespace();
-        if words.next() == Some("gateway")
-            && let Some(addr) = words.next().and_then(|word| word.parse().ok())
-        {
-            return Ok(addr);
+        let place = match words.next() {
+            Some("gateway") => &mut gateway,
+            Some("admin") => &mut admin,
+            _ => continue,
+        };
+        *place = words.next().and_then(|word| word.parse().ok());
+        if let (Some(gateway), Some(admin)) = (gateway, admin) {
+            return Ok((gateway, admin));
         }
     }
     Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the gateway ended before it was up"))
 }
 
+/// Reads from a scrape how many configurations have come into force.
+fn find_updates(metrics: &str) -> u64 {
+    let line = metrics.lines().find(|line| line.starts_with("config_update_total"));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+}
+
 /// The configuration under test: only admission decides, so rates and client caps are out of the way.
-fn config(bench: &Bench, mode: Mode, upstream: SocketAddr) -> String {
+fn config(bench: &Bench, mode: Mode, upstream: SocketAddr, timeout_secs: u32) -> String {
     let (enabled, order) = match mode {
-        Mode::Off => (false, "fair"),
+        Mode::Direct | Mode::Off => (false, "fair"),
         Mode::Fifo => (true, "fifo"),
         Mode::Fair => (true, "fair"),
     };
@@ -96,7 +130,7 @@ fair_queue = {{ enabled = {enabled}, order = "{order}", max_inflight = {} }}
 route = [{{ path = "/", upstream = "sleeper" }}]
 [gateway.upstream.sleeper]
 endpoints = ["http://{upstream}"]
-timeout = "30s"
+timeout = "{timeout_secs}s"
 max_conns = 8192
 "#,
         quanta.join(", "),
@@ -110,10 +144,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_is_read_from_what_a_node_prints_when_it_is_up() {
+    fn the_addresses_are_read_from_what_a_node_prints_when_it_is_up() {
         let banner =
             "omnigate 0.1.0 is up as fairness\n  gateway  127.0.0.1:4711\n  admin    127.0.0.1:4712\n";
-        assert_eq!(find_address(banner.as_bytes()).unwrap(), "127.0.0.1:4711".parse().unwrap());
-        assert!(find_address("omnigate is up\n".as_bytes()).is_err());
+        let expected = ("127.0.0.1:4711".parse().unwrap(), "127.0.0.1:4712".parse().unwrap());
+        assert_eq!(find_addresses(banner.as_bytes()).unwrap(), expected);
+        assert!(find_addresses("omnigate is up\n  gateway  127.0.0.1:4711\n".as_bytes()).is_err());
+    }
+
+    #[test]
+    fn configurations_are_counted_from_a_scrape() {
+        let scrape = "# TYPE config_update_total counter\nconfig_update_total{service=\"x\"} 7\n";
+        assert_eq!(find_updates(scrape), 7);
+        assert_eq!(find_updates(""), 0);
     }
 }

@@ -1,0 +1,80 @@
+//! What became of a flow's requests.
+
+use std::{io, time::Duration};
+
+use super::client::Answer;
+
+/// What became of a flow's requests.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// How long those took that were answered 200, sorted.
+    pub(super) served: Vec<Duration>,
+    /// How long those took that were answered 429 or 503, sorted.
+    pub(super) refused: Vec<Duration>,
+    /// Anything else, broken connections among them.
+    pub(super) failed: u64,
+    /// Clients that came back for the first time when they were told to.
+    pub(super) returned: u64,
+    /// Those of them that were served then.
+    pub(super) welcome: u64,
+}
+
+impl Outcome {
+    /// Counts an answer that took so long.
+    pub(super) fn record(&mut self, took: Duration, answer: &io::Result<Answer>) {
+        match answer.as_ref().map(|answer| answer.status) {
+            Ok(200) => self.served.push(took),
+            Ok(429 | 503) => self.refused.push(took),
+            _ => self.failed += 1,
+        }
+    }
+
+    pub(super) fn sorted(mut self) -> Self {
+        self.served.sort_unstable();
+        self.refused.sort_unstable();
+        self
+    }
+
+    /// The share of all answered requests that were served.
+    pub(super) fn success(&self) -> f64 {
+        let all = (self.served.len() + self.refused.len()) as u64 + self.failed;
+        share(self.served.len() as u64, all)
+    }
+}
+
+/// How much `part` is of `whole`.
+#[expect(clippy::cast_precision_loss, reason = "counts of one run")]
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / (whole as f64).max(1.0)
+}
+
+/// The value that `percent` of the sorted ones do not exceed.
+pub(super) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((sorted.len() * percent / 100).min(last)).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        let sorted: Vec<_> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!(percentile(&sorted, 50), Duration::from_millis(101));
+        assert_eq!(percentile(&sorted, 99), Duration::from_millis(199));
+        assert_eq!(percentile(&sorted, 100), Duration::from_millis(200));
+        assert_eq!(percentile(&[], 99), Duration::ZERO);
+    }
+
+    #[test]
+    fn answers_are_counted_as_served_refused_or_failed() {
+        let mut outcome = Outcome::default();
+        for status in [200, 200, 429, 503, 502] {
+            outcome.record(Duration::ZERO, &Ok(Answer { status, retry_after: None }));
+        }
+        outcome.record(Duration::ZERO, &Err(io::ErrorKind::ConnectionReset.into()));
+        assert_eq!((outcome.served.len(), outcome.refused.len(), outcome.failed), (2, 2, 2));
+        assert!((outcome.success() - 1.0 / 3.0).abs() < 1e-9);
+    }
+}

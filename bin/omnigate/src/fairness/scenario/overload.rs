@@ -1,0 +1,55 @@
+//! The tests about overload: the server stays busy, refusals are quick and true, and reloads disturb nothing.
+
+use std::time::Duration;
+
+use super::{Bench, Case, Flow, Judge, Manner, Mode, case, solo, tenant, the_victim};
+
+/// How many times the measured length a flood lasts.
+const FLOOD: u32 = 3;
+/// Clients of a flood.
+const FLOODING: usize = 1500;
+/// Clients of a burst, more than twice as many as there is room for.
+const BURST: usize = 1500;
+/// The time between two reloads.
+const RELOAD_EVERY: Duration = Duration::from_millis(100);
+/// Reloads that must come into force in a second; one that comes while another is read is answered together with it.
+const RELOADS_PER_SECOND: f64 = 8.0;
+
+pub(super) fn cases(bench: &Bench) -> Vec<Case> {
+    [t2(bench), t3(bench), t9(bench), retry(bench)].into_iter().flatten().collect()
+}
+
+/// From half of the capacity to ten times as much.
+fn t2(bench: &Bench) -> Vec<Case> {
+    let load = |times: f64| vec![tenant(bench, "load", times, 900)];
+    let offered = |times: f64| {
+        case("T2", format!("load of {times}×"), load(times), &[Mode::Fair], Judge::Goodput(times))
+    };
+    let alone = case("T2", "server alone, 2×", load(2.0), &[Mode::Direct], Judge::Capacity);
+    [alone].into_iter().chain([0.5, 1.0, 2.0, 5.0, 10.0].map(offered)).collect()
+}
+
+/// A flood of ten times the capacity that ends, by clients who come back when they are told to.
+fn t3(bench: &Bench) -> Vec<Case> {
+    let calm = tenant(bench, "victim", 0.5, FLOODING);
+    let manner = Manner::Flood { rate: bench.capacity() * 10.0, lasts: bench.length * FLOOD };
+    let after = Flow { manner, ..calm.clone() };
+    let alone = solo("T3", "load of 0.5×", calm);
+    vec![alone, case("T3", "1 s after 10×", vec![after], &[Mode::Fair], Judge::Victim)]
+}
+
+/// Ten reloads a second beside an elephant.
+fn t9(bench: &Bench) -> Vec<Case> {
+    let flows = vec![the_victim(bench), tenant(bench, "elephant", 10.0, 700)];
+    let judge = Judge::Reloads(RELOADS_PER_SECOND);
+    let reloads = case("T9", "reloads beside 10×", flows, &[Mode::Fair], judge);
+    let alone = solo("T9", "victim alone", the_victim(bench));
+    vec![alone, Case { reload_every: Some(RELOAD_EVERY), ..reloads }]
+}
+
+/// A burst beside a neighbour that takes half of the capacity.
+fn retry(bench: &Bench) -> Vec<Case> {
+    let burst = Flow { manner: Manner::Burst, ..tenant(bench, "burst", 1.0, BURST) };
+    let flows = vec![burst, tenant(bench, "steady", 0.5, 300)];
+    vec![case("retry", "burst beside 0.5×", flows, &[Mode::Fair], Judge::Welcome)]
+}
