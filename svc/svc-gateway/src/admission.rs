@@ -159,7 +159,7 @@ impl Admission {
     async fn going_away(&self) {
         self.shutdown.reached(Stage::Intake).await;
         if self.shutdown.has_successor() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
