@@ -16,14 +16,15 @@ use ron_transport::{Conn, Request, Response, Service, problem};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
-    caller::ConnMemo, client_addr::Client, message::Survey, passage::Passage, policy::Policy, shared::Shared,
-    trace::TraceIds,
+    admission::Door, caller::ConnMemo, client_addr::Client, message::Survey, passage::Passage,
+    policy::Policy, shared::Shared, trace::TraceIds,
 };
 
 /// The gateway's handler on one core.
 pub(crate) struct Proxy {
     policy: Arc<ArcSwap<Policy>>,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) door: Arc<Door>,
     pub(crate) readiness: ServiceReadiness,
     pub(crate) shutdown: Shutdown,
     unrouted: RouteMetrics,
@@ -35,6 +36,7 @@ impl Proxy {
     pub(crate) fn new(scope: &Scope, policy: Arc<ArcSwap<Policy>>, shared: Arc<Shared>) -> Self {
         Self {
             policy,
+            door: Door::new(&shared.admission),
             shared,
             readiness: scope.readiness().service(scope.service()),
             shutdown: scope.shutdown().clone(),
