@@ -42,7 +42,8 @@ fn foreign(text: &[u8]) {
 
 /// Our token, with caveats that somebody makes up: what the narrower one allows, the wider one does.
 fn attenuated(input: &[u8]) {
-    let mut token = Token::mint(&KEY, TokenId::new([1; 16]), &Grant::default()).expect("nothing is too long");
+    let mut token =
+        Token::mint(&KEY, TokenId::new([1; 16]), &Grant::default(), &[]).expect("nothing is too long");
     let request = Request { path: "/a/b", method: "GET", ip: None, now: 5, tenant: None, scope: None };
     let allows =
         |token: &Token| verify(token.encode().as_bytes(), &RING, &RevocationList::default(), &request);

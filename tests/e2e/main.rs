@@ -6,10 +6,12 @@
     reason = "tests drive the program from outside and fail with the reason"
 )]
 
+mod clients;
 mod docs;
 mod drain;
 mod metrics;
 mod proxy;
+mod refusals;
 mod reload;
 mod slow_clients;
 mod support;

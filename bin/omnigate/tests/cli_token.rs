@@ -281,6 +281,12 @@ fn what_cannot_be_is_refused_with_the_option_named() {
     ] {
         assert_fails(&fixture.token(&format!("mint --key root.key {options}")), 2, words);
     }
+    let long = "x".repeat(255);
+    assert_fails(
+        &fixture.token(&format!("mint --key root.key --tenant a --path /{long}")),
+        2,
+        "--path: there is no room",
+    );
     assert_fails(&fixture.token("mint --key none.key --tenant a"), 1, "none.key does not exist");
     fs::write(fixture.path("bad.key"), "nonsense").unwrap();
     set_mode(&fixture.path("bad.key"), 0o600);

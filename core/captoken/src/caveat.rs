@@ -95,6 +95,14 @@ impl<'a> Caveat<'a> {
 }
 
 impl Caveat<'_> {
+    /// Whether the value can be written.
+    ///
+    /// # Errors
+    /// [`TokenError::Malformed`] with what it should be, or [`TokenError::TooLarge`].
+    pub fn check(&self) -> Result<(), TokenError> {
+        self.write(&mut Vec::new())
+    }
+
     /// Appends kind, length and value, after the checks that reading makes.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), TokenError> {
         let (time, class);

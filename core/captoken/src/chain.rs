@@ -25,8 +25,9 @@ pub(crate) fn key(link: &[u8; TAG_LEN]) -> hmac::Key {
 
 /// Whether the tag ends the chain that begins with `root`. Takes the same time wherever a wrong tag differs.
 pub(crate) fn check(root: &hmac::Key, claims: &Claims<'_>, tag: &[u8; TAG_LEN]) -> Result<(), TokenError> {
-    let (mut own, mut message) = (None, claims.header);
-    for caveat in claims.caveats {
+    let (mut message, added) = claims.links();
+    let mut own = None;
+    for caveat in added {
         own = Some(key(&link(own.as_ref().unwrap_or(root), message)));
         message = caveat.whole;
     }

@@ -1,7 +1,7 @@
 //! Capability tokens: who may do what, in a chain of HMACs that anybody can tighten and nobody can loosen.
 //!
 //! ```text
-//! t0 = HMAC(root key, header)      t1 = HMAC(t0, caveat 1)      …      tag = HMAC(t(n-1), caveat n)
+//! t0 = HMAC(root key, header and first caveats)    t1 = HMAC(t0, added caveat)    …    tag = HMAC(t(n-1), added caveat)
 //! ```
 //!
 //! A holder who adds a caveat needs only the token's tag; to take one away would need the tag before it, which the token
@@ -10,8 +10,9 @@
 //!
 //! | you want | use |
 //! |---|---|
-//! | make a token | [`Token::mint`], then [`Token::attenuate`] |
-//! | tell who is asking, before anything is spent on them | [`authenticate`]: one chain of HMACs, one allocation |
+//! | make a token | [`Token::mint`] |
+//! | narrow one, without a key | [`Token::attenuate`] |
+//! | tell who is asking, before anything is spent on them | [`authenticate`]: one HMAC and one per added caveat, one allocation |
 //! | decide whether this request is covered | [`Bearer::authorize`] |
 //! | both at once | [`verify`] |
 //!

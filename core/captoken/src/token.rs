@@ -35,14 +35,22 @@ impl Default for Grant<'_> {
 }
 
 impl Token {
-    /// Makes a token. Without caveats it is good for every tenant, path, method and address, forever.
+    /// Makes a token with these caveats; without any it is good for every tenant, path, method and address, forever.
+    /// They are sealed together with the header: however many there are, checking them costs one HMAC, where each one
+    /// that is added later costs another.
     ///
     /// # Errors
-    /// [`TokenError::TooLarge`] if the names of the scopes take more than 255 bytes.
-    pub fn mint(key: &RootKey, id: TokenId, grant: &Grant<'_>) -> Result<Self, TokenError> {
+    /// [`TokenError::Malformed`] if a caveat's value cannot be written, [`TokenError::TooLarge`] or
+    /// [`TokenError::TooManyCaveats`] if there is no room for it all; the names of the scopes have 255 bytes.
+    pub fn mint(
+        key: &RootKey,
+        id: TokenId,
+        grant: &Grant<'_>,
+        caveats: &[Caveat<'_>],
+    ) -> Result<Self, TokenError> {
         // Room for all there can be: bytes that move to a larger place leave copies behind.
         let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES));
-        wire::write_header(key.id(), id, grant.class, grant.scopes, &mut bytes)?;
+        wire::write(key.id(), id, grant.class, grant.scopes, caveats, &mut bytes)?;
         let tag = chain::link(key.mac(), &bytes);
         bytes.extend_from_slice(&tag[..]);
         Ok(Self { bytes })
@@ -68,7 +76,7 @@ impl Token {
     /// [`TokenError::TooManyCaveats`] if there is no room for it.
     pub fn attenuate(mut self, caveat: &Caveat<'_>) -> Result<Self, TokenError> {
         let (claims, tag) = self.split();
-        if claims.caveats.count() == MAX_CAVEATS {
+        if claims.caveats().count() == MAX_CAVEATS {
             return Err(TokenError::TooManyCaveats);
         }
         let mut added = Vec::with_capacity(64);
@@ -114,7 +122,7 @@ impl Token {
 
     /// Its caveats, first to last; an error for one that this version cannot read.
     pub fn caveats(&self) -> impl Iterator<Item = Result<Caveat<'_>, TokenError>> {
-        self.claims().caveats.map(|caveat| caveat.read())
+        self.claims().caveats().map(|caveat| caveat.read())
     }
 
     fn claims(&self) -> Claims<'_> {

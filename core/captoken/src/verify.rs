@@ -38,7 +38,8 @@ pub struct Bearer {
 }
 
 /// Tells who shows this token: it is well-formed, made with a key of the ring, not revoked, and `now`, in Unix seconds,
-/// is in its time. Costs one HMAC for the header and one per caveat, and one small allocation.
+/// is in its time. Costs one HMAC, another for each caveat added since
+/// the minting, and one small allocation.
 ///
 /// # Errors
 /// Whatever makes it no valid credential, and [`TokenError::UnknownCaveat`] or [`TokenError::WrongTenant`] for an
@@ -60,8 +61,7 @@ pub fn authenticate(
         return Err(TokenError::Revoked);
     }
     let (class, expires) = sum_up(&claims, now)?;
-    let bytes = bytes[..bytes.len() - tag.len()].into();
-    Ok(Bearer { bytes, header_len: claims.header.len(), class, expires })
+    Ok(Bearer { bytes: claims.bytes().into(), header_len: claims.header_len(), class, expires })
 }
 
 /// [`authenticate`] and [`Bearer::authorize`] in one.
@@ -147,7 +147,7 @@ impl Bearer {
     }
 
     fn caveats(&self) -> impl Iterator<Item = Result<Caveat<'_>, TokenError>> {
-        self.claims().caveats.map(|caveat| caveat.read())
+        self.claims().caveats().map(|caveat| caveat.read())
     }
 
     fn claims(&self) -> Claims<'_> {
@@ -170,7 +170,7 @@ impl fmt::Debug for Bearer {
 /// tenant as the others.
 fn sum_up(claims: &Claims<'_>, now: u64) -> Result<(Class, Option<u64>), TokenError> {
     let (mut class, mut expires, mut tenant) = (claims.class(), None, None);
-    for caveat in claims.caveats {
+    for caveat in claims.caveats() {
         match caveat.read()? {
             Caveat::Class(at_most) => class = class.min(at_most),
             Caveat::Expires(at) => {

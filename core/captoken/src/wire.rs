@@ -20,8 +20,8 @@ pub(crate) const MAX_BYTES: usize = (MAX_TEXT - TEXT_PREFIX.len()) / 4 * 3;
 pub(crate) const TAG_LEN: usize = 32;
 /// The version in the first byte.
 pub(crate) const VERSION: u8 = 1;
-/// The header up to the length of the scopes.
-const FIXED_LEN: usize = 2 + KeyId::LEN + TokenId::LEN + 1;
+/// The header up to the scopes: version, class, two ids, the number of sealed caveats and the length of the scopes.
+const FIXED_LEN: usize = 2 + KeyId::LEN + TokenId::LEN + 2;
 const SHORT: TokenError = TokenError::Malformed("it is cut off");
 
 /// Unpadded, and strict about the last character's unused bits: each token has one text.
@@ -47,10 +47,8 @@ pub(crate) fn decode<'r>(text: &[u8], room: &'r mut Room) -> Result<&'r [u8], To
 /// What a token says, taken apart. Only the shape is known to be right; nothing is known to be true.
 #[derive(Clone, Copy)]
 pub(crate) struct Claims<'a> {
-    /// Everything under the root key's HMAC.
-    pub(crate) header: &'a [u8],
-    /// The caveats, one after the other.
-    pub(crate) caveats: RawCaveats<'a>,
+    bytes: &'a [u8],
+    header_len: usize,
 }
 
 /// A token's claims and its tag.
@@ -70,16 +68,25 @@ impl<'a> Claims<'a> {
             return Err(SHORT);
         }
         let claims = Self::at(bytes, header_len);
-        Class::read(claims.header[1])?;
-        caveat::names(&claims.header[FIXED_LEN..])?;
-        claims.caveats.check()?;
+        Class::read(bytes[1])?;
+        caveat::names(claims.scopes_bytes())?;
+        if claims.caveats().check()? < claims.sealed_count() {
+            return Err(TokenError::Malformed("a caveat of its minting is missing"));
+        }
         Ok(claims)
     }
 
     /// Claims that were checked before, with a header of this length.
-    pub(crate) fn at(bytes: &'a [u8], header_len: usize) -> Self {
-        let (header, caveats) = bytes.split_at(header_len);
-        Self { header, caveats: RawCaveats(caveats) }
+    pub(crate) const fn at(bytes: &'a [u8], header_len: usize) -> Self {
+        Self { bytes, header_len }
+    }
+
+    pub(crate) const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(crate) const fn header_len(&self) -> usize {
+        self.header_len
     }
 
     pub(crate) fn key_id(&self) -> KeyId {
@@ -91,34 +98,58 @@ impl<'a> Claims<'a> {
     }
 
     pub(crate) fn class(&self) -> Class {
-        Class::read(self.header[1]).expect("checked when the token was taken apart")
+        Class::read(self.bytes[1]).expect("checked when the token was taken apart")
     }
 
     pub(crate) fn scopes(&self) -> NameList<'a> {
-        caveat::names(&self.header[FIXED_LEN..]).expect("checked when the token was taken apart")
+        caveat::names(self.scopes_bytes()).expect("checked when the token was taken apart")
+    }
+
+    /// All caveats, one after the other.
+    pub(crate) fn caveats(&self) -> RawCaveats<'a> {
+        RawCaveats(&self.bytes[self.header_len..])
+    }
+
+    /// What is under the first HMAC, which is the header and the caveats of the minting; and the caveats added since,
+    /// with an HMAC each.
+    pub(crate) fn links(&self) -> (&'a [u8], RawCaveats<'a>) {
+        let mut added = self.caveats();
+        added.by_ref().take(self.sealed_count()).for_each(drop);
+        (&self.bytes[..self.bytes.len() - added.0.len()], added)
+    }
+
+    fn sealed_count(&self) -> usize {
+        usize::from(self.bytes[FIXED_LEN - 2])
+    }
+
+    fn scopes_bytes(&self) -> &'a [u8] {
+        &self.bytes[FIXED_LEN..self.header_len]
     }
 
     fn array<const N: usize>(&self, at: usize) -> [u8; N] {
-        *self.header[at..].first_chunk().expect("a header has its fixed length at least")
+        *self.bytes[at..].first_chunk().expect("a header has its fixed length at least")
     }
 }
 
-/// Appends a header.
-pub(crate) fn write_header(
+/// Appends a header and the caveats of the minting.
+pub(crate) fn write(
     key: KeyId,
     id: TokenId,
     class: Class,
     scopes: NameList<'_>,
+    caveats: &[Caveat<'_>],
     out: &mut Vec<u8>,
 ) -> Result<(), TokenError> {
     let scopes = scopes.as_str().as_bytes();
     let scopes_len = u8::try_from(scopes.len()).map_err(|_| TokenError::TooLarge)?;
+    let count = u8::try_from(caveats.len()).ok().filter(|count| usize::from(*count) <= MAX_CAVEATS);
     out.extend_from_slice(&[VERSION, class.byte()]);
     out.extend_from_slice(key.as_bytes());
     out.extend_from_slice(id.as_bytes());
-    out.push(scopes_len);
+    out.extend_from_slice(&[count.ok_or(TokenError::TooManyCaveats)?, scopes_len]);
     out.extend_from_slice(scopes);
-    Ok(())
+    caveats.iter().try_for_each(|caveat| caveat.write(out))?;
+    if out.len() + TAG_LEN > MAX_BYTES { Err(TokenError::TooLarge) } else { Ok(()) }
 }
 
 /// Caveats as they are written; an iterator over those that are whole.
@@ -126,12 +157,14 @@ pub(crate) fn write_header(
 pub(crate) struct RawCaveats<'a>(&'a [u8]);
 
 impl RawCaveats<'_> {
-    /// Whether these bytes are whole caveats, and no more than a token may have.
-    fn check(mut self) -> Result<(), TokenError> {
-        if self.by_ref().take(MAX_CAVEATS).count() == MAX_CAVEATS && !self.0.is_empty() {
-            return Err(TokenError::TooManyCaveats);
+    /// How many there are, if these bytes are whole caveats and no more than a token may have.
+    fn check(mut self) -> Result<usize, TokenError> {
+        let count = self.by_ref().take(MAX_CAVEATS).count();
+        match self.0 {
+            [] => Ok(count),
+            _ if count == MAX_CAVEATS => Err(TokenError::TooManyCaveats),
+            _ => Err(TokenError::Malformed("a caveat is cut off")),
         }
-        if self.0.is_empty() { Ok(()) } else { Err(TokenError::Malformed("a caveat is cut off")) }
     }
 }
 

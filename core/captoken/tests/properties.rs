@@ -30,19 +30,22 @@ enum Condition {
 }
 
 impl Condition {
-    fn add(&self, token: Token) -> Result<Token, TokenError> {
-        let mut room = Vec::new();
+    fn caveat<'a>(&self, room: &'a mut Vec<u8>) -> Caveat<'a> {
         let list = |names| NameList::new(names).unwrap();
-        token.attenuate(&match self {
+        match self {
             Self::Tenant(name) => Caveat::Tenant(name),
             Self::Path(prefix) => Caveat::Path(prefix),
             Self::Methods(names) => Caveat::Methods(list(names)),
             Self::Expires(at) => Caveat::Expires(*at),
             Self::NotBefore(at) => Caveat::NotBefore(*at),
-            Self::Networks(networks) => Caveat::networks(networks, &mut room).unwrap(),
+            Self::Networks(networks) => Caveat::networks(networks, room).unwrap(),
             Self::Scopes(names) => Caveat::Scopes(list(names)),
             Self::Class(class) => Caveat::Class(*class),
-        })
+        }
+    }
+
+    fn add(&self, token: Token) -> Result<Token, TokenError> {
+        token.attenuate(&self.caveat(&mut Vec::new()))
     }
 }
 
@@ -80,13 +83,18 @@ fn ring() -> KeyRing {
     KeyRing::new(vec![key()]).unwrap()
 }
 
-fn minted(class: Class, scopes: &str) -> Token {
-    let grant = Grant { class, scopes: NameList::new(scopes).unwrap() };
-    Token::mint(&key(), TokenId::new([5; 16]), &grant).unwrap()
+/// A token with these caveats from its minting.
+fn minted(conditions: &[Condition]) -> Token {
+    let grant = Grant { class: Class::Internal, scopes: NameList::new("a,b").unwrap() };
+    let mut rooms = vec![Vec::new(); conditions.len()];
+    let caveats: Vec<_> =
+        conditions.iter().zip(&mut rooms).map(|(condition, room)| condition.caveat(room)).collect();
+    Token::mint(&key(), TokenId::new([5; 16]), &grant, &caveats).unwrap()
 }
 
+/// A token with these caveats, each added after its minting.
 fn token(conditions: &[Condition]) -> Token {
-    conditions.iter().fold(minted(Class::Internal, "a,b"), |token, condition| condition.add(token).unwrap())
+    conditions.iter().fold(minted(&[]), |token, condition| condition.add(token).unwrap())
 }
 
 fn judged(text: &str, request: &Request<'_>) -> Result<captoken::Bearer, TokenError> {
@@ -141,10 +149,24 @@ proptest! {
         prop_assert_eq!(whole.is_ok(), each && alone && tenants.len() < 2, "{:?}", whole);
     }
 
+    /// It makes no difference to what a token allows whether a caveat was there from the beginning.
+    #[test]
+    fn sealed_and_added_caveats_mean_the_same(conditions in vec(condition(), 0..6), request in request()) {
+        let verdict = |token: Token| judged(&token.encode(), &request).map(|bearer| {
+            let scopes: Vec<_> = bearer.scopes().map(str::to_owned).collect();
+            (bearer.tenant().map(str::to_owned), bearer.class(), bearer.expires(), scopes)
+        });
+        prop_assert_eq!(verdict(minted(&conditions)), verdict(token(&conditions)));
+    }
+
     /// One bit of the bytes, wherever it is, makes another token, and not ours.
     #[test]
-    fn a_flipped_bit_is_refused(conditions in vec(condition(), 0..4), at in any::<prop::sample::Index>()) {
-        let text = token(&conditions).encode();
+    fn a_flipped_bit_is_refused(
+        sealed in vec(condition(), 0..3),
+        added in vec(condition(), 0..3),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let text = added.iter().fold(minted(&sealed), |token, one| one.add(token).unwrap()).encode();
         let flip = at.index(text.len() * 8);
         let mut bytes = text.as_bytes().to_vec();
         bytes[flip / 8] ^= 1 << (flip % 8);
@@ -156,8 +178,11 @@ proptest! {
     }
 
     #[test]
-    fn every_beginning_of_a_token_is_refused(conditions in vec(condition(), 0..4)) {
-        let text = token(&conditions).encode();
+    fn every_beginning_of_a_token_is_refused(
+        sealed in vec(condition(), 0..3),
+        added in vec(condition(), 0..3),
+    ) {
+        let text = added.iter().fold(minted(&sealed), |token, one| one.add(token).unwrap()).encode();
         for end in 0..text.len() {
             let refused = authenticate(&text.as_bytes()[..end], &ring(), &RevocationList::default(), 0);
             let expected = matches!(refused, Err(TokenError::Malformed(_) | TokenError::Forged | TokenError::TooManyCaveats));
@@ -178,29 +203,55 @@ proptest! {
 #[test]
 fn a_caveat_cannot_be_left_out_or_moved() {
     let parts = [Condition::Tenant("a"), Condition::Path("/a"), Condition::Class(Class::Authed)];
-    let whole = token(&parts);
-    let (text, bare) = (whole.encode(), token(&[]).encode());
-    let bytes = |text: &str| base64_bytes(&text[4..]);
-    let (whole, header) = (bytes(&text), bytes(&bare));
-    let (header, tag) = (&header[..header.len() - 32], &whole[whole.len() - 32..]);
     let caveats: [&[u8]; 3] = [b"\x01\x01a", b"\x02\x02/a", b"\x08\x01\x01"];
-    let signed = |order: &[usize]| {
-        let chosen = order.iter().flat_map(|at| caveats[*at].iter().copied());
-        let bytes: Vec<u8> = header.iter().copied().chain(chosen).chain(tag.iter().copied()).collect();
-        format!("og1.{}", base64_text(&bytes))
-    };
-    assert_eq!(signed(&[0, 1, 2]), *text, "the layout is as documented");
-    for order in [&[][..], &[0], &[0, 1], &[1, 2], &[0, 2], &[1, 0, 2], &[2, 1, 0], &[0, 1, 2, 2]] {
-        let refused = authenticate(signed(order).as_bytes(), &ring(), &RevocationList::default(), 0);
-        assert_eq!(refused.err(), Some(TokenError::Forged), "{order:?}");
+    let bare = base64_bytes(&minted(&[]).encode()[4..]);
+    let mut header = bare[..bare.len() - 32].to_vec();
+    for sealed in 0..=3_u8 {
+        let (first, rest) = parts.split_at(sealed.into());
+        let text = rest.iter().fold(minted(first), |token, one| one.add(token).unwrap()).encode();
+        let bytes = base64_bytes(&text[4..]);
+        let tag = &bytes[bytes.len() - 32..];
+        let mut with = |sealed: u8, order: &[usize]| {
+            header[SEALED_AT] = sealed;
+            let chosen: Vec<&[u8]> = order.iter().map(|at| caveats[*at]).collect();
+            format!("og1.{}", base64_text(&[&header[..], &chosen.concat(), tag].concat()))
+        };
+        assert_eq!(with(sealed, &[0, 1, 2]), *text, "the layout is as documented");
+        for order in [&[][..], &[0], &[0, 1], &[1, 2], &[0, 2], &[1, 0, 2], &[2, 1, 0], &[0, 1, 2, 2]] {
+            for claimed in 0..=3 {
+                let refused =
+                    authenticate(with(claimed, order).as_bytes(), &ring(), &RevocationList::default(), 0);
+                let short = usize::from(claimed) > order.len();
+                let expected = match refused {
+                    Err(TokenError::Malformed(_)) => short,
+                    Err(TokenError::Forged) => !short,
+                    _ => false,
+                };
+                assert!(expected, "{sealed} sealed, {claimed} claimed, {order:?}: {refused:?}");
+            }
+        }
     }
 }
 
+/// Where a token has the number of its sealed caveats.
+const SEALED_AT: usize = 26;
+
 #[test]
 fn a_token_takes_sixteen_caveats_and_no_more() {
-    let full = token(&vec![Condition::Tenant("a"); captoken::MAX_CAVEATS]);
-    assert!(judged(&full.encode(), &PLAIN).is_ok());
-    assert_eq!(Condition::Tenant("a").add(full).err(), Some(TokenError::TooManyCaveats));
+    for full in [token, minted] {
+        let full = full(&vec![Condition::Tenant("a"); captoken::MAX_CAVEATS]);
+        assert!(judged(&full.encode(), &PLAIN).is_ok());
+        assert_eq!(Condition::Tenant("a").add(full).err(), Some(TokenError::TooManyCaveats));
+    }
+    let refused = |count| mint(&vec![Caveat::Tenant("a"); count]).err();
+    assert_eq!(refused(captoken::MAX_CAVEATS), None);
+    for over in [captoken::MAX_CAVEATS + 1, 256, 300] {
+        assert_eq!(refused(over), Some(TokenError::TooManyCaveats), "{over}");
+    }
+}
+
+fn mint(caveats: &[Caveat<'_>]) -> Result<Token, TokenError> {
+    Token::mint(&key(), TokenId::new([0; 16]), &Grant::default(), caveats)
 }
 
 #[test]
@@ -216,6 +267,9 @@ fn a_token_is_full_at_a_kibibyte() {
     };
     assert_eq!(refused, TokenError::TooLarge);
     assert!(judged(&token.encode(), &PLAIN).is_ok());
+    let tenants = |count| mint(&vec![Caveat::Tenant(&name); count]);
+    assert!(tenants(5).is_ok_and(|token| judged(&token.encode(), &PLAIN).is_ok()));
+    assert_eq!(tenants(6).err(), Some(TokenError::TooLarge));
 }
 
 #[test]
@@ -234,6 +288,7 @@ fn values_that_a_reader_would_refuse_are_not_written() {
         (Caveat::Methods(none), None),
     ] {
         let refused = token(&[]).attenuate(&caveat).err();
+        assert_eq!((caveat.check().err(), mint(&[caveat]).err()), (refused, refused), "{caveat:?}");
         let expected = match error {
             Some(error) => refused == Some(error),
             None => matches!(refused, Some(TokenError::Malformed(_))),
@@ -243,7 +298,7 @@ fn values_that_a_reader_would_refuse_are_not_written() {
     assert!(Caveat::networks(&[], &mut Vec::new()).is_err());
     let scopes = ["x".repeat(64), "y".repeat(64), "z".repeat(64), "w".repeat(64)].join(",");
     let grant = Grant { class: Class::Authed, scopes: NameList::new(&scopes).unwrap() };
-    assert_eq!(Token::mint(&key(), TokenId::new([0; 16]), &grant).err(), Some(TokenError::TooLarge));
+    assert_eq!(Token::mint(&key(), TokenId::new([0; 16]), &grant, &[]).err(), Some(TokenError::TooLarge));
 }
 
 #[test]

@@ -34,14 +34,14 @@ def split(text):
     if not re.match(r"og1\.[A-Za-z0-9_-]*\Z", text) or len(text) % 4 == 1:
         raise Refused("malformed")
     data = base64.urlsafe_b64decode(text[4:] + "=" * (-len(text) % 4))
-    if b64(data) != text[4:] or len(data) < 59 or data[0] != 1 or data[1] not in CLASSES:
+    if b64(data) != text[4:] or len(data) < 60 or data[0] != 1 or data[1] not in CLASSES:
         raise Refused("malformed")
     signed, tag = data[:-32], data[-32:]
-    end = 27 + signed[26]
+    end = 28 + signed[27]
     if end > len(signed):
         raise Refused("malformed")
     header, rest, caveats = signed[:end], signed[end:], []
-    names(header[27:])
+    names(header[28:])
     while rest:
         if len(caveats) == 16:
             raise Refused("too_many_caveats")
@@ -49,7 +49,15 @@ def split(text):
             raise Refused("malformed")
         caveats.append(rest[: 2 + rest[1]])
         rest = rest[2 + rest[1] :]
+    if len(caveats) < header[26]:
+        raise Refused("malformed")
     return header, caveats, tag
+
+
+def messages(header, caveats):
+    """What each HMAC is over: the header with the sealed caveats, then each caveat that was added."""
+    sealed = header[26]
+    return [header + b"".join(caveats[:sealed]), *caveats[sealed:]]
 
 
 def names(value):
@@ -124,14 +132,14 @@ def authenticate(token, keys, revoked, now):
     link = ring.get(header[2:10])
     if link is None:
         raise Refused("unknown_key")
-    for message in [header] + caveats:
+    for message in messages(header, caveats):
         link = mac(link, message)
     if not hmac.compare_digest(link, tag):
         raise Refused("forged")
     if header[10:26].hex() in revoked:
         raise Refused("revoked")
     bearer = {"tenant": None, "class": header[1], "id": header[10:26].hex(), "expires": None}
-    scopes, conditions = names(header[27:]), []
+    scopes, conditions = names(header[28:]), []
     for caveat in caveats:
         kind, value = read(caveat)
         conditions.append((kind, value))
@@ -215,10 +223,11 @@ def network(text):
     return bytes([parsed.version, parsed.prefixlen]) + parsed.network_address.packed
 
 
-def token(caveats=(), key=KEY, grant=1, scopes=b"", version=1):
+def token(caveats=(), key=KEY, grant=1, scopes=b"", version=1, added=0):
+    """A token whose last `added` caveats were added after the minting."""
     key_id, link = derived(key)
-    header = bytes([version, grant]) + key_id + ID + bytes([len(scopes)]) + scopes
-    for message in [header, *caveats]:
+    header = bytes([version, grant]) + key_id + ID + bytes([len(caveats) - added, len(scopes)]) + scopes
+    for message in messages(header, list(caveats)):
         link = mac(link, message)
     return "og1." + b64(header + b"".join(caveats) + link)
 
@@ -240,6 +249,8 @@ def cases():
 
     yield "no caveats: everything is covered", token(), {}
     yield "tenant, path, methods, expiry and addresses, all met", token(full), usual
+    yield "the same, each added after the minting", token(full, added=5), usual
+    yield "the same, two of them added", token(full, added=2), usual
     yield "an IPv6 client", token(full), usual | {"ip": "2001:db8::7"}
     yield "an IPv4-mapped client", token(full), usual | {"ip": "::ffff:10.9.9.9"}
     yield "made with an older key of the ring", token(full, key=OLD), usual
@@ -248,8 +259,8 @@ def cases():
     yield "another is revoked", token(full), usual | {"revoked": ["ff" * 16]}
     yield "the last second", token(full), usual | {"now": NOW + 3599}
     yield "expired", token(full), usual | {"now": NOW + 3600}
-    yield "two expiries: the earlier counts", token([expires, caveat(EXPIRES, moment(NOW + 60))]), {"now": NOW + 60}
-    yield "an expiry cannot be put off", token([caveat(EXPIRES, moment(NOW)), expires]), {}
+    yield "two expiries: the earlier counts", token([expires, caveat(EXPIRES, moment(NOW + 60))], added=1), {"now": NOW + 60}
+    yield "an expiry cannot be put off", token([caveat(EXPIRES, moment(NOW)), expires], added=1), {}
     yield "at its first second", token([caveat(NOT_BEFORE, moment(NOW))]), {}
     yield "not yet", token([caveat(NOT_BEFORE, moment(NOW + 1))]), {}
     yield "the prefix itself", token([path]), {"path": "/api"}
@@ -259,34 +270,41 @@ def cases():
     yield "out of the prefix, encoded", token([path]), {"path": "/api/%2e%2E/admin"}
     yield "out of the prefix, with an encoded slash", token([path]), {"path": "/api/..%2Fadmin"}
     yield "two prefixes, one in the other", token([path, caveat(PATH, b"/api/items")]), {"path": "/api/items/1"}
-    yield "two prefixes that exclude each other", token([path, caveat(PATH, b"/admin")]), {"path": "/admin"}
+    yield "two prefixes that exclude each other", token([path, caveat(PATH, b"/admin")], added=1), {"path": "/admin"}
     yield "no path at all", token([caveat(PATH, b"/")]), {"path": ""}
     yield "another method", token(full), usual | {"method": "DELETE"}
     yield "a method in other letters", token(full), usual | {"method": "get"}
-    yield "two lists of methods: only what is in both", token([methods, caveat(METHODS, b"POST,PUT")]), {"method": "POST"}
-    yield "two lists of methods: not in both", token([methods, caveat(METHODS, b"POST,PUT")]), {"method": "PUT"}
+    yield "two lists of methods: only what is in both", token([methods, caveat(METHODS, b"POST,PUT")], added=1), {"method": "POST"}
+    yield "two lists of methods: not in both", token([methods, caveat(METHODS, b"POST,PUT")], added=1), {"method": "PUT"}
     yield "another address", token(full), usual | {"ip": "11.0.0.1"}
     yield "no address", token(full), usual | {"ip": None}
     yield "the tenant that is asked for", token([tenant]), {"tenant": "acme"}
     yield "another tenant is asked for", token([tenant]), {"tenant": "umbra"}
     yield "any tenant", token(), {"tenant": "umbra"}
     yield "the same tenant twice", token([tenant, tenant]), {}
-    yield "two tenants", token([tenant, caveat(TENANT, b"umbra")]), {}
+    yield "two tenants", token([tenant, caveat(TENANT, b"umbra")], added=1), {}
     yield "a granted scope", token(scopes=b"rewarder.run,overlay.join"), {"scope": "overlay.join"}
     yield "a scope that was not granted", token(scopes=b"rewarder.run"), {"scope": "overlay.join"}
     yield "a caveat keeps one scope", token([caveat(SCOPES, b"overlay.join,x")], scopes=b"rewarder.run,overlay.join"), {"scope": "overlay.join"}
-    yield "a caveat took the scope", token([caveat(SCOPES, b"")], scopes=b"rewarder.run"), {"scope": "rewarder.run"}
-    yield "a caveat grants nothing", token([caveat(SCOPES, b"rewarder.run")]), {"scope": "rewarder.run"}
+    yield "a caveat took the scope", token([caveat(SCOPES, b"")], scopes=b"rewarder.run", added=1), {"scope": "rewarder.run"}
+    yield "a caveat grants nothing", token([caveat(SCOPES, b"rewarder.run")], added=1), {"scope": "rewarder.run"}
     yield "internal", token(grant=2), {}
-    yield "internal, lowered", token([caveat(CLASS, b"\2"), caveat(CLASS, b"\1"), caveat(CLASS, b"\2")], grant=2), {}
-    yield "a caveat does not raise the class", token([caveat(CLASS, b"\2")]), {}
-    yield "an unknown caveat", token([tenant, caveat(99, b"x")]), {}
+    yield "internal, lowered", token([caveat(CLASS, b"\2"), caveat(CLASS, b"\1"), caveat(CLASS, b"\2")], grant=2, added=2), {}
+    yield "a caveat does not raise the class", token([caveat(CLASS, b"\2")], added=1), {}
+    yield "an unknown caveat", token([tenant, caveat(99, b"x")], added=1), {}
     yield "an unknown caveat on a forged token", altered(token([caveat(99, b"x")]), -1, 1), {}
 
     good = token(full)
-    yield "a caveat was removed", altered_without(good, path), usual
-    yield "two caveats changed places", swapped(good, tenant, path), usual
-    yield "the tenant was changed", altered(good, 27 + 2, 1), usual
+    later = token(full, added=4)
+    yield "a sealed caveat was removed", without(good, path), usual
+    yield "a sealed caveat was removed, and its number corrected", altered(without(good, path), 26, 5 ^ 4), usual
+    yield "an added caveat was removed", without(later, path), usual
+    yield "the last caveat was removed", without(later, nets), usual
+    yield "two sealed caveats changed places", swapped(good, tenant, path), usual
+    yield "two added caveats changed places", swapped(later, path, methods), usual
+    yield "an added caveat passes for a sealed one", altered(later, 26, 1 ^ 2), usual
+    yield "a sealed caveat passes for an added one", altered(good, 26, 5 ^ 4), usual
+    yield "the tenant was changed", altered(good, 28 + 2, 1), usual
     yield "the id was changed", altered(good, 10, 1), usual
     yield "the class was raised", altered(token(), 1, 3), {}
     yield "the tag was changed", altered(good, -1, 128), usual
@@ -295,11 +313,13 @@ def cases():
     yield "another prefix", "og2." + good[4:], usual
     yield "another version", token(version=2), {}
     yield "an unknown class", token(grant=3), {}
-    yield "padded", token([tenant, caveat(SCOPES, b"a")]) + "=", {}
-    yield "unused bits of the last character", loosened(token([caveat(CLASS, b"\1")])), {}
+    uneven = token([caveat(TENANT, b"ab")])
+    yield "padded", uneven + "==", {}
+    yield "unused bits of the last character", loosened(uneven), {}
     yield "cut off", good[:-8], usual
     yield "cut off in its header", "og1." + b64(bytes([1, 1]) + bytes(40)), {}
-    yield "scopes longer than the token", altered(token(), 26, 255), {}
+    yield "scopes longer than the token", altered(token(), 27, 255), {}
+    yield "more sealed caveats than there are", altered(token([tenant]), 26, 1 ^ 2), {}
     yield "a caveat longer than the token", token([b"\1\xff" + b"a" * 4]), {}
     yield "an empty tenant", token([caveat(TENANT, b"")]), {}
     yield "a tenant of 128 characters", token([caveat(TENANT, b"a" * 128)]), {}
@@ -318,14 +338,14 @@ def cases():
     yield "half a network", token([caveat(NETWORKS, bytes([4, 8, 10, 0, 0]))]), {}
     yield "a network of an unknown family", token([caveat(NETWORKS, bytes([5, 8, 10, 0, 0, 0]))]), {}
     yield "a class of two bytes", token([caveat(CLASS, b"\1\1")]), {}
-    yield "sixteen caveats", token([tenant] * 16), {}
-    yield "seventeen caveats", token([tenant] * 17), {}
-    longest = [caveat(TENANT, b"a" * 128)] * 5 + [caveat(SCOPES, b"b" * 52)]
+    yield "sixteen caveats", token([tenant] * 16, added=15), {}
+    yield "seventeen caveats", token([tenant] * 17, added=16), {}
+    longest = [caveat(TENANT, b"a" * 128)] * 5 + [caveat(SCOPES, b"b" * 51)]
     yield "1024 characters", token(longest + [caveat(SCOPES, b"")]), {}
     yield "1027 characters", token(longest + [caveat(SCOPES, b"xx")]), {}
 
 
-def altered_without(text, removed):
+def without(text, removed):
     header, caveats, tag = split(text)
     return "og1." + b64(header + b"".join(c for c in caveats if c != removed) + tag)
 

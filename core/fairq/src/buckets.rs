@@ -5,10 +5,11 @@ use crate::list::{Links, List};
 /// How many lists there are.
 pub(crate) const BUCKETS: usize = 64 * 64;
 
-/// 32 KiB.
+/// 32 KiB once it has been used.
 #[derive(Debug)]
 pub(crate) struct Buckets {
-    lists: Box<[List]>,
+    /// None before the first use: many lanes never see anybody.
+    lists: Vec<List>,
     /// One bit per list that is not empty.
     words: [u64; 64],
     /// One bit per word that is not zero.
@@ -17,7 +18,7 @@ pub(crate) struct Buckets {
 
 impl Buckets {
     pub(crate) fn new() -> Self {
-        Self { lists: vec![List::EMPTY; BUCKETS].into_boxed_slice(), words: [0; 64], summary: 0 }
+        Self { lists: Vec::new(), words: [0; 64], summary: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -25,10 +26,13 @@ impl Buckets {
     }
 
     pub(crate) fn first_of(&self, bucket: usize) -> Option<u32> {
-        self.lists[bucket].first()
+        self.lists.get(bucket)?.first()
     }
 
     pub(crate) fn push_back(&mut self, bucket: usize, id: u32, links: &mut Links) {
+        if self.lists.is_empty() {
+            self.lists.resize(BUCKETS, List::EMPTY);
+        }
         links.push_back(&mut self.lists[bucket], id);
         self.words[bucket / 64] |= 1 << (bucket % 64);
         self.summary |= 1 << (bucket / 64);

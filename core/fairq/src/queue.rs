@@ -17,6 +17,8 @@ use types::Moment;
 const UNIT: u64 = 1_000_000;
 /// The least that a request is charged, in nanoseconds, so that nothing is free.
 const LEAST_ESTIMATE: u64 = 1000;
+/// The most that is charged in advance, in nanoseconds: a minute. What takes longer is charged as it runs.
+const MOST_ESTIMATE: u64 = 60_000_000_000;
 
 /// Who comes to wait, and what it will probably cost.
 #[derive(Debug, Clone)]
@@ -134,7 +136,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     /// A ticket comes to wait. `index` is a small number that no other waiting ticket has.
     pub fn push(&mut self, arrival: Arrival<K>, index: usize, ticket: T, now: Moment) -> Verdict<T> {
         debug_assert!(self.tickets.get(index).is_none(), "ticket {index} waits already");
-        let estimate = nanos(arrival.estimate).max(LEAST_ESTIMATE);
+        let estimate = nanos(arrival.estimate).clamp(LEAST_ESTIMATE, MOST_ESTIMATE);
         let extra = u64::from(arrival.extra_units) * UNIT;
         let class = if arrival.class < self.classes.len() { arrival.class } else { 0 };
         let Some(id) = self.tenant_number(class, arrival.tenant, arrival.weight, now) else {
@@ -196,7 +198,9 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let class = &mut self.classes[flow.class];
         let class_weight = u64::from(self.settings.classes[flow.class].weight);
         flow.account.finish(charge, flow.weight(), now);
+        flow.account.bound(class.lane(flow.lane).rounds.clock());
         class.contender.account.finish(charge, class_weight, now);
+        class.contender.account.bound(self.clock);
         let lane = class.lane_mut(kind);
         lane.contender.account.finish(charge, lane.weight, now);
         self.slow_running -= u32::from(kind == LaneKind::Slow);
@@ -221,6 +225,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             known.contender.account.stamp = known.contender.account.stamp.max(self.clock);
         }
         known.contender.account.charge(cost, u64::from(settings.weight));
+        known.contender.account.bound(self.clock);
         let Some(id) = self.tenant_number(class, tenant, weight, now) else { return };
         let flow = self.flows.get_mut(id);
         let clock = self.classes[class].lane(flow.lane).rounds.clock();

@@ -96,12 +96,15 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let class_weight = u64::from(self.settings.classes[flow.class].weight);
         class.contender.served();
         class.contender.account.start(estimate, extra, class_weight, now);
+        class.contender.account.bound(self.clock);
         let lane = class.lane_mut(kind);
         lane.contender.served();
         lane.contender.account.start(estimate, extra, lane.weight, now);
+        let lane_clock = lane.rounds.clock();
         let flow = self.flows.get_mut(id);
         let weight = flow.weight();
         flow.account.start(estimate, extra, weight, now);
+        flow.account.bound(lane_clock);
         flow.promises.granted(flow.waiting > 1, now);
         self.slow_running += u32::from(kind == LaneKind::Slow);
         let ticket = self.take_ticket(id, first, now)?;

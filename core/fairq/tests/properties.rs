@@ -200,13 +200,8 @@ fn finding_the_next_takes_a_few_steps_whatever_anybody_owes() {
     let settings = Settings { room: 100_000, slots: 10_000, ..Settings::default() };
     let mut queue = FairQueue::<usize, usize>::new(settings, NOW).expect("sound settings");
     let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, estimate: ms(1), extra_units: 0 };
-    for tenant in 0..10_000 {
-        queue.push(
-            Arrival { extra_units: u32::try_from(tenant % 600).unwrap_or(0) * 1000, ..arrival(tenant) },
-            tenant,
-            tenant,
-            NOW,
-        );
+    for (tenant, seconds) in (0..10_000).zip((0..600).cycle()) {
+        queue.push(Arrival { extra_units: seconds * 1000, ..arrival(tenant) }, tenant, tenant, NOW);
     }
     let passes: Vec<_> = std::iter::from_fn(|| queue.pop(NOW)).map(|grant| grant.pass).collect();
     for tenant in 0..10_000 {

@@ -4,7 +4,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
@@ -28,6 +28,9 @@ impl BodyError {
 
 /// A streaming body of any origin.
 type Streaming = Pin<Box<dyn HttpBody<Data = Bytes, Error = BodyError> + Send>>;
+
+/// The largest request body that is looked at before it is read.
+const SMALL: u64 = 16 * 1024;
 
 /// A request's or response's body.
 #[derive(Default)]
@@ -58,14 +61,21 @@ struct Watch {
     waits_since: Option<Moment>,
     /// What was announced and has not been read.
     unread: u64,
+    /// What was looked at before anybody read.
+    ahead: Option<Result<Frame<Bytes>, BodyError>>,
     /// Who else wants to know.
     upload: Option<UploadWatch>,
 }
 
 impl Watch {
-    fn begin(activity: &Arc<Activity>, announced: u64) -> Self {
+    fn begin(
+        activity: &Arc<Activity>,
+        announced: u64,
+        ahead: Option<Result<Frame<Bytes>, BodyError>>,
+    ) -> Self {
         activity.body_began();
-        Self { activity: Arc::clone(activity), waits_since: None, unread: announced, upload: None }
+        let activity = Arc::clone(activity);
+        Self { activity, waits_since: None, unread: announced, ahead, upload: None }
     }
 
     fn polled<E>(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>) {
@@ -81,6 +91,15 @@ impl Watch {
             if let Some(upload) = &self.upload {
                 upload.clients_turn();
             }
+        }
+    }
+
+    /// What is still to be read, of which `rest` has not been looked at.
+    fn hint(&self, rest: &SizeHint) -> SizeHint {
+        let ahead = self.ahead.as_ref().and_then(|ahead| ahead.as_ref().ok()).and_then(Frame::data_ref);
+        match (rest.exact(), ahead) {
+            (Some(rest), Some(ahead)) => SizeHint::with_exact(rest + ahead.len() as u64),
+            _ => *rest,
         }
     }
 
@@ -158,14 +177,28 @@ impl Body {
         }
     }
 
-    /// A request's body, whose arrival the connection's timeouts watch.
-    pub(crate) fn watched(incoming: Incoming, activity: &Arc<Activity>) -> Self {
+    /// A request's body, whose arrival the connection's timeouts watch. A small one that came along with its head is
+    /// taken at once, and is then nobody's to wait for; `may_look` if that does not tell the client to send it.
+    pub(crate) fn watched(mut incoming: Incoming, activity: &Arc<Activity>, may_look: bool) -> Self {
         if incoming.is_end_stream() {
-            Self::empty()
-        } else {
-            let watch = Watch::begin(activity, incoming.size_hint().lower());
-            Self::of(Kind::Watched(incoming, watch))
+            return Self::empty();
         }
+        let announced = incoming.size_hint().exact().unwrap_or_default();
+        let mut ahead = None;
+        if may_look && (1..=SMALL).contains(&announced) {
+            let mut cx = Context::from_waker(Waker::noop());
+            if let Poll::Ready(frame) = Pin::new(&mut incoming).poll_frame(&mut cx) {
+                match frame.map(|frame| frame.map(Frame::into_data)) {
+                    Some(Ok(Ok(data))) if incoming.is_end_stream() => return data.into(),
+                    Some(Ok(Ok(data))) => ahead = Some(Ok(Frame::data(data))),
+                    Some(Ok(Err(trailers))) => ahead = Some(Ok(trailers)),
+                    Some(Err(error)) => ahead = Some(Err(BodyError::new(error))),
+                    None => {}
+                }
+            }
+        }
+        let watch = Watch::begin(activity, announced, ahead);
+        Self::of(Kind::Watched(incoming, watch))
     }
 
     /// The same body, which keeps `guard` until its last byte was read, it broke, or nobody wants it any more.
@@ -217,7 +250,10 @@ impl Kind {
             },
             Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
             Self::Watched(incoming, watch) => {
-                let frame = Pin::new(incoming).poll_frame(cx).map_err(BodyError::new);
+                let frame = match watch.ahead.take() {
+                    Some(ahead) => Poll::Ready(Some(ahead)),
+                    None => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
+                };
                 watch.polled(&frame);
                 frame
             }
@@ -246,7 +282,8 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Empty | Kind::Tunnel(_) => true,
             Kind::Full(bytes) => bytes.is_empty(),
-            Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.is_end_stream(),
+            Kind::Incoming(incoming) => incoming.is_end_stream(),
+            Kind::Watched(incoming, watch) => watch.ahead.is_none() && incoming.is_end_stream(),
             Kind::Streaming(body) => body.is_end_stream(),
         }
     }
@@ -255,7 +292,8 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Incoming(incoming) | Kind::Watched(incoming, _) => incoming.size_hint(),
+            Kind::Incoming(incoming) => incoming.size_hint(),
+            Kind::Watched(incoming, watch) => watch.hint(&incoming.size_hint()),
             Kind::Streaming(body) => body.size_hint(),
         }
     }

@@ -82,6 +82,16 @@ pub enum TunnelEnd {
     NodeStops,
 }
 
+/// Two who hear how a tunnel ended.
+struct Both(Box<dyn TunnelWatch>, Box<dyn TunnelWatch>);
+
+impl TunnelWatch for Both {
+    fn ended(self: Box<Self>, traffic: Traffic, end: TunnelEnd) {
+        self.0.ended(traffic, end);
+        self.1.ended(traffic, end);
+    }
+}
+
 impl Tunnel {
     /// A tunnel to `upstream`, from which `ahead` has already been read.
     pub fn new<IO>(upstream: IO, ahead: Bytes) -> Self
@@ -100,10 +110,13 @@ impl Tunnel {
         self
     }
 
-    /// Sets who hears of its end.
+    /// Adds somebody who hears of its end.
     #[must_use]
     pub fn with_watch(mut self, watch: impl TunnelWatch) -> Self {
-        self.watch = Some(Box::new(watch));
+        self.watch = Some(match self.watch.take() {
+            None => Box::new(watch),
+            Some(others) => Box::new(Both(others, Box::new(watch))),
+        });
         self
     }
 

@@ -50,6 +50,40 @@ async fn a_server_that_takes_no_more_is_late_before_the_body_is_whole() {
 }
 
 #[tokio::test]
+async fn a_small_body_arrives_whole_wherever_it_is_split() {
+    let node = Node::start(patient());
+    let mut client = node.connect().await;
+    let whole = client::post("/echo", 6) + "abcdef";
+    for at in 0..=6 {
+        let (first, second) = whole.split_at(whole.len() - at);
+        client.send(first).await;
+        sleep(SHORT / 10).await;
+        client.send(second).await;
+        let answer = client.answer().await;
+        assert_eq!(
+            (answer.text(), answer.header("content-length")),
+            ("abcdef", Some("6")),
+            "{at} bytes later"
+        );
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_is_asked_for_its_body_only_when_somebody_reads_it() {
+    let node = Node::start(patient());
+    let mut client = node.connect().await;
+    let head = |path: &str| client::post(path, 6).replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
+    client.send(head("/length")).await;
+    assert_eq!(client.answer().await.status, 100);
+    client.send("abcdef").await;
+    assert_eq!(client.answer().await.text(), "6");
+    client.send(head("/busy")).await;
+    assert_eq!(client.answer().await.status, 429);
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_request_without_a_body_is_not_watched() {
     let node = Node::start(patient());
     let mut client = node.connect().await;

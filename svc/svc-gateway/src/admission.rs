@@ -33,6 +33,8 @@ const LOOKED_AT: usize = 1024;
 pub(crate) struct Admission {
     gate: Arc<Gate<FairRoom>>,
     enabled: AtomicBool,
+    /// Nanoseconds.
+    max_wait: AtomicU64,
     /// Nanoseconds; tenants slower than this are always shown to the room.
     slow_after: AtomicU64,
     clock: Clock,
@@ -67,6 +69,7 @@ impl Admission {
         let admission = Arc::new(Self {
             gate: Gate::new(config.fair_queue.max_inflight, room),
             enabled: AtomicBool::new(config.fair_queue.enabled),
+            max_wait: AtomicU64::new(nanos(config.fair_queue.max_wait.as_duration())),
             slow_after: AtomicU64::new(nanos(config.fair_queue.slow_after.as_duration())),
             clock,
             shutdown: scope.shutdown().clone(),
@@ -83,6 +86,7 @@ impl Admission {
     /// Puts other limits and weights into force. Who waits, runs or owes stays as it is.
     pub(crate) fn reconfigure(&self, config: &FairQueueConfig) {
         self.enabled.store(config.enabled, Ordering::Relaxed);
+        self.max_wait.store(nanos(config.max_wait.as_duration()), Ordering::Relaxed);
         self.slow_after.store(nanos(config.slow_after.as_duration()), Ordering::Relaxed);
         self.gate.with_room(|room| room.reconfigure(settings(config), config.order));
         self.gate.set_limit(config.max_inflight);
@@ -160,6 +164,8 @@ impl Door {
 
     async fn wait(self: &Arc<Self>, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
         let (admission, caller) = (&self.0, Arc::clone(&newcomer.caller));
+        let longest = Duration::from_nanos(admission.max_wait.load(Ordering::Relaxed));
+        let deadline = deadline.tightened(Deadline::within(newcomer.now, longest));
         let draining =
             || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
         if admission.shutdown.is_draining() {

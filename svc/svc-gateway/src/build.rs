@@ -1,6 +1,6 @@
 //! From configuration to a running gateway, and from one configuration to the next.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use captoken::{KeyRing, RevocationList};
@@ -24,11 +24,12 @@ use types::Deadline;
 
 use crate::{
     AuthConfig, AuthError, GatewayConfig, RouteConfig,
+    access_log::{AccessLog, OpenError, Output},
     auth::{Auth, JwtKeys, load_auth},
     jwt::{JwksSettings, SettingsError},
     policy::{Policy, Ways},
     proxy::Proxy,
-    redirect::Redirect,
+    redirect::{self, Redirect, ToHttps},
     router::{GoesTo, Route, Router, Split},
     shared::Shared,
     sweeper,
@@ -51,10 +52,19 @@ pub enum BuildError {
     /// The issuer of JWTs cannot be asked for its keys.
     #[error("gateway: {0}")]
     Jwks(#[from] SettingsError),
+    /// The access log cannot be written.
+    #[error("gateway: {0}")]
+    AccessLog(#[from] OpenError),
+    /// Servers are not well, and the start is strict.
+    #[error("gateway: these servers are not well, and gateway.strict_boot is on: {}", .0.join(", "))]
+    Unwell(Vec<String>),
     /// The blocking pool did not load them.
     #[error("gateway: {0}")]
     Blocking(#[from] BlockingError),
 }
+
+/// How long servers have to be well when the start is strict.
+const WELL_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is in force, by core.
 type Policies = Arc<[Arc<ArcSwap<Policy>>]>;
@@ -77,6 +87,8 @@ pub struct Gateway {
     jwt: JwtKeys,
     policies: Policies,
     server: HttpServer<Proxy>,
+    redirect: Option<HttpServer<ToHttps>>,
+    access_log: AccessLog,
 }
 
 impl Gateway {
@@ -98,6 +110,9 @@ impl Gateway {
         let jwt = JwtKeys::new(scope, &resolver, settings, keys.jwks.clone());
         let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
+        let redirect = redirect::listener(scope, config, inherited)?;
+        let output = Output::open(scope, &config.access_log).await?;
+        let access_log = AccessLog::start(scope, &config.access_log, output);
         let upstreams = Upstreams::new(scope, resolver);
         let shared = Shared::new(scope, config);
         let groups = upstreams.prepare(&config.upstream).await?;
@@ -107,12 +122,17 @@ impl Gateway {
         upstreams.commit(groups);
         let server =
             HttpServer::start(scope, Roles::default(), listen_plan(config, Some(listener), tls), |core| {
-                Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared))
+                Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared), access_log.for_core())
             });
         sweeper::start(scope, &upstreams);
         upstream::start(scope, &upstreams);
+        if config.strict_boot {
+            let well = upstreams.all_healthy_once(scope.clock().within(WELL_WITHIN)).await;
+            well.map_err(BuildError::Unwell)?;
+        }
         sample(scope, &policies, &upstreams);
-        Ok(Arc::new(Self { scope: scope.clone(), shared, upstreams, jwt, policies, server }))
+        let scope = scope.clone();
+        Ok(Arc::new(Self { scope, shared, upstreams, jwt, policies, server, redirect, access_log }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -125,6 +145,18 @@ impl Gateway {
     #[must_use]
     pub fn listener(&self) -> Option<Arc<Listener>> {
         self.server.listener()
+    }
+
+    /// The listening socket of the redirect to HTTPS, if there is one, to hand it to a successor.
+    #[must_use]
+    pub fn redirect_listener(&self) -> Option<Arc<Listener>> {
+        self.redirect.as_ref()?.listener()
+    }
+
+    /// Where the redirect to HTTPS listens, if it does.
+    #[must_use]
+    pub fn redirect_addr(&self) -> Option<ListenAddr> {
+        Some(self.redirect.as_ref()?.local_addr())
     }
 
     /// Waits until every endpoint of every upstream has been well once: has answered its health check, or where there is
@@ -144,6 +176,8 @@ impl Gateway {
         let keys = load_keys(&self.scope, &auth).await?;
         let (jwt, jwks, checks) = (self.jwt.clone(), keys.jwks.clone(), Arc::new(keys.auth(&self.jwt)));
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
+        let output = Output::open(&self.scope, &config.access_log).await?;
+        let access_log = self.access_log.for_core();
         let groups = self.upstreams.prepare(&config.upstream).await?;
         let prepared = build_policies(&self.scope, &config, &groups, &checks, Some(&self.policies));
         let (upstreams, shared, server) =
@@ -160,6 +194,7 @@ impl Gateway {
             let gone = |route: &&Arc<Route>| routes_of(&config).all(|kept| kept.label() != &*route.label);
             before.router.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls));
+            access_log.commit(&config.access_log, output);
         }))
     }
 }
@@ -253,13 +288,15 @@ fn build_ways(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics],
     let upstreams: BTreeMap<_, _> = groups.iter().map(seen).collect();
     let views = Views::new(&config.view);
     let routes = routes_of(config).zip(metrics).map(|(route, metrics)| {
-        let shares =
-            route.shares().filter_map(|(name, weight)| Some((weight, Arc::clone(upstreams.get(name)?))));
+        let shares = route
+            .shares()
+            .filter_map(|(name, weight)| Some((name, weight, Arc::clone(upstreams.get(name)?))));
         let goes_to = match views.find(&route.path) {
             Some(view) => GoesTo::View(Arc::clone(view)),
             None => Split::new(shares).map_or(GoesTo::Elsewhere, GoesTo::Upstreams),
         };
-        let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, https_port(config)).ok());
+        let redirect =
+            route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());
         Arc::new(Route::new(&route, goes_to, redirect, metrics.clone()))
     });
     Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
@@ -269,12 +306,4 @@ fn build_ways(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics],
 fn routes_of(config: &GatewayConfig) -> impl Iterator<Item = Cow<'_, RouteConfig>> {
     let views = config.view.keys().map(|name| Cow::Owned(views::route(name)));
     views.chain(config.route.iter().map(Cow::Borrowed))
-}
-
-/// Where clients find HTTPS: here, or with whoever ends it in front of us.
-fn https_port(config: &GatewayConfig) -> u16 {
-    match (&config.listen, config.tls.server_config()) {
-        (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
-        _ => 443,
-    }
 }

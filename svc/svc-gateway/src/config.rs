@@ -1,5 +1,6 @@
 //! The `[gateway]` table of the configuration file, and `[auth]` beside it.
 
+mod access_log;
 mod auth;
 mod fairness;
 mod identity;
@@ -16,6 +17,7 @@ use ron_transport::{addr::ListenAddr, proxy_protocol::TrustedSource, serve::Http
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use access_log::{AccessFormat, AccessLogConfig};
 pub use auth::AuthConfig;
 pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
 pub use identity::{TenantSource, UnknownSource};
@@ -56,6 +58,8 @@ pub struct GatewayConfig {
     pub write_timeout: HumanDuration,
     /// Between two requests on a connection; longer than `limits.park_after`.
     pub idle_timeout: HumanDuration,
+    /// Whether a server that is not well at start ends the start, instead of being reported.
+    pub strict_boot: bool,
     /// What one connection and one request may cost.
     pub limits: LimitsConfig,
     /// Certificates; empty paths for plain HTTP.
@@ -75,6 +79,10 @@ pub struct GatewayConfig {
     pub drr: DrrConfig,
     /// Rates of clients and capabilities.
     pub quotas: QuotasConfig,
+    /// A line for each request.
+    pub access_log: AccessLogConfig,
+    /// A second listener, in the clear, that sends everybody to HTTPS: `0.0.0.0:80`.
+    pub redirect_http: Option<ListenAddr>,
     /// Which paths go where; the longest matching prefix wins.
     pub route: Vec<RouteConfig>,
     /// The servers behind, by name.
@@ -95,6 +103,7 @@ impl Default for GatewayConfig {
             read_timeout: limits.read_timeout.into(),
             write_timeout: limits.write_timeout.into(),
             idle_timeout: limits.idle_timeout.into(),
+            strict_boot: false,
             limits: LimitsConfig::default(),
             tls: TlsConfig::default(),
             proxy_protocol: Vec::new(),
@@ -104,6 +113,8 @@ impl Default for GatewayConfig {
             fair_queue: FairQueueConfig::default(),
             drr: DrrConfig::default(),
             quotas: QuotasConfig::default(),
+            access_log: AccessLogConfig::default(),
+            redirect_http: None,
             route: Vec::new(),
             upstream: BTreeMap::new(),
             view: BTreeMap::new(),
@@ -113,7 +124,8 @@ impl Default for GatewayConfig {
 
 impl Table for GatewayConfig {
     const NAME: &'static str = "gateway";
-    const RESTART: &'static [&'static str] = &["enabled"];
+    const RESTART: &'static [&'static str] =
+        &["enabled", "redirect_http", "strict_boot", "fair_queue.max_tenants"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
@@ -121,6 +133,7 @@ impl Table for GatewayConfig {
         self.check_waits(danger_ok, problems);
         self.limits.check(danger_ok, problems);
         self.tls.check(problems);
+        self.access_log.check(problems);
         self.fair_queue.check(danger_ok, problems);
         self.drr.check(problems);
         self.quotas.check(problems);

@@ -9,12 +9,16 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod access_log;
 mod admission;
 mod auth;
 mod build;
 mod caller;
 mod client_addr;
 mod config;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guard;
 pub mod jwt;
 mod message;
@@ -33,13 +37,14 @@ mod trace;
 mod upstream;
 pub mod views;
 
+pub use access_log::OpenError as AccessLogError;
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway, GatewaySettings};
 pub use config::{
-    Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig, EjectConfig, EndpointConfig,
-    FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted, HealthConfig, LimitsConfig, MinVersion,
-    NoPath, Order, PartConfig, PartPath, PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig,
-    RetryConfig, RouteConfig, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig,
-    UpstreamTlsConfig, ViewConfig,
+    AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig,
+    EjectConfig, EndpointConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted,
+    HealthConfig, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback, PqMode,
+    Protocol, QuotasConfig, RedirectConfig, RetryConfig, RouteConfig, SniConfig, SplitConfig, TenantSource,
+    TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
 pub use topology::TOPOLOGY;

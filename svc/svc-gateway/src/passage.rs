@@ -12,6 +12,7 @@ use ron_transport::{
 use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::{
+    access_log::Entry,
     admission::Slot,
     caller::{Caller, ConnMemo},
     client_addr::Client,
@@ -20,7 +21,7 @@ use crate::{
     policy::Policy,
     proxy::Proxy,
     quotas::Verdict,
-    router::{GoesTo, Route},
+    router::{GoesTo, Route, Share},
     tenant::StreamPlace,
     trace::Trace,
     upstream,
@@ -43,6 +44,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) client: Client,
     pub(crate) trace: &'a Trace,
     pub(crate) began: Moment,
+    /// Its line in the access log, if it gets one.
+    pub(crate) entry: Option<&'a mut Entry>,
     /// What the client is told of its rates.
     pub(crate) allowance: Option<Verdict>,
 }
@@ -62,6 +65,10 @@ impl Passage<'_> {
             return Ok(elsewhere);
         }
         let caller = self.caller(conn, &request);
+        if let Some(entry) = &mut self.entry {
+            entry.line().class = caller.tenant.key.class.name();
+            entry.line().tenant = Some(caller.tenant.key.name.clone());
+        }
         let limits = self.body_limits(route);
         guard::declared(&request, &limits)?;
         self.charge_rates(&caller)?;
@@ -71,8 +78,11 @@ impl Passage<'_> {
         let slot = self.admit(&caller, body_len, deadline).await?;
         self.authorize(&caller, route, &request)?;
         let upload = request.body_mut().watch_upload();
+        if let Some(entry) = &mut self.entry {
+            request = entry.counting(request);
+        }
         let (request, breach) = guard::guard(request, &limits)?;
-        let answered = self.forward(route, &caller, request, upload, slot, deadline).await;
+        let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
 
@@ -107,12 +117,13 @@ impl Passage<'_> {
 
     /// While capacity is lost, writes make way for reads. A drain is no such time: what got in is answered.
     fn refuse_writes_while_degraded(&self, method: &Method) -> Result<(), Refusal> {
-        let proxy = self.proxy;
-        if proxy.readiness.sheds_writes() && !method.is_safe() && !proxy.shutdown.is_draining() {
-            let refusal = Refusal::new(Reason::Degraded, "writes are refused for now; /readyz says why");
-            return Err(refusal.retry_after(DEGRADED_RETRY));
+        if method.is_safe() || self.proxy.shutdown.is_draining() {
+            return Ok(());
         }
-        Ok(())
+        self.proxy
+            .readiness
+            .admit_write()
+            .map_err(|degraded| Refusal::from(degraded).retry_after(DEGRADED_RETRY))
     }
 
     /// By when the response's head must be there: what the route allows, and the client if it is in more of a hurry. The
@@ -148,11 +159,10 @@ impl Passage<'_> {
     /// Sends the request on and the answer back. The slot ends with the upstream's last byte, or with the head of an answer
     /// that is a stream.
     async fn forward(
-        &self,
+        &mut self,
         route: &Route,
         caller: &Caller,
-        mut request: Request,
-        upload: Option<UploadWatch>,
+        (mut request, upload): (Request, Option<UploadWatch>),
         slot: Option<Slot>,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
@@ -160,18 +170,35 @@ impl Passage<'_> {
         let place = if route.stream || upgrade.is_some() { Some(self.stream_place(caller)?) } else { None };
         let (survey, client, trace) = (&self.survey, &self.client, self.trace);
         let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
-        message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         caller.write(request.headers_mut());
+        // After the caller's credential was taken away, so that a rule can set another.
+        message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         let mut response = match &route.goes_to {
-            GoesTo::Upstreams(split) => {
-                split.next().send(request, upload, self.proxy.shared.clock.now(), deadline).await?
-            }
+            GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await?,
             GoesTo::View(view) => self.compose(view, request, deadline).await?,
             GoesTo::Elsewhere => return Err(Reason::Internal.into()),
         };
         message::back(&mut response, &route.response_headers, upgrade)?;
         caller.tenant.book_request();
         Ok(hold(response, slot, place))
+    }
+
+    /// Has one of an upstream's servers answer.
+    async fn send(
+        &mut self,
+        share: &Share,
+        request: Request,
+        upload: Option<UploadWatch>,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
+        let mut tries = 0;
+        let now = self.proxy.shared.clock.now();
+        let answer = share.upstream.send(request, upload, now, deadline, &mut tries).await;
+        if let Some(entry) = &mut self.entry {
+            entry.line().upstream = Some(Arc::clone(&share.name));
+            entry.line().tries = tries;
+        }
+        answer
     }
 
     /// Puts one answer together from several upstreams.
@@ -198,7 +225,7 @@ struct ByName<'a> {
 impl UpstreamSender for ByName<'_> {
     async fn send(&self, upstream: &str, request: Request, deadline: Deadline) -> Result<Response, Refusal> {
         let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
-        upstream.send(request, None, self.clock.now(), deadline).await
+        upstream.send(request, None, self.clock.now(), deadline, &mut 0).await
     }
 }
 

@@ -16,8 +16,15 @@ use ron_transport::{Conn, Request, Response, Service, problem};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
-    admission::Door, caller::ConnMemo, client_addr::Client, message::Survey, passage::Passage,
-    policy::Policy, shared::Shared, trace::TraceIds,
+    access_log::{AccessLog, Entry, Line},
+    admission::Door,
+    caller::ConnMemo,
+    client_addr::Client,
+    message::Survey,
+    passage::Passage,
+    policy::Policy,
+    shared::Shared,
+    trace::TraceIds,
 };
 
 /// The gateway's handler on one core.
@@ -30,10 +37,16 @@ pub(crate) struct Proxy {
     unrouted: RouteMetrics,
     metrics: ServiceMetrics,
     ids: TraceIds,
+    log: AccessLog,
 }
 
 impl Proxy {
-    pub(crate) fn new(scope: &Scope, policy: Arc<ArcSwap<Policy>>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(
+        scope: &Scope,
+        policy: Arc<ArcSwap<Policy>>,
+        shared: Arc<Shared>,
+        log: AccessLog,
+    ) -> Self {
         Self {
             policy,
             door: Door::new(&shared.admission),
@@ -43,6 +56,7 @@ impl Proxy {
             unrouted: scope.metrics().route("unrouted"),
             metrics: scope.metrics().clone(),
             ids: TraceIds::new(),
+            log,
         }
     }
 }
@@ -54,6 +68,10 @@ impl Service for Proxy {
         let began = self.shared.clock.now();
         let surveyed = Survey::of(&request);
         let trace = self.ids.trace(request.headers(), surveyed.as_ref().unwrap_or(&Survey::default()));
+        let mut entry = self.log.wants_next().then(|| {
+            let (method, target) = (request.method().clone(), request.uri().clone());
+            self.log.begin(Line::new(self.shared.clock.unix(), trace.corr_id.clone(), method, target))
+        });
         let mut response = match surveyed {
             Ok(survey) => {
                 // Owned, so that a reload during a long request can let the old policy go.
@@ -66,17 +84,21 @@ impl Service for Proxy {
                     client,
                     trace: &trace,
                     began,
+                    entry: entry.as_mut(),
                     allowance: None,
                 };
                 self.routed(conn, request, passage).await
             }
             Err(refusal) => {
                 self.record(&self.unrouted, request.method(), refusal.reason.status(), began);
-                self.refused(&refusal, &trace.corr_id)
+                self.refused(&refusal, &trace.corr_id, entry.as_mut())
             }
         };
         trace.tell(response.headers_mut());
-        Ok(response)
+        Ok(match entry {
+            Some(entry) => entry.finish(response),
+            None => response,
+        })
     }
 }
 
@@ -84,21 +106,28 @@ impl Proxy {
     /// Finds a request's route and has it answered there.
     async fn routed(&self, conn: &Conn<ConnMemo>, request: Request, mut passage: Passage<'_>) -> Response {
         let (began, method, corr_id) = (passage.began, request.method().clone(), &passage.trace.corr_id);
+        if let Some(entry) = &mut passage.entry {
+            entry.line().client = passage.client.ip;
+        }
         let route = match passage.policy.router.find(&request) {
             Ok(route) => route,
             Err(miss) => {
                 let refusal = miss.refusal(request.uri().path());
                 self.record(&self.unrouted, &method, refusal.reason.status(), began);
-                let mut response = self.refused(&refusal, corr_id);
+                let mut response = self.refused(&refusal, corr_id, passage.entry);
                 if let Some(allow) = miss.allow() {
                     response.headers_mut().insert(ALLOW, allow.clone());
                 }
                 return response;
             }
         };
+        if let Some(entry) = &mut passage.entry {
+            entry.line().route = Some(Arc::clone(&route.label));
+        }
         let _in_flight = route.metrics.enter();
         let answer = passage.pass(conn, route, request).await;
-        let mut response = answer.unwrap_or_else(|refusal| self.refused(&refusal, corr_id));
+        let mut response =
+            answer.unwrap_or_else(|refusal| self.refused(&refusal, corr_id, passage.entry.take()));
         if let Some(allowance) = &passage.allowance {
             allowance.tell(response.headers_mut());
         }
@@ -110,8 +139,11 @@ impl Proxy {
         route.record(method.as_str(), status, self.shared.clock.now().since(began));
     }
 
-    fn refused(&self, refusal: &Refusal, corr_id: &HeaderValue) -> Response {
+    fn refused(&self, refusal: &Refusal, corr_id: &HeaderValue, entry: Option<&mut Entry>) -> Response {
         self.metrics.rejected(refusal.reason).inc();
+        if let Some(entry) = entry {
+            entry.line().reason = Some(refusal.reason);
+        }
         let mut response = problem::response_to(refusal, corr_id);
         let headers = response.headers_mut();
         match refusal.reason {

@@ -1,10 +1,21 @@
 //! Sending clients elsewhere: from the clear to HTTPS, or to another origin.
 
+use std::sync::Arc;
+
 use http::{HeaderValue, StatusCode, Uri, header::LOCATION};
-use ron_transport::{Body, Request, Response};
+use ron_kernel::{Scope, topology::TaskSpec};
+use ron_transport::{
+    Body, Conn, Request, Response, Service,
+    addr::ListenAddr,
+    inherit::Inherited,
+    listen::{BindError, BindOptions},
+    proxy_protocol::TrustedSources,
+    serve::{HttpServer, LISTENER, ListenPlan, Roles},
+};
 use types::{Reason, Refusal};
 
 use crate::{
+    GatewayConfig,
     config::{Flaw, RedirectConfig},
     router::host,
 };
@@ -75,6 +86,51 @@ impl Redirect {
         let place = HeaderValue::try_from(place).map_err(|_| malformed())?;
         response.headers_mut().insert(LOCATION, place);
         Ok(Some(response))
+    }
+}
+
+/// The redirect listener's handler: everybody is sent to HTTPS.
+#[derive(Debug)]
+pub(crate) struct ToHttps(Redirect);
+
+impl Service for ToHttps {
+    type PerConn = ();
+
+    async fn call(&self, _: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
+        self.0.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
+    }
+}
+
+/// The redirect listener's accept loop.
+pub(crate) const REDIRECT_LISTENER: TaskSpec = TaskSpec {
+    name: "redirect_listener",
+    doc: "accepts connections in the clear, to send them to HTTPS",
+    ..LISTENER
+};
+
+/// Starts the redirect listener, if there is to be one.
+pub(crate) fn listener(
+    scope: &Scope,
+    config: &GatewayConfig,
+    inherited: &mut Inherited,
+) -> Result<Option<HttpServer<ToHttps>>, BindError> {
+    let Some(addr) = &config.redirect_http else { return Ok(None) };
+    let plan = ListenPlan {
+        listener: Some(inherited.listen(addr, BindOptions::default())?),
+        tls: None,
+        proxy_protocol: TrustedSources::new(config.proxy_protocol.clone()),
+        limits: config.limits(),
+    };
+    let roles = Roles { listener: &REDIRECT_LISTENER, ..Roles::default() };
+    let port = https_port(config);
+    Ok(Some(HttpServer::start(scope, roles, plan, |_| ToHttps(Redirect::to_https(port)))))
+}
+
+/// Where clients find HTTPS: here, or with whoever ends it in front of us.
+pub(crate) fn https_port(config: &GatewayConfig) -> u16 {
+    match (&config.listen, config.tls.server_config()) {
+        (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
+        _ => HTTPS_PORT,
     }
 }
 

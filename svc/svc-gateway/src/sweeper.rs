@@ -30,9 +30,5 @@ pub(crate) fn start(scope: &Scope, upstreams: &Upstreams) {
 }
 
 async fn run(ctx: TaskCtx, core: usize, upstreams: Upstreams) -> TaskResult {
-    let clock = ctx.scope.clock();
-    while clock.by(clock.within(EVERY), ctx.stopping()).await.is_none() {
-        upstreams.sweep(core);
-    }
-    Ok(())
+    ctx.every(EVERY, || upstreams.sweep(core)).await
 }

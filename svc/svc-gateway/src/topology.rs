@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
-use ron_kernel::topology::{TimeoutSpec, Topology, joined};
-use ron_transport::client::H2_UPSTREAM;
-use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
+use ron_kernel::topology::{MetricSpec, TimeoutSpec, Topology, joined};
+use ron_transport::{
+    client::H2_UPSTREAM,
+    serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS},
+};
 
 use crate::{
+    access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
     admission::{self, SCHED, WORK},
     jwt::VERIFIER_KEY_REFRESHER,
+    redirect::REDIRECT_LISTENER,
     shared,
     sweeper::POOL_SWEEPER,
-    upstream::{UPSTREAM_WATCH, WAITING_QUEUE},
+    upstream::{self, UPSTREAM_WATCH, WAITING_QUEUE},
 };
 
 /// Everything the gateway is made of.
@@ -26,21 +30,33 @@ pub static TOPOLOGY: Topology = Topology {
         "Connections are capped in all and per client before a byte is read.",
         "Every wait for a client or an upstream has a timeout.",
         "A refusal tells its reason as a problem document and is counted by it.",
-        "Idle upstream connections are capped per core and endpoint, in number and in age.",
+        "Idle upstream connections are capped per core and endpoint, in number and in age; all of them per endpoint.",
+        "A request is sent twice only if nothing of it was sent, or its method allows it and it has no body.",
+        "No part of an answer passes as the whole: who breaks off or stalls in it ends the client's connection.",
         "A drain answers what is in flight before it closes a connection.",
     ],
-    tasks: &[LISTENER, POOL_SWEEPER, UPSTREAM_WATCH, VERIFIER_KEY_REFRESHER],
+    tasks: &[
+        LISTENER,
+        REDIRECT_LISTENER,
+        POOL_SWEEPER,
+        UPSTREAM_WATCH,
+        VERIFIER_KEY_REFRESHER,
+        ACCESS_LOG_WRITER,
+    ],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM],
-    queues: &[WORK, SCHED, WAITING_QUEUE],
+    queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
-    metrics: &joined::<_, { admission::METRICS.len() + shared::METRICS.len() }>(
+    metrics: &joined::<_, { admission::METRICS.len() + OWN_METRICS.len() }>(
         &admission::METRICS,
-        &shared::METRICS,
+        &OWN_METRICS,
     ),
     trade_offs: &[
-        "Upstream connections belong to one core: no lock is shared, at the price of more connections upstream.",
-        "A request whose idle upstream connection breaks after it was sent is answered 502, not repeated.",
+        "Upstream connections belong to one core, at the price of more connections upstream; only when a server may have no \
+         more does a core use another's.",
+        "The head of a request that may be repeated is copied before it is sent: some hundred nanoseconds, so that a \
+         connection that breaks costs a retry and not a request.",
+        "What all cores know of a server is a handful of atomics that every request changes.",
     ],
 };
 
@@ -49,8 +65,18 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "upstream.<name>.timeout",
         default: Duration::from_secs(5),
-        doc: "from a request's head to the upstream's response head, dialling included; then 504; and each wait for \
+        doc: "from a request's head to the upstream's response head, all tries included; then 504; and each wait for \
               more of the response's body; then the client's connection ends",
+    },
+    TimeoutSpec {
+        name: "upstream.<name>.connect_timeout",
+        default: Duration::from_secs(1),
+        doc: "a server that accepts no connection; then the next one is tried",
+    },
+    TimeoutSpec {
+        name: "upstream.<name>.health.timeout",
+        default: Duration::from_secs(1),
+        doc: "a server that does not answer its health check; then the check has failed",
     },
     TimeoutSpec {
         name: "upstream.<name>.idle_timeout",
@@ -58,3 +84,7 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
         doc: "an upstream connection without a request; then it closes, at the next look every 10 s",
     },
 ];
+
+/// Those beside admission's.
+const OWN_METRICS: [MetricSpec; shared::METRICS.len() + upstream::METRICS.len()] =
+    joined(&shared::METRICS, &upstream::METRICS);

@@ -32,6 +32,7 @@ use server::{Standing, Verdict};
 
 pub(crate) use deadline::wished;
 pub(crate) use group::{Group, Groups, Upstreams};
+pub(crate) use metrics::METRICS;
 pub(crate) use seats::Seat;
 pub(crate) use server::Server;
 pub(crate) use watch::{UPSTREAM_WATCH, WAITING_QUEUE, start};
@@ -75,7 +76,7 @@ impl Upstream {
     /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's
     /// [wish](wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller has read
     /// it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
-    /// turn; without, all the time.
+    /// turn; without, all the time. `tries` tells afterwards how often a server was asked.
     ///
     /// Cancel safe: dropping the future closes the connection in use.
     pub(crate) async fn send(
@@ -84,6 +85,7 @@ impl Upstream {
         upload: Option<UploadWatch>,
         now: Moment,
         limit: Deadline,
+        tries: &mut u32,
     ) -> Result<Response, Refusal> {
         let timeout = self.group.config.timeout.as_duration();
         let whole = Deadline::within(now, timeout);
@@ -95,7 +97,10 @@ impl Upstream {
         };
         deadline::tell(request.headers_mut(), value, deadline.remaining(now));
         let upload = upload.map(|watch| Upload { watch, timeout, limit });
-        self.deliver(request, Trip::new(now, deadline, upload)).await
+        let mut trip = Trip::new(now, deadline, upload);
+        let answer = self.deliver(request, &mut trip).await;
+        *tries = trip.tries;
+        answer
     }
 
     /// One try.

@@ -128,7 +128,7 @@ fn tokens_of_every_listed_key_are_good_until_they_are_revoked() {
     let root_keys = vec![files.key("new", 2), files.key("old", 1)];
     let (ring, revoked) = load_auth(&AuthConfig { root_keys, revoked, ..AuthConfig::default() }).unwrap();
     let judged = |seed: u8, id: TokenId| {
-        let token = Token::mint(&RootKey::new(&[seed; 32]), id, &Grant::default()).unwrap();
+        let token = Token::mint(&RootKey::new(&[seed; 32]), id, &Grant::default(), &[]).unwrap();
         authenticate(token.encode().as_bytes(), &ring, &revoked, 0).map(|bearer| bearer.id())
     };
     assert_eq!(judged(1, id(0)), Ok(id(0)));

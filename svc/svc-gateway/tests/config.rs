@@ -193,3 +193,9 @@ fn a_route_that_can_never_be_taken_is_refused_at_its_line() {
     let report = load(&two("", "")).unwrap_err();
     assert!(report.contains("test.toml:8"), "the second route's line is missing in\n{report}");
 }
+
+#[test]
+fn a_share_of_the_requests_is_logged() {
+    assert_boundary("access_log.sample = 1.0", "access_log.sample = 1.01", "must be between 0 and 1");
+    assert_boundary("access_log.sample = 0.0", "access_log.sample = -0.01", "must be between 0 and 1");
+}

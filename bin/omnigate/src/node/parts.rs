@@ -63,7 +63,8 @@ impl Parts {
     /// What listens where.
     pub(super) fn addresses(&self) -> Vec<(&'static str, ListenAddr)> {
         let gateway = self.gateway.iter().map(|g| ("gateway", g.local_addr()));
-        gateway.chain([("admin", self.admin.local_addr())]).collect()
+        let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
+        gateway.chain(redirect).chain([("admin", self.admin.local_addr())]).collect()
     }
 
     /// The listening sockets, each under the name by which a successor with this configuration looks for it; `None` once
@@ -77,9 +78,13 @@ impl Parts {
             let configured = &config.get::<GatewayConfig>().listen;
             Some((name("gateway", configured), gateway.listener()?))
         });
+        let redirect = self.gateway.iter().filter_map(|gateway| {
+            let configured = config.get::<GatewayConfig>().redirect_http.clone()?;
+            Some(Some((name("gateway_redirect", &configured), gateway.redirect_listener()?)))
+        });
         let configured = &config.get::<AdminConfig>().listen;
         let admin = || Some((name("admin", configured), self.admin.listener()?));
-        gateway.chain([admin()]).collect()
+        gateway.chain(redirect).chain([admin()]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.

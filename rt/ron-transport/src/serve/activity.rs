@@ -22,11 +22,14 @@ impl Since {
         let _ = self.0.compare_exchange(0, now.as_nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    fn end(&self) {
+    /// Whether it was set.
+    fn end(&self) -> bool {
         // A load is cheaper than a store that takes the cache line away from nobody in particular.
-        if self.0.load(Ordering::Relaxed) != 0 {
+        let was_set = self.0.load(Ordering::Relaxed) != 0;
+        if was_set {
             self.0.store(0, Ordering::Relaxed);
         }
+        was_set
     }
 
     fn get(&self) -> Option<Moment> {
@@ -144,14 +147,14 @@ impl Activity {
 
     /// Bytes went out, or the socket takes none.
     pub(super) fn wrote(&self, stalled: bool) {
+        if !stalled && self.protocol != Protocol::Http1 {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+        }
         if stalled {
             self.write_stall.begin(self.clock.now());
-        } else {
-            match self.protocol {
-                Protocol::Http1 => self.used(self.clock.now()),
-                Protocol::Http2 { .. } => _ = self.writes.fetch_add(1, Ordering::Relaxed),
-            }
-            self.write_stall.end();
+        } else if self.write_stall.end() && self.protocol == Protocol::Http1 {
+            // Without a stall the request's end, a moment ago, is use enough.
+            self.used(self.clock.now());
         }
     }
 

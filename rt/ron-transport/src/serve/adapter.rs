@@ -64,7 +64,9 @@ pub(super) async fn answer<S: Service>(
         state.activity.read_ended();
     }
     let may_switch = request.extensions_mut().remove::<OnUpgrade>().is_some();
-    let request = request.map(|incoming| Body::watched(incoming, &state.activity));
+    // Reading the body of a client that waits to be asked for it is how it is asked.
+    let may_look = request.body().is_end_stream() || !request.headers().contains_key(header::EXPECT);
+    let request = request.map(|incoming| Body::watched(incoming, &state.activity, may_look));
     let outcome = match state.service.call(&state.conn, request).await {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             switch(&state, response, may_switch)

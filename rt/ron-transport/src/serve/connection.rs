@@ -73,8 +73,8 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
             Err(end) => return server.count_end(end),
         };
         (info, ahead) = (ConnInfo::new(client, core), rest);
-        if permit.rekey(ClientKey::of(&client)).is_err() {
-            return server.count_refused("per_client");
+        if let Err(cap) = permit.rekey(ClientKey::of(&client)) {
+            return server.count_refused(&cap);
         }
     }
     let end = match server.tls.load_full() {

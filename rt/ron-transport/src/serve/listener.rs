@@ -9,7 +9,7 @@ use super::{
     server::Shared,
 };
 use crate::{
-    caps::{CapError, ClientKey},
+    caps::ClientKey,
     listen::{AcceptFault, Listener},
     service::Service,
     stream::{Peer, RawStream},
@@ -70,8 +70,7 @@ fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     let client = if proxied { ClientKey::TrustedProxy } else { ClientKey::of(&peer) };
     let permit = match server.caps.try_admit(client) {
         Ok(permit) => permit,
-        Err(CapError::Total { .. }) => return server.count_refused("total"),
-        Err(CapError::PerClient { .. }) => return server.count_refused("per_client"),
+        Err(cap) => return server.count_refused(&cap),
     };
     let seat = server.scope.planes().seat();
     let core = Arc::clone(seat.core());

@@ -9,6 +9,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ron_kernel::{
     InFlight, Scope, Shutdown,
+    metrics::Counter,
     supervisor::Children,
     topology::{ChildSpec, TaskSpec},
 };
@@ -17,7 +18,7 @@ use tokio::sync::Notify;
 use super::{CONNECTION, H2_STREAM, HttpLimits, LISTENER, listener};
 use crate::{
     addr::ListenAddr,
-    caps::ConnCaps,
+    caps::{CapError, ConnCaps},
     listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
     service::Service,
@@ -72,7 +73,14 @@ pub(super) struct Shared<S> {
     pub(super) streams: Children,
     pub(super) work: InFlight,
     pub(super) roles: Roles,
+    refused: Refused,
     sockets: Mutex<Sockets>,
+}
+
+/// How many connections each cap refused; found once, because refusals come in floods.
+struct Refused {
+    total: Counter,
+    per_client: Counter,
 }
 
 /// The listening sockets of a server.
@@ -106,6 +114,10 @@ impl<S: Service> HttpServer<S> {
             streams: scope.children(roles.stream),
             work: if roles.drains_requests { scope.work() } else { InFlight::new() },
             roles,
+            refused: Refused {
+                total: scope.metrics().connections_refused(scope.service(), "total"),
+                per_client: scope.metrics().connections_refused(scope.service(), "per_client"),
+            },
             sockets: Mutex::new(Sockets {
                 addr: listener.local_addr().clone(),
                 asked_for: listener.asked_for().clone(),
@@ -221,8 +233,12 @@ impl<S> Shared<S> {
         self.changed.notify_one();
     }
 
-    pub(super) fn count_refused(&self, cap: &'static str) {
-        self.scope.metrics().connections_refused(self.scope.service(), cap).inc();
+    /// Counts a connection that there is no room for, in all or for its client.
+    pub(super) fn count_refused(&self, cap: &CapError) {
+        match cap {
+            CapError::Total { .. } => self.refused.total.inc(),
+            CapError::PerClient { .. } => self.refused.per_client.inc(),
+        };
     }
 
     fn sockets(&self) -> MutexGuard<'_, Sockets> {

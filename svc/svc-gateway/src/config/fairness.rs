@@ -12,6 +12,8 @@ use crate::tenant::TenantName;
 const SAFE_MAX_INFLIGHT: u32 = 65_536;
 /// More waiting requests than this need `danger_ok`: a longer room only makes the last in it wait longer.
 const SAFE_MAX_WAITING: u32 = 16_384;
+/// Longer waits than this need `danger_ok`: few clients are still there.
+const SAFE_MAX_WAIT: Duration = Duration::from_secs(60);
 /// More tenants than this need `danger_ok`: each that is known costs about half a KiB.
 const SAFE_MAX_TENANTS: usize = 1_000_000;
 /// A class or tenant may weigh at most this much.
@@ -31,6 +33,8 @@ pub struct FairQueueConfig {
     pub max_inflight: u32,
     /// Requests that may wait. At worst this × `limits.max_head_bytes` is held for them.
     pub max_waiting: u32,
+    /// How long a request may wait for its slot; then it is refused with `busy`.
+    pub max_wait: HumanDuration,
     /// So many bytes of a request's body cost as much as a millisecond of a slot.
     pub quantum_bytes: ByteSize,
     /// A tenant whose requests take longer than this on average is slow. Slow tenants together hold at most 80 % of
@@ -98,6 +102,7 @@ impl Default for FairQueueConfig {
             order: Order::Fair,
             max_inflight: 512,
             max_waiting: 512,
+            max_wait: Duration::from_secs(5).into(),
             quantum_bytes: ByteSize::kib(64),
             slow_after: Duration::from_millis(100).into(),
             max_tenants: 65_536,
@@ -136,9 +141,14 @@ impl FairQueueConfig {
                 problems.at(key, "must be at least 1");
             }
         }
-        if self.slow_after.as_duration().is_zero() {
-            problems.at("fair_queue.slow_after", "must be longer than nothing");
+        for (key, value) in
+            [("fair_queue.slow_after", self.slow_after), ("fair_queue.max_wait", self.max_wait)]
+        {
+            if value.as_duration().is_zero() {
+                problems.at(key, "must be longer than nothing");
+            }
         }
+        problems.guard("fair_queue.max_wait", self.max_wait, SAFE_MAX_WAIT.into(), danger_ok);
         problems.guard("fair_queue.max_inflight", self.max_inflight, SAFE_MAX_INFLIGHT, danger_ok);
         problems.guard("fair_queue.max_waiting", self.max_waiting, SAFE_MAX_WAITING, danger_ok);
         problems.guard("fair_queue.max_tenants", self.max_tenants, SAFE_MAX_TENANTS, danger_ok);

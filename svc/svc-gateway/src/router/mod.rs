@@ -17,7 +17,7 @@ use ron_transport::Request;
 use types::{Reason, Refusal};
 
 pub(crate) use rewrite::Rewrite;
-pub(crate) use split::Split;
+pub(crate) use split::{Share, Split};
 
 use crate::{
     config::{Auth, RouteConfig},
@@ -34,7 +34,7 @@ pub(crate) struct Route {
     prefix: String,
     narrowing: Narrowing,
     /// The name in metrics and the access log.
-    pub(crate) label: Box<str>,
+    pub(crate) label: Arc<str>,
     pub(crate) goes_to: GoesTo,
     pub(crate) redirect: Option<Redirect>,
     pub(crate) metrics: RouteMetrics,

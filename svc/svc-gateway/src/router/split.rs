@@ -10,35 +10,42 @@ use crate::upstream::Upstream;
 /// Upstreams and their shares of the requests, as one core sees them.
 #[derive(Debug)]
 pub(crate) struct Split {
-    /// Each with the sum of all weights up to its own.
-    upstreams: Vec<(u32, Arc<Upstream>)>,
+    shares: Vec<Share>,
     turn: AtomicU32,
+}
+
+/// An upstream's part.
+#[derive(Debug)]
+pub(crate) struct Share {
+    /// The sum of all weights up to its own.
+    up_to: u32,
+    /// The upstream's name.
+    pub(crate) name: Arc<str>,
+    pub(crate) upstream: Arc<Upstream>,
 }
 
 impl Split {
     /// A split in proportion to the weights; `None` if nobody has any.
-    pub(crate) fn new(shares: impl IntoIterator<Item = (u16, Arc<Upstream>)>) -> Option<Self> {
+    pub(crate) fn new<'n>(shares: impl IntoIterator<Item = (&'n str, u16, Arc<Upstream>)>) -> Option<Self> {
         let mut sum = 0_u32;
-        let upstreams: Vec<_> = shares
+        let shares: Vec<_> = shares
             .into_iter()
-            .map(|(weight, upstream)| {
+            .map(|(name, weight, upstream)| {
                 sum = sum.saturating_add(weight.into());
-                (sum, upstream)
+                Share { up_to: sum, name: name.into(), upstream }
             })
             .collect();
-        (sum > 0).then_some(Self { upstreams, turn: AtomicU32::new(0) })
+        (sum > 0).then_some(Self { shares, turn: AtomicU32::new(0) })
     }
 
     /// The upstream whose turn it is.
-    pub(crate) fn next(&self) -> &Arc<Upstream> {
-        match self.upstreams.as_slice() {
-            [(_, only)] => only,
+    pub(crate) fn next(&self) -> &Share {
+        match self.shares.as_slice() {
+            [only] => only,
             several => {
-                let sum = several.last().map_or(0, |(sum, _)| *sum);
+                let sum = several.last().map_or(0, |share| share.up_to);
                 let place = place(self.turn.fetch_add(1, Ordering::Relaxed), sum);
-                let (_, chosen) =
-                    several.iter().find(|(up_to, _)| place < *up_to).expect("the last goes up to the sum");
-                chosen
+                several.iter().find(|share| place < share.up_to).expect("the last goes up to the sum")
             }
         }
     }

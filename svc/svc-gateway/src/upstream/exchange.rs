@@ -1,9 +1,9 @@
 //! One request on one connection, and how to come by the connection.
 
-use std::{pin::pin, sync::Arc};
+use std::{error::Error, pin::pin, sync::Arc};
 
 use ron_transport::{
-    Request, Response,
+    BodyError, Request, Response,
     addr::Scheme,
     client::{self, AnyConn, Home, HttpConn, Security, SendFault},
     dial::{self, DialError},
@@ -95,6 +95,10 @@ impl Upstream {
         match outcome {
             Some(Ok(response)) => Ok(response),
             Some(Err(SendFault::Unsent(request))) => Err(Fault::Unreached(request)),
+            // The server is not to blame, and must not be left alone for what a client does.
+            Some(Err(SendFault::Broken(error))) if is_of_the_request(&*error) => {
+                Err(Fault::Refused(Refusal::new(Reason::Malformed, "the body of the request broke off")))
+            }
             Some(Err(SendFault::Broken(error))) => {
                 tracing::debug!(upstream = self.group.name, %error, "a server failed");
                 Err(Fault::Broken)
@@ -233,4 +237,9 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.0.ended();
     }
+}
+
+/// Whether a request failed because its own body did.
+fn is_of_the_request(error: &(dyn Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |&error| error.source()).any(<dyn Error>::is::<BodyError>)
 }

@@ -296,3 +296,52 @@ fn rosters(members: &[Member], cores: usize) -> impl Iterator<Item = Roster> {
 fn at_address(endpoint: &Endpoint, address: SocketAddr) -> Option<Endpoint> {
     Endpoint::tcp(endpoint.scheme(), Host::Ip(address.ip()), address.port()).ok()
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use ron_kernel::Kernel;
+
+    fn config(endpoints: &[&str]) -> BTreeMap<String, UpstreamConfig> {
+        let endpoints = endpoints.iter().map(|endpoint| endpoint.parse().unwrap()).collect();
+        [("up".to_owned(), UpstreamConfig { endpoints, ..UpstreamConfig::default() })].into()
+    }
+
+    fn addresses(text: &[&str]) -> Vec<SocketAddr> {
+        text.iter().map(|address| address.parse().unwrap()).collect()
+    }
+
+    fn urls(group: &Group) -> Vec<String> {
+        group.members().iter().map(|member| member.server.endpoint.to_string()).collect()
+    }
+
+    #[test]
+    fn a_names_addresses_come_and_go_and_those_that_stay_keep_what_is_known_of_them() {
+        let kernel = Kernel::builder("test").build().unwrap();
+        let scope = kernel.scope(&crate::TOPOLOGY);
+        let upstreams = Upstreams::new(&scope, Resolver::new(&scope));
+        let prepare = |endpoints: &[&str]| kernel.block_on(upstreams.prepare(&config(endpoints))).unwrap();
+        upstreams.commit(prepare(&["http://10.0.0.9:1", "http://app:80"]));
+        let group = Arc::clone(&upstreams.groups()["up"]);
+        assert_eq!(urls(&group), ["http://10.0.0.9:1", "http://app:80"]);
+
+        let app = group.config.endpoints[1].clone();
+        group.set_addresses(&app, &addresses(&["10.0.0.1:80", "10.0.0.2:80"]));
+        assert_eq!(urls(&group), ["http://10.0.0.9:1", "http://10.0.0.1:80", "http://10.0.0.2:80"]);
+        let second = Arc::clone(&group.members()[2].server);
+        group.set_addresses(&app, &addresses(&["10.0.0.2:80", "10.0.0.3:80"]));
+        assert_eq!(urls(&group), ["http://10.0.0.9:1", "http://10.0.0.2:80", "http://10.0.0.3:80"]);
+        assert!(Arc::ptr_eq(&second, &group.members()[1].server));
+        group.set_addresses(&app, &[]);
+        assert_eq!(urls(&group).len(), 3, "no answer is no reason to forget");
+
+        upstreams.commit(prepare(&["http://app:80", "http://10.0.0.8:1"]));
+        let group = Arc::clone(&upstreams.groups()["up"]);
+        assert_eq!(urls(&group), ["http://10.0.0.2:80", "http://10.0.0.3:80", "http://10.0.0.8:1"]);
+        assert!(Arc::ptr_eq(&second, &group.members()[0].server));
+        for core in scope.planes().cores() {
+            assert_eq!(group.roster(core.index()).load().pools().len(), 3);
+        }
+    }
+}

@@ -5,11 +5,36 @@ use std::sync::Arc;
 use ron_kernel::{
     Scope,
     metrics::{Counter, Family, Gauge, Labels, LatencyHistogram, QueueMetrics, ServiceMetrics},
+    topology::MetricSpec,
 };
 use types::Moment;
 
 use super::server::{Server, Standing};
 use crate::upstream::WAITING_QUEUE;
+
+/// What upstreams add to the shared families.
+pub(crate) const METRICS: [MetricSpec; 4] = [
+    MetricSpec {
+        name: "downstream_latency_seconds",
+        labels: "service",
+        doc: "From when an upstream, which is the service here, is asked to the head of its response, retries included",
+    },
+    MetricSpec {
+        name: "upstream_failures_total",
+        labels: "upstream, kind",
+        doc: "Tries that failed: connect, broken, late or status, which is a 502, 503 or 504",
+    },
+    MetricSpec {
+        name: "upstream_servers",
+        labels: "upstream, state",
+        doc: "Servers that are usable, open (their breaker is), unhealthy or ejected, sampled",
+    },
+    MetricSpec {
+        name: "upstream_connections",
+        labels: "upstream, state",
+        doc: "Connections busy and idle, sampled",
+    },
+];
 
 /// The families of upstreams, registered once.
 #[derive(Clone, Debug)]
@@ -91,14 +116,14 @@ impl UpstreamFamilies {
             retries: scope.metrics().retries("rpc"),
             queue: scope.metrics().queue(WAITING_QUEUE.name, "upstream"),
         };
+        let [latency, failures, servers, connections] = METRICS;
         scope.all_metrics().register(|registry| {
-            let help = "From the first byte of a request to an upstream to the head of its response, retries included";
-            registry.register("downstream_latency_seconds", help, families.latency.clone());
-            registry.register("upstream_failures", "Tries that failed, by kind", families.failures.clone());
-            let help = "Servers of an upstream by what is known of them, sampled";
-            registry.register("upstream_servers", help, families.servers.clone());
-            let help = "Connections to an upstream, busy and idle, sampled";
-            registry.register("upstream_connections", help, families.connections.clone());
+            registry.register(latency.name, latency.doc, families.latency.clone());
+            // The text encoder adds `_total` to counters.
+            let name = failures.name.trim_end_matches("_total");
+            registry.register(name, failures.doc, families.failures.clone());
+            registry.register(servers.name, servers.doc, families.servers.clone());
+            registry.register(connections.name, connections.doc, families.connections.clone());
         });
         families
     }

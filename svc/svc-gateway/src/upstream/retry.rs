@@ -25,7 +25,7 @@ pub(super) struct Trip {
     pub(super) tried: Tried,
     upload: Option<Upload>,
     began: Moment,
-    tries: u32,
+    pub(super) tries: u32,
     /// Servers that could not be reached since the last wait.
     moves: u32,
     /// Whether it has just waited, so that servers may be tried anew.
@@ -70,20 +70,20 @@ enum Next {
 
 impl Upstream {
     /// Tries until there is an answer, or no more to try.
-    pub(super) async fn deliver(&self, mut request: Request, mut trip: Trip) -> Result<Response, Refusal> {
+    pub(super) async fn deliver(&self, mut request: Request, trip: &mut Trip) -> Result<Response, Refusal> {
         self.group.budget.deposit();
         let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(&request);
         loop {
             // Once sent, a request is gone. A copy of a head without a body costs less than the failure.
-            let copy = (repeatable && self.has_tries(&trip)).then(|| copy_of(&request));
-            let outcome = self.attempt(request, &mut trip).await;
+            let copy = (repeatable && self.has_tries(trip)).then(|| copy_of(&request));
+            let outcome = self.attempt(request, trip).await;
             let next = match (outcome, copy) {
                 (Ok(response), Some(copy)) if self.is_worth_repeating(&response) => {
-                    self.later(copy, Ok(response), &mut trip).await
+                    self.later(copy, Ok(response), trip).await
                 }
-                (Err(Fault::Broken), Some(copy)) => self.later(copy, self.broken(), &mut trip).await,
-                (Err(Fault::Unreached(request)), _) => self.elsewhere(*request, &mut trip).await,
-                (Err(Fault::Exhausted(request)), _) => self.later(*request, self.broken(), &mut trip).await,
+                (Err(Fault::Broken), Some(copy)) => self.later(copy, self.broken(), trip).await,
+                (Err(Fault::Unreached(request)), _) => self.elsewhere(*request, trip).await,
+                (Err(Fault::Exhausted(request)), _) => self.later(*request, self.broken(), trip).await,
                 (Ok(response), _) => Next::Give(Ok(response)),
                 (Err(fault), _) => Next::Give(self.give_up(fault)),
             };

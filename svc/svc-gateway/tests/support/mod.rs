@@ -16,9 +16,8 @@ use svc_gateway::{
 
 /// A running gateway; it stops when the test drops it.
 pub(crate) struct Running {
-    pub(crate) addr: SocketAddr,
     pub(crate) scope: Scope,
-    _gateway: Arc<Gateway>,
+    pub(crate) gateway: Arc<Gateway>,
     conductor: Option<thread::JoinHandle<Exit>>,
 }
 
@@ -36,24 +35,30 @@ impl Running {
         let mut inherited = Inherited::from_env().unwrap();
         let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
         let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();
-        let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };
         let conductor = thread::spawn(move || kernel.run().unwrap());
-        Self { addr, scope, _gateway: gateway, conductor: Some(conductor) }
+        Self { scope, gateway, conductor: Some(conductor) }
     }
 
     /// Sends bytes and reads until the gateway closes the connection.
     #[track_caller]
     pub(crate) fn ask(&self, raw: impl AsRef<[u8]>) -> String {
-        let mut stream = TcpStream::connect(self.addr).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
-        stream.write_all(raw.as_ref()).unwrap();
-        let mut answer = Vec::new();
-        if let Err(error) = stream.read_to_end(&mut answer) {
-            let (raw, answer) = (String::from_utf8_lossy(raw.as_ref()), String::from_utf8_lossy(&answer));
-            panic!("{raw:?} was answered {answer:?}, then not closed: {error}");
-        }
-        String::from_utf8_lossy(&answer).into_owned()
+        let ListenAddr::Tcp(addr) = self.gateway.local_addr() else { panic!("a TCP address") };
+        ask(addr, raw)
     }
+}
+
+/// Sends bytes and reads until the other end closes the connection.
+#[track_caller]
+pub(crate) fn ask(addr: SocketAddr, raw: impl AsRef<[u8]>) -> String {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    stream.write_all(raw.as_ref()).unwrap();
+    let mut answer = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut answer) {
+        let (raw, answer) = (String::from_utf8_lossy(raw.as_ref()), String::from_utf8_lossy(&answer));
+        panic!("{raw:?} was answered {answer:?}, then not closed: {error}");
+    }
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 impl Drop for Running {

@@ -18,7 +18,7 @@ use ron_kernel::{
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
 use socket2::SockRef;
-use svc_gateway::{Gateway, GatewayConfig, TOPOLOGY};
+use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, TOPOLOGY};
 
 /// The longest any test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -46,6 +46,7 @@ pub(crate) struct RawServer {
     heads: Arc<Mutex<Vec<String>>>,
     open: Arc<AtomicUsize>,
     most_open: Arc<AtomicUsize>,
+    accepted: Arc<AtomicUsize>,
 }
 
 impl RawServer {
@@ -57,12 +58,15 @@ impl RawServer {
             heads: Arc::default(),
             open: Arc::default(),
             most_open: Arc::default(),
+            accepted: Arc::default(),
         };
+        let accepted = Arc::clone(&server.accepted);
         let (heads, open, most) =
             (Arc::clone(&server.heads), Arc::clone(&server.open), Arc::clone(&server.most_open));
         let script = Arc::new(script);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
+                accepted.fetch_add(1, Ordering::SeqCst);
                 most.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 let (heads, open, script) = (Arc::clone(&heads), Arc::clone(&open), Arc::clone(&script));
                 thread::spawn(move || {
@@ -87,6 +91,11 @@ impl RawServer {
     /// The most connections there were at once.
     pub(crate) fn most_open(&self) -> usize {
         self.most_open.load(Ordering::SeqCst)
+    }
+
+    /// How many connections there were.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -156,9 +165,11 @@ impl Node {
     pub(crate) fn start_with(gateway: &str, upstream: &str) -> Self {
         let kernel = Kernel::builder("test").build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
-        let config = snapshot(gateway, upstream).get::<GatewayConfig>();
+        let snapshot = snapshot(gateway, upstream);
+        let (gateway, auth) = (snapshot.get::<GatewayConfig>(), snapshot.get::<AuthConfig>());
+        let settings = GatewaySettings { gateway: &gateway, auth: &auth };
         let mut inherited = Inherited::from_env().unwrap();
-        let gateway = kernel.block_on(Gateway::build(&scope, &config, &mut inherited)).unwrap();
+        let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();
         let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };
         let conductor = Some(thread::spawn(move || kernel.run().unwrap()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -209,7 +220,7 @@ fn snapshot(gateway: &str, upstream: &str) -> Snapshot {
         "[gateway]\nlisten = \"127.0.0.1:0\"\nroute = [{{ path = \"/\", upstream = \"up\" }}]\n{gateway}\n\
          [gateway.upstream.up]\n{upstream}\n"
     );
-    let loader = Loader::new(Schema::new().table::<GatewayConfig>(), "TEST_");
+    let loader = Loader::new(Schema::new().table::<GatewayConfig>().table::<AuthConfig>(), "TEST_");
     let sources = Sources { file: Some(("test.toml".into(), text)), env: Vec::new(), flags: Vec::new() };
     loader.load(sources).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }

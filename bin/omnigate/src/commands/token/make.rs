@@ -28,72 +28,88 @@ pub(super) fn mint(args: &MintArgs) -> Result<(), Failure> {
     let key = load_root_key(&args.key).map_err(Failure::failed)?;
     let id = args.id.map_or_else(random_id, Ok)?;
     let conditions = &args.conditions;
-    let scopes = conditions.scopes.join(",");
-    let scopes = NameList::new(&scopes).map_err(|error| wrong("--scope", error))?;
-    let grant = Grant { class: conditions.class.map_or(Class::Authed, Class::from), scopes };
-    let token = Token::mint(&key, id, &grant).map_err(|error| wrong("--scope", error))?;
     let life = conditions.expires.or((!args.never_expires).then_some(USUAL_LIFE));
-    print_token(&narrowed(token, conditions, life)?)
+    let (scopes, mut texts) = (conditions.scopes.join(","), Texts::of(conditions));
+    let grant = Grant {
+        class: conditions.class.map_or(Class::Authed, Class::from),
+        scopes: names("--scope", &scopes)?,
+    };
+    let caveats = caveats(conditions, life, &mut texts)?;
+    print_token(&Token::mint(&key, id, &grant, &caveats).map_err(Failure::bad_config)?)
 }
 
 /// Adds conditions to a token and prints it.
 pub(super) fn attenuate(args: &AttenuateArgs) -> Result<(), Failure> {
     let conditions = &args.conditions;
-    let given = args.token.parse()?;
-    let before = given.caveats().count();
-    let mut token = narrowed(given, conditions, conditions.expires)?;
-    if !conditions.scopes.is_empty() {
-        let scopes = conditions.scopes.join(",");
-        let scopes = NameList::new(&scopes).map_err(|error| wrong("--scope", error))?;
-        token = add(token, "--scope", &Caveat::Scopes(scopes))?;
+    let (scopes, mut texts) = (conditions.scopes.join(","), Texts::of(conditions));
+    let mut caveats = caveats(conditions, conditions.expires, &mut texts)?;
+    if !scopes.is_empty() {
+        caveats.push(checked("--scope", Caveat::Scopes(names("--scope", &scopes)?))?);
     }
-    if let Some(class) = conditions.class {
-        token = add(token, "--class", &Caveat::Class(class.into()))?;
-    }
-    if token.caveats().count() == before {
+    caveats.extend(conditions.class.map(|class| Caveat::Class(class.into())));
+    if caveats.is_empty() {
         return Err(
             Failure::bad_config("there is nothing to add").help("name a condition, such as --expires 5m")
         );
     }
-    print_token(&token)
+    let narrowed = caveats.iter().try_fold(args.token.parse()?, Token::attenuate);
+    print_token(&narrowed.map_err(Failure::failed)?)
 }
 
-/// The token with the conditions that mean the same at minting and after.
-fn narrowed(mut token: Token, conditions: &Conditions, life: Option<Duration>) -> Result<Token, Failure> {
+/// What caveats point to, in the form that they have it.
+struct Texts {
+    methods: String,
+    networks: Vec<u8>,
+}
+
+impl Texts {
+    fn of(conditions: &Conditions) -> Self {
+        Self { methods: conditions.methods.join(",").to_ascii_uppercase(), networks: Vec::new() }
+    }
+}
+
+/// The conditions that mean the same at minting and after.
+fn caveats<'a>(
+    conditions: &'a Conditions,
+    life: Option<Duration>,
+    texts: &'a mut Texts,
+) -> Result<Vec<Caveat<'a>>, Failure> {
+    let mut caveats = Vec::new();
     if let Some(tenant) = &conditions.tenant {
-        token = add(token, "--tenant", &Caveat::Tenant(tenant))?;
+        caveats.push(checked("--tenant", Caveat::Tenant(tenant))?);
     }
     if let Some(path) = &conditions.path {
-        token = add(token, "--path", &Caveat::Path(path))?;
+        caveats.push(checked("--path", Caveat::Path(path))?);
     }
-    if !conditions.methods.is_empty() {
-        let methods = conditions.methods.join(",").to_ascii_uppercase();
-        let methods = NameList::new(&methods).map_err(|error| wrong("--method", error))?;
-        token = add(token, "--method", &Caveat::Methods(methods))?;
+    if !texts.methods.is_empty() {
+        caveats.push(checked("--method", Caveat::Methods(names("--method", &texts.methods)?))?);
     }
     if !conditions.networks.is_empty() {
-        let mut room = Vec::new();
-        let networks =
-            Caveat::networks(&conditions.networks, &mut room).map_err(|error| wrong("--ip", error))?;
-        token = add(token, "--ip", &networks)?;
+        let networks = Caveat::networks(&conditions.networks, &mut texts.networks);
+        caveats.push(checked("--ip", networks.map_err(|error| wrong("--ip", error))?)?);
     }
     if let Some(wait) = conditions.not_before {
-        token = add(token, "--not-before", &Caveat::NotBefore(from_now(wait)?))?;
+        caveats.push(Caveat::NotBefore(from_now(wait)?));
     }
-    match life {
-        Some(life) => add(token, "--expires", &Caveat::Expires(from_now(life)?)),
-        None => Ok(token),
+    if let Some(life) = life {
+        caveats.push(Caveat::Expires(from_now(life)?));
     }
+    Ok(caveats)
 }
 
-fn add(token: Token, option: &str, caveat: &Caveat<'_>) -> Result<Token, Failure> {
-    token.attenuate(caveat).map_err(|error| wrong(option, error))
+fn names<'a>(option: &str, list: &'a str) -> Result<NameList<'a>, Failure> {
+    NameList::new(list).map_err(|error| wrong(option, error))
+}
+
+/// The caveat, if a token can hold it.
+fn checked<'a>(option: &str, caveat: Caveat<'a>) -> Result<Caveat<'a>, Failure> {
+    caveat.check().map(|()| caveat).map_err(|error| wrong(option, error))
 }
 
 fn wrong(option: &str, error: TokenError) -> Failure {
     let what = match error {
-        TokenError::Malformed(what) => what.to_owned(),
-        other => other.to_string(),
+        TokenError::Malformed(what) => what,
+        _ => "there is no room for more than 255 characters",
     };
     Failure::bad_config(format!("{option}: {what}"))
 }

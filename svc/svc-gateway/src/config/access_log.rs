@@ -1,0 +1,46 @@
+//! The `[gateway.access_log]` table.
+
+use std::path::PathBuf;
+
+use ron_kernel::config::Problems;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A line for each request, without credentials and query strings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AccessLogConfig {
+    /// Whether it is written.
+    pub enabled: bool,
+    /// The file it is appended to, opened anew at every reload; empty for standard output.
+    pub path: PathBuf,
+    /// `json` or `text`.
+    pub format: AccessFormat,
+    /// The share of requests that are logged, from 0 to 1.
+    pub sample: f64,
+}
+
+/// How a line is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessFormat {
+    /// An object per line.
+    #[default]
+    Json,
+    /// Fields separated by spaces.
+    Text,
+}
+
+impl Default for AccessLogConfig {
+    fn default() -> Self {
+        Self { enabled: false, path: PathBuf::new(), format: AccessFormat::default(), sample: 1.0 }
+    }
+}
+
+impl AccessLogConfig {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        if !(0.0..=1.0).contains(&self.sample) {
+            problems.at("access_log.sample", "must be between 0 and 1");
+        }
+    }
+}

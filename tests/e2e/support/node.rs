@@ -1,0 +1,165 @@
+//! A node as a child process.
+
+use std::{
+    net::SocketAddr,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+};
+
+use super::{eventually, free_addr, get, signal};
+
+/// A running node. Killed when dropped.
+pub(crate) struct Node {
+    child: Child,
+    dir: tempfile::TempDir,
+    pub(crate) gateway: SocketAddr,
+    pub(crate) admin: SocketAddr,
+}
+
+impl Node {
+    /// Starts a node with `[gateway]` settings (TOML lines) and waits until it is ready.
+    pub(crate) fn start(gateway: &str) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), gateway)
+    }
+
+    /// The same in a folder that has something the settings name.
+    pub(crate) fn start_in(dir: tempfile::TempDir, gateway: &str) -> Self {
+        let (gateway_addr, admin) = (free_addr(), free_addr());
+        write_config(dir.path(), &config(gateway_addr, admin, gateway));
+        let child = spawn(dir.path());
+        let mut node = Self { child, dir, gateway: gateway_addr, admin };
+        node.wait_until_ready();
+        node
+    }
+
+    /// A node that passes everything to `upstream`.
+    pub(crate) fn in_front_of(upstream: SocketAddr) -> Self {
+        Self::start(&to(upstream))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Replaces the configuration file at once, as editors and orchestrators do.
+    pub(crate) fn write_config(&self, text: &str) {
+        write_config(self.dir.path(), text);
+    }
+
+    /// Puts other `[gateway]` settings into force and waits until they are.
+    pub(crate) fn reload(&self, gateway: &str) {
+        let before = self.metric("config_update_total");
+        self.write_config(&config(self.gateway, self.admin, gateway));
+        self.signal("HUP");
+        eventually("the settings are in force", || {
+            (self.metric("config_update_total") > before).then_some(())
+        });
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+
+    /// The node's exit status, once it has ended by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        eventually("the node exits", || self.child.try_wait().unwrap())
+    }
+
+    /// The exit code, or a description of how it died instead.
+    pub(crate) fn exit_code(&mut self) -> i32 {
+        let status = self.wait();
+        status.code().unwrap_or_else(|| panic!("killed by signal {:?}", status.signal()))
+    }
+
+    pub(crate) fn wait_until_ready(&mut self) {
+        let admin = self.admin;
+        eventually("the node is ready", || {
+            assert!(
+                self.child.try_wait().unwrap().is_none(),
+                "the node ended while starting: {}",
+                self.log()
+            );
+            get(admin, "/readyz").ok().filter(|r| r.status == 200)
+        });
+    }
+
+    /// One sample of a metric, by the start of its line.
+    pub(crate) fn metric(&self, start: &str) -> f64 {
+        let scrape = get(self.admin, "/metrics").unwrap().body;
+        let line = scrape.lines().find(|line| line.starts_with(start));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
+    }
+
+    /// How many requests the gateway has refused for a reason.
+    pub(crate) fn rejected(&self, reason: &str) -> f64 {
+        self.metric(&format!("rejected_total{{node=\"omnigate\",service=\"gateway\",reason=\"{reason}\"}}"))
+    }
+
+    /// The most memory that the process has had at once so far, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// Everything that the node has said.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.path().join("node.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("the node's log:\n{}", self.log());
+        }
+    }
+}
+
+/// `[gateway]` settings for load from one address: without the rates that are meant for clients.
+pub(crate) const UNLIMITED: &str = "quotas.per_ip_rps = 0\ndrr.rate_limit_rps = 0\n";
+
+/// `[gateway]` settings that pass everything to `upstream`, however much it is.
+pub(crate) fn to(upstream: SocketAddr) -> String {
+    format!(
+        "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\" }}]\n\
+         upstream.up.endpoints = [\"http://{upstream}\"]\n"
+    )
+}
+
+/// A whole configuration file.
+pub(crate) fn config(gateway: SocketAddr, admin: SocketAddr, settings: &str) -> String {
+    format!(
+        "[log]\nlevel = \"warn\"\n[admin]\nlisten = \"{admin}\"\n[gateway]\nlisten = \"{gateway}\"\n{settings}"
+    )
+}
+
+fn write_config(dir: &Path, text: &str) {
+    let aside = dir.join("omnigate.toml.new");
+    std::fs::write(&aside, text).unwrap();
+    std::fs::rename(aside, config_path(dir)).unwrap();
+}
+
+fn config_path(dir: &Path) -> PathBuf {
+    dir.join("omnigate.toml")
+}
+
+fn spawn(dir: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_omnigate"))
+        .args(["up", "--config"])
+        .arg(config_path(dir))
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(dir.join("node.log")).unwrap())
+        .spawn()
+        .unwrap()
+}
