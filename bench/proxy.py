@@ -8,7 +8,8 @@ side by side in front of one nginx that answers; runs are interleaved, and what 
 within a round, because the machine's speed changes from one minute to the next. CPU is user + system time of the
 peer's process tree over the run, divided by the requests it answered.
 
-`floor` is a relay of bytes that looks at nothing (bench/floor): no proxy can cost less.
+`floor` is a relay of bytes that looks at nothing (bench/floor): no proxy can cost less. `omnigate-bare` is the gateway
+without quotas and admission, `omnigate-shared` the one with the shared runtime, and `omnigate:FILE` another build of it.
 
 Needs: wrk, nginx, haproxy (Debian packages), a release build (cargo build --release), and for `floor` one of its own
 (cd bench/floor && cargo build --release).
@@ -117,16 +118,20 @@ listen = "127.0.0.1:{port}"
 max_conns = 8192
 max_conns_per_client = 8192
 idle_timeout = "300s"
-# Every layer is on, none refuses.
-quotas = {{ per_ip_rps = 1000000000, per_cap_rps = 1000000000, burst = 1.0 }}
-drr = {{ rate_limit_rps = 1000000000 }}
-fair_queue = {{ enabled = true, max_inflight = 512 }}
+{layers}
 [[gateway.route]]
 path = "/"
 upstream = "up"
 [gateway.upstream.up]
 endpoints = ["http://127.0.0.1:{up}"]
 """
+# Every layer is on, none refuses.
+LAYERS = """quotas = { per_ip_rps = 1000000000, per_cap_rps = 1000000000, burst = 1.0 }
+drr = { rate_limit_rps = 1000000000 }
+fair_queue = { enabled = true, max_inflight = 512 }"""
+BARE = """quotas = { per_ip_rps = 0, per_cap_rps = 0 }
+drr = { rate_limit_rps = 0 }
+fair_queue = { enabled = false }"""
 
 
 class Bench:
@@ -140,7 +145,7 @@ class Bench:
         return path
 
     def spawn(self, name, command):
-        log = open(os.path.join(self.dir, name + ".log"), "ab")
+        log = open(os.path.join(self.dir, name.replace("/", "-") + ".log"), "ab")
         child = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.dir)
         self.children.append(child)
         self.pids[name] = child.pid
@@ -165,7 +170,7 @@ class Bench:
         wait_for(port)
         return port
 
-    def start_peer(self, name, up):
+    def start_peer(self, name, up, layers=None):
         port = free_port()
         if name == "nginx":
             body = NGINX_PROXY.format(port=port, up=up)
@@ -176,15 +181,19 @@ class Bench:
             command = [os.path.join(ROOT, "bench/floor/target/release/floor"), f"127.0.0.1:{port}", f"127.0.0.1:{up}"]
         else:
             runtime = "shared" if name.endswith("-shared") else "per_core"
-            conf = self.write(name + ".toml", OMNIGATE.format(port=port, up=up, runtime=runtime))
-            command = [os.path.join(ROOT, "target/release/omnigate"), "up", "--config", conf]
+            layers = layers or (BARE if name.endswith("-bare") else LAYERS)
+            text = OMNIGATE.format(port=port, up=up, runtime=runtime, layers=layers)
+            conf = self.write(f"omnigate-{port}.toml", text)
+            binary = name.partition(":")[2] or os.path.join(ROOT, "target/release/omnigate")
+            command = [os.path.abspath(binary), "up", "--config", conf]
         self.spawn(name, command)
         wait_for(port)
         return port
 
 
 def wrk(port, case, secs, folder):
-    path, extra = {
+    """One run of wrk: a named case, or a path and more arguments."""
+    path, extra = case if isinstance(case, tuple) else {
         "tiny": ("/tiny", []),
         "64k": ("/64k.bin", []),
         "post": ("/post", ["-s", folder + "/post.lua"]),

@@ -69,11 +69,21 @@ impl<R: Room> Gate<R> {
     /// # Errors
     /// The key.
     pub fn try_enter(self: &Arc<Self>, key: R::Key) -> Result<Permit<R>, R::Key> {
-        if R::walks_in(&key) && self.word.try_enter() {
-            Ok(Permit::counted(Arc::clone(self), R::walk_in(key)))
-        } else {
-            Err(key)
-        }
+        self.try_take(key).map(|stay| Permit::counted(Arc::clone(self), stay))
+    }
+
+    /// Like [`try_enter`](Self::try_enter), for owners that hold on to the gate in their own way: the slot is taken until
+    /// [`give_back`](Self::give_back) is told.
+    ///
+    /// # Errors
+    /// The key.
+    pub fn try_take(&self, key: R::Key) -> Result<R::Stay, R::Key> {
+        if R::walks_in(&key) && self.word.try_enter() { Ok(R::walk_in(key)) } else { Err(key) }
+    }
+
+    /// Ends a stay that was [taken](Self::try_take) or that a permit [became](Permit::into_stay).
+    pub fn give_back(&self, stay: R::Stay) {
+        self.release(stay);
     }
 
     /// Enters, waiting in the room if need be. Nothing happens before the first poll.
@@ -279,6 +289,11 @@ impl<R: Room> Permit<R> {
     /// What it carries.
     pub fn stay(&self) -> &R::Stay {
         self.stay.as_ref().expect("a permit has its stay until it is dropped")
+    }
+
+    /// What it carried. The slot stays taken until the gate is [given it back](Gate::give_back).
+    pub fn into_stay(mut self) -> R::Stay {
+        self.stay.take().expect("a permit has its stay until it is dropped")
     }
 }
 

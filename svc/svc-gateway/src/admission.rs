@@ -15,13 +15,10 @@ use std::{
 
 use fairq::Settings;
 use ron_kernel::{Clock, InFlight, InFlightShard, Scope, Shutdown, topology::Stage};
-use ron_sync::gate::{Denied, Gate, Permit};
+use ron_sync::gate::{Denied, Gate};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use crate::{
-    DrrConfig, FairQueueConfig, GatewayConfig,
-    tenant::{Class, Tenant},
-};
+use crate::{DrrConfig, FairQueueConfig, GatewayConfig, caller::Caller, tenant::Class};
 use metrics::AdmissionMetrics;
 pub(crate) use metrics::{METRICS, SCHED, WORK};
 use room::{FairRoom, Newcomer, Stay};
@@ -47,15 +44,22 @@ pub(crate) struct Admission {
     metrics: AdmissionMetrics,
 }
 
+/// One core's way in. Slots hold on to it and not to what all cores share: a reference count that two cores change for
+/// every request costs each of them a cache miss. Aligned, lest two cores' counts be neighbours.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Door(Arc<Admission>);
+
 /// The right to be upstream. Dropping it lets the next one in.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    permit: Permit<FairRoom>,
-    /// Whose it is, where the permit does not say.
-    tenant: Option<Arc<Tenant>>,
+    /// `None` once dropped.
+    stay: Option<Stay>,
+    /// Whose it is, where the stay does not say.
+    caller: Option<Arc<Caller>>,
     since: Moment,
     shard: InFlightShard,
-    admission: Arc<Admission>,
+    door: Arc<Door>,
 }
 
 impl Admission {
@@ -86,73 +90,6 @@ impl Admission {
         self.slow_after.store(nanos(config.slow_after.as_duration()), Ordering::Relaxed);
         self.gate.with_room(|room| room.reconfigure(settings(config), config.order));
         self.gate.set_limit(config.max_inflight);
-    }
-
-    /// Admits a request of a tenant whose body costs `extra_units`, waiting until `deadline` at most; `None` if nothing is
-    /// admitted here.
-    ///
-    /// Cancel safe: dropping the future gives up the place, or the slot if it was granted meanwhile.
-    ///
-    /// # Errors
-    /// `busy` and `shed` with when to come back; `draining` when the node stops.
-    pub(crate) async fn enter(
-        self: &Arc<Self>,
-        tenant: &Arc<Tenant>,
-        drr: &DrrConfig,
-        extra_units: u32,
-        now: Moment,
-        deadline: Deadline,
-    ) -> Result<Option<Slot>, Refusal> {
-        if !self.enabled.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let newcomer = Newcomer {
-            weight: drr.weight_of(&tenant.key.name),
-            is_slow: nanos(tenant.mean_slot()) > self.slow_after.load(Ordering::Relaxed),
-            tenant: Arc::clone(tenant),
-            extra_units,
-            now,
-        };
-        match self.gate.try_enter(newcomer) {
-            Ok(permit) => Ok(Some(self.slot(permit, tenant.key.class, None, now))),
-            Err(newcomer) => self.wait(newcomer, deadline).await.map(Some),
-        }
-    }
-
-    async fn wait(self: &Arc<Self>, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
-        let tenant = Arc::clone(&newcomer.tenant);
-        let longest = Duration::from_nanos(self.max_wait.load(Ordering::Relaxed));
-        let deadline = deadline.tightened(Deadline::within(newcomer.now, longest));
-        let draining =
-            || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
-        if self.shutdown.is_draining() && !self.shutdown.has_successor() {
-            return Err(draining());
-        }
-        let entered = tokio::select! {
-            biased;
-            entered = self.clock.by(deadline, self.gate.enter(newcomer)) => entered,
-            () = self.going_away() => return Err(draining()),
-        };
-        match entered {
-            Some(Ok(permit)) => Ok(self.slot(permit, tenant.key.class, Some(tenant), self.clock.now())),
-            Some(Err(denied)) => Err(self.refusal(&denied)),
-            None => {
-                self.metrics.work.dropped.inc();
-                let refusal = Refusal::new(Reason::Busy, "no slot became free in time");
-                Err(refusal.retry_after(WAITED_IN_VAIN))
-            }
-        }
-    }
-
-    fn slot(
-        self: &Arc<Self>,
-        permit: Permit<FairRoom>,
-        class: Class,
-        tenant: Option<Arc<Tenant>>,
-        since: Moment,
-    ) -> Slot {
-        let shard = self.inside[class.index()].begin();
-        Slot { permit, tenant, since, shard, admission: Arc::clone(self) }
     }
 
     /// Resolves when those who wait are sent away: not if a successor has taken over, who leaves us the time.
@@ -196,14 +133,89 @@ impl Admission {
     }
 }
 
+impl Door {
+    pub(crate) fn new(admission: &Arc<Admission>) -> Arc<Self> {
+        Arc::new(Self(Arc::clone(admission)))
+    }
+
+    /// Admits a request of a tenant whose body costs `extra_units`, waiting until `deadline` at most; `None` if nothing is
+    /// admitted here.
+    ///
+    /// Cancel safe: dropping the future gives up the place, or the slot if it was granted meanwhile.
+    ///
+    /// # Errors
+    /// `busy` and `shed` with when to come back; `draining` when the node stops.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        caller: &Arc<Caller>,
+        drr: &DrrConfig,
+        extra_units: u32,
+        now: Moment,
+        deadline: Deadline,
+    ) -> Result<Option<Slot>, Refusal> {
+        let (admission, tenant) = (&self.0, &caller.tenant);
+        if !admission.enabled.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let newcomer = Newcomer {
+            weight: drr.weight_of(&tenant.key.name),
+            is_slow: nanos(tenant.mean_slot()) > admission.slow_after.load(Ordering::Relaxed),
+            caller: Arc::clone(caller),
+            extra_units,
+            now,
+        };
+        match admission.gate.try_take(newcomer) {
+            Ok(stay) => Ok(Some(self.slot(stay, tenant.key.class, None, now))),
+            Err(newcomer) => self.wait(newcomer, deadline).await.map(Some),
+        }
+    }
+
+    async fn wait(self: &Arc<Self>, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
+        let (admission, caller) = (&self.0, Arc::clone(&newcomer.caller));
+        let longest = Duration::from_nanos(admission.max_wait.load(Ordering::Relaxed));
+        let deadline = deadline.tightened(Deadline::within(newcomer.now, longest));
+        let draining =
+            || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
+        if admission.shutdown.is_draining() && !admission.shutdown.has_successor() {
+            return Err(draining());
+        }
+        let entered = tokio::select! {
+            biased;
+            entered = admission.clock.by(deadline, admission.gate.enter(newcomer)) => entered,
+            () = admission.going_away() => return Err(draining()),
+        };
+        match entered {
+            Some(Ok(permit)) => {
+                let (class, since) = (caller.tenant.key.class, admission.clock.now());
+                Ok(self.slot(permit.into_stay(), class, Some(caller), since))
+            }
+            Some(Err(denied)) => Err(admission.refusal(&denied)),
+            None => {
+                admission.metrics.work.dropped.inc();
+                let refusal = Refusal::new(Reason::Busy, "no slot became free in time");
+                Err(refusal.retry_after(WAITED_IN_VAIN))
+            }
+        }
+    }
+
+    fn slot(self: &Arc<Self>, stay: Stay, class: Class, caller: Option<Arc<Caller>>, since: Moment) -> Slot {
+        let shard = self.0.inside[class.index()].begin();
+        Slot { stay: Some(stay), caller, since, shard, door: Arc::clone(self) }
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
-        let tenant = match (self.permit.stay(), &self.tenant) {
-            (Stay::WalkedIn { tenant, .. }, _) | (Stay::Granted(_), Some(tenant)) => tenant,
-            (Stay::Granted(_), None) => return,
+        let (admission, Some(stay)) = (&self.door.0, self.stay.take()) else { return };
+        let caller = match (&stay, &self.caller) {
+            (Stay::WalkedIn { caller, .. }, _) | (Stay::Granted(_), Some(caller)) => Some(caller),
+            (Stay::Granted(_), None) => None,
         };
-        self.admission.inside[tenant.key.class.index()].end(self.shard);
-        tenant.held_slot(self.admission.clock.now().since(self.since));
+        if let Some(Caller { tenant, .. }) = caller.map(|caller| &**caller) {
+            admission.inside[tenant.key.class.index()].end(self.shard);
+            tenant.held_slot(admission.clock.now().since(self.since));
+        }
+        admission.gate.give_back(stay);
     }
 }
 

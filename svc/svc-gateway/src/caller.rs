@@ -27,8 +27,8 @@ use memo::Evidence;
 /// Tells upstreams which tenant a request is from; whatever a client says under this name is not passed on.
 const TENANT: HeaderName = HeaderName::from_static("x-omnigate-tenant");
 
-/// Who a request is from.
-#[derive(Clone, Debug)]
+/// Who a request is from. Each connection has its own, so that requests need not count references to what cores share.
+#[derive(Debug)]
 pub(crate) struct Caller {
     /// How far the rate of the client's address is used up.
     pub(crate) client: Arc<Bucket>,
@@ -45,13 +45,13 @@ impl Caller {
         policy: &Policy,
         shared: &Shared,
         now: Moment,
-    ) -> Self {
+    ) -> Arc<Self> {
         let evidence = Evidence::of(client, headers, policy);
         if let Some(known) = memo.recall(&evidence, now) {
             return known;
         }
         let credential = Credential::read(headers, policy, shared, now);
-        let caller = Self::told_by(client, headers, credential, policy, shared, now);
+        let caller = Arc::new(Self::told_by(client, headers, credential, policy, shared, now));
         memo.remember(&evidence, &caller, shared.clock.unix(), now);
         caller
     }

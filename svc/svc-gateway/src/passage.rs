@@ -22,7 +22,7 @@ use crate::{
     proxy::Proxy,
     quotas::Verdict,
     router::{GoesTo, Route, Share},
-    tenant::{StreamPlace, Tenant},
+    tenant::StreamPlace,
     trace::Trace,
     upstream,
     views::{UpstreamSender, View},
@@ -75,7 +75,7 @@ impl Passage<'_> {
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, &request);
         let body_len = request.body().size_hint().lower();
-        let slot = self.admit(&caller.tenant, body_len, deadline).await?;
+        let slot = self.admit(&caller, body_len, deadline).await?;
         self.authorize(&caller, route, &request)?;
         let upload = request.body_mut().watch_upload();
         if let Some(entry) = &mut self.entry {
@@ -91,7 +91,7 @@ impl Passage<'_> {
     }
 
     /// Who it is from.
-    fn caller(&self, conn: &Conn<ConnMemo>, request: &Request) -> Caller {
+    fn caller(&self, conn: &Conn<ConnMemo>, request: &Request) -> Arc<Caller> {
         let (shared, headers) = (&self.proxy.shared, request.headers());
         Caller::of(&self.client, conn.memo(), headers, self.policy, shared, self.began)
     }
@@ -135,13 +135,12 @@ impl Passage<'_> {
 
     async fn admit(
         &self,
-        tenant: &Arc<Tenant>,
+        caller: &Arc<Caller>,
         body_len: u64,
         deadline: Deadline,
     ) -> Result<Option<Slot>, Refusal> {
         let extra_units = u32::try_from(body_len / self.policy.quantum_bytes).unwrap_or(u32::MAX);
-        let (drr, shared) = (&self.policy.drr, &self.proxy.shared);
-        shared.admission.enter(tenant, drr, extra_units, self.began, deadline).await
+        self.proxy.door.enter(caller, &self.policy.drr, extra_units, self.began, deadline).await
     }
 
     fn authorize(&self, caller: &Caller, route: &Route, request: &Request) -> Result<(), Refusal> {

@@ -17,6 +17,7 @@ use types::{Moment, Reason, Refusal};
 
 use crate::{
     access_log::{AccessLog, Entry, Line},
+    admission::Door,
     caller::ConnMemo,
     client_addr::Client,
     message::Survey,
@@ -30,6 +31,7 @@ use crate::{
 pub(crate) struct Proxy {
     policy: Arc<ArcSwap<Policy>>,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) door: Arc<Door>,
     pub(crate) readiness: ServiceReadiness,
     pub(crate) shutdown: Shutdown,
     unrouted: RouteMetrics,
@@ -47,6 +49,7 @@ impl Proxy {
     ) -> Self {
         Self {
             policy,
+            door: Door::new(&shared.admission),
             shared,
             readiness: scope.readiness().service(scope.service()),
             shutdown: scope.shutdown().clone(),

@@ -9,6 +9,7 @@ use types::Moment;
 
 use crate::{
     Order,
+    caller::Caller,
     tenant::{Class, Tenant, TenantName},
 };
 
@@ -26,7 +27,7 @@ pub(super) struct FairRoom {
 /// A request at the gate.
 #[derive(Debug)]
 pub(super) struct Newcomer {
-    pub(super) tenant: Arc<Tenant>,
+    pub(super) caller: Arc<Caller>,
     pub(super) weight: u32,
     pub(super) is_slow: bool,
     pub(super) extra_units: u32,
@@ -37,7 +38,7 @@ pub(super) struct Newcomer {
 #[derive(Debug)]
 pub(super) enum Stay {
     /// Nobody waited when it came.
-    WalkedIn { tenant: Arc<Tenant>, weight: u32, since: Moment },
+    WalkedIn { caller: Arc<Caller>, weight: u32, since: Moment },
     /// It was its turn.
     Granted(Pass),
 }
@@ -73,8 +74,8 @@ impl FairRoom {
     }
 
     fn arrival(&self, newcomer: &Newcomer) -> Arrival<TenantName> {
-        let (class, tenant) = self.flow_of(&newcomer.tenant);
-        let mean = newcomer.tenant.mean_slot();
+        let (class, tenant) = self.flow_of(&newcomer.caller.tenant);
+        let mean = newcomer.caller.tenant.mean_slot();
         let (weight, estimate) = match self.order {
             Order::Fair if mean.is_zero() => (newcomer.weight, FIRST_ESTIMATE),
             Order::Fair => (newcomer.weight, mean),
@@ -95,8 +96,8 @@ impl Room for FairRoom {
     }
 
     fn walk_in(newcomer: Newcomer) -> Stay {
-        let Newcomer { tenant, weight, now, .. } = newcomer;
-        Stay::WalkedIn { tenant, weight, since: now }
+        let Newcomer { caller, weight, now, .. } = newcomer;
+        Stay::WalkedIn { caller, weight, since: now }
     }
 
     /// What was charged in advance has to be settled.
@@ -126,8 +127,8 @@ impl Room for FairRoom {
         let now = self.clock.now();
         match stay {
             Stay::Granted(pass) => self.queue.settle(pass, now),
-            Stay::WalkedIn { tenant, weight, since } => {
-                let (class, flow) = self.flow_of(&tenant);
+            Stay::WalkedIn { caller, weight, since } => {
+                let (class, flow) = self.flow_of(&caller.tenant);
                 self.queue.settle_unqueued(class, flow, weight, now.since(since), now);
             }
         }

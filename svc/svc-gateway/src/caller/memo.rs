@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -34,7 +34,7 @@ struct Last {
     tenant_header: Option<Box<[u8]>>,
     /// From when on the credential counts no more.
     until: Moment,
-    caller: Caller,
+    caller: Arc<Caller>,
 }
 
 impl<'a> Evidence<'a> {
@@ -51,7 +51,7 @@ impl<'a> Evidence<'a> {
 
 impl ConnMemo {
     /// The caller that the same evidence told before, if that still holds.
-    pub(super) fn recall(&self, evidence: &Evidence<'_>, now: Moment) -> Option<Caller> {
+    pub(super) fn recall(&self, evidence: &Evidence<'_>, now: Moment) -> Option<Arc<Caller>> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last = last.as_ref()?;
         let holds = last.generation == evidence.generation
@@ -59,11 +59,17 @@ impl ConnMemo {
             && last.authorization.as_deref() == evidence.authorization
             && last.tenant_header.as_deref() == evidence.tenant_header
             && now < last.until;
-        holds.then(|| last.caller.clone())
+        holds.then(|| Arc::clone(&last.caller))
     }
 
     /// Keeps what the evidence told, where it will tell the same next time.
-    pub(super) fn remember(&self, evidence: &Evidence<'_>, caller: &Caller, unix: Duration, now: Moment) {
+    pub(super) fn remember(
+        &self,
+        evidence: &Evidence<'_>,
+        caller: &Arc<Caller>,
+        unix: Duration,
+        now: Moment,
+    ) {
         let until = match &caller.credential {
             Credential::None => Moment::END,
             Credential::Capability { bearer, .. } => bearer
@@ -79,7 +85,7 @@ impl ConnMemo {
             authorization: evidence.authorization.map(Into::into),
             tenant_header: evidence.tenant_header.map(Into::into),
             until,
-            caller: caller.clone(),
+            caller: Arc::clone(caller),
         };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last));
     }
