@@ -4,8 +4,8 @@
     bench/layers.py refusals [--reps 6] [--secs 3]
     bench/layers.py tenants [--reps 6] [--secs 3] [--tenants 50000]
 
-`refusals`: a node whose rate per address is used up (429 for nearly everything), one whose header rejects the request
-before that (400), and one that passes everything on; runs are interleaved, CPU per answer as in proxy.py.
+`refusals`: a node whose rate per address is used up (429 for nearly everything) and one that passes everything on; runs
+are interleaved, CPU per answer as in proxy.py.
 
 `tenants`: one node that is asked in the name of 10 tenants, then of many, in turns; memory is the growth of the
 proportional set size from before the first of the many to after the last.
@@ -59,7 +59,6 @@ def refusals(bench, up, args):
     compare(bench, [
         ("proxied", "omnigate", passed, "tiny"),
         ("429 quota", "omnigate-used-up", refused, "tiny"),
-        ("400 malformed", "omnigate", passed, ("/tiny", ["-H", "Expect: nothing"])),
     ], args)
 
 

@@ -75,7 +75,8 @@ async fn requests(bytes: &[u8], piece: usize) -> Vec<Vec<u8>> {
 /// A body, if it arrives whole.
 async fn arrive(request: Request<Incoming>) -> Option<Vec<u8>> {
     let is_encoded = request.headers().contains_key("content-encoding");
-    let (request, breach) = guard(request.map(Body::from), &LIMITS).ok()?;
+    let mut request = request.map(Body::from);
+    let breach = guard(&mut request, &LIMITS).ok()?;
     let most = if is_encoded { LIMITS.decode_abs_cap_bytes } else { LIMITS.max_body_bytes };
     let mut body = request.into_body();
     let mut arrived = Vec::new();

@@ -100,32 +100,30 @@ pub fn declared(request: &Request, limits: &BodyLimits) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// `body_cap` for a body declared too large, `unsupported` for one in a coding that is not decoded here.
-pub fn guard(mut request: Request, limits: &BodyLimits) -> Result<(Request, Option<Breach>), Refusal> {
+pub fn guard(request: &mut Request, limits: &BodyLimits) -> Result<Option<Breach>, Refusal> {
     if request.body().is_end_stream() {
-        return Ok((request, None));
+        return Ok(None);
     }
-    declared(&request, limits)?;
+    declared(request, limits)?;
     let (size, cap) = (request.body().size_hint(), limits.max_body_bytes);
     let coding = coding(request.headers())?;
     if coding == Coding::Identity && (size.exact().is_some() || cap == u64::MAX) {
-        return Ok((request, None));
+        return Ok(None);
     }
     let breach = Breach::default();
     if coding != Coding::Identity {
         let headers = request.headers_mut();
         OF_THE_ENCODED.iter().for_each(|name| drop(headers.remove(name)));
     }
-    let request = request.map(|body| {
-        let capped = Capped::new(body, cap, breach.clone());
-        match coding {
-            Coding::Identity => Body::streaming(capped),
-            _ => {
-                let decoder = Decoder::new(coding, limits.of_decoding());
-                Body::streaming(Decoded::new(capped, decoder, breach.clone()))
-            }
+    let capped = Capped::new(std::mem::take(request.body_mut()), cap, breach.clone());
+    *request.body_mut() = match coding {
+        Coding::Identity => Body::streaming(capped),
+        _ => {
+            let decoder = Decoder::new(coding, limits.of_decoding());
+            Body::streaming(Decoded::new(capped, decoder, breach.clone()))
         }
-    });
-    Ok((request, Some(breach)))
+    };
+    Ok(Some(breach))
 }
 
 fn coding(headers: &HeaderMap) -> Result<Coding, Refusal> {

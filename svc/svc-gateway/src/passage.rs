@@ -61,29 +61,29 @@ impl Passage<'_> {
         &mut self,
         conn: &Conn<ConnMemo>,
         route: &Route,
-        mut request: Request,
+        request: &mut Request,
     ) -> Result<Response, Refusal> {
-        if let Some(elsewhere) = self.redirect(route, &request)? {
+        if let Some(elsewhere) = self.redirect(route, request)? {
             return Ok(elsewhere);
         }
-        let caller = self.caller(conn, &request);
+        let caller = self.caller(conn, request);
         if let Some(entry) = &mut self.entry {
             entry.line().class = caller.tenant.key.class.name();
             entry.line().tenant = Some(caller.tenant.key.name.clone());
         }
         let limits = self.body_limits(route);
-        guard::declared(&request, &limits)?;
+        guard::declared(request, &limits)?;
         self.charge_rates(&caller)?;
         self.refuse_writes_while_degraded(request.method())?;
-        let deadline = self.deadline(route, &request);
+        let deadline = self.deadline(route, request);
         let body_len = request.body().size_hint().lower();
         let slot = self.admit(&caller, body_len, deadline).await?;
-        self.authorize(&caller, route, &request)?;
+        self.authorize(&caller, route, request)?;
         let upload = request.body_mut().watch_upload();
         if let Some(entry) = &mut self.entry {
-            request = entry.counting(request);
+            entry.count(request);
         }
-        let (request, breach) = guard::guard(request, &limits)?;
+        let breach = guard::guard(request, &limits)?;
         let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
@@ -164,17 +164,17 @@ impl Passage<'_> {
         &mut self,
         route: &Route,
         caller: &Caller,
-        (mut request, upload): (Request, Option<UploadWatch>),
+        (request, upload): (&mut Request, Option<UploadWatch>),
         slot: Option<Slot>,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
-        let upgrade = message::upgrade_wanted(&request, &self.survey, &route.upgrade);
+        let upgrade = message::upgrade_wanted(request, &self.survey, &route.upgrade);
         let place = if route.stream || upgrade.is_some() { Some(self.stream_place(caller)?) } else { None };
         let (survey, client, trace) = (&self.survey, &self.client, self.trace);
         let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
         caller.write(request.headers_mut());
         // After the caller's credential was taken away, so that a rule can set another.
-        message::onward(&mut request, &Onward { survey, client, trace, rewrite, rules, upgrade });
+        message::onward(request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         let mut response = match &route.goes_to {
             GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await?,
             GoesTo::View(view) => self.compose(view, request, deadline).await?,
@@ -189,7 +189,7 @@ impl Passage<'_> {
     async fn send(
         &mut self,
         share: &Share,
-        request: Request,
+        request: &mut Request,
         upload: Option<UploadWatch>,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
@@ -204,9 +204,14 @@ impl Passage<'_> {
     }
 
     /// Puts one answer together from several upstreams.
-    async fn compose(&self, view: &View, request: Request, deadline: Deadline) -> Result<Response, Refusal> {
+    async fn compose(
+        &self,
+        view: &View,
+        request: &mut Request,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
         let clock = self.proxy.shared.clock;
-        let (head, _) = request.into_parts();
+        let (head, _) = std::mem::take(request).into_parts();
         let sender = ByName { policy: self.policy, clock };
         view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await
     }
@@ -225,9 +230,14 @@ struct ByName<'a> {
 }
 
 impl UpstreamSender for ByName<'_> {
-    async fn send(&self, upstream: &str, request: Request, deadline: Deadline) -> Result<Response, Refusal> {
+    async fn send(
+        &self,
+        upstream: &str,
+        mut request: Request,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
         let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
-        upstream.send(request, None, self.clock.now(), deadline, &mut 0).await
+        upstream.send(&mut request, None, self.clock.now(), deadline, &mut 0).await
     }
 }
 

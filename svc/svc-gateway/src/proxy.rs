@@ -65,7 +65,7 @@ impl Proxy {
 impl Service for Proxy {
     type PerConn = ConnMemo;
 
-    async fn call(&self, conn: &Arc<Conn<ConnMemo>>, request: Request) -> Result<Response, Refusal> {
+    async fn call(&self, conn: &Arc<Conn<ConnMemo>>, mut request: Request) -> Result<Response, Refusal> {
         let began = self.shared.clock.now();
         let is_grpc = grpc::is_call(&request);
         let surveyed = Survey::of(&request);
@@ -79,7 +79,7 @@ impl Service for Proxy {
                 // Owned, so that a reload during a long request can let the old policy go.
                 let policy = self.policy.load_full();
                 let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
-                let passage = Passage {
+                let mut passage = Passage {
                     proxy: self,
                     policy: &policy,
                     survey,
@@ -90,7 +90,7 @@ impl Service for Proxy {
                     is_grpc,
                     allowance: None,
                 };
-                self.routed(conn, request, passage).await
+                self.routed(conn, &mut request, &mut passage).await
             }
             Err(refusal) => {
                 self.record(&self.unrouted, request.method(), refusal.reason.status(), began);
@@ -107,17 +107,22 @@ impl Service for Proxy {
 
 impl Proxy {
     /// Finds a request's route and has it answered there.
-    async fn routed(&self, conn: &Conn<ConnMemo>, request: Request, mut passage: Passage<'_>) -> Response {
+    async fn routed(
+        &self,
+        conn: &Conn<ConnMemo>,
+        request: &mut Request,
+        passage: &mut Passage<'_>,
+    ) -> Response {
         let (began, method, corr_id) = (passage.began, request.method().clone(), &passage.trace.corr_id);
         if let Some(entry) = &mut passage.entry {
             entry.line().client = passage.client.ip;
         }
-        let route = match passage.policy.router.find(&request) {
+        let route = match passage.policy.router.find(request) {
             Ok(route) => route,
             Err(miss) => {
                 let refusal = miss.refusal(request.uri().path());
                 self.record(&self.unrouted, &method, refusal.reason.status(), began);
-                let mut response = self.refused(&refusal, corr_id, passage.entry, passage.is_grpc);
+                let mut response = self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc);
                 if let Some(allow) = miss.allow() {
                     response.headers_mut().insert(ALLOW, allow.clone());
                 }

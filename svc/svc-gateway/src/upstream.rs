@@ -51,10 +51,10 @@ pub(crate) struct Upstream {
 /// Why a try gave no response.
 #[derive(Debug)]
 enum Fault {
-    /// Nothing was sent: the request can go anywhere else.
-    Unreached(Box<Request>),
+    /// Nothing was sent: the request, which is whole, can go anywhere else.
+    Unreached,
     /// Nothing was sent, and there is nowhere else to go for now.
-    Exhausted(Box<Request>),
+    Exhausted,
     /// The server broke off, or answered nonsense.
     Broken,
     /// The deadline passed while waiting for a connection, or for an answer.
@@ -78,10 +78,13 @@ impl Upstream {
     /// it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
     /// turn; without, all the time. `tries` tells afterwards how often a server was asked.
     ///
+    /// The request is taken where it is: it is large, and is handed down through many futures, each of which would copy
+    /// it. It is of no use afterwards.
+    ///
     /// Cancel safe: dropping the future closes the connection in use.
     pub(crate) async fn send(
         &self,
-        mut request: Request,
+        request: &mut Request,
         upload: Option<UploadWatch>,
         now: Moment,
         limit: Deadline,
@@ -104,7 +107,7 @@ impl Upstream {
     }
 
     /// One try.
-    async fn attempt(&self, request: Request, trip: &mut Trip) -> Result<Response, Fault> {
+    async fn attempt(&self, request: &mut Request, trip: &mut Trip) -> Result<Response, Fault> {
         let mut choice = self.choose(trip);
         if std::mem::take(&mut trip.waited) && matches!(choice, Choice::AllTried) {
             trip.tried = Tried::default();
@@ -112,7 +115,7 @@ impl Upstream {
         }
         let (pool, ticket) = match choice {
             Choice::Go(pool, ticket) => (pool, ticket),
-            Choice::AllTried => return Err(Fault::Exhausted(Box::new(request))),
+            Choice::AllTried => return Err(Fault::Exhausted),
             Choice::NoneBefore(wait) => {
                 let what = format!("no server of upstream `{}` is to be asked now", self.group.name);
                 return Err(Fault::Refused(Refusal::new(Reason::BadGateway, what).retry_after(wait)));
@@ -135,11 +138,11 @@ impl Upstream {
                 Verdict::Failed => (Verdict::Failed, Some(FailureKind::Status)),
                 other => (other, None),
             },
-            Err(Fault::Unreached(_)) => (Verdict::Failed, Some(FailureKind::Connect)),
+            Err(Fault::Unreached) => (Verdict::Failed, Some(FailureKind::Connect)),
             Err(Fault::Broken) => (Verdict::Failed, Some(FailureKind::Broken)),
             Err(Fault::Late { .. }) => (Verdict::Failed, Some(FailureKind::Late)),
             // Our own limits, no fault of the server.
-            Err(Fault::Refused(_) | Fault::Exhausted(_)) => return,
+            Err(Fault::Refused(_) | Fault::Exhausted) => return,
         };
         trip.now = self.group.tools.clock.now();
         if let Some(kind) = kind {

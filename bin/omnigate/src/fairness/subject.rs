@@ -72,9 +72,12 @@ impl Drop for Subject {
     }
 }
 
+/// Puts a whole file in the place of another: the node watches it, and half of a file is another configuration.
 #[expect(clippy::disallowed_methods, reason = "the command has nothing else to do meanwhile")]
 fn write(file: &Path, text: &str) -> io::Result<()> {
-    std::fs::write(file, text)
+    let whole = file.with_extension("new");
+    std::fs::write(&whole, text)?;
+    std::fs::rename(whole, file)
 }
 
 /// Reads the lines a node prints when it is up, until those that name the addresses of the gateway and of the admin plane.

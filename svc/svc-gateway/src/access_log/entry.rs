@@ -42,12 +42,13 @@ impl Entry {
     }
 
     /// Counts what is read of a request's body.
-    pub(crate) fn counting(&mut self, request: Request) -> Request {
+    pub(crate) fn count(&mut self, request: &mut Request) {
         if request.body().is_end_stream() {
-            return request;
+            return;
         }
         let read = Arc::clone(&self.line().bytes_in);
-        request.map(|body| Body::streaming(Counted { body, to: ReadBytes(read) }))
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = Body::streaming(Counted { body, to: ReadBytes(read) });
     }
 
     /// Goes with a response until its last byte, or the last byte of what becomes of its connection.

@@ -78,16 +78,16 @@ async fn read(mut body: Body) -> Outcome {
 }
 
 /// The outcome of a body and the reason it broke for.
-async fn guarded(request: Request, limits: &BodyLimits) -> (Outcome, Option<Reason>) {
-    let (request, breach) = guard(request, limits).expect("it is let in");
+async fn guarded(mut request: Request, limits: &BodyLimits) -> (Outcome, Option<Reason>) {
+    let breach = guard(&mut request, limits).expect("it is let in");
     let outcome = read(request.into_body()).await;
     let reason = breach.and_then(|breach| breach.refusal()).map(|refusal| refusal.reason);
     assert_eq!(outcome.broken, reason.is_some(), "a breach breaks the stream, and nothing else does here");
     (outcome, reason)
 }
 
-fn refused(request: Request, limits: &BodyLimits) -> Reason {
-    guard(request, limits).map(|_| ()).expect_err("it is refused").reason
+fn refused(mut request: Request, limits: &BodyLimits) -> Reason {
+    guard(&mut request, limits).map(|_| ()).expect_err("it is refused").reason
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn what_needs_no_watching_stays_as_it_is() {
         (request(&["identity"], whole(b"body")), BodyLimits::default()),
         (request(&[], chunked([at_cap.as_slice(), b"more"])), unlimited),
     ];
-    for (request, limits) in table {
+    for (mut request, limits) in table {
         let kind = format!("{:?}", request.body());
-        let (request, breach) = guard(request, &limits).expect("it is let in");
+        let breach = guard(&mut request, &limits).expect("it is let in");
         assert!(breach.is_none());
         assert_eq!(format!("{:?}", request.body()), kind);
     }
@@ -173,7 +173,7 @@ fn what_spoke_of_the_compressed_bytes_is_taken_off_and_the_rest_is_kept() {
             let value = if name == "content-encoding" { coding } else { "23" };
             request.headers_mut().insert(name, HeaderValue::from_static(value));
         }
-        let (request, breach) = guard(request, &BodyLimits::default()).expect("it is let in");
+        let breach = guard(&mut request, &BodyLimits::default()).expect("it is let in");
         assert!(breach.is_some());
         for (name, stays) in fields {
             assert_eq!(request.headers().contains_key(name), stays || !compressed, "{name} of {coding}");
@@ -230,8 +230,8 @@ async fn a_client_that_breaks_off_is_no_breach() {
     for coding in ["identity", "gzip"] {
         let frames = vec![Ok(Frame::data(Bytes::from(gzip(b"body")))), Err(BodyError::new("gone"))];
         let body = Body::streaming(StreamBody::new(stream::iter(frames)));
-        let (request, breach) =
-            guard(request(&[coding], body), &BodyLimits::default()).expect("it is let in");
+        let mut request = request(&[coding], body);
+        let breach = guard(&mut request, &BodyLimits::default()).expect("it is let in");
         let mut body = request.into_body();
         assert!(matches!(body.frame().await, Some(Ok(_))));
         assert!(matches!(body.frame().await, Some(Err(_))));
@@ -276,14 +276,16 @@ async fn a_breach_breaks_the_upstreams_request_off_without_its_final_chunk() {
     let chunks: Vec<Vec<u8>> = (0..40).map(|_| vec![b'x'; 1000]).collect();
     let body = || chunked(chunks.iter().map(Vec::as_slice));
     let limits = BodyLimits { max_body_bytes: 39_999, ..BodyLimits::default() };
-    let (guarded, breach) = guard(request(&[], body()), &limits).expect("it is let in");
+    let mut guarded = request(&[], body());
+    let breach = guard(&mut guarded, &limits).expect("it is let in");
     let (seen, failed) = sent_upstream(guarded.into_body()).await;
     assert!(failed && !seen.ends_with(b"0\r\n\r\n"));
     let refusal = breach.and_then(|breach| breach.refusal()).expect("the reason was left");
     assert_eq!((refusal.reason.as_str(), refusal.reason.status()), ("body_cap", 413));
 
     let limits = BodyLimits { max_body_bytes: 40_000, ..BodyLimits::default() };
-    let (guarded, breach) = guard(request(&[], body()), &limits).expect("it is let in");
+    let mut guarded = request(&[], body());
+    let breach = guard(&mut guarded, &limits).expect("it is let in");
     let (seen, _) = sent_upstream(guarded.into_body()).await;
     assert!(seen.ends_with(b"0\r\n\r\n"));
     assert!(breach.is_some_and(|breach| breach.refusal().is_none()));

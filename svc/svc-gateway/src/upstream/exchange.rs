@@ -40,14 +40,14 @@ impl Upstream {
     pub(super) async fn exchange(
         &self,
         pool: &Arc<Pool>,
-        mut request: Request,
+        request: &mut Request,
         trip: &Trip,
     ) -> Result<Response, Fault> {
         // Somebody who waits for a connection goes first.
         while !pool.server.seats.is_crowded() {
             let Some(idle) = pool.take(trip.now) else { break };
             match self.request_on(idle.conn, idle.link, request, trip).await {
-                Err(Fault::Unreached(unsent)) => request = *unsent,
+                Err(Fault::Unreached) => {}
                 outcome => return outcome,
             }
         }
@@ -59,7 +59,7 @@ impl Upstream {
         match ready {
             Ok(Ready::Own(conn, link)) => self.request_on(conn, link, request, trip).await,
             Ok(Ready::Shared(held)) => self.request_with_others(pool, held, request, trip).await,
-            Err(Fault::Broken) => Err(Fault::Unreached(Box::new(request))),
+            Err(Fault::Broken) => Err(Fault::Unreached),
             Err(other) => Err(other),
         }
     }
@@ -68,33 +68,41 @@ impl Upstream {
         &self,
         mut conn: HttpConn,
         link: Arc<Link>,
-        request: Request,
+        request: &mut Request,
         trip: &Trip,
     ) -> Result<Response, Fault> {
         conn.set_stall(self.group.config.timeout.as_duration());
         // Pinned where it is made: it is large, and every hand it passes through would copy it.
-        let answer = pin!(conn.send(request, link));
-        self.answer(trip.answer(self.group.tools.clock, answer).await)
+        let answer = pin!(conn.send(std::mem::take(request), link));
+        self.answer(request, trip.answer(self.group.tools.clock, answer).await)
     }
 
     async fn request_with_others(
         &self,
         pool: &Pool,
         held: Held,
-        request: Request,
+        request: &mut Request,
         trip: &Trip,
     ) -> Result<Response, Fault> {
         let load = Load::begin(&pool.server);
-        let answer = pin!(held.conn.send(request, Arc::clone(&held.link) as Arc<dyn Home>));
-        let response = self.answer(trip.answer(self.group.tools.clock, answer).await)?;
+        let answer = pin!(held.conn.send(std::mem::take(request), Arc::clone(&held.link) as Arc<dyn Home>));
+        let response = self.answer(request, trip.answer(self.group.tools.clock, answer).await)?;
         // The connection's seat is taken for as long as any response is on its way.
         Ok(response.map(|body| body.holding((load, held.link))))
     }
 
-    fn answer(&self, outcome: Option<Result<Response, SendFault>>) -> Result<Response, Fault> {
+    /// What came of sending; a request that was not sent is put back.
+    fn answer(
+        &self,
+        request: &mut Request,
+        outcome: Option<Result<Response, SendFault>>,
+    ) -> Result<Response, Fault> {
         match outcome {
             Some(Ok(response)) => Ok(response),
-            Some(Err(SendFault::Unsent(request))) => Err(Fault::Unreached(request)),
+            Some(Err(SendFault::Unsent(unsent))) => {
+                *request = *unsent;
+                Err(Fault::Unreached)
+            }
             // The server is not to blame, and must not be left alone for what a client does.
             Some(Err(SendFault::Broken(error))) if is_of_the_request(&*error) => {
                 Err(Fault::Refused(Refusal::new(Reason::Malformed, "the body of the request broke off")))

@@ -62,63 +62,56 @@ impl Trip {
     }
 }
 
-/// What a failed try leaves to be done.
-enum Next {
-    Try(Request),
-    Give(Result<Response, Refusal>),
-}
-
 impl Upstream {
     /// Tries until there is an answer, or no more to try.
-    pub(super) async fn deliver(&self, mut request: Request, trip: &mut Trip) -> Result<Response, Refusal> {
+    pub(super) async fn deliver(&self, request: &mut Request, trip: &mut Trip) -> Result<Response, Refusal> {
         self.group.budget.deposit();
-        let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(&request);
-        loop {
+        let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(request);
+        let answer = loop {
             // Once sent, a request is gone. A copy of a head without a body costs less than the failure.
-            let copy = (repeatable && self.has_tries(trip)).then(|| copy_of(&request));
-            let outcome = self.attempt(request, trip).await;
-            let next = match (outcome, copy) {
-                (Ok(response), Some(copy)) if self.is_worth_repeating(&response) => {
-                    self.later(copy, Ok(response), trip).await
+            let copy = (repeatable && self.has_tries(trip)).then(|| copy_of(request));
+            // The answer, unless it is tried again.
+            let last = match self.attempt(request, trip).await {
+                Ok(response) if copy.is_none() || !self.is_worth_repeating(&response) => break Ok(response),
+                Ok(response) => Ok(response),
+                Err(Fault::Broken) if copy.is_some() => self.broken(),
+                // Nothing was sent, and the request is as it was: on to the next server at once.
+                Err(Fault::Unreached) if trip.deadline.has_passed(trip.now) => {
+                    break self.give_up(Fault::Late { connecting: true });
                 }
-                (Err(Fault::Broken), Some(copy)) => self.later(copy, self.broken(), trip).await,
-                (Err(Fault::Unreached(request)), _) => self.elsewhere(*request, trip).await,
-                (Err(Fault::Exhausted(request)), _) => self.later(*request, self.broken(), trip).await,
-                (Ok(response), _) => Next::Give(Ok(response)),
-                (Err(fault), _) => Next::Give(self.give_up(fault)),
+                Err(Fault::Unreached) if trip.moves < MOST_MOVES => {
+                    trip.moves += 1;
+                    continue;
+                }
+                Err(Fault::Unreached | Fault::Exhausted) => self.broken(),
+                Err(fault) => break self.give_up(fault),
             };
-            match next {
-                Next::Try(again) => request = again,
-                Next::Give(answer) => {
-                    self.group.metrics.latency.observe(trip.now.since(trip.began));
-                    return answer;
-                }
+            if let Some(copy) = copy {
+                *request = copy;
             }
-        }
+            if let Some(answer) = self.later(request, last, trip).await {
+                break answer;
+            }
+        };
+        self.group.metrics.latency.observe(trip.now.since(trip.began));
+        answer
     }
 
-    /// Nothing was sent: on to the next server at once.
-    async fn elsewhere(&self, request: Request, trip: &mut Trip) -> Next {
-        trip.moves += 1;
-        if trip.deadline.has_passed(trip.now) {
-            return Next::Give(self.give_up(Fault::Late { connecting: true }));
-        }
-        if trip.moves > MOST_MOVES {
-            return self.later(request, self.broken(), trip).await;
-        }
-        Next::Try(request)
-    }
-
-    /// Tries again after a wait, if there are tries, time and budget left; otherwise `last` is the answer.
-    async fn later(&self, mut request: Request, last: Result<Response, Refusal>, trip: &mut Trip) -> Next {
+    /// Waits until it is time to try again, if there are tries, time and budget left; otherwise `last` is the answer.
+    async fn later(
+        &self,
+        request: &mut Request,
+        last: Result<Response, Refusal>,
+        trip: &mut Trip,
+    ) -> Option<Result<Response, Refusal>> {
         let (clock, policy) = (self.group.tools.clock, self.group.config.retry.policy());
         if !self.has_tries(trip) {
-            return Next::Give(last);
+            return Some(last);
         }
         let wait = policy.backoff.delay(trip.tries - 1, &mut fastrand::Rng::new());
         let resume = trip.now.after(wait);
         if trip.deadline.has_passed(resume) || !self.group.budget.withdraw(trip.now) {
-            return Next::Give(last);
+            return Some(last);
         }
         // What is left of a response that is not passed on goes before the wait, with its connection.
         drop(last);
@@ -128,7 +121,7 @@ impl Upstream {
         (trip.tries, trip.moves, trip.waited) = (trip.tries + 1, 0, true);
         let left = trip.deadline.remaining(trip.now);
         deadline::tell(request.headers_mut(), deadline::in_millis(left), left);
-        Next::Try(request)
+        None
     }
 
     fn has_tries(&self, trip: &Trip) -> bool {
@@ -144,7 +137,7 @@ impl Upstream {
 
     fn give_up(&self, fault: Fault) -> Result<Response, Refusal> {
         match fault {
-            Fault::Broken | Fault::Unreached(_) | Fault::Exhausted(_) => self.broken(),
+            Fault::Broken | Fault::Unreached | Fault::Exhausted => self.broken(),
             Fault::Refused(refusal) => Err(refusal),
             Fault::Late { connecting } => {
                 if !connecting {
