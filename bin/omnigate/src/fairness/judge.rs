@@ -150,7 +150,7 @@ impl Outcomes {
     }
 
     fn served_per_second(&self, bench: &Bench) -> f64 {
-        let served = self.all().map(|outcome| outcome.served.len() as u64).sum();
+        let served = self.all().map(|outcome| outcome.served_in_time).sum();
         share(served, 1) / bench.length.as_secs_f64()
     }
 

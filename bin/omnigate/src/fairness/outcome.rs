@@ -11,6 +11,8 @@ pub(super) struct Outcome {
     pub(super) served: Vec<Duration>,
     /// How long those took that were answered 429 or 503, sorted.
     pub(super) refused: Vec<Duration>,
+    /// How many answers of 200 came while it was counted, whenever the requests were due.
+    pub(super) served_in_time: u64,
     /// Anything else, broken connections among them.
     pub(super) failed: u64,
     /// Clients that came back for the first time when they were told to.
