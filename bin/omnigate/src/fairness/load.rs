@@ -57,7 +57,7 @@ const BURST_LASTS: Duration = Duration::from_secs(12);
 
 impl Flow {
     /// How long it runs before it counts.
-    fn warm_up(&self) -> Duration {
+    pub(super) fn warm_up(&self) -> Duration {
         match self.manner {
             Manner::Heedless | Manner::Burst => WARM_UP,
             Manner::Flood { lasts, .. } => lasts + RECOVERY,
@@ -149,13 +149,14 @@ impl Sending {
         due: Moment,
     ) -> io::Result<Answer> {
         let _ = self.clock.by(Deadline::at(due), std::future::pending::<()>()).await;
+        let sent = self.clock.now();
         let answer = self.exchange(conn, request).await;
         let now = self.clock.now();
         let in_time = (self.counted_from..self.end).contains(&now);
         if due >= self.counted_from || in_time {
             let mut outcome = self.outcome();
             if due >= self.counted_from {
-                outcome.record(now.since(due), &answer);
+                outcome.record(now.since(due), now.since(sent), &answer);
             }
             if in_time && answer.as_ref().is_ok_and(|answer| answer.status == 200) {
                 outcome.served_in_time += 1;

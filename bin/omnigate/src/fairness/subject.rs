@@ -108,7 +108,7 @@ fn find_updates(metrics: &str) -> Option<u64> {
 /// The configuration under test: only admission decides, so rates and client caps are out of the way.
 fn config(bench: &Bench, mode: Mode, upstream: SocketAddr, timeout_secs: u32) -> String {
     let (enabled, order) = match mode {
-        Mode::Direct | Mode::Off => (false, "fair"),
+        Mode::Off => (false, "fair"),
         Mode::Fifo => (true, "fifo"),
         Mode::Fair => (true, "fair"),
     };

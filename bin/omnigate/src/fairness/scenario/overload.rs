@@ -25,9 +25,7 @@ fn t2(bench: &Bench) -> Vec<Case> {
     let offered = |times: f64| {
         case("T2", format!("load of {times}×"), load(times), &[Mode::Fair], Judge::Goodput(times))
     };
-    let alone = vec![tenant(bench, "load", 2.0, 2 * bench.slots)];
-    let alone = case("T2", "server alone, 2×", alone, &[Mode::Direct], Judge::Capacity);
-    [alone].into_iter().chain([0.5, 1.0, 2.0, 5.0, 10.0].map(offered)).collect()
+    [0.5, 1.0, 2.0, 5.0, 10.0].map(offered).into()
 }
 
 /// A flood of ten times the capacity that ends, by clients who come back when they are told to.
