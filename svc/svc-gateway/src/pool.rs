@@ -85,8 +85,8 @@ impl Pool {
     /// looked at: sending finds that out first thing, and then gives the request back.
     pub(crate) fn take(&self, now: Moment) -> Option<Idle> {
         loop {
-            let idle = self.take_unchecked()?;
-            if self.is_young(&idle, now) && idle.conn.is_ready() {
+            let mut idle = self.take_unchecked()?;
+            if self.is_young(&idle, now) && (idle.conn.is_ready() || idle.conn.is_alive()) {
                 return Some(idle);
             }
         }
