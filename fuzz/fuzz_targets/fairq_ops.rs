@@ -28,7 +28,14 @@ struct Run {
 
 fn settings(room: u8) -> Settings {
     let classes = [1, 5, 10].map(ClassSettings::weighing).to_vec();
-    Settings { slots: SLOTS, room: usize::from(room), tenant_room: 9, max_tenants: 12, classes, ..Settings::default() }
+    Settings {
+        slots: SLOTS,
+        room: usize::from(room),
+        tenant_room: 9,
+        max_tenants: 12,
+        classes,
+        ..Settings::default()
+    }
 }
 
 impl Run {

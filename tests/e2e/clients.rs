@@ -11,7 +11,7 @@ use ron_transport::tls::testkit::TestCa;
 use crate::support::{Node, UNLIMITED, Upstream, to};
 
 /// A node with certificates, and the file with whom to trust.
-fn with_tls(settings: &str) -> (Node, String) {
+pub(crate) fn with_tls(settings: &str) -> (Node, String) {
     let dir = tempfile::tempdir().unwrap();
     let ca = TestCa::new("clients");
     let files = ca.server(&["localhost"]).write(dir.path(), "server");

@@ -9,10 +9,13 @@
 mod clients;
 mod docs;
 mod drain;
+mod kept_state;
 mod metrics;
 mod proxy;
 mod refusals;
 mod reload;
 mod slow_clients;
+mod smuggling;
 mod support;
+mod tenants;
 mod upgrade;

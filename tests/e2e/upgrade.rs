@@ -37,7 +37,7 @@ fn sigusr2_hands_the_sockets_to_a_successor_without_a_failed_request() {
 }
 
 /// The process that listens on a port, found the way `ss` does.
-fn listener_pid(port: u16) -> Option<u32> {
+pub(crate) fn listener_pid(port: u16) -> Option<u32> {
     let inode = std::fs::read_to_string("/proc/net/tcp").unwrap().lines().skip(1).find_map(|line| {
         let fields: Vec<_> = line.split_whitespace().collect();
         let listens = fields[3] == "0A" && fields[1].ends_with(&format!(":{port:04X}"));

@@ -1,5 +1,10 @@
 //! The node's shutdown as every task sees it: a phase to watch, and a way to ask for the end.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use ron_sync::phase::{Phase, PhaseCell, Stage};
 
 use crate::bus::{Bus, KernelEvent};
@@ -9,11 +14,12 @@ use crate::bus::{Bus, KernelEvent};
 pub struct Shutdown {
     phase: PhaseCell,
     bus: Bus,
+    succeeded: Arc<AtomicBool>,
 }
 
 impl Shutdown {
     pub(crate) fn new(bus: Bus) -> Self {
-        Self { phase: PhaseCell::new(), bus }
+        Self { phase: PhaseCell::new(), bus, succeeded: Arc::default() }
     }
 
     /// The present phase: one atomic load.
@@ -33,6 +39,18 @@ impl Shutdown {
     /// Cancel safe.
     pub async fn reached(&self, stage: Stage) {
         self.phase.reached(Phase::Draining(stage)).await;
+    }
+
+    /// Notes whether another process serves newcomers from now on.
+    pub fn set_successor(&self, there_is_one: bool) {
+        self.succeeded.store(there_is_one, Ordering::Relaxed);
+    }
+
+    /// Whether another process serves newcomers. A drain then answers everybody who is here already, those who wait
+    /// included: nobody needs their place, and they have nowhere better to go.
+    #[must_use]
+    pub fn has_successor(&self) -> bool {
+        self.succeeded.load(Ordering::Relaxed)
     }
 
     /// Asks the node to drain and stop. Asking again changes nothing.

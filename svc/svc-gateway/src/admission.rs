@@ -92,6 +92,14 @@ impl Admission {
         self.gate.set_limit(config.max_inflight);
     }
 
+    /// Resolves when those who wait are sent away: not if a successor has taken over, who leaves us the time.
+    async fn going_away(&self) {
+        self.shutdown.reached(Stage::Intake).await;
+        if self.shutdown.has_successor() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     fn refusal(&self, denied: &Denied<fairq::RetryAfter>) -> Refusal {
         let (queue, refusal, wait) = match denied {
             Denied::Refused(wait) => (
@@ -168,13 +176,13 @@ impl Door {
         let deadline = deadline.tightened(Deadline::within(newcomer.now, longest));
         let draining =
             || Refusal::new(Reason::Draining, "the node stops, and this request was still waiting");
-        if admission.shutdown.is_draining() {
+        if admission.shutdown.is_draining() && !admission.shutdown.has_successor() {
             return Err(draining());
         }
         let entered = tokio::select! {
             biased;
             entered = admission.clock.by(deadline, admission.gate.enter(newcomer)) => entered,
-            () = admission.shutdown.reached(Stage::Intake) => return Err(draining()),
+            () = admission.going_away() => return Err(draining()),
         };
         match entered {
             Some(Ok(permit)) => {

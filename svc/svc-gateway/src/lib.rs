@@ -19,6 +19,7 @@ mod config;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod grpc;
 pub mod guard;
 pub mod jwt;
 mod message;

@@ -48,6 +48,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) entry: Option<&'a mut Entry>,
     /// What the client is told of its rates.
     pub(crate) allowance: Option<Verdict>,
+    /// Whether refusals are said in gRPC's words.
+    pub(crate) is_grpc: bool,
 }
 
 impl Passage<'_> {

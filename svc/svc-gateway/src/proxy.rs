@@ -20,6 +20,7 @@ use crate::{
     admission::Door,
     caller::ConnMemo,
     client_addr::Client,
+    grpc,
     message::Survey,
     passage::Passage,
     policy::Policy,
@@ -66,6 +67,7 @@ impl Service for Proxy {
 
     async fn call(&self, conn: &Arc<Conn<ConnMemo>>, mut request: Request) -> Result<Response, Refusal> {
         let began = self.shared.clock.now();
+        let is_grpc = grpc::is_call(&request);
         let surveyed = Survey::of(&request);
         let trace = self.ids.trace(request.headers(), surveyed.as_ref().unwrap_or(&Survey::default()));
         let mut entry = self.log.wants_next().then(|| {
@@ -85,13 +87,14 @@ impl Service for Proxy {
                     trace: &trace,
                     began,
                     entry: entry.as_mut(),
+                    is_grpc,
                     allowance: None,
                 };
                 self.routed(conn, &mut request, &mut passage).await
             }
             Err(refusal) => {
                 self.record(&self.unrouted, request.method(), refusal.reason.status(), began);
-                self.refused(&refusal, &trace.corr_id, entry.as_mut())
+                self.refused(&refusal, &trace.corr_id, entry.as_mut(), is_grpc)
             }
         };
         trace.tell(response.headers_mut());
@@ -119,7 +122,7 @@ impl Proxy {
             Err(miss) => {
                 let refusal = miss.refusal(request.uri().path());
                 self.record(&self.unrouted, &method, refusal.reason.status(), began);
-                let mut response = self.refused(&refusal, corr_id, passage.entry.take());
+                let mut response = self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc);
                 if let Some(allow) = miss.allow() {
                     response.headers_mut().insert(ALLOW, allow.clone());
                 }
@@ -131,8 +134,8 @@ impl Proxy {
         }
         let _in_flight = route.metrics.enter();
         let answer = passage.pass(conn, route, request).await;
-        let mut response =
-            answer.unwrap_or_else(|refusal| self.refused(&refusal, corr_id, passage.entry.take()));
+        let mut response = answer
+            .unwrap_or_else(|refusal| self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc));
         if let Some(allowance) = &passage.allowance {
             allowance.tell(response.headers_mut());
         }
@@ -144,7 +147,13 @@ impl Proxy {
         route.record(method.as_str(), status, self.shared.clock.now().since(began));
     }
 
-    fn refused(&self, refusal: &Refusal, corr_id: &HeaderValue, entry: Option<&mut Entry>) -> Response {
+    fn refused(
+        &self,
+        refusal: &Refusal,
+        corr_id: &HeaderValue,
+        entry: Option<&mut Entry>,
+        is_grpc: bool,
+    ) -> Response {
         self.metrics.rejected(refusal.reason).inc();
         if let Some(entry) = entry {
             entry.line().reason = Some(refusal.reason);
@@ -157,6 +166,9 @@ impl Proxy {
             // doubts, and the library leaves the field out there.
             Reason::Malformed => drop(headers.insert(CONNECTION, HeaderValue::from_static("close"))),
             _ => {}
+        }
+        if is_grpc {
+            grpc::reword(&mut response, refusal);
         }
         response
     }

@@ -44,7 +44,7 @@ fn gateway_with(
 ) -> (SocketAddr, Scope, thread::JoinHandle<Exit>, Arc<Gateway>) {
     let kernel = Kernel::builder("test").build().unwrap();
     let scope = kernel.scope(&TOPOLOGY);
-    let config = GatewayConfig {
+    let mut config = GatewayConfig {
         listen: "127.0.0.1:0".parse().unwrap(),
         route: vec![RouteConfig { path: "/".into(), upstream: "up".into(), ..RouteConfig::default() }],
         upstream: [(
@@ -54,6 +54,8 @@ fn gateway_with(
         .into(),
         ..GatewayConfig::default()
     };
+    // All requests of a test come from one address, and how fast is the machine's business.
+    (config.quotas.per_ip_rps, config.drr.rate_limit_rps) = (0, 0);
     let mut inherited = Inherited::from_env().unwrap();
     let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
     let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();

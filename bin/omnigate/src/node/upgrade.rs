@@ -125,11 +125,13 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
         match upgrade.spawn(&ctx.scope, &sockets).await {
             Ok(child) => {
                 upgrade.successor.set(child.id());
+                ctx.scope.shutdown().set_successor(true);
                 if taken_over(&ctx, child).await {
                     release(sockets).await;
                     return Ok(());
                 }
                 upgrade.successor.clear();
+                ctx.scope.shutdown().set_successor(false);
             }
             Err(problem) => {
                 tracing::error!(problem, "the successor could not be started; this process goes on");

@@ -216,8 +216,9 @@ impl Drop for Node {
 }
 
 fn snapshot(gateway: &str, upstream: &str) -> Snapshot {
+    // All requests of a test come from one address, and how fast is the machine's business.
     let text = format!(
-        "[gateway]\nlisten = \"127.0.0.1:0\"\nroute = [{{ path = \"/\", upstream = \"up\" }}]\n{gateway}\n\
+        "[gateway]\nlisten = \"127.0.0.1:0\"\nquotas.per_ip_rps = 0\ndrr.rate_limit_rps = 0\nroute = [{{ path = \"/\", upstream = \"up\" }}]\n{gateway}\n\
          [gateway.upstream.up]\n{upstream}\n"
     );
     let loader = Loader::new(Schema::new().table::<GatewayConfig>().table::<AuthConfig>(), "TEST_");
