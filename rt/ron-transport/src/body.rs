@@ -47,12 +47,15 @@ enum Kind {
     Full(Bytes),
     /// From a server.
     Incoming(Incoming),
-    /// From a client, whose progress is watched.
-    Watched(Incoming, Watch),
+    /// From a client, whose progress is watched. Boxed, because every body has room for the largest kind, and moves with
+    /// its request and its response from hand to hand.
+    Watched(Incoming, Box<Watch>),
     Streaming(Streaming),
     /// No bytes, but what comes after a response that ends HTTP on its connection.
     Tunnel(Box<Tunnel>),
 }
+
+const _: () = assert!(size_of::<Body>() <= 80, "a body is cheap to move");
 
 /// Tells the connection whether its client keeps a reader of its request's body waiting. A reader that has lost interest
 /// does not wait, so dropping the body ends the wait.
@@ -198,7 +201,7 @@ impl Body {
             }
         }
         let watch = Watch::begin(activity, announced, ahead);
-        Self::of(Kind::Watched(incoming, watch))
+        Self::of(Kind::Watched(incoming, Box::new(watch)))
     }
 
     /// The same body, which keeps `guard` until its last byte was read, it broke, or nobody wants it any more.

@@ -81,11 +81,12 @@ impl Pool {
         Arc::new_cyclic(|me| Link { me: me.clone(), pool: Arc::downgrade(self), _seat: seat })
     }
 
-    /// The connection used last that is still alive. Dead and aged ones met on the way are dropped.
+    /// The connection used last. Aged ones met on the way are dropped. Whether the server has closed it meanwhile is not
+    /// looked at: sending finds that out first thing, and then gives the request back.
     pub(crate) fn take(&self, now: Moment) -> Option<Idle> {
         loop {
             let mut idle = self.take_unchecked()?;
-            if self.is_fit(&mut idle, now) {
+            if self.is_young(&idle, now) && (idle.conn.is_ready() || idle.conn.is_alive()) {
                 return Some(idle);
             }
         }
@@ -102,7 +103,8 @@ impl Pool {
     /// system keeps their sockets.
     pub(crate) fn sweep(&self) {
         let now = self.clock.now();
-        let swept: Vec<Idle> = self.idle().extract_if(.., |idle| !self.is_fit(idle, now)).collect();
+        let swept: Vec<Idle> =
+            self.idle().extract_if(.., |idle| !self.is_young(idle, now) || !idle.conn.is_alive()).collect();
         swept.iter().for_each(|_| self.server.began());
         // Closed only here, after the lock was let go.
         drop(swept);
@@ -113,8 +115,8 @@ impl Pool {
         Duration::from_nanos(self.max_age_nanos.load(Ordering::Relaxed))
     }
 
-    fn is_fit(&self, idle: &mut Idle, now: Moment) -> bool {
-        now.since(idle.since) < self.max_age() && idle.conn.is_alive()
+    fn is_young(&self, idle: &Idle, now: Moment) -> bool {
+        now.since(idle.since) < self.max_age()
     }
 
     /// Takes a connection in; gives it back if there is no room.

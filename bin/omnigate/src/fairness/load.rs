@@ -57,7 +57,7 @@ const BURST_LASTS: Duration = Duration::from_secs(12);
 
 impl Flow {
     /// How long it runs before it counts.
-    fn warm_up(&self) -> Duration {
+    pub(super) fn warm_up(&self) -> Duration {
         match self.manner {
             Manner::Heedless | Manner::Burst => WARM_UP,
             Manner::Flood { lasts, .. } => lasts + RECOVERY,
@@ -149,9 +149,18 @@ impl Sending {
         due: Moment,
     ) -> io::Result<Answer> {
         let _ = self.clock.by(Deadline::at(due), std::future::pending::<()>()).await;
+        let sent = self.clock.now();
         let answer = self.exchange(conn, request).await;
-        if due >= self.counted_from {
-            self.outcome().record(self.clock.now().since(due), &answer);
+        let now = self.clock.now();
+        let in_time = (self.counted_from..self.end).contains(&now);
+        if due >= self.counted_from || in_time {
+            let mut outcome = self.outcome();
+            if due >= self.counted_from {
+                outcome.record(now.since(due), now.since(sent), &answer);
+            }
+            if in_time && answer.as_ref().is_ok_and(|answer| answer.status == 200) {
+                outcome.served_in_time += 1;
+            }
         }
         answer
     }
@@ -170,8 +179,12 @@ impl Sending {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the next request is due; `None` once the flow is over.
+    /// When the next request is due; `None` once the flow is over. What is late by then is not sent: it would be in the
+    /// way of what is measured next.
     fn next_due(&self) -> Option<Moment> {
+        if self.clock.now() >= self.end {
+            return None;
+        }
         #[expect(clippy::cast_precision_loss, reason = "requests of one run")]
         let index = self.next.fetch_add(1, Ordering::Relaxed) as f64;
         let due = self.start.after(Duration::from_secs_f64(index / self.flow.rate));

@@ -95,10 +95,12 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
         length: plan.length,
         weights: vec![("two", 2), ("four", 4)],
     };
-    let upstream = start_sleeper(&kernel, &scope, &bench).map_err(Failure::failed)?;
+    let sleeper = Sleeper::new(bench.slots, bench.service_time, scope.clock());
+    let upstream = start_sleeper(&kernel, &scope, &sleeper).map_err(Failure::failed)?;
     let cases = scenario::cases(&bench, &plan.only);
     let runs = cases.iter().map(|case| case.modes.len() as u64).sum::<u64>() * u64::from(plan.repeat);
-    let stage = Stage { kernel: &kernel, scope: &scope, bench: &bench, upstream, dir: &dir.0 };
+    let stage =
+        Stage { kernel: &kernel, scope: &scope, bench: &bench, sleeper: &sleeper, upstream, dir: &dir.0 };
     let (mut report, mut baseline, mut done) = (Report::default(), Baseline::default(), 0);
     for round in 1..=plan.repeat {
         for (case, mode) in cases.iter().flat_map(|case| case.modes.iter().map(move |mode| (case, *mode))) {
@@ -120,6 +122,7 @@ struct Stage<'a> {
     kernel: &'a Kernel,
     scope: &'a Scope,
     bench: &'a Bench,
+    sleeper: &'a Sleeper,
     upstream: SocketAddr,
     dir: &'a Path,
 }
@@ -127,40 +130,36 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// One case in one mode. Blocking.
     fn run(&self, case: &Case, mode: Mode) -> io::Result<Outcomes> {
-        if mode == Mode::Direct {
-            let flows = self.kernel.block_on(self.play(case, self.upstream, None))?;
-            return Ok(Outcomes { flows, reloads: 0 });
-        }
         let subject = Subject::start(self.bench, mode, self.upstream, self.dir)?;
         let before = subject.configurations()?;
-        let flows = self.kernel.block_on(self.play(case, subject.addr(), Some(&subject)))?;
-        Ok(Outcomes { flows, reloads: subject.configurations()? - before })
+        let (flows, busy) = self.kernel.block_on(self.play(case, &subject))?;
+        Ok(Outcomes { flows, busy, reloads: subject.configurations()? - before })
     }
 
-    /// Lets the flows of a case run to their end, and reloads the subject meanwhile if the case says so.
-    async fn play(
-        &self,
-        case: &Case,
-        to: SocketAddr,
-        subject: Option<&Subject>,
-    ) -> io::Result<Vec<(String, Outcome)>> {
+    /// Lets the flows of a case run to their end, and reloads the subject meanwhile if the case says so. Gives what became
+    /// of them, and how busy the server was while they counted.
+    async fn play(&self, case: &Case, subject: &Subject) -> io::Result<(Vec<(String, Outcome)>, f64)> {
         let (clock, length) = (self.scope.clock(), self.bench.length);
         let lasts = case.flows.iter().map(|flow| flow.lasts(length)).max().unwrap_or_default();
-        let end = clock.within(lasts + LATE);
-        let start = |flow: &Flow| Running::start(self.scope, flow.clone(), to, length);
+        let warm_up = case.flows.iter().map(Flow::warm_up).max().unwrap_or_default();
+        let (counted_from, end) = (clock.within(warm_up), clock.within(lasts));
+        let start = |flow: &Flow| Running::start(self.scope, flow.clone(), subject.addr(), length);
         // All of them run while this waits.
         let mut running = Vec::with_capacity(case.flows.len());
         running.extend(case.flows.iter().map(start));
-        if let (Some(every), Some(subject)) = (case.reload_every, subject) {
-            let mut count = 0;
-            while !end.has_passed(clock.now()) {
-                count += 1;
-                subject.reload(count)?;
-                pause(clock, clock.within(every)).await;
-            }
+        pause(clock, counted_from).await;
+        let busy_before = self.sleeper.busy();
+        for count in 1.. {
+            let Some(every) = case.reload_every.filter(|_| !end.has_passed(clock.now())) else { break };
+            subject.reload(count)?;
+            pause(clock, clock.within(every)).await;
         }
         pause(clock, end).await;
-        Ok(running.into_iter().map(Running::finish).collect())
+        let busy = self.sleeper.busy().saturating_sub(busy_before);
+        let all = (lasts - warm_up).mul_f64(self.bench.slots as f64);
+        pause(clock, clock.within(LATE)).await;
+        let flows = running.into_iter().map(Running::finish).collect();
+        Ok((flows, busy.as_secs_f64() / all.as_secs_f64()))
     }
 }
 
@@ -169,8 +168,7 @@ async fn pause(clock: Clock, until: Deadline) {
 }
 
 /// Starts the sleeping server on a port of its own.
-fn start_sleeper(kernel: &Kernel, scope: &Scope, bench: &Bench) -> Result<SocketAddr, String> {
-    let sleeper = Sleeper::new(bench.slots, bench.service_time);
+fn start_sleeper(kernel: &Kernel, scope: &Scope, sleeper: &Sleeper) -> Result<SocketAddr, String> {
     let addr = ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
     let limits = HttpLimits {
         max_conns: 16_384,

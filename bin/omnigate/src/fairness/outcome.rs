@@ -9,8 +9,11 @@ use super::client::Answer;
 pub(super) struct Outcome {
     /// How long those took that were answered 200, sorted.
     pub(super) served: Vec<Duration>,
-    /// How long those took that were answered 429 or 503, sorted.
+    /// How long those took that were answered 429 or 503, sorted; from when they were sent, because it is the answer's
+    /// speed that counts here, and not how late a busy client was.
     pub(super) refused: Vec<Duration>,
+    /// How many answers of 200 came while it was counted, whenever the requests were due.
+    pub(super) served_in_time: u64,
     /// Anything else, broken connections among them.
     pub(super) failed: u64,
     /// Clients that came back for the first time when they were told to.
@@ -20,11 +23,11 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Counts an answer that took so long.
-    pub(super) fn record(&mut self, took: Duration, answer: &io::Result<Answer>) {
+    /// Counts an answer that took so long since it was due, and since it was sent.
+    pub(super) fn record(&mut self, since_due: Duration, since_sent: Duration, answer: &io::Result<Answer>) {
         match answer.as_ref().map(|answer| answer.status) {
-            Ok(200) => self.served.push(took),
-            Ok(429 | 503) => self.refused.push(took),
+            Ok(200) => self.served.push(since_due),
+            Ok(429 | 503) => self.refused.push(since_sent),
             _ => self.failed += 1,
         }
     }
@@ -71,9 +74,9 @@ mod tests {
     fn answers_are_counted_as_served_refused_or_failed() {
         let mut outcome = Outcome::default();
         for status in [200, 200, 429, 503, 502] {
-            outcome.record(Duration::ZERO, &Ok(Answer { status, retry_after: None }));
+            outcome.record(Duration::ZERO, Duration::ZERO, &Ok(Answer { status, retry_after: None }));
         }
-        outcome.record(Duration::ZERO, &Err(io::ErrorKind::ConnectionReset.into()));
+        outcome.record(Duration::ZERO, Duration::ZERO, &Err(io::ErrorKind::ConnectionReset.into()));
         assert_eq!((outcome.served.len(), outcome.refused.len(), outcome.failed), (2, 2, 2));
         assert!((outcome.success() - 1.0 / 3.0).abs() < 1e-9);
     }

@@ -55,10 +55,10 @@ impl Shown {
                 });
                 ("shares", shares.collect())
             }
-            Self::Goodput { per_second, of_capacity, refused, refused_p99 } => (
+            Self::Goodput { per_second, busy, refused, refused_p99 } => (
                 "goodput",
                 json!({
-                    "per_second": per_second, "of_capacity": of_capacity,
+                    "per_second": per_second, "busy": busy,
                     "refused": refused, "refused_p99_ms": millis(*refused_p99),
                 }),
             ),
@@ -93,10 +93,10 @@ impl fmt::Display for Shown {
                 });
                 f.write_str(&shown.collect::<Vec<_>>().join(", "))
             }
-            Self::Goodput { per_second, of_capacity, refused, refused_p99 } => write!(
+            Self::Goodput { per_second, busy, refused, refused_p99 } => write!(
                 f,
-                "{per_second:.0}/s served, {:.1}% of the capacity; {refused} refused, p99 {:.1} ms",
-                of_capacity * 100.0,
+                "{per_second:.0}/s served, server {:.1}% busy; {refused} refused, p99 {:.1} ms",
+                busy * 100.0,
                 millis(*refused_p99),
             ),
             Self::Welcome { returned, welcome } => {

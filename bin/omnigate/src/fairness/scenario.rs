@@ -17,8 +17,6 @@ pub(crate) const TESTS: [&str; 8] = ["T1", "T2", "T3", "T4", "T5", "T8", "T9", "
 /// How the gateway admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// There is no gateway: clients ask the server itself.
-    Direct,
     /// It does not: everything goes upstream.
     Off,
     /// First come, first served.
@@ -30,7 +28,6 @@ pub(super) enum Mode {
 impl Mode {
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Direct => "(direct)",
             Self::Off => "off",
             Self::Fifo => "fifo",
             Self::Fair => "fair",
@@ -39,7 +36,7 @@ impl Mode {
 
     /// Whether what must hold is to hold in this mode; the others show what would be without.
     pub(super) const fn is_judged(self) -> bool {
-        matches!(self, Self::Direct | Self::Fair)
+        matches!(self, Self::Fair)
     }
 }
 

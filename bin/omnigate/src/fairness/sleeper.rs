@@ -1,10 +1,17 @@
 //! The server behind the gateway: a fixed number of slots, each taken for a fixed time. Its capacity is slots, not CPU.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
+use ron_kernel::Clock;
 use ron_transport::{Body, Conn, Request, Response, Service};
-use tokio::sync::Semaphore;
-use types::{Reason, Refusal};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use types::{Moment, Reason, Refusal};
 
 /// The length of the answer to `/big`: more than the buffers on the way hold.
 const BIG: usize = 1 << 20;
@@ -17,11 +24,34 @@ pub(super) const SLOW: Duration = Duration::from_millis(300);
 pub(super) struct Sleeper {
     slots: Arc<Semaphore>,
     service_time: Duration,
+    clock: Clock,
+    /// Nanoseconds for which slots were taken, those of all slots together.
+    busy: Arc<AtomicU64>,
+}
+
+/// A slot that is taken.
+struct Taken {
+    _permit: OwnedSemaphorePermit,
+    since: Moment,
+    clock: Clock,
+    busy: Arc<AtomicU64>,
 }
 
 impl Sleeper {
-    pub(super) fn new(slots: usize, service_time: Duration) -> Self {
-        Self { slots: Arc::new(Semaphore::new(slots)), service_time }
+    pub(super) fn new(slots: usize, service_time: Duration, clock: Clock) -> Self {
+        Self { slots: Arc::new(Semaphore::new(slots)), service_time, clock, busy: Arc::default() }
+    }
+
+    /// For how long slots have been taken, those of all slots together.
+    pub(super) fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let nanos = self.clock.now().as_nanos() - self.since.as_nanos();
+        self.busy.fetch_add(nanos, Ordering::Relaxed);
     }
 }
 
@@ -30,7 +60,9 @@ impl Service for Sleeper {
 
     async fn call(&self, _: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
         let slot = Arc::clone(&self.slots).acquire_owned().await;
-        let slot = slot.map_err(|_| Refusal::from(Reason::Draining))?;
+        let permit = slot.map_err(|_| Refusal::from(Reason::Draining))?;
+        let (clock, busy) = (self.clock, Arc::clone(&self.busy));
+        let slot = Taken { _permit: permit, since: clock.now(), clock, busy };
         let is_slow = request.uri().path() == "/slow";
         tokio::time::sleep(if is_slow { SLOW } else { self.service_time }).await;
         let body = if request.uri().path() == "/big" { Body::from(vec_of(BIG)) } else { Body::from("ok\n") };

@@ -52,10 +52,10 @@ impl Subject {
     #[expect(clippy::disallowed_methods, reason = "the command has nothing else to do meanwhile")]
     pub(super) fn configurations(&self) -> io::Result<u64> {
         let mut admin = TcpStream::connect(self.admin)?;
-        admin.write_all(b"GET /metrics HTTP/1.1\r\nhost: fairness.test\r\nconnection: close\r\n\r\n")?;
+        write!(admin, "GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.admin)?;
         let mut metrics = String::new();
         admin.read_to_string(&mut metrics)?;
-        Ok(find_updates(&metrics))
+        find_updates(&metrics).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Where it listens.
@@ -100,15 +100,15 @@ fn find_addresses(banner: impl BufRead) -> io::Result<(SocketAddr, SocketAddr)> 
 }
 
 /// Reads from a scrape how many configurations have come into force.
-fn find_updates(metrics: &str) -> u64 {
-    let line = metrics.lines().find(|line| line.starts_with("config_update_total"));
-    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+fn find_updates(metrics: &str) -> Option<u64> {
+    let line = metrics.lines().find(|line| line.starts_with("config_update_total"))?;
+    line.rsplit(' ').next()?.parse().ok()
 }
 
 /// The configuration under test: only admission decides, so rates and client caps are out of the way.
 fn config(bench: &Bench, mode: Mode, upstream: SocketAddr, timeout_secs: u32) -> String {
     let (enabled, order) = match mode {
-        Mode::Direct | Mode::Off => (false, "fair"),
+        Mode::Off => (false, "fair"),
         Mode::Fifo => (true, "fifo"),
         Mode::Fair => (true, "fair"),
     };
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn configurations_are_counted_from_a_scrape() {
         let scrape = "# TYPE config_update_total counter\nconfig_update_total{service=\"x\"} 7\n";
-        assert_eq!(find_updates(scrape), 7);
-        assert_eq!(find_updates(""), 0);
+        assert_eq!(find_updates(scrape), Some(7));
+        assert_eq!(find_updates("HTTP/1.1 403 Forbidden\r\n\r\n"), None);
     }
 }

@@ -81,6 +81,13 @@ impl HttpConn {
     /// Whether the server has not closed the connection while it slept.
     pub fn is_alive(&mut self) -> bool {
         self.0.drive(&mut Context::from_waker(Waker::noop()));
+        self.is_ready()
+    }
+
+    /// Whether it can take a request, going by what was known when it was last in use. If the server has closed it
+    /// meanwhile, sending will give the request back.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
         self.0.connection.is_some() && self.0.sender.is_ready()
     }
 
@@ -172,7 +179,7 @@ impl ResponseBody {
     /// Sends the connection home if it can be used again.
     fn go_home(&mut self) {
         if let Some(mut conn) = self.conn.take()
-            && conn.is_alive()
+            && (conn.is_ready() || conn.is_alive())
         {
             self.home.put_back(conn);
         }

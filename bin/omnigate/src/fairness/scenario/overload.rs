@@ -25,8 +25,7 @@ fn t2(bench: &Bench) -> Vec<Case> {
     let offered = |times: f64| {
         case("T2", format!("load of {times}×"), load(times), &[Mode::Fair], Judge::Goodput(times))
     };
-    let alone = case("T2", "server alone, 2×", load(2.0), &[Mode::Direct], Judge::Capacity);
-    [alone].into_iter().chain([0.5, 1.0, 2.0, 5.0, 10.0].map(offered)).collect()
+    [0.5, 1.0, 2.0, 5.0, 10.0].map(offered).into()
 }
 
 /// A flood of ten times the capacity that ends, by clients who come back when they are told to.
