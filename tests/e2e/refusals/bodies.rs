@@ -7,8 +7,9 @@ use crate::support::{Answer, Client, Node, UNLIMITED, Upstream, ask};
 
 /// The decoded length of a bomb: what would be noticed if any of it were kept.
 const BOMB: usize = 64 << 20;
-/// The most memory that any number of bombs may cost.
-const SPARE_MEMORY: u64 = 16 << 20;
+/// The most memory that any number of bombs may cost: a window of each coding on each core, twice, because the allocator
+/// keeps what it was given back for a while. The bombs themselves would be sixty times as much.
+const SPARE_MEMORY: u64 = 32 << 20;
 
 fn node(upstream: &Upstream, limits: &str) -> Node {
     Node::start(&format!(
