@@ -92,7 +92,8 @@ pub(crate) struct Plan {
 pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result<Report, Failure> {
     let dir = ScratchDir::make().map_err(|error| Failure::failed(format!("no scratch folder: {error}")))?;
     // The server has a kernel of its own, and who is measured a thread: neither is to wait for the crowd's turn.
-    let server = Kernel::builder("fairness-server").cores(NonZeroUsize::MIN).build().map_err(Failure::failed)?;
+    let server =
+        Kernel::builder("fairness-server").cores(NonZeroUsize::MIN).build().map_err(Failure::failed)?;
     let kernel = Kernel::builder("fairness").cores(CLIENT_CORES).build().map_err(Failure::failed)?;
     let (server_scope, scope) = (server.scope(&TOPOLOGY), kernel.scope(&TOPOLOGY));
     let bench = Bench {
