@@ -6,6 +6,7 @@ mod config;
 mod docs;
 mod fairness;
 mod man;
+mod pack;
 mod token;
 mod up;
 mod version;
@@ -17,6 +18,7 @@ use std::{
 
 use clap::Parser;
 
+pub(crate) use pack::PackCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
@@ -50,6 +52,7 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
+        Task::Pack(command) => return pack::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),
         Task::ConfigSchema => config::schema_json(),
