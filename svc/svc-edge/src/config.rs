@@ -12,7 +12,7 @@ mod two_forms;
 use std::{collections::BTreeSet, time::Duration};
 
 use ron_kernel::config::{ByteSize, Checks, HumanDuration, Problems, Table};
-use ron_transport::{addr::ListenAddr, serve::HttpLimits};
+use ron_transport::{addr::ListenAddr, serve::HttpLimits, tls::settings::TlsConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,8 @@ pub struct EdgeConfig {
     pub max_conns: usize,
     /// Connections of one client; 0 stands for a quarter of `max_conns`. An IPv6 /64 is one client.
     pub max_conns_per_client: usize,
+    /// Certificates; empty paths for plain HTTP. Over TLS, browsers are told to come back over TLS alone.
+    pub tls: TlsConfig,
     /// A TLS handshake.
     pub handshake_timeout: HumanDuration,
     /// Each wait for the client to take more of a response.
@@ -108,6 +110,7 @@ impl Default for EdgeConfig {
             allow: Vec::new(),
             max_conns: limits.max_conns,
             max_conns_per_client: 0,
+            tls: TlsConfig::default(),
             handshake_timeout: limits.handshake_timeout.into(),
             write_timeout: limits.write_timeout.into(),
             idle_timeout: limits.idle_timeout.into(),
@@ -133,6 +136,7 @@ impl Table for EdgeConfig {
         let danger_ok = checks.danger_ok();
         self.check_conns(danger_ok, problems);
         self.check_waits(danger_ok, problems);
+        self.tls.check(problems);
         self.check_packs(problems);
         self.check_roots(problems);
         allow::check_all(&self.allow, problems);
