@@ -11,6 +11,7 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("base64", "text to bytes and back"),
     ("brotli-decompressor", "a codec: bytes in, bytes out"),
     ("flate2", "a codec: bytes in, bytes out"),
+    ("http", "names and values: methods, statuses and maps of fields"),
     ("thiserror", "derives the error types, nothing at run time"),
     ("zstd", "a codec: bytes in, bytes out"),
     ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
