@@ -36,13 +36,13 @@ impl<'a> ETag<'a> {
 
     /// Whether both mean the very same bytes.
     #[must_use]
-    pub fn strong_eq(&self, other: &Self) -> bool {
+    pub fn strong_eq(&self, other: &ETag<'_>) -> bool {
         self.is_strong() && other.is_strong() && self.opaque == other.opaque
     }
 
     /// Whether one can stand for the other, though bytes may differ.
     #[must_use]
-    pub fn weak_eq(&self, other: &Self) -> bool {
+    pub fn weak_eq(&self, other: &ETag<'_>) -> bool {
         self.opaque == other.opaque
     }
 }

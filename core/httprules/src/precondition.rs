@@ -115,13 +115,13 @@ pub fn range_counts(headers: &HeaderMap, current: &Current<'_>, now: u64) -> boo
 
 /// Whether `If-Match` holds, if it is there.
 fn if_match(headers: &HeaderMap, current: &Current<'_>) -> Option<bool> {
-    let listed = listed(headers, &header::IF_MATCH, current, ETag::strong_eq)?;
+    let listed = listed(headers, &header::IF_MATCH, current, |one, other| one.strong_eq(other))?;
     Some(matches!(listed, Listed::Any | Listed::Found))
 }
 
 /// Whether `If-None-Match` holds, if it is there. One that cannot be read is as one that names nothing the client has.
 fn if_none_match(headers: &HeaderMap, current: &Current<'_>) -> Option<bool> {
-    let listed = listed(headers, &header::IF_NONE_MATCH, current, ETag::weak_eq)?;
+    let listed = listed(headers, &header::IF_NONE_MATCH, current, |one, other| one.weak_eq(other))?;
     Some(matches!(listed, Listed::NotFound | Listed::Malformed))
 }
 

@@ -13,19 +13,22 @@ const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const TEN_LATER: &str = "Sun, 06 Nov 1994 08:49:47 GMT";
 const DAY_BEFORE: &str = "Sat, 05 Nov 1994 08:49:37 GMT";
 
-fn fields(fields: &[(HeaderName, &str)]) -> HeaderMap {
+/// Some header fields.
+type Fields<'a> = &'a [(HeaderName, &'a str)];
+
+fn fields(fields: Fields<'_>) -> HeaderMap {
     let value = |text: &str| HeaderValue::from_str(text).expect("a value");
     fields.iter().map(|(name, text)| (name.clone(), value(text))).collect()
 }
 
 /// A response that was asked for and received in the second it was made.
-fn stored(with: &[(HeaderName, &str)]) -> Stored {
+fn stored(with: Fields<'_>) -> Stored {
     Stored::of(StatusCode::OK, &fields(&[&[(header::DATE, DATE)], with].concat()), MADE, MADE)
 }
 
 #[test]
 fn a_lifetime_is_the_first_that_is_told() {
-    let table: [(&[(HeaderName, &str)], u64); 12] = [
+    let table: [(Fields<'_>, u64); 12] = [
         (&[], 0),
         (&[(header::CACHE_CONTROL, "max-age=60")], 60),
         (&[(header::CACHE_CONTROL, "max-age=60, s-maxage=5")], 5),
@@ -50,6 +53,19 @@ fn only_some_statuses_have_their_lifetime_guessed() {
     let lifetime = |status| Stored::of(status, &modified, MADE, MADE).lifetime();
     assert_eq!(lifetime(StatusCode::NOT_FOUND), 8640);
     assert_eq!(lifetime(StatusCode::FOUND), 0);
+}
+
+#[test]
+fn a_lifetime_nobody_tells_is_ours_and_none_is_beyond_what_we_allow() {
+    let silent = Stored { unsaid: 60, ..stored(&[]) };
+    assert_eq!((silent.told_lifetime(), silent.lifetime()), (None, 60));
+    assert_eq!(Stored { unsaid: 60, ..stored(&[(header::LAST_MODIFIED, DAY_BEFORE)]) }.lifetime(), 8640);
+    assert_eq!(Stored { status: StatusCode::FOUND, ..silent }.lifetime(), 0);
+    let told = Stored { unsaid: 60, ..stored(&[(header::CACHE_CONTROL, "max-age=0")]) };
+    assert_eq!((told.told_lifetime(), told.lifetime()), (Some(0), 0));
+    let bounded = Stored { at_most: 5, ..stored(&[(header::CACHE_CONTROL, "max-age=60")]) };
+    assert_eq!((bounded.lifetime(), Stored { at_most: 70, ..bounded }.lifetime()), (5, 60));
+    assert_eq!(bounded.validated(&HeaderMap::new(), MADE, MADE).lifetime(), 5);
 }
 
 #[test]
@@ -96,7 +112,7 @@ fn a_validated_response_has_its_new_times_and_keeps_what_was_not_told_anew() {
 #[test]
 fn what_may_be_kept_is_what_a_shared_cache_may() {
     let cache = header::CACHE_CONTROL;
-    let table: [(u16, &[(HeaderName, &str)], Result<(), Unstorable>); 24] = [
+    let table: [(u16, Fields<'_>, Result<(), Unstorable>); 24] = [
         (200, &[], Ok(())),
         (200, &[(cache.clone(), "no-store")], Err(Unstorable::NoStore)),
         (200, &[(cache.clone(), "no-store, must-understand")], Ok(())),

@@ -5,7 +5,10 @@ use std::fmt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::stored::is_guessable;
-use crate::{cache_control::RequestDirectives, cache_control::ResponseDirectives, list::elements};
+use crate::{
+    cache_control::{RequestDirectives, ResponseDirectives},
+    list::elements,
+};
 
 /// Why a response is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

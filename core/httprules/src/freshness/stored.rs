@@ -28,6 +28,10 @@ pub struct Stored {
     pub requested_at: u64,
     /// When it was received.
     pub received_at: u64,
+    /// For how many seconds it is fresh if nobody says or lets us guess, as far as its status allows that.
+    pub unsaid: u64,
+    /// For how many seconds it is fresh at most, whatever it says.
+    pub at_most: u64,
 }
 
 impl Stored {
@@ -45,6 +49,8 @@ impl Stored {
             last_modified: date_of(header::LAST_MODIFIED).flatten(),
             requested_at,
             received_at,
+            unsaid: 0,
+            at_most: u64::MAX,
         }
     }
 
@@ -57,6 +63,8 @@ impl Stored {
             directives: if tells(header::CACHE_CONTROL) { told.directives } else { self.directives },
             expires: told.expires.or(self.expires),
             last_modified: told.last_modified.or(self.last_modified),
+            unsaid: self.unsaid,
+            at_most: self.at_most,
             ..told
         }
     }
@@ -72,9 +80,14 @@ impl Stored {
     /// For how many seconds of age it is fresh.
     #[must_use]
     pub fn lifetime(&self) -> u64 {
-        let told = self.directives.s_maxage.or(self.directives.max_age);
+        self.told_lifetime().unwrap_or_else(|| self.guessed_lifetime()).min(self.at_most)
+    }
+
+    /// The lifetime that the origin tells, if it does.
+    #[must_use]
+    pub fn told_lifetime(&self) -> Option<u64> {
         let until = self.expires.map(|expires| expires.saturating_sub(self.date));
-        told.or(until).unwrap_or_else(|| self.guessed_lifetime())
+        self.directives.s_maxage.or(self.directives.max_age).or(until)
     }
 
     /// Whether it is fresh at `now`.
@@ -88,8 +101,8 @@ impl Stored {
         if !is_guessable(self.status) && !self.directives.public {
             return 0;
         }
-        let unchanged = self.last_modified.map_or(0, |modified| self.date.saturating_sub(modified));
-        (unchanged / 10).min(HEURISTIC_MAX)
+        let tenth = |modified| (self.date.saturating_sub(modified) / 10).min(HEURISTIC_MAX);
+        self.last_modified.map_or(self.unsaid, tenth)
     }
 }
 
