@@ -47,7 +47,9 @@ pub enum MountError {
     #[error("it was changed while it was being mounted: replace packs by renaming, and do not write to them")]
     Changed,
     /// The outboard says that its bytes were others.
-    #[error("its bytes are not those that were hashed earlier, though nobody has written to it: the disk may be failing")]
+    #[error(
+        "its bytes are not those that were hashed earlier, though nobody has written to it: the disk may be failing"
+    )]
     Rotten,
     /// Whoever watched the progress said so.
     #[error("the mount was stopped")]
@@ -61,7 +63,9 @@ pub enum MbtilesError {
     #[error("the database is refused: {0}")]
     Database(#[from] rusqlite::Error),
     /// Somebody is in the middle of writing, or was when the machine went down.
-    #[error("{0} lies beside it: the database is being written, or was not closed; open it with sqlite3 once")]
+    #[error(
+        "{0} lies beside it: the database is being written, or was not closed; open it with sqlite3 once"
+    )]
     Unfinished(String),
     /// Programs inside of the database.
     #[error("it has a {0}, which a pack does not need")]
@@ -101,6 +105,9 @@ pub enum MbtilesError {
         /// How many are allowed.
         max: u32,
     },
+    /// A tile that is there and not found.
+    #[error("tile {0} is in the table, but cannot be looked up: the index is damaged")]
+    Lost(String),
     /// Two tiles in one place.
     #[error("tile {0} is there twice, with different contents")]
     Twice(String),

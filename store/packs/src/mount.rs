@@ -144,7 +144,8 @@ impl Mounting<'_> {
 
     fn info(&self, format: Format, id: ObjectId, described: Described) -> PackInfo {
         let stem = || self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let Described { metadata, tiles, tile_type, coding, min_zoom, max_zoom, bounds, center, notes } = described;
+        let Described { metadata, tiles, tile_type, coding, min_zoom, max_zoom, bounds, center, notes } =
+            described;
         let name = metadata.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
         PackInfo {
             path: self.path.clone(),
@@ -183,7 +184,8 @@ impl Mounting<'_> {
 /// Opens a file for reading, without waiting for anybody to open the other end of a pipe.
 fn open(path: &Path) -> Result<File, MountError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| MountError::Open(error.into()))?;
+    let file =
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| MountError::Open(error.into()))?;
     let file = File::from(file);
     let metadata = file.metadata().map_err(MountError::Open)?;
     if metadata.is_file() { Ok(file) } else { Err(MountError::NotAFile) }

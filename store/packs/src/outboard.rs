@@ -5,7 +5,7 @@
 //!  the pack's path      length (u32) and bytes
 //!  the file's stamp     device, inode, size, and when it was modified and changed (seconds, nanoseconds): 7 × 8 bytes
 //!  the tree             length (u64) and bytes, as `b3tree` writes them
-//!  the table of tiles   number of rows (u64), and rows of 40 bytes; none for PMTiles
+//!  the table of tiles   number of rows (u64), rows of 40 bytes, rows that are no tiles (u64); none for PMTiles
 //!  the check            BLAKE3 of all that
 //! ```
 //!
@@ -66,8 +66,9 @@ impl Outboard {
         }
         let mut rest = body.strip_prefix(self.head(stamp).as_slice())?;
         let tree = Tree::decode(take(&mut rest, 1)?, None).ok()?;
-        let table = Table::decode(take(&mut rest, ROW_LEN)?)?;
-        (rest.is_empty() && tree.len() == stamp.size).then(|| Hashes { tree: Arc::new(tree), table })
+        let rows = take(&mut rest, ROW_LEN)?;
+        let table = Table::decode(rows, u64::from_le_bytes(rest.try_into().ok()?))?;
+        (tree.len() == stamp.size).then(|| Hashes { tree: Arc::new(tree), table })
     }
 
     /// Keeps the hashes of the file with this stamp. A file that was touched within the last second is not worth it: the
@@ -79,6 +80,7 @@ impl Outboard {
         bytes.extend(tree);
         bytes.extend((hashes.table.len() as u64).to_le_bytes());
         hashes.table.encode(&mut bytes);
+        bytes.extend(hashes.table.ignored().to_le_bytes());
         let check = blake3::hash(&bytes);
         bytes.extend(check.as_bytes());
         if let Some(dir) = self.path.parent() {

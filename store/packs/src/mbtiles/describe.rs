@@ -23,6 +23,9 @@ impl Database {
     pub(crate) fn describe(&self, table: &Table) -> Result<Described, MountError> {
         let metadata = self.pool.with(|connection| self.metadata(connection))?;
         let mut notes = Vec::new();
+        if table.ignored() > 0 {
+            notes.push(format!("{} rows are empty or no tiles of their zoom", table.ignored()));
+        }
         let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::trim);
         let tile_type = match text("format").and_then(tile_type) {
             Some(known) => known,
@@ -37,10 +40,13 @@ impl Database {
                 zooms.0, zooms.1
             ));
         }
-        let (min_zoom, max_zoom) = if min_zoom <= max_zoom && max_zoom <= pmtiles::MAX_ZOOM { (min_zoom, max_zoom) } else { zooms };
+        let (min_zoom, max_zoom) =
+            if min_zoom <= max_zoom && max_zoom <= pmtiles::MAX_ZOOM { (min_zoom, max_zoom) } else { zooms };
         let bounds = text("bounds").and_then(bounds);
         if bounds.is_none() && text("bounds").is_some() {
-            notes.push("the bounds in the metadata make no sense and are taken for the whole world".to_owned());
+            notes.push(
+                "the bounds in the metadata make no sense and are taken for the whole world".to_owned(),
+            );
         }
         Ok(Described {
             tiles: table.len() as u64,
@@ -128,7 +134,8 @@ fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
 
 fn bounds(text: &str) -> Option<[f64; 4]> {
     let bounds @ [west, south, east, north] = numbers(text)?;
-    let on_the_map = [west, east].iter().all(|lon| lon.abs() <= 180.0) && [south, north].iter().all(|lat| lat.abs() <= 90.0);
+    let on_the_map = [west, east].iter().all(|lon| lon.abs() <= 180.0)
+        && [south, north].iter().all(|lat| lat.abs() <= 90.0);
     (on_the_map && west <= east && south <= north).then_some(bounds)
 }
 
@@ -146,7 +153,9 @@ mod tests {
     fn bounds_and_centre_are_numbers_on_this_planet() {
         assert_eq!(bounds("-180.0,-85,180,85"), Some([-180.0, -85.0, 180.0, 85.0]));
         assert_eq!(bounds(" 1 , 2 , 1 , 2 "), Some([1.0, 2.0, 1.0, 2.0]));
-        for wrong in ["", "1,2,3", "1,2,3,4,5", "a,b,c,d", "2,0,1,0", "0,2,0,1", "0,0,181,0", "0,-91,0,0", "NaN,0,0,0"] {
+        for wrong in
+            ["", "1,2,3", "1,2,3,4,5", "a,b,c,d", "2,0,1,0", "0,2,0,1", "0,0,181,0", "0,-91,0,0", "NaN,0,0,0"]
+        {
             assert_eq!(bounds(wrong), None, "{wrong}");
         }
         assert_eq!(center("-122.1906,37.7599,11"), Some((-122.1906, 37.7599, 11)));
@@ -157,7 +166,9 @@ mod tests {
 
     #[test]
     fn formats_have_their_names() {
-        for (name, expected) in [("png", TileType::Png), ("JPG", TileType::Jpeg), ("pbf", TileType::Mvt), ("mvt", TileType::Mvt)] {
+        for (name, expected) in
+            [("png", TileType::Png), ("JPG", TileType::Jpeg), ("pbf", TileType::Mvt), ("mvt", TileType::Mvt)]
+        {
             assert_eq!(tile_type(name), Some(expected));
         }
         assert_eq!(tile_type("gif"), None);

@@ -23,8 +23,9 @@ const SAMPLES: usize = 8;
 impl Database {
     /// Hashes every tile. Progress is by the bytes of tiles, out of the bytes of the file.
     pub(crate) fn scan(&self, options: &mut MountOptions<'_>, total: u64) -> Result<Table, MountError> {
-        let rows = self.pool.with(|connection| self.rows(connection, options, total))?;
-        let table = Table::new(rows).map_err(|tile| MbtilesError::Twice(tile.coord().to_string()))?;
+        let (rows, ignored) = self.pool.with(|connection| self.rows(connection, options, total))?;
+        let table =
+            Table::new(rows, ignored).map_err(|tile| MbtilesError::Twice(tile.coord().to_string()))?;
         if table.len() == 0 {
             return Err(MbtilesError::Empty.into());
         }
@@ -37,14 +38,17 @@ impl Database {
         connection: &Connection,
         options: &mut MountOptions<'_>,
         total: u64,
-    ) -> Result<Vec<Row>, MountError> {
+    ) -> Result<(Vec<Row>, u64), MountError> {
         let query = "SELECT zoom_level, tile_column, tile_row, tile_data FROM tiles";
         let mut statement = connection.query().prepare(query).map_err(MbtilesError::from)?;
         let mut found = statement.query(()).map_err(MbtilesError::from)?;
-        let (mut rows, mut done, mut reported) = (Vec::new(), 0, 0);
+        let (mut rows, mut ignored, mut done, mut reported) = (Vec::new(), 0, 0, 0);
         while let Some(row) = found.next().map_err(too_slow)? {
             connection.next_row();
-            let Some((tile, content)) = tile(row, self.limits.pmtiles.tile_bytes)? else { continue };
+            let Some((tile, content)) = tile(row, self.limits.pmtiles.tile_bytes)? else {
+                ignored += 1;
+                continue;
+            };
             if rows.len() == self.limits.mbtiles_tiles {
                 return Err(MbtilesError::TooManyTiles(rows.len()).into());
             }
@@ -58,7 +62,7 @@ impl Database {
                 }
             }
         }
-        Ok(rows)
+        Ok((rows, ignored))
     }
 
     /// Tries some tiles: an index that helps little shows here.
@@ -69,14 +73,8 @@ impl Database {
             match self.read(tile.coord()) {
                 Ok(Some(_)) => {}
                 Err(PackError::Slow) => return Err(MbtilesError::NoIndex),
-                Ok(None) | Err(_) => {
-                    // Found by reading all tiles and not by looking for it.
-                    return Err(MbtilesError::Type {
-                        table: "tiles",
-                        column: "the place",
-                        expected: "where its index says",
-                    });
-                }
+                // Found by reading all tiles, and not by looking for it.
+                Ok(None) | Err(_) => return Err(MbtilesError::Lost(tile.coord().to_string())),
             }
         }
         Ok(())

@@ -12,6 +12,8 @@ const HASH_LEN: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Row>,
+    /// Rows of the database that are no tiles.
+    ignored: u64,
 }
 
 /// A tile and its hash.
@@ -26,18 +28,23 @@ impl Table {
     ///
     /// # Errors
     /// The first tile that is there twice with different contents.
-    pub(crate) fn new(mut rows: Vec<Row>) -> Result<Self, TileId> {
+    pub(crate) fn new(mut rows: Vec<Row>, ignored: u64) -> Result<Self, TileId> {
         rows.sort_unstable();
         rows.dedup();
         rows.shrink_to_fit();
         match rows.windows(2).find(|pair| pair[0].tile == pair[1].tile) {
             Some(pair) => Err(pair[0].tile),
-            None => Ok(Self { rows }),
+            None => Ok(Self { rows, ignored }),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// How many rows of the database are no tiles.
+    pub(crate) fn ignored(&self) -> u64 {
+        self.ignored
     }
 
     /// What the tile has to be, if it is there.
@@ -60,14 +67,14 @@ impl Table {
     }
 
     /// Reads whole rows; `None` unless they are in order and tiles.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8], ignored: u64) -> Option<Self> {
         let mut rows = Vec::with_capacity(bytes.len() / ROW_LEN);
         for row in bytes.chunks_exact(ROW_LEN) {
             let (number, hash) = row.split_first_chunk::<8>()?;
             let tile = TileId::new(u64::from_le_bytes(*number))?;
             rows.push(Row { tile, id: ObjectId::new(hash.try_into().ok()?) });
         }
-        rows.is_sorted_by(|a, b| a.tile < b.tile).then_some(Self { rows })
+        rows.is_sorted_by(|a, b| a.tile < b.tile).then_some(Self { rows, ignored })
     }
 }
 
@@ -81,21 +88,22 @@ mod tests {
 
     #[test]
     fn rows_come_back_in_order_and_each_tile_once() {
-        let table = Table::new(vec![row(9, 1), row(3, 2), row(9, 1), row(0, 3)]).expect("no contradiction");
+        let table =
+            Table::new(vec![row(9, 1), row(3, 2), row(9, 1), row(0, 3)], 0).expect("no contradiction");
         assert_eq!(table.tiles().map(TileId::number).collect::<Vec<_>>(), [0, 3, 9]);
         assert_eq!(table.get(row(3, 0).tile), Some(ObjectId::new([2; 32])));
         assert_eq!(table.get(row(4, 0).tile), None);
         let mut bytes = Vec::new();
         table.encode(&mut bytes);
         assert_eq!(bytes.len(), 3 * ROW_LEN);
-        assert_eq!(Table::decode(&bytes).expect("in order").rows, table.rows);
+        assert_eq!(Table::decode(&bytes, 0).expect("in order").rows, table.rows);
         bytes.rotate_left(ROW_LEN);
-        assert!(Table::decode(&bytes).is_none(), "out of order");
-        assert!(Table::decode(&[0xff; ROW_LEN]).is_none(), "no such tile");
+        assert!(Table::decode(&bytes, 0).is_none(), "out of order");
+        assert!(Table::decode(&[0xff; ROW_LEN], 0).is_none(), "no such tile");
     }
 
     #[test]
     fn a_tile_with_two_contents_is_a_contradiction() {
-        assert_eq!(Table::new(vec![row(9, 1), row(3, 2), row(9, 2)]).map(drop), Err(row(9, 0).tile));
+        assert_eq!(Table::new(vec![row(9, 1), row(3, 2), row(9, 2)], 0).map(drop), Err(row(9, 0).tile));
     }
 }
