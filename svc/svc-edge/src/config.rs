@@ -148,6 +148,7 @@ impl Table for EdgeConfig {
         self.cas.check(danger_ok, problems);
         self.fill.check(danger_ok, problems);
         self.retry.check(problems);
+        self.tiles.check(problems);
         self.cache_control.check(problems);
         self.cors.check(problems);
     }

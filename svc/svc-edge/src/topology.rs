@@ -3,6 +3,8 @@
 use ron_kernel::topology::Topology;
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
+use crate::{metrics::METRICS, objects::QUARANTINE, packs::PACK_VERIFIER};
+
 /// Everything the edge is made of.
 pub static TOPOLOGY: Topology = Topology {
     service: "edge",
@@ -16,11 +18,11 @@ pub static TOPOLOGY: Topology = Topology {
         "Offline opens no outgoing socket, and amnesia opens no file for writing.",
         "A refusal tells its reason as a problem document and is counted by it.",
     ],
-    tasks: &[LISTENER],
-    children: &[CONNECTION, H2_STREAM],
+    tasks: &[LISTENER, PACK_VERIFIER],
+    children: &[CONNECTION, H2_STREAM, QUARANTINE],
     queues: &[],
     locks: &[],
     timeouts: &TIMEOUTS,
-    metrics: &[],
+    metrics: &METRICS,
     trade_offs: &[],
 };
