@@ -11,6 +11,7 @@ use ron_kernel::{
     reload::{Commit, Preparing, Reconfigure},
 };
 use ron_transport::{
+    ConnInfo, Request, Response,
     addr::ListenAddr,
     inherit::Inherited,
     listen::{BindError, BindOptions, Listener},
@@ -63,6 +64,8 @@ pub struct Edge {
     policies: Policies,
     verifier: Verifier,
     server: HttpServer<Handler>,
+    /// Handlers for those who are in this process, by core.
+    locals: Arc<[Handler]>,
 }
 
 impl Edge {
@@ -96,10 +99,12 @@ impl Edge {
         });
         let outboards = settings.data_dir.map(|data| data.join("outboards"));
         let verifier = Verifier::start(scope, &shared.registry, outboards);
+        let local = |policy: &Arc<_>| Handler::new(Arc::clone(policy), Arc::clone(&shared));
+        let locals: Arc<[Handler]> = policies.iter().map(local).collect();
         // Cores share a route's metrics, so any handler stands for all.
-        let sampled = Handler::new(Arc::clone(&policies[0]), Arc::clone(&shared));
-        scope.sampled(move || sampled.sample());
-        Ok(Arc::new(Self { scope: scope.clone(), shared, policies, verifier, server }))
+        let sampled = Arc::clone(&locals);
+        scope.sampled(move || sampled[0].sample());
+        Ok(Arc::new(Self { scope: scope.clone(), shared, policies, verifier, server, locals }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -112,6 +117,13 @@ impl Edge {
     #[must_use]
     pub fn listener(&self) -> Option<Arc<Listener>> {
         self.server.listener()
+    }
+
+    /// Answers a request that came in elsewhere in this process and was admitted there: no rate of clients is asked.
+    ///
+    /// Cancel safe.
+    pub async fn answer(&self, conn: &ConnInfo, request: Request) -> Response {
+        self.locals[conn.core % self.locals.len()].answer_admitted(conn, request).await
     }
 
     /// The names of the packs that are configured.

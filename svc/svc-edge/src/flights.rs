@@ -98,3 +98,71 @@ impl<T> Drop for Flight<T> {
 fn lock<T>(under_way: &Mutex<T>) -> MutexGuard<'_, T> {
     under_way.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use ron_kernel::{
+        Kernel, Scope,
+        topology::Topology,
+    };
+    use std::sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    static TOPOLOGY: Topology = Topology {
+        service: "flights",
+        purpose: "a test",
+        last_reviewed: "2026-11-16",
+        invariants: &[],
+        tasks: &[],
+        children: &[],
+        queues: &[],
+        locks: &[],
+        timeouts: &[],
+        metrics: &[],
+        trade_offs: &[],
+    };
+
+    fn kernel() -> (Kernel, Scope) {
+        let kernel = Kernel::builder("test").build().unwrap();
+        let scope = kernel.scope(&TOPOLOGY);
+        (kernel, scope)
+    }
+
+    #[test]
+    fn a_hundred_who_want_the_same_cause_one_load() {
+        let (kernel, scope) = kernel();
+        let (flights, loads) = (Flights::<usize>::default(), Arc::new(AtomicUsize::new(0)));
+        let gate = Arc::new(Barrier::new(2));
+        kernel.block_on(async {
+            let want = || {
+                let (loads, gate) = (Arc::clone(&loads), Arc::clone(&gate));
+                flights.load("it", scope.blocking(), "load", move || {
+                    gate.wait();
+                    loads.fetch_add(1, Ordering::SeqCst) + 41
+                })
+            };
+            let all = futures_util::future::join_all((0..100).map(|_| want()));
+            // All of them are asked before the one that leads can end.
+            let (all, ()) = futures_util::future::join(all, async { drop(gate.wait()) }).await;
+            assert!(all.into_iter().all(|got| got == Ok(41)));
+        });
+        assert_eq!((loads.load(Ordering::SeqCst), flights.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_leader_that_goes_away_leaves_the_load_to_those_who_wait() {
+        let (kernel, scope) = kernel();
+        let flights = Flights::<u8>::default();
+        kernel.block_on(async {
+            let abandoned = flights.join("it");
+            let waiting = flights.load("it", scope.blocking(), "load", || 7);
+            let (got, ()) = futures_util::future::join(waiting, async { drop(abandoned) }).await;
+            assert_eq!(got, Ok(7));
+        });
+        assert_eq!(flights.len(), 0);
+    }
+}

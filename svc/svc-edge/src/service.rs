@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::ALLOW, request::Parts};
 use ron_kernel::metrics::{RouteMetrics, ServiceMetrics};
-use ron_transport::{Body, Conn, Request, Response, Service, deadline};
+use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
 use types::{Deadline, Moment, Refusal};
 
 use crate::{
@@ -96,6 +96,27 @@ impl Service for Handler {
 
     async fn call(&self, conn: &Arc<Conn<ConnMemo>>, request: Request) -> Result<Response, Refusal> {
         let began = self.shared.clock.now();
+        let charged = self.shared.ingress.charge(conn, &self.policy.load().limits, began);
+        Ok(self.answer(conn, request, began, charged).await)
+    }
+}
+
+impl Handler {
+    /// Answers a request that somebody else in this process has admitted.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn answer_admitted(&self, conn: &ConnInfo, request: Request) -> Response {
+        let began = self.shared.clock.now();
+        self.answer(conn, request, began, Ok(())).await
+    }
+
+    async fn answer(
+        &self,
+        conn: &ConnInfo,
+        request: Request,
+        began: Moment,
+        charged: Result<(), Refusal>,
+    ) -> Response {
         let policy = self.policy.load_full();
         let (request, body) = request.into_parts();
         let visit =
@@ -103,7 +124,7 @@ impl Service for Handler {
         let route = Route::find(request.uri.path());
         let metrics = self.routes.of(&route);
         let _in_flight = metrics.enter();
-        let answer = match visit.at_once(conn, route, body) {
+        let answer = match visit.at_once(charged, route, &body) {
             Some(answer) => answer,
             // Boxed, because most requests do without, and every one moves with its future.
             None => Box::pin(visit.in_time()).await,
@@ -113,7 +134,7 @@ impl Service for Handler {
         self.shared.usage.requests.add(1);
         let took = self.shared.clock.now().since(began);
         metrics.record(request.method.as_str(), response.status().as_u16(), took);
-        Ok(response)
+        response
     }
 }
 
@@ -121,13 +142,12 @@ impl Visit<'_> {
     /// The answer, if it can be had without waiting: refusals, what is in RAM, and pages.
     fn at_once(
         &self,
-        conn: &Conn<ConnMemo>,
+        charged: Result<(), Refusal>,
         route: Result<Route<'_>, Refusal>,
-        body: Body,
+        body: &Body,
     ) -> Option<Answer> {
         let limits = &self.policy.limits;
-        let charged = self.shared().ingress.charge(conn, limits, self.began);
-        let admitted = charged.and_then(|()| ingress::admit(&self.request.method, &body, limits));
+        let admitted = charged.and_then(|()| ingress::admit(&self.request.method, body, limits));
         let route = match admitted.and(route) {
             Ok(route) => route,
             Err(refusal) => return Some(Err(refusal.into())),

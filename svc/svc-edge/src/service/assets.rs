@@ -1,6 +1,6 @@
 //! `/edge/assets/…`: files of roots, and whole packs.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
 use types::{Reason, Refusal};
@@ -48,7 +48,7 @@ impl Visit<'_> {
         }
     }
 
-    async fn load(&self, path: &Cow<'_, str>) -> Result<Loaded, Deny> {
+    async fn load(&self, path: &str) -> Result<Loaded, Deny> {
         let shared = self.shared();
         if self.policy.roots.is_empty() {
             return Ok(Loaded::Nothing);
@@ -58,7 +58,7 @@ impl Visit<'_> {
             return Ok(Loaded::File(Arc::clone(fresh)));
         }
         let (roots, ram, wanted) =
-            (Arc::clone(&self.policy.roots), Arc::clone(&shared.ram), path.to_string());
+            (Arc::clone(&self.policy.roots), Arc::clone(&shared.ram), path.to_owned());
         let load = move || {
             let loaded = roots.load(&wanted, known.as_ref());
             remember(&ram, &wanted, known.as_ref(), &loaded);
