@@ -53,6 +53,9 @@ pub struct EdgeSettings<'a> {
     pub data_dir: Option<&'a Path>,
 }
 
+/// More maps than this are not worth a line each.
+const LOOK_AT: usize = 5;
+
 /// What is in force, by core.
 type Policies = Arc<[Arc<ArcSwap<Policy>>]>;
 
@@ -66,6 +69,8 @@ pub struct Edge {
     server: HttpServer<Handler>,
     /// Handlers for those who are in this process, by core.
     locals: Arc<[Handler]>,
+    /// Whether it was started with certificates.
+    secure: bool,
 }
 
 impl Edge {
@@ -93,6 +98,7 @@ impl Edge {
                 Arc::new(ArcSwap::from_pointee(Policy::new(config, Arc::clone(&roots), Arc::clone(&packs))))
             })
             .collect();
+        let secure = tls.is_some();
         let plan = listen_plan(config, Some(listener), tls);
         let server = HttpServer::start(scope, Roles::default(), plan, |core| {
             Handler::new(Arc::clone(&policies[core]), Arc::clone(&shared))
@@ -104,7 +110,7 @@ impl Edge {
         // Cores share a route's metrics, so any handler stands for all.
         let sampled = Arc::clone(&locals);
         scope.sampled(move || sampled[0].sample());
-        Ok(Arc::new(Self { scope: scope.clone(), shared, policies, verifier, server, locals }))
+        Ok(Arc::new(Self { scope: scope.clone(), shared, policies, verifier, server, locals, secure }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -126,10 +132,19 @@ impl Edge {
         self.locals[conn.core % self.locals.len()].answer_admitted(conn, request).await
     }
 
-    /// The names of the packs that are configured.
+    /// Addresses for a browser: the map of each pack, up to five; none behind a Unix socket.
     #[must_use]
-    pub fn packs(&self) -> Vec<String> {
-        self.shared.registry.all().keys().cloned().collect()
+    pub fn to_look_at(&self) -> Vec<String> {
+        let ListenAddr::Tcp(addr) = self.local_addr() else { return Vec::new() };
+        let scheme = if self.secure { "https" } else { "http" };
+        let host = match addr.ip() {
+            // Wherever it listens, this machine is one of the places.
+            ip if ip.is_unspecified() => format!("localhost:{}", addr.port()),
+            _ => addr.to_string(),
+        };
+        let packs = self.shared.registry.all();
+        let maps = packs.keys().take(LOOK_AT).map(|pack| format!("{scheme}://{host}/edge/tiles/{pack}"));
+        maps.collect()
     }
 
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {

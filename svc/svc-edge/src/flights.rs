@@ -103,10 +103,7 @@ fn lock<T>(under_way: &Mutex<T>) -> MutexGuard<'_, T> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use ron_kernel::{
-        Kernel, Scope,
-        topology::Topology,
-    };
+    use ron_kernel::{Kernel, Scope, topology::Topology};
     use std::sync::{
         Barrier,
         atomic::{AtomicUsize, Ordering},

@@ -24,6 +24,7 @@ use crate::{
 };
 
 /// The edge's handler on one core.
+#[derive(Debug)]
 pub(crate) struct Handler {
     policy: Arc<ArcSwap<Policy>>,
     shared: Arc<Shared>,

@@ -24,7 +24,6 @@ use types::{Moment, ObjectId, Reason, Refusal};
 
 use super::{
     Damages,
-    media::type_of,
     root::{Found, Root},
 };
 use crate::{
@@ -133,15 +132,15 @@ impl Roots {
     /// It is there, but cannot be served.
     pub(crate) fn load(self: &Arc<Self>, path: &str, known: Option<&Arc<Ready>>) -> Result<Loaded, Refusal> {
         for _ in 0..TRIES {
-            let (file, stat) = match self.open(path)? {
-                Found::File(file, stat) => (file, stat),
+            let (file, stat, media_type) = match self.open(path)? {
+                Found::File(file, stat, media_type) => (file, stat, media_type),
                 Found::Folder => return Ok(Loaded::Folder),
                 Found::Nothing => return Ok(Loaded::Nothing),
             };
             if let Some(same) = known.filter(|known| self.is_same(known, &stat)) {
                 return Ok(Loaded::File(Arc::clone(same)));
             }
-            if let Some(ready) = self.read(path, file, stat)? {
+            if let Some(ready) = self.read(path, file, stat, media_type)? {
                 return Ok(Loaded::File(Arc::new(ready)));
             }
         }
@@ -176,7 +175,13 @@ impl Roots {
     }
 
     /// Reads and hashes a file; `None` if it changed meanwhile.
-    fn read(self: &Arc<Self>, path: &str, file: File, stat: FileStat) -> Result<Option<Ready>, Refusal> {
+    fn read(
+        self: &Arc<Self>,
+        path: &str,
+        file: File,
+        stat: FileStat,
+        media_type: &'static str,
+    ) -> Result<Option<Ready>, Refusal> {
         let settled = self.clock.unix() > Duration::from_secs(stat.modified()) + GRAIN;
         let record = Arc::new(FileRecord {
             roots: Arc::clone(self),
@@ -198,7 +203,7 @@ impl Roots {
         if settled {
             self.compare(path, &stat, id)?;
         }
-        let media_type = HeaderValue::from_static(type_of(path));
+        let media_type = HeaderValue::from_static(media_type);
         let representation = Representation::new(source, tag(id), media_type).modified_at(stat.modified());
         Ok(Some(Ready { representation: Some(representation), of: Of::File(record) }))
     }

@@ -8,6 +8,7 @@ use rustix::{
     io::Errno,
 };
 
+use super::media::type_of;
 use crate::{RootConfig, file_stat::FileStat};
 
 /// The kernel says so when a rename goes on meanwhile and it cannot be sure where a path leads.
@@ -22,8 +23,8 @@ pub(super) struct Root {
 /// What a path names in a folder.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A file, open.
-    File(File, FileStat),
+    /// A file, open, with what it is and what its name says is in it.
+    File(File, FileStat, &'static str),
     /// A folder, asked for without the slash at its end.
     Folder,
     /// Nothing that is served.
@@ -89,7 +90,7 @@ fn open_beneath(folder: &OwnedFd, path: &str) -> Result<Found, Errno> {
     };
     let stat = fstat(&opened)?;
     Ok(match FileStat::regular(&stat) {
-        Some(stat) => Found::File(opened.into(), stat),
+        Some(stat) => Found::File(opened.into(), stat, type_of(path)),
         None if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => Found::Folder,
         None => Found::Nothing,
     })

@@ -57,8 +57,7 @@ impl Visit<'_> {
         if let Some(fresh) = known.as_ref().filter(|known| known.holds(self.began)) {
             return Ok(Loaded::File(Arc::clone(fresh)));
         }
-        let (roots, ram, wanted) =
-            (Arc::clone(&self.policy.roots), Arc::clone(&shared.ram), path.to_owned());
+        let (roots, ram, wanted) = (Arc::clone(&self.policy.roots), Arc::clone(&shared.ram), path.to_owned());
         let load = move || {
             let loaded = roots.load(&wanted, known.as_ref());
             remember(&ram, &wanted, known.as_ref(), &loaded);
