@@ -39,6 +39,8 @@ pub enum Reason {
     Shed,
     /// The node is shedding writes; reads still work.
     Degraded,
+    /// It is being made ready to be served.
+    NotReady,
     /// The service behind did not answer sensibly.
     BadGateway,
     /// The origin's answer has no validator that it could be kept under.
@@ -57,7 +59,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Malformed,
         Self::Unauth,
         Self::Forbidden,
@@ -75,6 +77,7 @@ impl Reason {
         Self::Busy,
         Self::Shed,
         Self::Degraded,
+        Self::NotReady,
         Self::BadGateway,
         Self::EtagInvalid,
         Self::Quarantined,
@@ -105,6 +108,7 @@ impl Reason {
             Self::Busy => "busy",
             Self::Shed => "shed",
             Self::Degraded => "degraded",
+            Self::NotReady => "not_ready",
             Self::BadGateway => "bad_gateway",
             Self::EtagInvalid => "etag_invalid",
             Self::Quarantined => "quarantined",
@@ -132,7 +136,7 @@ impl Reason {
             Self::Quota | Self::Busy | Self::Shed => 429,
             Self::Internal => 500,
             Self::BadGateway | Self::EtagInvalid | Self::Quarantined => 502,
-            Self::Degraded | Self::Draining => 503,
+            Self::Degraded | Self::NotReady | Self::Draining => 503,
             Self::DownstreamTimeout => 504,
             Self::Amnesia => 507,
         }
@@ -148,6 +152,7 @@ impl Reason {
                 | Self::Busy
                 | Self::Shed
                 | Self::Degraded
+                | Self::NotReady
                 | Self::BadGateway
                 | Self::Quarantined
                 | Self::DownstreamTimeout
@@ -176,6 +181,7 @@ impl Reason {
             Self::Busy => "Too many requests are waiting",
             Self::Shed => "Dropped to make room for others",
             Self::Degraded => "Writes are refused for now",
+            Self::NotReady => "This is being made ready",
             Self::BadGateway => "The service behind failed",
             Self::EtagInvalid => "The origin's answer has no strong validator",
             Self::Quarantined => "What is stored here is damaged",
@@ -260,6 +266,7 @@ mod tests {
             ("busy", 429),
             ("shed", 429),
             ("degraded", 503),
+            ("not_ready", 503),
             ("bad_gateway", 502),
             ("etag_invalid", 502),
             ("quarantined", 502),
@@ -283,6 +290,7 @@ mod tests {
                 "busy",
                 "shed",
                 "degraded",
+                "not_ready",
                 "bad_gateway",
                 "quarantined",
                 "downstream_timeout",
