@@ -1,7 +1,12 @@
 //! What the edge runs, declared.
 
 use ron_kernel::topology::Topology;
-use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
+use ron_transport::{
+    client::H2_UPSTREAM,
+    serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS},
+};
+
+use crate::fill::{FILL_WORKER, INDEX_OWNER, INDEX_QUEUE, WORK};
 
 /// Everything the edge is made of.
 pub static TOPOLOGY: Topology = Topology {
@@ -16,9 +21,9 @@ pub static TOPOLOGY: Topology = Topology {
         "Offline opens no outgoing socket, and amnesia opens no file for writing.",
         "A refusal tells its reason as a problem document and is counted by it.",
     ],
-    tasks: &[LISTENER],
-    children: &[CONNECTION, H2_STREAM],
-    queues: &[],
+    tasks: &[LISTENER, FILL_WORKER, INDEX_OWNER],
+    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM],
+    queues: &[WORK, INDEX_QUEUE],
     locks: &[],
     timeouts: &TIMEOUTS,
     metrics: &[],

@@ -137,7 +137,8 @@ fn authorities(bundles: &mut BTreeMap<PathBuf, ClientTls>, path: &Path) -> Resul
         return Ok(tls.clone());
     }
     let roots = Roots::File(path.to_owned());
-    let tls = ClientTls::load(&ClientTlsConfig { alpn: Protocol::Auto.alpn(), ..ClientTlsConfig::new(roots) })?;
+    let tls =
+        ClientTls::load(&ClientTlsConfig { alpn: Protocol::Auto.alpn(), ..ClientTlsConfig::new(roots) })?;
     bundles.insert(path.to_owned(), tls.clone());
     Ok(tls)
 }

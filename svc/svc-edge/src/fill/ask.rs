@@ -38,7 +38,8 @@ pub(super) struct Answer {
 impl Answer {
     /// What tells how long the answer may be reused.
     pub(super) fn stored(&self, unsaid: u64) -> Stored {
-        let of = Stored::of(self.response.status(), self.response.headers(), self.requested_at, self.received_at);
+        let of =
+            Stored::of(self.response.status(), self.response.headers(), self.requested_at, self.received_at);
         Stored { unsaid, at_most: self.at_most, ..of }
     }
 }

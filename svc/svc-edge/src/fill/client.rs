@@ -138,7 +138,12 @@ impl Client {
     }
 
     /// Dials an address as it is, so that no second look-up can give another one than was checked.
-    async fn reach_one(&self, url: &OriginUrl, address: SocketAddr, within: Duration) -> Result<Stream, DialError> {
+    async fn reach_one(
+        &self,
+        url: &OriginUrl,
+        address: SocketAddr,
+        within: Duration,
+    ) -> Result<Stream, DialError> {
         let endpoint = Endpoint::tcp(url.rule().scheme, Host::Ip(address.ip()), address.port())
             .expect("a port on the list is not 0");
         dial(&endpoint, &self.resolver, within).await
@@ -158,5 +163,5 @@ fn request(url: &OriginUrl, validators: &Validators) -> Result<Request, Failure>
             request = request.header(name, value);
         }
     }
-    request.body(Body::empty()).map_err(|error| Failure::Broken(error.into()))
+    request.body(Body::empty()).map_err(|error| Failure::Broken(error.to_string()))
 }

@@ -27,7 +27,7 @@ pub(super) enum Failure {
     ConnectTimeout,
     /// It broke off.
     #[error("it broke off: {0}")]
-    Broken(Box<dyn std::error::Error + Send + Sync>),
+    Broken(String),
     /// It sent more than it said.
     #[error("it sent more than it said")]
     WentOn,
@@ -102,7 +102,7 @@ impl Retryable for Failure {
 
 impl From<SendFault> for Failure {
     fn from(fault: SendFault) -> Self {
-        Self::Broken(fault.into())
+        Self::Broken(fault.to_string())
     }
 }
 

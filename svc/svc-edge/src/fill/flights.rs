@@ -83,6 +83,11 @@ impl Drop for Flight {
 }
 
 impl Landing {
+    /// What came of it, if it has landed already.
+    pub(super) fn landed(&self) -> Option<Landed> {
+        self.0.borrow().clone()
+    }
+
     /// Waits for the end of the flight; `None` if it ended without a word.
     ///
     /// Cancel safe: the flight goes on.

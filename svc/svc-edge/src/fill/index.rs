@@ -16,11 +16,7 @@ use ron_kernel::{
 use std::time::Duration;
 use types::ObjectId;
 
-use super::{
-    Entry,
-    client::Validators,
-    entry::Known,
-};
+use super::{Entry, client::Validators, entry::Known};
 
 /// Changes that are written at once.
 const BATCH: usize = 256;
@@ -136,8 +132,12 @@ impl Owner {
         self.since_prune += batch.len();
         let keep = (self.since_prune >= PRUNE_EVERY).then_some(self.max_entries);
         let index = Arc::clone(&self.index);
-        let written =
-            self.ctx.scope.blocking().run("url index", move || write_down(&mut lock(&index), &batch, keep)).await;
+        let written = self
+            .ctx
+            .scope
+            .blocking()
+            .run("url index", move || write_down(&mut lock(&index), &batch, keep))
+            .await;
         if keep.is_some() {
             self.since_prune = 0;
         }
@@ -195,7 +195,8 @@ fn to_row(url: &str, known: &Known) -> UrlRow {
 /// What a row of the index says; `None` if it says nothing that makes sense.
 pub(super) fn from_row(row: UrlRow) -> Option<(Arc<str>, Known)> {
     let cache_control = row.cache_control.as_deref().map(str::as_bytes);
-    let read = |text: &Option<String>| text.as_ref().map(|text| date::parse(text.as_bytes(), row.response_time));
+    let read =
+        |text: &Option<String>| text.as_ref().map(|text| date::parse(text.as_bytes(), row.response_time));
     let stored = Stored {
         status: StatusCode::from_u16(row.status).ok()?,
         directives: ResponseDirectives::parse(cache_control),

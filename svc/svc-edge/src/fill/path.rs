@@ -144,8 +144,24 @@ mod tests {
     #[test]
     fn what_leads_elsewhere_is_refused() {
         for raw in [
-            "/..", "/../a", "/a/..", "/./a", "/a/.", "/%2e%2e/a", "/a/%2E.", "/a%2Fb", "/a%5cb", "/a\\b", "/a%00",
-            "/a b", "/a\tb", "/a\x7f", "/%", "/%4", "/%zz", "/%+1",
+            "/..",
+            "/../a",
+            "/a/..",
+            "/./a",
+            "/a/.",
+            "/%2e%2e/a",
+            "/a/%2E.",
+            "/a%2Fb",
+            "/a%5cb",
+            "/a\\b",
+            "/a%00",
+            "/a b",
+            "/a\tb",
+            "/a\x7f",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/%+1",
         ] {
             assert_eq!(path(raw), Err(Reason::Malformed), "{raw}");
         }

@@ -45,9 +45,7 @@ impl AtRest {
     fn sweep(&mut self, now: Moment) {
         let is_young = |since: Moment| now.since(since) < MAX_AGE;
         self.alone.retain_mut(|(conn, since)| is_young(*since) && conn.is_alive());
-        self.shared.take_if(|(conn, since)| {
-            !conn.is_alive() || conn.in_flight() == 0 && !is_young(*since)
-        });
+        self.shared.take_if(|(conn, since)| !conn.is_alive() || conn.in_flight() == 0 && !is_young(*since));
     }
 }
 

@@ -87,14 +87,16 @@ impl Receiver {
     ) -> Result<(Option<u64>, Plan), Failure> {
         let headers = answer.response.headers();
         let announced = http_body::Body::size_hint(answer.response.body()).exact();
-        let framed = headers.contains_key(header::TRANSFER_ENCODING) || answer.response.version() >= Version::HTTP_2;
+        let framed =
+            headers.contains_key(header::TRANSFER_ENCODING) || answer.response.version() >= Version::HTTP_2;
         if announced.is_none() && !framed {
             let what = "the end of the origin's answer could not be told from breaking off";
             return Err(Failure::refused(Reason::BadGateway, what));
         }
         let values = headers.get_all(header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes);
-        let coding = Coding::parse(values)
-            .map_err(|error| Failure::refused(Reason::BadGateway, format!("of the origin's answer: {error}")))?;
+        let coding = Coding::parse(values).map_err(|error| {
+            Failure::refused(Reason::BadGateway, format!("of the origin's answer: {error}"))
+        })?;
         let store = storable.is_ok();
         let max_len = if store { settings.max_object } else { settings.max_object.min(UNSTORED_MAX) };
         if announced.is_some_and(|len| len > max_len) {
@@ -145,7 +147,7 @@ async fn next_pieces(body: &mut Body) -> Result<(Vec<Bytes>, bool), Failure> {
     let (mut pieces, mut len) = (Vec::new(), 0);
     while len < PIECE && pieces.len() < MAX_PARTS {
         let Some(frame) = body.frame().await else { return Ok((pieces, true)) };
-        let frame = frame.map_err(|error| Failure::Broken(error.into()))?;
+        let frame = frame.map_err(|error| Failure::Broken(error.to_string()))?;
         if let Ok(data) = frame.into_data() {
             len += data.len();
             pieces.push(data);
@@ -160,12 +162,18 @@ async fn next_pieces(body: &mut Body) -> Result<(Vec<Bytes>, bool), Failure> {
 /// It has to have a strong tag and has none.
 fn validators(headers: &HeaderMap, rule: &Rule) -> Result<Validators, Failure> {
     let etag = kept(headers, &header::ETAG);
-    let tag = etag.as_ref().and_then(|value| ETag::parse(value.as_bytes()));
-    if rule.etag == OriginEtag::Strong && !tag.is_some_and(|tag| tag.is_strong()) {
+    let is_strong = etag.as_ref().and_then(|value| Some(ETag::parse(value.as_bytes())?.is_strong()));
+    if rule.etag == OriginEtag::Strong && is_strong != Some(true) {
         let what = if etag.is_some() { "its ETag is weak or broken" } else { "it has no ETag" };
-        return Err(Failure::refused(Reason::EtagInvalid, format!("the origin's answer is not kept: {what}")));
+        return Err(Failure::refused(
+            Reason::EtagInvalid,
+            format!("the origin's answer is not kept: {what}"),
+        ));
     }
-    Ok(Validators { etag: etag.filter(|_| tag.is_some()), last_modified: kept(headers, &header::LAST_MODIFIED) })
+    Ok(Validators {
+        etag: etag.filter(|_| is_strong.is_some()),
+        last_modified: kept(headers, &header::LAST_MODIFIED),
+    })
 }
 
 /// What an answer that what we have is still good changes of it.
