@@ -5,7 +5,10 @@
 mod serve_support;
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,13 +26,20 @@ use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
 };
 
-/// Keeps what comes home.
+/// Keeps what comes home, and hears of servers that go on.
 #[derive(Default)]
-struct Shelf(Mutex<Vec<HttpConn>>);
+struct Shelf(Mutex<Vec<HttpConn>>, AtomicBool);
 
 impl Home for Shelf {
-    fn put_back(&self, conn: HttpConn) {
+    fn put_back(&self, mut conn: HttpConn) {
+        if conn.went_on() {
+            self.went_on();
+        }
         self.0.lock().unwrap().push(conn);
+    }
+
+    fn went_on(&self) {
+        self.1.store(true, Ordering::SeqCst);
     }
 }
 
@@ -255,4 +265,20 @@ async fn a_connection_with_something_unasked_on_it_is_not_used_again() {
         () = serving => {}
     }
     assert!(shelf.take().is_none_or(|mut conn| !conn.is_alive()));
+    assert!(shelf.1.load(Ordering::SeqCst), "the server went on");
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_after_its_answer_did_not_go_on() {
+    let shelf = Arc::new(Shelf::default());
+    let (stream, serving) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", false).await;
+    let conn = open(stream).await;
+    let asking = async {
+        let response = conn.send(request("GET", "/", ""), shelf.clone()).await.unwrap();
+        response.into_body().collect().await.unwrap().to_bytes()
+    };
+    let (body, ()) = tokio::join!(asking, serving);
+    assert_eq!(body, "ok");
+    assert!(shelf.take().is_none_or(|mut conn| !conn.went_on()));
+    assert!(!shelf.1.load(Ordering::SeqCst));
 }

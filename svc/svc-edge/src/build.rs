@@ -3,9 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use arc_swap::ArcSwap;
-use cas::{Cas, OpenError};
+use cas::{IndexError, OpenError, UrlIndex};
 use ron_kernel::{
-    Scope,
+    Fault, Scope,
     blocking::BlockingError,
     config::Snapshot,
     reload::{Commit, Preparing, Reconfigure},
@@ -16,13 +16,21 @@ use ron_transport::{
     inherit::Inherited,
     listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
+    resolve::Resolver,
     serve::{HttpServer, ListenPlan, Roles},
     tls::{ServerTls, TlsError},
 };
 
 use crate::{
-    EdgeConfig, assets::Roots, objects::Objects, packs::Verifier, policy::Policy, service::Handler,
-    shared::Shared,
+    EdgeConfig, Mode,
+    assets::{Damages, Roots},
+    fill::{Fill, FillParts, FillSettings},
+    metrics::EdgeMetrics,
+    objects::Objects,
+    packs::Verifier,
+    policy::Policy,
+    service::Handler,
+    shared::{Shared, Stores},
 };
 
 /// Why an edge could not be built, with what to do about it.
@@ -37,6 +45,12 @@ pub enum BuildError {
     /// The store cannot be used.
     #[error("edge: {0}")]
     Store(#[from] OpenError),
+    /// What is known of URLs cannot be used.
+    #[error("edge: {0}")]
+    Index(#[from] IndexError),
+    /// The fill could not be started.
+    #[error("edge: {0}")]
+    Fill(#[from] Fault),
     /// The blocking pool did not load them.
     #[error("edge: {0}")]
     Blocking(#[from] BlockingError),
@@ -53,6 +67,8 @@ pub struct EdgeSettings<'a> {
     pub data_dir: Option<&'a Path>,
 }
 
+/// What is known of URLs, in the node's data.
+const URL_INDEX: &str = "edge-urls.sqlite";
 /// More maps than this are not worth a line each.
 const LOOK_AT: usize = 5;
 
@@ -88,8 +104,8 @@ impl Edge {
         let config = settings.edge;
         let tls = load_tls(scope, config).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
-        let cas = open_store(scope, settings).await?;
-        let shared = Shared::new(scope, config, settings.node, cas);
+        let stores = open_stores(scope, settings).await?;
+        let shared = Shared::new(scope, config, settings.node, stores);
         let roots = Roots::new(&config.roots, scope.clock(), Arc::clone(&shared.damages));
         let packs = shared.registry.all();
         let cores = scope.planes().cores().iter();
@@ -159,6 +175,10 @@ impl Edge {
             Roots::new(&config.roots, self.scope.clock(), Arc::clone(&self.shared.damages))
         };
         let packs = self.shared.registry.prepare(&config.packs);
+        let fill = match &self.shared.fill {
+            Some(fill) => Some((Arc::clone(fill), load_fill(&self.scope, &config).await?)),
+            None => None,
+        };
         let prepared: Vec<_> = self
             .policies
             .iter()
@@ -174,6 +194,9 @@ impl Edge {
             }
             if !same_roots {
                 present.roots.retire();
+            }
+            if let Some((fill, settings)) = fill {
+                fill.follow(settings);
             }
             shared.registry.commit(packs);
             verifier.look();
@@ -199,11 +222,49 @@ async fn load_tls(scope: &Scope, config: &EdgeConfig) -> Result<Option<ServerTls
     Ok(Some(loaded))
 }
 
-async fn open_store(scope: &Scope, settings: EdgeSettings<'_>) -> Result<Cas, BuildError> {
-    let (config, mode) = (settings.edge.cas.clone(), settings.edge.mode);
+/// Opens the store, and starts the fill if there is to be one.
+async fn open_stores(scope: &Scope, settings: EdgeSettings<'_>) -> Result<Stores, BuildError> {
+    let config = settings.edge;
+    let (cas_config, mode) = (config.cas.clone(), config.mode);
     let data_dir = settings.data_dir.map(ToOwned::to_owned);
-    let open = move || Objects::open(&config, mode, data_dir.as_deref());
-    Ok(scope.blocking().run("open the store", open).await??)
+    let open = move || Objects::open(&cas_config, mode, data_dir.as_deref());
+    let cas = scope.blocking().run("open the store", open).await??;
+    let metrics = EdgeMetrics::new(scope);
+    let damages = Arc::new(Damages::new(scope, metrics.quarantined.clone()));
+    let objects = Objects::new(scope, cas, config.cas.ram_bytes.as_u64(), Arc::clone(&damages));
+    let fill = match mode {
+        Mode::Offline => None,
+        Mode::Live => Some(start_fill(scope, settings, &objects).await?),
+    };
+    Ok(Stores { metrics, damages, objects, fill })
+}
+
+async fn start_fill(
+    scope: &Scope,
+    settings: EdgeSettings<'_>,
+    objects: &Objects,
+) -> Result<Arc<Fill>, BuildError> {
+    let config = settings.edge;
+    let index_path = settings.data_dir.map(|data| data.join(URL_INDEX));
+    let open = move || index_path.map(|path| UrlIndex::open(&path)).transpose();
+    let index = scope.blocking().run("open the url index", open).await??;
+    let parts = FillParts {
+        settings: load_fill(scope, config).await?,
+        workers: config.fill.workers,
+        max_entries: config.fill.max_entries,
+        inflight_bytes: config.fill.inflight_bytes.as_u64(),
+        amnesia: settings.data_dir.is_none(),
+        resolver: Resolver::new(scope),
+        cas: Arc::clone(&objects.cas),
+        hot: Arc::clone(&objects.hot),
+        index: index.map(|(index, _)| index),
+    };
+    Ok(Fill::start(scope, parts).await?)
+}
+
+async fn load_fill(scope: &Scope, config: &EdgeConfig) -> Result<FillSettings, BuildError> {
+    let config = config.clone();
+    Ok(scope.blocking().run("load authorities", move || FillSettings::load(&config)).await??)
 }
 
 fn listen_plan(config: &EdgeConfig, listener: Option<Listener>, tls: Option<ServerTls>) -> ListenPlan {

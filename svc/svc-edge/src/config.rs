@@ -129,8 +129,15 @@ impl Default for EdgeConfig {
 
 impl Table for EdgeConfig {
     const NAME: &'static str = "edge";
-    const RESTART: &'static [&'static str] =
-        &["enabled", "mode", "ram_bytes", "cas.url", "fill.workers", "fill.max_entries"];
+    const RESTART: &'static [&'static str] = &[
+        "enabled",
+        "mode",
+        "ram_bytes",
+        "cas.url",
+        "fill.workers",
+        "fill.max_entries",
+        "fill.inflight_bytes",
+    ];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();

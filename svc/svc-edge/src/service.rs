@@ -1,6 +1,7 @@
 //! The edge's handler on one core: from a request to its answer, at once if it is hot.
 
 mod assets;
+mod filled;
 mod objects;
 mod pages;
 mod tiles;
@@ -11,7 +12,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::ALLOW, request::Parts};
 use ron_kernel::metrics::{RouteMetrics, ServiceMetrics};
 use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
-use types::{Deadline, Moment, Refusal};
+use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::{
     deny::{Deny, METHODS},
@@ -128,7 +129,7 @@ impl Handler {
         let answer = match visit.at_once(charged, route, &body) {
             Some(answer) => answer,
             // Boxed, because most requests do without, and every one moves with its future.
-            None => Box::pin(visit.in_time()).await,
+            None => Box::pin(visit.worked_out()).await,
         };
         let mut response = answer.unwrap_or_else(|deny| self.refused(deny));
         policy.dress.protect(&request.headers, visit.tls, response.headers_mut());
@@ -168,20 +169,23 @@ impl Visit<'_> {
         }
     }
 
-    /// The answer that has to be waited for, within the request's time and with a place among those that wait.
-    async fn in_time(&self) -> Answer {
+    /// The answer that has to be waited for, with a place among those that wait.
+    async fn worked_out(&self) -> Answer {
         let place = self.shared().ingress.enter()?;
-        let answer = self.shared().scope.by("read", self.deadline(), self.worked_out(place)).await;
-        answer.map_err(Deny::from).flatten()
+        match Route::find(self.request.uri.path())? {
+            Route::Asset(raw) => match self.origin(raw) {
+                Some((fill, url)) => self.filled(fill, &url, place).await,
+                None => self.in_time(self.asset(raw, place)).await?,
+            },
+            Route::Tile(at) => self.in_time(self.tile(at)).await?,
+            Route::Object(id) => self.in_time(self.object(id, place)).await?,
+            _ => Err(Reason::NotFound.into()),
+        }
     }
 
-    async fn worked_out(&self, place: Place) -> Answer {
-        match Route::find(self.request.uri.path())? {
-            Route::Asset(raw) => self.asset(raw, place).await,
-            Route::Tile(at) => self.tile(at).await,
-            Route::Object(id) => self.object(id, place).await,
-            _ => Err(types::Reason::NotFound.into()),
-        }
+    /// Waits for a disk, no longer than the request may take.
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Deny> {
+        Ok(self.shared().scope.by("read", self.deadline(), work).await?)
     }
 
     /// By when the response's head must be there: what is configured, or what the client wishes, if that is sooner.
@@ -239,9 +243,12 @@ impl Visit<'_> {
     }
 
     fn asked(&self) -> Asked<'_> {
-        // Whole seconds do for dates.
-        let unix = self.shared().clock.unix().as_secs();
-        Asked { method: &self.request.method, headers: self.headers(), unix }
+        Asked { method: &self.request.method, headers: self.headers(), unix: self.unix() }
+    }
+
+    /// Seconds since 1970.
+    fn unix(&self) -> u64 {
+        self.shared().clock.unix().as_secs()
     }
 
     fn headers(&self) -> &HeaderMap {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cas::Cas;
 use ron_kernel::{Clock, Scope, meter::Meter};
 use types::{ActorId, Refusal};
 
 use crate::{
     EdgeConfig,
     assets::{Damages, Loaded},
+    fill::Fill,
     flights::Flights,
     ingress::Ingress,
     metrics::EdgeMetrics,
@@ -29,10 +29,21 @@ pub(crate) struct Shared {
     pub(crate) tiles: Flights<Result<Arc<Ready>, Refusal>>,
     pub(crate) reader: Reader,
     pub(crate) objects: Objects,
+    /// The fill; `None` offline.
+    pub(crate) fill: Option<Arc<Fill>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) damages: Arc<Damages>,
     pub(crate) metrics: EdgeMetrics,
     pub(crate) usage: Usage,
+}
+
+/// What is made before all else, because it may fail.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    pub(crate) metrics: EdgeMetrics,
+    pub(crate) damages: Arc<Damages>,
+    pub(crate) objects: Objects,
+    pub(crate) fill: Option<Arc<Fill>>,
 }
 
 /// What this node provides, as it is booked.
@@ -52,10 +63,8 @@ impl Usage {
 }
 
 impl Shared {
-    pub(crate) fn new(scope: &Scope, config: &EdgeConfig, node: &str, cas: Cas) -> Arc<Self> {
-        let metrics = EdgeMetrics::new(scope);
-        let damages = Arc::new(Damages::new(scope, metrics.quarantined.clone()));
-        let objects = Objects::new(scope, cas, config.cas.ram_bytes.as_u64(), Arc::clone(&damages));
+    pub(crate) fn new(scope: &Scope, config: &EdgeConfig, node: &str, stores: Stores) -> Arc<Self> {
+        let Stores { metrics, damages, objects, fill } = stores;
         let registry = Registry::new(&config.packs, Arc::clone(&damages));
         let ingress = Arc::new(Ingress::new(&config.ingress));
         let ram = Arc::new(Ram::new(config.ram_bytes.as_u64()));
@@ -70,6 +79,7 @@ impl Shared {
             tiles: Flights::default(),
             reader: Reader::new(scope, usage.bytes.clone()),
             objects,
+            fill,
             registry,
             damages,
             metrics,

@@ -5,6 +5,7 @@
 //! its way to the server and back.
 
 use std::{
+    error::Error as _,
     future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
@@ -37,6 +38,8 @@ struct Inner {
     /// Gone once it has ended: only then does the sender know, and give back what it could not send.
     connection: Option<Connection>,
     moves: Moves,
+    /// Whether it ended because the server said something nobody had asked for.
+    garbled: bool,
     /// How long a response's body may make its reader wait.
     stall_limit: Option<Duration>,
 }
@@ -68,7 +71,8 @@ impl HttpConn {
         let moves = Moves::default();
         let handshake = http1::Builder::new().handshake(TokioIo::new(Counted::new(wire, moves.clone())));
         let (sender, connection) = handshake.await.map_err(SendFault::broken)?;
-        Ok(Self(Box::new(Inner { sender, connection: Some(connection), moves, stall_limit: None })))
+        let connection = Some(connection);
+        Ok(Self(Box::new(Inner { sender, connection, moves, garbled: false, stall_limit: None })))
     }
 
     /// Ends a response's body with an error if a reader waits so long for more of it; without this, readers wait for
@@ -82,6 +86,12 @@ impl HttpConn {
     pub fn is_alive(&mut self) -> bool {
         self.0.drive(&mut Context::from_waker(Waker::noop()));
         self.is_ready()
+    }
+
+    /// Whether the server has said something that nobody asked for, behind the end of a response. What has not arrived yet
+    /// is not waited for.
+    pub fn went_on(&mut self) -> bool {
+        !self.is_alive() && self.0.garbled
     }
 
     /// Whether it can take a request, going by what was known when it was last in use. If the server has closed it
@@ -142,7 +152,10 @@ impl Inner {
     /// Moves what can be moved; gives the connection up once it has ended.
     fn drive(&mut self, cx: &mut Context<'_>) -> Option<Connection> {
         let connection = self.connection.as_mut()?;
-        if Pin::new(connection).poll(cx).is_ready() { self.connection.take() } else { None }
+        let Poll::Ready(ended) = Pin::new(connection).poll(cx) else { return None };
+        // What the system reports has a cause; what the library makes of bytes that nobody asked for has none.
+        self.garbled = ended.is_err_and(|error| error.source().is_none() && !error.is_incomplete_message());
+        self.connection.take()
     }
 }
 
@@ -178,10 +191,11 @@ impl ResponseBody {
 
     /// Sends the connection home if it can be used again.
     fn go_home(&mut self) {
-        if let Some(mut conn) = self.conn.take()
-            && (conn.is_ready() || conn.is_alive())
-        {
+        let Some(mut conn) = self.conn.take() else { return };
+        if conn.is_ready() || conn.is_alive() {
             self.home.put_back(conn);
+        } else if conn.0.garbled {
+            self.home.went_on();
         }
     }
 }

@@ -38,7 +38,8 @@ pub enum OriginEtag {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    /// Its host, with a port if that is not the usual one: `tiles.example.org` or `10.0.0.7:8000`.
+    /// Its host, with a port if that is not the usual one: `tiles.example.org` or `10.0.0.7:8000`; `*.example.org` for
+    /// every host under `example.org`.
     host: String,
     /// How it is spoken to: `https` or `http`.
     #[serde(default)]
@@ -58,6 +59,7 @@ pub(super) struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowConfig {
     /// Its host in lower case, with a port if that is not the usual one; the first segment of the paths it is asked for.
+    /// `*.` and a host stand for every host under it.
     pub host: String,
     /// How it is spoken to.
     pub scheme: OriginScheme,
@@ -83,13 +85,14 @@ impl AllowConfig {
     }
 
     fn check(&self, at: &str, problems: &mut Problems) {
-        let authority = self.host.parse::<Authority>();
+        let host = self.host.strip_prefix("*.").unwrap_or(&self.host);
+        let authority = host.parse::<Authority>();
         let bare = authority.as_ref().is_ok_and(|a| !a.host().is_empty() && !a.as_str().contains('@'));
         let numbered = authority.as_ref().is_ok_and(|a| a.port().is_none() == (a.as_str() == a.host()));
-        if !bare || !numbered || self.host.contains('*') {
+        if !bare || !numbered || host.contains('*') {
             problems
                 .at(at, format!("`{}` is not a host", self.host))
-                .help("write it as in tiles.example.org or 10.0.0.7:8000");
+                .help("write it as in tiles.example.org, *.example.org or 10.0.0.7:8000");
         }
         if self.scheme == OriginScheme::Http && !self.ca_path.as_os_str().is_empty() {
             problems.at(format!("{at}.ca_path"), "is not used, because the origin is asked in the clear");

@@ -31,7 +31,7 @@ pub struct FillConfig {
     pub default_ttl: HumanDuration,
     /// How long a miss at an origin (404, 410) is remembered, where the origin does not say.
     pub negative_ttl: HumanDuration,
-    /// URLs remembered; what was not asked for the longest goes first.
+    /// URLs remembered, at about half a KiB of memory each; what was not asked for the longest goes first.
     pub max_entries: usize,
 }
 
@@ -45,7 +45,7 @@ impl Default for FillConfig {
             rps_limit: 0,
             default_ttl: Duration::from_secs(60).into(),
             negative_ttl: Duration::from_secs(10).into(),
-            max_entries: 1_000_000,
+            max_entries: 100_000,
         }
     }
 }

@@ -38,6 +38,8 @@ pub(crate) enum Class {
     Tile,
     /// Objects by content id.
     Object,
+    /// Objects of origins, which say so themselves.
+    Filled,
     /// What changes from one moment to the next: to be asked for again.
     Live,
 }
@@ -76,6 +78,7 @@ impl Dress {
             Class::Asset => self.assets.clone(),
             Class::Tile => self.tiles.clone(),
             Class::Object => self.objects.clone(),
+            Class::Filled => None,
             Class::Live => Some(HeaderValue::from_static("no-cache")),
         };
         if let Some(value) = value {

@@ -18,6 +18,9 @@ use crate::{
 impl Visit<'_> {
     /// A file that is in RAM and was looked at a moment ago.
     pub(super) fn hot_asset(&self, raw: &str) -> Option<Answer> {
+        if let Some((fill, url)) = self.origin(raw) {
+            return self.hot_filled(fill, &url);
+        }
         let path = match decoded(raw) {
             Ok(path) => path,
             Err(refusal) => return Some(Err(refusal.into())),
@@ -41,10 +44,7 @@ impl Visit<'_> {
                 self.represent(representation, Class::Asset, place).await
             }
             Loaded::Folder => Ok(to_folder(raw)),
-            Loaded::Nothing => {
-                self.shared().metrics.misses.inc();
-                Err(Refusal::new(Reason::NotFound, "there is no such file").into())
-            }
+            Loaded::Nothing => Err(self.no_file(raw)),
         }
     }
 
