@@ -150,12 +150,12 @@ impl Owner {
 }
 
 fn write_down(index: &mut UrlIndex, batch: &[News], keep: Option<usize>) -> Result<(), IndexError> {
-    let change = |news: &'_ News| match news {
+    let changes = batch.iter().map(|news| match news {
         News::Put(row) => Change::Put(row),
         News::Remove(url) => Change::Remove(url),
         News::RemoveObject(id) => Change::RemoveObject(*id),
-    };
-    let changes: Vec<_> = batch.iter().map(change).collect();
+    });
+    let changes: Vec<_> = changes.collect();
     index.apply(&changes)?;
     keep.map_or(Ok(0), |keep| index.prune(keep)).map(drop)
 }
