@@ -35,6 +35,11 @@ impl Budget {
 }
 
 impl Part {
+    /// Whether so many bytes are within it.
+    pub(super) fn covers(&self, bytes: u64) -> bool {
+        units(bytes) as usize <= self.permit.num_permits()
+    }
+
     /// Takes more, until it is so many bytes in all. It does not wait: whoever holds some and waits for more could wait for
     /// somebody who does the same.
     pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Fault> {
@@ -64,13 +69,14 @@ fn units(bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt as _;
 
     #[tokio::test]
     async fn what_does_not_fit_waits_and_what_grows_does_not() {
         let budget = Budget::new(4 * UNIT);
         let mut first = budget.take(3 * UNIT).await.expect("it fits");
         let mut waiting = Box::pin(budget.take(2 * UNIT));
-        assert!(futures_util::poll!(waiting.as_mut()).is_pending());
+        assert!(waiting.as_mut().now_or_never().is_none(), "there is no room yet");
         assert_eq!(first.grow_to(3 * UNIT), Ok(()));
         assert_eq!(first.grow_to(5 * UNIT), Err(Fault::Busy));
         let kept = first.shrink_to(2 * UNIT);
