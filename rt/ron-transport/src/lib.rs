@@ -9,6 +9,7 @@ pub mod caps;
 pub mod client;
 pub mod dial;
 pub mod files;
+pub mod framing;
 pub mod inherit;
 pub mod listen;
 pub mod problem;

@@ -30,7 +30,7 @@ use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
 use server::{Standing, Verdict};
 
-pub(crate) use deadline::wished;
+pub(crate) use deadline::{tell_deadline, wished};
 pub(crate) use group::{Group, Groups, Upstreams};
 pub(crate) use metrics::METRICS;
 pub(crate) use seats::Seat;

@@ -2,7 +2,7 @@
 
 use ron_kernel::config::Snapshot;
 use ron_transport::tls::ServerTls;
-use svc_gateway::{AuthConfig, GatewayConfig, load_auth};
+use svc_gateway::{AuthConfig, GatewayConfig, check_services, load_auth};
 
 use crate::{
     config_file::ConfigSource,
@@ -17,6 +17,7 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
         eprintln!("{}", warnings.render(wants_color()));
     }
     check_certificates(&snapshot)?;
+    check_services(&snapshot.get::<GatewayConfig>(), []).map_err(Failure::bad_config)?;
     load_auth(&snapshot.get::<AuthConfig>()).map_err(Failure::bad_config)?;
     super::print(&format!("ok: {}\n", source.name()))
 }

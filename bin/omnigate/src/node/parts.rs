@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ron_kernel::{KERNEL_TOPOLOGY, Kernel, Scope, config::Snapshot, reload::Reconfigure, topology::Topology};
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
-use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings};
+use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices};
 
 use crate::{
     admin::{self, Admin},
@@ -36,7 +36,7 @@ impl Parts {
         let gateway = if gateway_config.enabled {
             let settings = GatewaySettings { gateway: &gateway_config, auth: &auth };
             let scope = kernel.scope(&svc_gateway::TOPOLOGY);
-            let built = Gateway::build(&scope, settings, inherited).await;
+            let built = Gateway::build(&scope, settings, LocalServices::default(), inherited).await;
             Some(built.map_err(|error| error.to_string())?)
         } else {
             tracing::warn!("no service is enabled; only the admin listener answers");

@@ -39,6 +39,14 @@ pub(super) fn tell(headers: &mut HeaderMap, millis: HeaderValue, left: Duration)
     }
 }
 
+/// Tells whoever answers how long there is, if there is a deadline.
+pub(crate) fn tell_deadline(headers: &mut HeaderMap, deadline: Deadline, now: Moment) {
+    if deadline != Deadline::NEVER {
+        let left = deadline.remaining(now);
+        tell(headers, in_millis(left), left);
+    }
+}
+
 /// A duration in whole milliseconds.
 pub(super) fn in_millis(left: Duration) -> HeaderValue {
     HeaderValue::from(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
