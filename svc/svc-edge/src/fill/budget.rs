@@ -64,13 +64,14 @@ fn units(bytes: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt as _;
 
     #[tokio::test]
     async fn what_does_not_fit_waits_and_what_grows_does_not() {
         let budget = Budget::new(4 * UNIT);
         let mut first = budget.take(3 * UNIT).await.expect("it fits");
         let mut waiting = Box::pin(budget.take(2 * UNIT));
-        assert!(futures_util::poll!(waiting.as_mut()).is_pending());
+        assert!(waiting.as_mut().now_or_never().is_none(), "there is no room yet");
         assert_eq!(first.grow_to(3 * UNIT), Ok(()));
         assert_eq!(first.grow_to(5 * UNIT), Err(Fault::Busy));
         let kept = first.shrink_to(2 * UNIT);
