@@ -144,7 +144,10 @@ mod tests {
             };
             let all = futures_util::future::join_all((0..100).map(|_| want()));
             // All of them are asked before the one that leads can end.
-            let (all, ()) = futures_util::future::join(all, async { drop(gate.wait()) }).await;
+            let (all, ()) = futures_util::future::join(all, async {
+                let _ = gate.wait();
+            })
+            .await;
             assert!(all.into_iter().all(|got| got == Ok(41)));
         });
         assert_eq!((loads.load(Ordering::SeqCst), flights.len()), (1, 0));

@@ -200,28 +200,25 @@ impl Roots {
         else {
             return Ok(None);
         };
-        if settled {
-            self.compare(path, &stat, id)?;
-        }
+        self.compare(path, &stat, settled, id)?;
         let media_type = HeaderValue::from_static(media_type);
         let representation = Representation::new(source, tag(id), media_type).modified_at(stat.modified());
         Ok(Some(Ready { representation: Some(representation), of: Of::File(record) }))
     }
 
     /// Holds a file to what it hashed to before, while nothing says that it was changed.
-    fn compare(&self, path: &str, stat: &FileStat, id: ObjectId) -> Result<(), Refusal> {
+    fn compare(&self, path: &str, stat: &FileStat, settled: bool, id: ObjectId) -> Result<(), Refusal> {
         let name = format!("file {path}");
         match self.seen.get(path) {
-            Some((known, before)) if known == *stat && before != id => {
+            Some((known, before)) if settled && known == *stat && before != id => {
                 self.damages.found(&name, "its bytes changed, and nothing else of it did");
-                Err(Reason::Quarantined.into())
+                return Err(Reason::Quarantined.into());
             }
-            _ => {
-                self.seen.insert(path.into(), (*stat, id));
-                self.damages.mended(&name);
-                Ok(())
-            }
+            _ if settled => self.seen.insert(path.into(), (*stat, id)),
+            _ => {}
         }
+        self.damages.mended(&name);
+        Ok(())
     }
 }
 
