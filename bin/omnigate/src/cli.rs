@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use ron_transport::addr::{Endpoint, ListenAddr};
 
 use crate::{
-    commands::TokenCommand,
+    commands::{CasCommand, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -98,6 +98,9 @@ enum Command {
     /// Make, tighten, look at, judge and revoke capability tokens.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Store, fetch and check objects by the hash of their bytes.
+    #[command(subcommand)]
+    Cas(CasCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -201,6 +204,7 @@ pub(crate) enum Task {
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
     Token(TokenCommand),
+    Cas(CasCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -236,6 +240,7 @@ impl Cli {
             }
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Token(command) => Task::Token(command),
+            Command::Cas(command) => Task::Cas(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }

@@ -67,6 +67,14 @@ pub enum MbtilesError {
         "{0} lies beside it: the database is being written, or was not closed; open it with sqlite3 once"
     )]
     Unfinished(String),
+    /// The end is missing.
+    #[error("the database has {size} bytes and should have {said}: it is cut short")]
+    CutShort {
+        /// How many it says it has.
+        said: u64,
+        /// How many it has.
+        size: u64,
+    },
     /// Programs inside of the database.
     #[error("it has a {0}, which a pack does not need")]
     Active(&'static str),

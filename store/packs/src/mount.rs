@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use types::ObjectId;
 
 use crate::{
-    error::MountError,
+    error::{MbtilesError, MountError},
     info::{Described, Format, PackInfo},
     mbtiles::{Database, Table},
     options::{MountOptions, Stage},
@@ -36,11 +36,11 @@ pub(crate) fn mount(path: &Path, options: MountOptions<'_>) -> Result<Pack, Moun
     let stamp = Stamp::of(&metadata);
     let modified = metadata.modified().map_err(MountError::Read)?;
     let outboard = options.outboard_dir.as_deref().map(|dir| Outboard::new(dir, &path));
-    let beginning = read_at_most(&file, sniff::FORMAT_LEN)?;
+    let beginning = read_at_most(&file, sniff::BEGINNING)?;
     let mounting = Mounting { path, file, stamp, modified, outboard, options };
     match sniff::format(&beginning) {
         Some(Format::Pmtiles) => mounting.pmtiles(),
-        Some(Format::Mbtiles) => mounting.mbtiles(),
+        Some(Format::Mbtiles) => mounting.mbtiles(sniff::pages(&beginning)),
         None => Err(MountError::NotAPack),
     }
 }
@@ -84,7 +84,11 @@ impl Mounting<'_> {
         Ok(Pack::new(info, self.stamp, self.file, file, tiles))
     }
 
-    fn mbtiles(mut self) -> Result<Pack, MountError> {
+    fn mbtiles(mut self, said: Option<u64>) -> Result<Pack, MountError> {
+        let size = self.stamp.size;
+        if let Some(said) = said.filter(|said| *said > size) {
+            return Err(MbtilesError::CutShort { said, size }.into());
+        }
         let database = Database::open(&self.path, &self.options.limits)?;
         // The database opened the file by its name: it has to be the one that is open here.
         if self.stamp.state_at(&self.path).map_err(MountError::Read)? != FileState::Same {
@@ -96,7 +100,7 @@ impl Mounting<'_> {
             Some(hashes) => hashes,
             None => {
                 // The tiles first: what changes meanwhile is in the hash of the file.
-                let table = database.scan(&mut self.options, self.stamp.size)?;
+                let table = database.scan(&mut self.options, size)?;
                 Hashes { tree: self.hash()?, table }
             }
         };

@@ -71,8 +71,8 @@ impl Outboard {
         (tree.len() == stamp.size).then(|| Hashes { tree: Arc::new(tree), table })
     }
 
-    /// Keeps the hashes of the file with this stamp. A file that was touched within the last second is not worth it: the
-    /// clock of its file system may be too coarse to show that it is touched again.
+    /// Keeps the hashes of the file with this stamp. A file that was written within the last second is not worth it: the
+    /// clock of its file system may be too coarse to show that it is written again.
     pub(crate) fn save(&self, stamp: &Stamp, hashes: &Hashes) -> io::Result<()> {
         let mut bytes = self.head(stamp);
         let tree = hashes.tree.encode();
@@ -90,8 +90,8 @@ impl Outboard {
         let temporary = self.path.with_extension("tmp");
         let mut file = File::create(&temporary)?;
         file.write_all(&bytes)?;
-        let (seconds, nanoseconds) = stamp.touched();
-        if Stamp::of_file(&file)?.modified < (seconds + 1, nanoseconds) {
+        let (seconds, nanoseconds) = stamp.modified;
+        if Stamp::of_file(&file)?.modified < (seconds.saturating_add(1), nanoseconds) {
             return fs::remove_file(&temporary);
         }
         fs::rename(&temporary, &self.path)

@@ -97,11 +97,13 @@ impl Pack {
 
     /// Reads a tile that is known to be there, from the database, which is not trusted.
     fn checked(&self, database: &Database, coord: Coord, id: ObjectId) -> Result<Bytes, PackError> {
-        match database.read(coord) {
-            Ok(Some(bytes)) if blake3::hash(&bytes) == *id.as_bytes() => Ok(Bytes::from(bytes)),
-            Ok(_) | Err(PackError::Corrupt) => Err(self.damage()),
-            Err(error) => Err(error),
-        }
+        let read = database.read_as(coord, id).map(Bytes::from);
+        read.map_err(|error| match (error, self.damage()) {
+            (PackError::Corrupt, damage) => damage,
+            // To SQLite a file that ends too early is a failing disk.
+            (_, PackError::Changed) => PackError::Changed,
+            (error, _) => error,
+        })
     }
 
     fn judged(&self, error: ReadError) -> PackError {

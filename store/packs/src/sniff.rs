@@ -5,8 +5,8 @@ use pmtiles::TileType;
 
 use crate::info::Format;
 
-/// How many bytes [`format`] wants to see.
-pub(crate) const FORMAT_LEN: usize = 16;
+/// How many bytes [`format`] and [`pages`] want to see.
+pub(crate) const BEGINNING: usize = 100;
 
 /// What a file is that begins like this.
 pub(crate) fn format(beginning: &[u8]) -> Option<Format> {
@@ -17,6 +17,21 @@ pub(crate) fn format(beginning: &[u8]) -> Option<Format> {
     } else {
         None
     }
+}
+
+/// How many bytes a database that begins like this has, by its own account.
+pub(crate) fn pages(beginning: &[u8]) -> Option<u64> {
+    let number = |at: usize, len| {
+        Some(beginning.get(at..at + len)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    let page = match number(16, 2)? {
+        1 => 65_536,
+        size => size,
+    };
+    // Old programs do not keep the number of pages; they do not keep the second of these two counters either.
+    let kept = number(24, 4)? == number(92, 4)?;
+    let pages = number(28, 4).filter(|_| kept)?;
+    page.checked_mul(pages)
 }
 
 /// How a tile is encoded. Images are never taken for encoded.
@@ -59,6 +74,19 @@ mod tests {
         for other in [&b""[..], b"PMTile", b"SQLite format 2\0", b"\x89PNG"] {
             assert_eq!(format(other), None);
         }
+    }
+
+    #[test]
+    fn a_database_says_how_long_it_is() {
+        let mut beginning = [0; BEGINNING];
+        beginning[16..18].copy_from_slice(&[0x10, 0x00]);
+        beginning[31] = 3;
+        assert_eq!(pages(&beginning), Some(3 * 4096));
+        beginning[16..18].copy_from_slice(&[0, 1]);
+        assert_eq!(pages(&beginning), Some(3 * 65_536));
+        beginning[27] = 1;
+        assert_eq!(pages(&beginning), None, "the number of pages is not kept");
+        assert_eq!(pages(&beginning[..95]), None);
     }
 
     #[test]

@@ -68,11 +68,6 @@ impl Stamp {
         }
     }
 
-    /// The latest moment at which it was touched.
-    pub(crate) fn touched(&self) -> (i64, i64) {
-        self.modified.max(self.changed)
-    }
-
     fn is_file_of(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }

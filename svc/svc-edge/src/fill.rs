@@ -309,10 +309,13 @@ impl Fill {
         self.table.get(url.text()).filter(|known| judge(known.stored(), request, now) == Verdict::Fresh)
     }
 
-    /// Whether what was known already answers a request.
+    /// Whether what was known already answers a request. That there is nothing does for all who do not insist.
     fn suits(&self, landed: &Landed, request: &RequestDirectives) -> bool {
         let now = self.clock.unix().as_secs();
-        landed.outcome.as_ref().is_ok_and(|entry| judge(&entry.stored, request, now) == Verdict::Fresh)
+        match &landed.outcome {
+            Ok(entry) => judge(&entry.stored, request, now) == Verdict::Fresh,
+            Err(_) => !request.no_cache && request.max_age.is_none(),
+        }
     }
 
     /// What may be served because asking failed.

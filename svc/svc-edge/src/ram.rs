@@ -75,6 +75,8 @@ impl Ready {
 /// The RAM tier of tiles and files.
 #[derive(Debug)]
 pub(crate) struct Ram {
+    /// Whether anything is kept: the library keeps the last entry however small its cap is.
+    is_on: bool,
     cache: Cache<Key, Arc<Ready>, Weigh>,
 }
 
@@ -119,6 +121,7 @@ impl Ram {
             .build()
             .expect("both capacities are set");
         Self {
+            is_on: bytes > 0,
             cache: Cache::with_options(
                 options,
                 Weigh,
@@ -135,7 +138,9 @@ impl Ram {
 
     /// Keeps an answer, if it is worth it.
     pub(crate) fn put(&self, variant: Variant, path: &str, ready: Arc<Ready>) {
-        self.cache.insert(Key { variant, path: path.into() }, ready);
+        if self.is_on {
+            self.cache.insert(Key { variant, path: path.into() }, ready);
+        }
     }
 
     /// Forgets what is kept for a path.

@@ -265,7 +265,7 @@ fn hold(mut response: Response, slot: Option<Slot>, place: Option<StreamPlace>) 
     }
     match (place, slot) {
         (Some(place), _) => response.map(|body| body.holding(place)),
-        (None, Some(slot)) if !response.body().is_end_stream() => response.map(|body| body.holding(slot)),
+        (None, Some(slot)) if !response.body().is_whole() => response.map(|body| body.holding(slot)),
         _ => response,
     }
 }

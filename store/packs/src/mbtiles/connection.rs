@@ -68,6 +68,12 @@ impl Connection {
         self.strides.store(0, Ordering::Relaxed);
     }
 
+    /// Drops what is cached of the file.
+    pub(crate) fn forget(&self) {
+        // It frees what it can; there is nothing to do about the rest.
+        let _ = self.inner.release_memory();
+    }
+
     /// The first row that the look-up finds.
     pub(crate) fn tile(&self, coord: Coord) -> Result<Option<Vec<u8>>, PackError> {
         self.look_up(coord).map_err(|error| match error.sqlite_error_code() {
@@ -131,10 +137,11 @@ fn harden(inner: &rusqlite::Connection, limits: &Limits) -> rusqlite::Result<()>
     ] {
         inner.set_limit(limit, value)?;
     }
-    // No memory maps, no temporary files, no indexes made on the way; 2 MB of pages.
+    // No memory maps, no temporary files, no indexes made on the way; 256 KiB of pages, since the
+    // system caches them as well.
     inner.execute_batch(
         "PRAGMA query_only = ON; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY;
-         PRAGMA automatic_index = OFF; PRAGMA cache_size = -2000;",
+         PRAGMA automatic_index = OFF; PRAGMA cache_size = -256;",
     )
 }
 

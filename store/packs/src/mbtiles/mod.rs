@@ -16,6 +16,7 @@ pub(crate) use table::{ROW_LEN, Table};
 use std::{ffi::OsString, path::Path};
 
 use pmtiles::Coord;
+use types::ObjectId;
 
 use crate::{
     error::{MbtilesError, PackError},
@@ -52,6 +53,18 @@ impl Database {
             connection.restrict()?;
         }
         Ok(Self { pool: Pool::new(connections), limits: *limits })
+    }
+
+    /// Reads a tile whose hash is known.
+    pub(crate) fn read_as(&self, coord: Coord, id: ObjectId) -> Result<Vec<u8>, PackError> {
+        self.pool.with(|connection| match connection.tile(coord) {
+            Ok(Some(tile)) if blake3::hash(&tile) == *id.as_bytes() => Ok(tile),
+            wrong => {
+                // The file may be mended before what was read of it is forgotten.
+                connection.forget();
+                Err(wrong.err().unwrap_or(PackError::Corrupt))
+            }
+        })
     }
 
     /// Reads a tile. Nothing says that it is the right one.

@@ -73,7 +73,7 @@ impl Allow {
     /// The object that what follows `/edge/assets/` names: a host, and a path with its query.
     ///
     /// # Errors
-    /// The host is not on the list (`not_found` if it does not even look like one), or the path is none.
+    /// The host is not on the list (`not_found` if it does not even look like one), or its path is none.
     pub(super) fn url(&self, asset: &str, query: Option<&str>) -> Result<OriginUrl, Refusal> {
         let (authority, path) = match asset.split_once('/') {
             Some((authority, _)) => (authority, &asset[authority.len()..]),
@@ -83,7 +83,7 @@ impl Allow {
         let (host, port) = split_port(&authority);
         match self.rule(host, port, None) {
             Some(rule) => OriginUrl::new(rule, host, port, path, query),
-            None if host.contains('.') || port.is_some() => Err(refused(&authority)),
+            None if asset.contains('/') && looks_like_a_host(host, port) => Err(refused(&authority)),
             None => Err(Refusal::new(Reason::NotFound, "no file and no origin has this name")),
         }
     }
@@ -152,6 +152,14 @@ fn split_port(authority: &str) -> (&str, Option<u16>) {
     }
 }
 
+/// Whether somebody meant a host by it rather than a folder: it has a port, is an address, or ends like a name.
+fn looks_like_a_host(text: &str, port: Option<u16>) -> bool {
+    let ends_like_a_name =
+        |last: &str| last.len() >= 2 && last.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let named = text.trim_end_matches('.').rsplit_once('.').is_some_and(|(_, last)| ends_like_a_name(last));
+    named || port.is_some() || text.contains(['@', ':']) || text.parse::<std::net::IpAddr>().is_ok()
+}
+
 /// Whether a host can be a DNS name, label by label.
 fn is_name(host: &str) -> bool {
     let label = |label: &str| {
@@ -217,7 +225,9 @@ mod tests {
         ] {
             assert_eq!(text(&allow, asset), Err(Reason::NotAllowed), "{asset}");
         }
-        assert_eq!(text(&allow, "css/site.css"), Err(Reason::NotFound));
+        for asset in ["css/site.css", "site.css", "v1.2/site.css", "", "/", "a.b./"] {
+            assert_eq!(text(&allow, asset), Err(Reason::NotFound), "{asset}");
+        }
         assert_eq!(text(&allow, "tiles.example.org/../a"), Err(Reason::Malformed));
     }
 

@@ -35,6 +35,11 @@ impl Budget {
 }
 
 impl Part {
+    /// Whether so many bytes are within it.
+    pub(super) fn covers(&self, bytes: u64) -> bool {
+        units(bytes) as usize <= self.permit.num_permits()
+    }
+
     /// Takes more, until it is so many bytes in all. It does not wait: whoever holds some and waits for more could wait for
     /// somebody who does the same.
     pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Fault> {

@@ -42,6 +42,7 @@ pub(super) struct Flight {
     flights: Arc<Flights>,
     url: Arc<str>,
     told: watch::Sender<Option<Landed>>,
+    has_landed: bool,
 }
 
 /// Where a fill is awaited.
@@ -57,7 +58,7 @@ impl Flights {
         }
         let (told, landing) = watch::channel(None);
         all.insert(Arc::clone(url), landing.clone());
-        let flight = Flight { flights: Arc::clone(flights), url: Arc::clone(url), told };
+        let flight = Flight { flights: Arc::clone(flights), url: Arc::clone(url), told, has_landed: false };
         Turn::Ours(flight, Landing(landing))
     }
 
@@ -69,16 +70,25 @@ impl Flights {
 }
 
 impl Flight {
-    /// Tells everybody what came of it. What is to be known of the URL must be known before: who comes next begins anew.
-    pub(super) fn land(self, landed: Landed) {
+    /// Tells everybody what came of it. What is to be known of the URL must be known before: who comes next begins anew,
+    /// and must not hear of this one again.
+    pub(super) fn land(mut self, landed: Landed) {
+        self.leave();
         // Nobody may be waiting any more.
         let _ = self.told.send(Some(landed));
+    }
+
+    /// Makes way for the next. Once only: the next may be there already.
+    fn leave(&mut self) {
+        if !std::mem::replace(&mut self.has_landed, true) {
+            lock(&self.flights.0).remove(&self.url);
+        }
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        lock(&self.flights.0).remove(&self.url);
+        self.leave();
     }
 }
 

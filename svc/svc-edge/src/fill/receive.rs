@@ -63,7 +63,8 @@ impl Receiver {
         let validators = validators(headers, answer.from.rule())?;
         let storable = may_store(request, false, answer.response.status(), headers);
         let (announced, plan) = self.plan(settings, &answer, storable)?;
-        let part = self.budget.take(announced.unwrap_or(PIECE as u64)).await.map_err(Failure::Ours)?;
+        let known = announced.filter(|_| plan.coding == Coding::Identity);
+        let part = self.budget.take(known.unwrap_or(PIECE as u64)).await.map_err(Failure::Ours)?;
         let entry = Entry {
             id: types::ObjectId::new([0; 32]),
             len: 0,
@@ -129,7 +130,9 @@ impl Receiver {
                 Err(failure) => return Err(failure),
                 Ok(Step::Done(spooled)) => return Ok((spooled, part)),
                 Ok(Step::More(unfinished)) => {
-                    part.grow_to(unfinished.len() + PIECE as u64).map_err(Failure::Ours)?;
+                    if !part.covers(unfinished.len()) {
+                        part.grow_to(unfinished.len() + PIECE as u64).map_err(Failure::Ours)?;
+                    }
                     spool = Some(unfinished);
                 }
             }

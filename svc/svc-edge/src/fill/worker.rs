@@ -9,6 +9,7 @@ use httprules::{
     freshness::{Stored, may_store},
 };
 use ron_kernel::{
+    Shutdown,
     queue::SharedReceiver,
     readiness::Effect,
     retry::Retryable as _,
@@ -71,30 +72,61 @@ struct Brought {
 
 /// Runs a worker until the drain.
 pub(super) async fn run(fill: Arc<Fill>, jobs: SharedReceiver<Job>, ctx: TaskCtx) -> TaskResult {
+    let shutdown = ctx.scope.shutdown();
+    let mut emptied = pin!(turn_away(shutdown, &jobs));
     loop {
         let job = tokio::select! {
             biased;
             () = ctx.stopping() => break,
+            () = &mut emptied => return Ok(()),
             job = jobs.recv() => job,
         };
-        match job {
-            Some(job) => fill.work(job).await,
-            None => return Ok(()),
+        let Some(job) = job else { return Ok(()) };
+        let mut working = pin!(fill.work_or_turn_away(job, shutdown));
+        tokio::select! {
+            () = &mut working => {}
+            // Those who wait are told at once, while this goes on.
+            () = &mut emptied => {
+                working.await;
+                return Ok(());
+            }
         }
     }
     jobs.close().await;
     while let Some(job) = jobs.recv().await {
-        // Those who wait have nowhere better to go if newcomers are served elsewhere.
-        if ctx.scope.shutdown().has_successor() {
-            fill.work(job).await;
-        } else {
-            job.flight.land(Landed { outcome: Err(Reason::Draining.into()), asked: true });
-        }
+        fill.work_or_turn_away(job, shutdown).await;
     }
     Ok(())
 }
 
+/// Waits for the drain and answers all that wait; ends when there is nobody left. If newcomers are served elsewhere,
+/// those who are here have nowhere better to go, and are fetched for.
+async fn turn_away(shutdown: &Shutdown, jobs: &SharedReceiver<Job>) {
+    shutdown.reached(Stage::Intake).await;
+    if shutdown.has_successor() {
+        return std::future::pending().await;
+    }
+    jobs.close().await;
+    while let Some(job) = jobs.recv().await {
+        job.turn_away();
+    }
+}
+
+impl Job {
+    fn turn_away(self) {
+        self.flight.land(Landed { outcome: Err(Reason::Draining.into()), asked: true });
+    }
+}
+
 impl Fill {
+    async fn work_or_turn_away(&self, job: Job, shutdown: &Shutdown) {
+        if shutdown.is_draining() && !shutdown.has_successor() {
+            job.turn_away()
+        } else {
+            self.work(job).await
+        }
+    }
+
     async fn work(&self, job: Job) {
         let settings = self.settings.load_full();
         let before = self.table.get(job.url.text());

@@ -32,6 +32,8 @@ pub(crate) enum Act {
     Last(Vec<u8>),
     /// Sends the first, and then the second again and again until nobody takes it.
     Forever(Vec<u8>, Vec<u8>),
+    /// Sends the first, waits, and sends the second.
+    Parts(Vec<u8>, Box<dyn FnOnce() + Send>, Vec<u8>),
     /// Waits until the other side closes.
     Hold,
 }
@@ -95,11 +97,7 @@ impl Origin {
 
     /// Its entry on the list: in the clear, on this machine.
     pub(crate) fn entry(&self) -> AllowConfig {
-        AllowConfig {
-            scheme: OriginScheme::Http,
-            private: true,
-            ..AllowConfig::new(&self.addr.to_string())
-        }
+        AllowConfig { scheme: OriginScheme::Http, private: true, ..AllowConfig::new(&self.addr.to_string()) }
     }
 
     /// The same, for answers without a strong tag too.
@@ -129,6 +127,11 @@ fn serve(mut stream: TcpStream, heads: &Mutex<Vec<String>>, script: &dyn Fn(usiz
                     sent = stream.write_all(&again);
                 }
                 return;
+            }
+            Act::Parts(first, wait, second) => {
+                let _ = stream.write_all(&first);
+                wait();
+                stream.write_all(&second)
             }
             Act::Hold => stream.read(&mut [0; 1]).map(drop),
         };
