@@ -5,5 +5,5 @@ mod load;
 mod media;
 mod root;
 
-pub(crate) use damage::Damages;
+pub(crate) use damage::{Damages, STATE_META};
 pub(crate) use load::{FileRecord, Loaded, Roots};

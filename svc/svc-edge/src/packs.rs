@@ -4,11 +4,9 @@ mod judge;
 mod slot;
 mod verifier;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
+use ron_kernel::{Scope, lock::Ranked, topology::LockSpec};
 use types::{Reason, Refusal};
 
 use crate::{PackConfig, assets::Damages};
@@ -16,19 +14,26 @@ use crate::{PackConfig, assets::Damages};
 pub(crate) use slot::{Mounted, Slot, State};
 pub(crate) use verifier::{PACK_VERIFIER, Verifier};
 
+/// The packs in force; requests have copies of their own.
+pub(crate) const ROUTING_TABLE: LockSpec = LockSpec {
+    name: "routing_table",
+    rank: 20,
+    doc: "the packs in force; held to copy or replace the reference",
+};
+
 /// Packs by name, as requests see them.
 pub(crate) type Packs = Arc<BTreeMap<String, Arc<Slot>>>;
 
 /// Every pack that is configured now.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    packs: Mutex<Packs>,
+    packs: Ranked<Packs>,
     damages: Arc<Damages>,
 }
 
 impl Registry {
-    pub(crate) fn new(configs: &[PackConfig], damages: Arc<Damages>) -> Arc<Self> {
-        let registry = Self { packs: Mutex::default(), damages };
+    pub(crate) fn new(scope: &Scope, configs: &[PackConfig], damages: Arc<Damages>) -> Arc<Self> {
+        let registry = Self { packs: scope.lock(&ROUTING_TABLE, Packs::default()), damages };
         let packs = registry.prepare(configs);
         registry.commit(packs);
         Arc::new(registry)
@@ -46,7 +51,7 @@ impl Registry {
 
     /// Puts packs into force; those that are gone are served no more.
     pub(crate) fn commit(&self, packs: Packs) {
-        let before = std::mem::replace(&mut *self.lock(), Arc::clone(&packs));
+        let before = std::mem::replace(&mut *self.packs.lock(), Arc::clone(&packs));
         for (name, slot) in before.iter() {
             if !packs.get(name).is_some_and(|kept| Arc::ptr_eq(kept, slot)) {
                 slot.retire();
@@ -56,7 +61,7 @@ impl Registry {
 
     /// The packs in force.
     pub(crate) fn all(&self) -> Packs {
-        Arc::clone(&self.lock())
+        Arc::clone(&self.packs.lock())
     }
 
     /// How many packs are in which state, in the order of [`PACK_STATES`](crate::metrics::PACK_STATES).
@@ -71,10 +76,6 @@ impl Registry {
             counts[at] += 1;
         }
         counts
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Packs> {
-        self.packs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -65,7 +65,7 @@ impl Usage {
 impl Shared {
     pub(crate) fn new(scope: &Scope, config: &EdgeConfig, node: &str, stores: Stores) -> Arc<Self> {
         let Stores { metrics, damages, objects, fill } = stores;
-        let registry = Registry::new(&config.packs, Arc::clone(&damages));
+        let registry = Registry::new(scope, &config.packs, Arc::clone(&damages));
         let ingress = Arc::new(Ingress::new(&config.ingress));
         let ram = Arc::new(Ram::new(config.ram_bytes.as_u64()));
         metrics.sample(scope, &ingress, &ram, &registry);

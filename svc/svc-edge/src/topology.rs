@@ -9,10 +9,11 @@ use ron_transport::{
 };
 
 use crate::{
+    assets::STATE_META,
     fill::{FILL_WORKER, INDEX_OWNER, INDEX_QUEUE, WORK},
     metrics::METRICS,
     objects::QUARANTINE,
-    packs::PACK_VERIFIER,
+    packs::{PACK_VERIFIER, ROUTING_TABLE},
 };
 
 /// Everything the edge is made of.
@@ -31,7 +32,7 @@ pub static TOPOLOGY: Topology = Topology {
     tasks: &[LISTENER, PACK_VERIFIER, FILL_WORKER, INDEX_OWNER],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, QUARANTINE],
     queues: &[WORK, INDEX_QUEUE],
-    locks: &[],
+    locks: &[STATE_META, ROUTING_TABLE],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &METRICS,
     trade_offs: &[

@@ -41,37 +41,38 @@ pub(super) struct Spool {
     plan: Plan,
     sink: Sink,
     len: u64,
-    decoder: Option<(Decoder, Box<[u8]>)>,
+    decoder: Option<Box<Decoder>>,
 }
 
 enum Sink {
-    Store(Writer),
+    /// Boxed, because it moves to the blocking pool and back with every piece.
+    Store(Box<Writer>),
     Memory(Vec<u8>),
 }
 
 impl Spool {
     pub(super) fn open(cas: &Cas, plan: Plan) -> Result<Self, Failure> {
         let sink = match plan.store {
-            true => Sink::Store(cas.begin().map_err(|error| plan.unwritten(&error))?),
+            true => Sink::Store(Box::new(cas.begin().map_err(|error| plan.unwritten(&error))?)),
             false => Sink::Memory(Vec::new()),
         };
         let decoder = (plan.coding != Coding::Identity).then(|| {
             let limits = Limits { max_bytes: plan.decode.max_bytes.min(plan.max_len), ..plan.decode };
-            (Decoder::new(plan.coding, limits), vec![0; STEP_MAX].into())
+            Box::new(Decoder::new(plan.coding, limits))
         });
         Ok(Self { plan, sink, len: 0, decoder })
     }
 
     /// Takes the next bytes as they came.
     pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), Failure> {
-        let Some((mut decoder, mut room)) = self.decoder.take() else { return self.push(piece) };
-        let mut rest = piece;
+        let Some(mut decoder) = self.decoder.take() else { return self.push(piece) };
+        let (mut rest, mut room) = (piece, vec![0; STEP_MAX]);
         while !(rest.is_empty() && decoder.is_drained()) {
             let step = decoder.decode(rest, &mut room).map_err(undecoded)?;
             rest = &rest[step.consumed..];
             self.push(&room[..step.produced])?;
         }
-        self.decoder = Some((decoder, room));
+        self.decoder = Some(decoder);
         Ok(())
     }
 
@@ -82,7 +83,7 @@ impl Spool {
 
     /// The object is whole. What is stored and small enough is hot from now on: somebody waits for it.
     pub(super) fn finish(self, cas: &Cas, hot: &Hot) -> Result<Spooled, Failure> {
-        if let Some((decoder, _)) = &self.decoder {
+        if let Some(decoder) = &self.decoder {
             decoder.finish().map_err(undecoded)?;
         }
         match self.sink {

@@ -121,9 +121,9 @@ impl Job {
 impl Fill {
     async fn work_or_turn_away(&self, job: Job, shutdown: &Shutdown) {
         if shutdown.is_draining() && !shutdown.has_successor() {
-            job.turn_away()
+            job.turn_away();
         } else {
-            self.work(job).await
+            self.work(job).await;
         }
     }
 

@@ -55,9 +55,9 @@ impl TlsOrigin {
                         };
                         connections.fetch_add(1, Ordering::SeqCst);
                         if protocol == b"h2" {
-                            serve_h2(stream, &asked).await
+                            serve_h2(stream, &asked).await;
                         } else {
-                            serve_h1(stream, &asked).await
+                            serve_h1(stream, &asked).await;
                         }
                     });
                 }
