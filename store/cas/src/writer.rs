@@ -89,8 +89,8 @@ impl Writer {
         let (shared, tree) = (&self.shared, Arc::new(self.builder.finish()));
         let (id, len) = (tree.root(), tree.len());
         let _claim = shared.claim(id);
-        // On disk, not only in the index: a person may have removed it.
-        if shared.backend.find(id)?.is_some() && shared.is_known(id)? {
+        // On disk and whole, not only in the index: a person may have removed it, or the disk lost some of it.
+        if shared.backend.find(id)? == Some(len) && shared.is_known(id)? {
             shared.index(|index| index.touch(id));
             return Ok(Committed { id, len, is_new: false, evicted: Vec::new() });
         }
