@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use ron_transport::addr::Endpoint;
+use ron_transport::addr::{Endpoint, ListenAddr};
 
 use crate::{
     commands::{CasCommand, TokenCommand},
@@ -46,6 +46,23 @@ enum Command {
         /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
+    },
+    /// Run the edge alone: serve tile packs and folders, every byte of them verified.
+    ///
+    /// Signals are those of `up`. Maps are at `/edge/tiles/<pack>`, files at `/edge/assets/`, the list of packs at
+    /// `/edge/packs`.
+    Edge {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Serve this tile pack, PMTiles or MBTiles, instead of those in the file. May be repeated.
+        #[arg(long, value_name = "FILE")]
+        pack: Vec<PathBuf>,
+        /// Serve the files in this folder, instead of those in the file. May be repeated; the first that has a file wins.
+        #[arg(long, value_name = "FOLDER")]
+        dir: Vec<PathBuf>,
+        /// Listen there, such as `0.0.0.0:8081`.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<ListenAddr>,
     },
     /// Show on this machine that a flooding tenant does not hurt another.
     ///
@@ -212,6 +229,10 @@ impl Cli {
                     Some(to) => source.passing_everything_to(&to),
                     None => source,
                 })
+            }
+            Command::Edge { config, pack, dir, listen } => {
+                let source = config.resolve()?.only("edge");
+                Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
             Command::Fairness { only, length, repeat, slots, service_time, json } => {
                 let plan = Plan { only, length, repeat, slots: slots.into(), service_time };
