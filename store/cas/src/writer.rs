@@ -41,7 +41,8 @@ pub struct Committed {
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
-    builder: Builder,
+    /// Boxed, because a hasher is large and a writer moves from thread to thread.
+    builder: Box<Builder>,
     /// [`None`] after a write that failed.
     spool: Option<Box<dyn Spool>>,
 }
@@ -49,7 +50,7 @@ pub struct Writer {
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, WriteError> {
         let spool = Some(shared.backend.spool()?);
-        Ok(Self { shared, builder: Builder::new(), spool })
+        Ok(Self { shared, builder: Box::default(), spool })
     }
 
     /// Takes the next bytes. Blocking.
