@@ -11,6 +11,7 @@ mod docs;
 mod drain;
 mod kept_state;
 mod metrics;
+mod overload;
 mod proxy;
 mod refusals;
 mod reload;

@@ -40,6 +40,14 @@ pub fn tell(headers: &mut HeaderMap, millis: HeaderValue, left: Duration) {
     }
 }
 
+/// Tells whoever answers how long there is, if there is a deadline.
+pub fn tell_deadline(headers: &mut HeaderMap, deadline: Deadline, now: Moment) {
+    if deadline != Deadline::NEVER {
+        let left = deadline.remaining(now);
+        tell(headers, in_millis(left), left);
+    }
+}
+
 /// A duration in whole milliseconds.
 #[must_use]
 pub fn in_millis(left: Duration) -> HeaderValue {

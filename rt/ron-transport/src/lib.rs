@@ -10,6 +10,7 @@ pub mod client;
 pub mod deadline;
 pub mod dial;
 pub mod files;
+pub mod framing;
 pub mod inherit;
 pub mod listen;
 pub mod problem;

@@ -1,10 +1,13 @@
 //! Refusals as `application/problem+json` responses.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
 
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use types::{Reason, Refusal};
+use types::Refusal;
 
 use crate::{Body, service::Response};
 
@@ -23,9 +26,9 @@ pub fn response_to(refusal: &Refusal, corr_id: &HeaderValue) -> Response {
 }
 
 fn respond(refusal: &Refusal, corr_id: Option<&str>) -> Response {
-    let mut response = Response::new(Body::from(document(refusal, corr_id)));
-    *response.status_mut() =
-        StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = Response::new(Body::from(write(refusal, status, corr_id)));
+    *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -35,18 +38,23 @@ fn respond(refusal: &Refusal, corr_id: Option<&str>) -> Response {
     response
 }
 
-/// The bytes that answer a head which does not arrive: there is no request that the HTTP library could answer.
-pub(crate) fn late_head() -> &'static [u8] {
-    static LATE_HEAD: LazyLock<String> = LazyLock::new(|| {
-        let document =
-            document(&Refusal::new(Reason::RequestTimeout, "the request's head was not complete"), None);
-        format!(
-            "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncache-control: no-store\r\n\
-             content-type: {CONTENT_TYPE}\r\ncontent-length: {}\r\n\r\n{document}",
-            document.len()
-        )
-    });
-    LATE_HEAD.as_bytes()
+/// The bytes of a refusal for which there is no request that the HTTP library could answer: a head that does not arrive
+/// or cannot be served. The last that is said on the connection, and under an id of its own.
+pub(crate) fn last_answer(status: StatusCode, refusal: &Refusal) -> String {
+    let corr_id = fresh_id();
+    let document = write(refusal, status, Some(&corr_id));
+    format!(
+        "HTTP/1.1 {status}\r\nconnection: close\r\ncache-control: no-store\r\nx-corr-id: {corr_id}\r\n\
+         content-type: {CONTENT_TYPE}\r\ncontent-length: {}\r\n\r\n{document}",
+        document.len()
+    )
+}
+
+/// An id that nothing else has.
+fn fresh_id() -> String {
+    // The keys of the standard library's hash maps are the system's random numbers.
+    let random = RandomState::new();
+    format!("{:016x}{:016x}", random.hash_one(0), random.hash_one(1))
 }
 
 /// Seconds, rounded up: a client that obeys must not come too early.
@@ -70,11 +78,11 @@ struct Document<'a> {
     corr_id: Option<&'a str>,
 }
 
-fn document(refusal: &Refusal, corr_id: Option<&str>) -> String {
+fn write(refusal: &Refusal, status: StatusCode, corr_id: Option<&str>) -> String {
     let reason = refusal.reason;
     let document = Document {
         title: reason.title(),
-        status: reason.status(),
+        status: status.as_u16(),
         detail: &refusal.detail,
         reason: reason.as_str(),
         retry_after: refusal.retry_after.map(whole_seconds),
@@ -89,6 +97,7 @@ fn document(refusal: &Refusal, corr_id: Option<&str>) -> String {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
+    use types::Reason;
 
     #[tokio::test]
     async fn a_refusal_carries_its_reason_and_when_to_come_back() {

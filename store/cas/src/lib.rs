@@ -28,6 +28,7 @@ mod hot;
 mod index;
 mod memory;
 mod scrub;
+mod shared;
 mod store;
 mod url_index;
 mod verified;

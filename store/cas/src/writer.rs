@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use b3tree::Builder;
 use types::ObjectId;
 
-use crate::{backend::Spool, store::Shared};
+use crate::{backend::Spool, shared::Shared};
 
 /// Why an object was not stored. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]

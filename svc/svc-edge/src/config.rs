@@ -129,8 +129,15 @@ impl Default for EdgeConfig {
 
 impl Table for EdgeConfig {
     const NAME: &'static str = "edge";
-    const RESTART: &'static [&'static str] =
-        &["enabled", "mode", "ram_bytes", "cas.url", "fill.workers", "fill.max_entries"];
+    const RESTART: &'static [&'static str] = &[
+        "enabled",
+        "mode",
+        "ram_bytes",
+        "cas.url",
+        "fill.workers",
+        "fill.max_entries",
+        "fill.inflight_bytes",
+    ];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
@@ -148,6 +155,7 @@ impl Table for EdgeConfig {
         self.cas.check(danger_ok, problems);
         self.fill.check(danger_ok, problems);
         self.retry.check(problems);
+        self.tiles.check(problems);
         self.cache_control.check(problems);
         self.cors.check(problems);
     }

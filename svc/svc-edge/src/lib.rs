@@ -11,10 +11,28 @@
 // Its models are of what it is built on alone; see `tests/loom.rs`.
 #![cfg(not(loom))]
 
+mod assets;
+mod build;
 mod config;
+mod deny;
+mod file_stat;
 pub mod fill;
+mod flights;
+mod ingress;
+mod metrics;
+mod objects;
+mod packs;
+mod policy;
+mod preview;
+mod ram;
+mod route;
+mod serve;
+mod service;
+mod shared;
+mod tiles;
 mod topology;
 
+pub use build::{BuildError, Edge, EdgeSettings};
 pub use config::{
     AllowConfig, CacheControlConfig, CasConfig, CorsConfig, EdgeConfig, EmptyTile, FillConfig, IngressConfig,
     LiveFillRetry, Mode, OriginEtag, OriginScheme, PackConfig, RetryConfig, RootConfig, TilesConfig,

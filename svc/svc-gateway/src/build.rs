@@ -27,6 +27,7 @@ use crate::{
     access_log::{AccessLog, OpenError, Output},
     auth::{Auth, JwtKeys, load_auth},
     jwt::{JwksSettings, SettingsError},
+    local::{Local, LocalServices, UnknownService, check_services},
     policy::{Policy, Ways},
     proxy::Proxy,
     redirect::{self, Redirect, ToHttps},
@@ -58,6 +59,9 @@ pub enum BuildError {
     /// Servers are not well, and the start is strict.
     #[error("gateway: these servers are not well, and gateway.strict_boot is on: {}", .0.join(", "))]
     Unwell(Vec<String>),
+    /// A route leads to a service that is not there.
+    #[error("{0}")]
+    Service(#[from] UnknownService),
     /// The blocking pool did not load them.
     #[error("gateway: {0}")]
     Blocking(#[from] BlockingError),
@@ -78,12 +82,27 @@ pub struct GatewaySettings<'a> {
     pub auth: &'a AuthConfig,
 }
 
+/// Who answers requests in the end.
+#[derive(Debug)]
+struct Ends {
+    upstreams: Upstreams,
+    services: LocalServices,
+}
+
+impl Ends {
+    /// The service of that name in this process, as a route leads to it.
+    fn local(&self, name: &str) -> Option<Local> {
+        let service = self.services.get(name)?;
+        Some(Local::new(name, service, self.upstreams.latency_of_service(name)))
+    }
+}
+
 /// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
     scope: Scope,
     shared: Arc<Shared>,
-    upstreams: Upstreams,
+    ends: Ends,
     jwt: JwtKeys,
     policies: Policies,
     server: HttpServer<Proxy>,
@@ -92,7 +111,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Builds and starts a gateway as configured.
+    /// Builds and starts a gateway as configured, whose routes may lead to these services in this process.
     ///
     /// Cancel safe: what was opened closes when the future is dropped.
     ///
@@ -101,9 +120,11 @@ impl Gateway {
     pub async fn build(
         scope: &Scope,
         settings: GatewaySettings<'_>,
+        services: LocalServices,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, BuildError> {
         let config = settings.gateway;
+        check_services(config, services.names())?;
         let tls = load_tls(scope, config).await?;
         let resolver = Resolver::new(scope);
         let keys = load_keys(scope, settings.auth).await?;
@@ -113,26 +134,26 @@ impl Gateway {
         let redirect = redirect::listener(scope, config, inherited)?;
         let output = Output::open(scope, &config.access_log).await?;
         let access_log = AccessLog::start(scope, &config.access_log, output);
-        let upstreams = Upstreams::new(scope, resolver);
+        let ends = Ends { upstreams: Upstreams::new(scope, resolver), services };
         let shared = Shared::new(scope, config);
-        let groups = upstreams.prepare(&config.upstream).await?;
-        let built = build_policies(scope, config, &groups, &auth, None);
+        let groups = ends.upstreams.prepare(&config.upstream).await?;
+        let built = build_policies(scope, config, &ends, &groups, &auth, None);
         let policies: Policies =
             built.into_iter().map(|policy| Arc::new(ArcSwap::from_pointee(policy))).collect();
-        upstreams.commit(groups);
+        ends.upstreams.commit(groups);
         let server =
             HttpServer::start(scope, Roles::default(), listen_plan(config, Some(listener), tls), |core| {
                 Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared), access_log.for_core())
             });
-        sweeper::start(scope, &upstreams);
-        upstream::start(scope, &upstreams);
+        sweeper::start(scope, &ends.upstreams);
+        upstream::start(scope, &ends.upstreams);
         if config.strict_boot {
-            let well = upstreams.all_healthy_once(scope.clock().within(WELL_WITHIN)).await;
+            let well = ends.upstreams.all_healthy_once(scope.clock().within(WELL_WITHIN)).await;
             well.map_err(BuildError::Unwell)?;
         }
-        sample(scope, &policies, &upstreams);
+        sample(scope, &policies, &ends.upstreams);
         let scope = scope.clone();
-        Ok(Arc::new(Self { scope, shared, upstreams, jwt, policies, server, redirect, access_log }))
+        Ok(Arc::new(Self { scope, shared, ends, jwt, policies, server, redirect, access_log }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -167,21 +188,23 @@ impl Gateway {
     /// # Errors
     /// The endpoints that were not well by the deadline.
     pub async fn all_healthy_once(&self, deadline: Deadline) -> Result<(), Vec<String>> {
-        self.upstreams.all_healthy_once(deadline).await
+        self.ends.upstreams.all_healthy_once(deadline).await
     }
 
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
         let (config, auth) = (new.get::<GatewayConfig>(), new.get::<AuthConfig>());
+        check_services(&config, self.ends.services.names())?;
         let tls = load_tls(&self.scope, &config).await?;
         let keys = load_keys(&self.scope, &auth).await?;
         let (jwt, jwks, checks) = (self.jwt.clone(), keys.jwks.clone(), Arc::new(keys.auth(&self.jwt)));
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
         let output = Output::open(&self.scope, &config.access_log).await?;
         let access_log = self.access_log.for_core();
-        let groups = self.upstreams.prepare(&config.upstream).await?;
-        let prepared = build_policies(&self.scope, &config, &groups, &checks, Some(&self.policies));
+        let groups = self.ends.upstreams.prepare(&config.upstream).await?;
+        let prepared =
+            build_policies(&self.scope, &config, &self.ends, &groups, &checks, Some(&self.policies));
         let (upstreams, shared, server) =
-            (self.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
+            (self.ends.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
         let (policies, metrics) = (Arc::clone(&self.policies), self.scope.metrics().clone());
         Ok(Box::new(move || {
             upstreams.commit(groups);
@@ -261,6 +284,7 @@ async fn load_keys(scope: &Scope, config: &AuthConfig) -> Result<Keys, BuildErro
 fn build_policies(
     scope: &Scope,
     config: &GatewayConfig,
+    ends: &Ends,
     groups: &Groups,
     auth: &Arc<Auth>,
     old: Option<&Policies>,
@@ -276,14 +300,20 @@ fn build_policies(
     let cores = scope.planes().cores().iter();
     cores
         .map(|core| {
-            let ways = build_ways(config, groups, &metrics, core.index());
+            let ways = build_ways(config, ends, groups, &metrics, core.index());
             Policy::new(config, generation, ways, Arc::clone(auth))
         })
         .collect()
 }
 
 /// Where requests go from one core.
-fn build_ways(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics], core: usize) -> Ways {
+fn build_ways(
+    config: &GatewayConfig,
+    ends: &Ends,
+    groups: &Groups,
+    metrics: &[RouteMetrics],
+    core: usize,
+) -> Ways {
     let seen = |(name, group): (&String, &Arc<_>)| (name.clone(), Arc::new(Upstream::new(group, core)));
     let upstreams: BTreeMap<_, _> = groups.iter().map(seen).collect();
     let views = Views::new(&config.view);
@@ -291,9 +321,10 @@ fn build_ways(config: &GatewayConfig, groups: &Groups, metrics: &[RouteMetrics],
         let shares = route
             .shares()
             .filter_map(|(name, weight)| Some((name, weight, Arc::clone(upstreams.get(name)?))));
-        let goes_to = match views.find(&route.path) {
-            Some(view) => GoesTo::View(Arc::clone(view)),
-            None => Split::new(shares).map_or(GoesTo::Elsewhere, GoesTo::Upstreams),
+        let goes_to = match (views.find(&route.path), ends.local(&route.service)) {
+            (Some(view), _) => GoesTo::View(Arc::clone(view)),
+            (None, Some(local)) => GoesTo::Local(local),
+            (None, None) => Split::new(shares).map_or(GoesTo::Elsewhere, GoesTo::Upstreams),
         };
         let redirect =
             route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());

@@ -22,6 +22,7 @@ pub mod fuzzing;
 mod grpc;
 pub mod guard;
 pub mod jwt;
+mod local;
 mod message;
 mod passage;
 mod policy;
@@ -48,4 +49,5 @@ pub use config::{
     Protocol, QuotasConfig, RedirectConfig, RetryConfig, RouteConfig, SniConfig, SplitConfig, TenantSource,
     TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
+pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
 pub use topology::TOPOLOGY;

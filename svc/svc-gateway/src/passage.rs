@@ -17,6 +17,7 @@ use crate::{
     caller::{Caller, ConnMemo},
     client_addr::Client,
     guard::{self, BodyLimits, Breach},
+    local::Local,
     message::{self, Onward, Survey},
     policy::Policy,
     proxy::Proxy,
@@ -38,6 +39,7 @@ const VIEW_RESERVE: Duration = Duration::from_millis(5);
 /// One request on its way.
 pub(crate) struct Passage<'a> {
     pub(crate) proxy: &'a Proxy,
+    pub(crate) conn: &'a Conn<ConnMemo>,
     pub(crate) policy: &'a Policy,
     pub(crate) survey: Survey,
     pub(crate) client: Client,
@@ -56,16 +58,11 @@ impl Passage<'_> {
     ///
     /// # Errors
     /// The refusal of the first layer that does not let the request pass.
-    pub(crate) async fn pass(
-        &mut self,
-        conn: &Conn<ConnMemo>,
-        route: &Route,
-        request: &mut Request,
-    ) -> Result<Response, Refusal> {
+    pub(crate) async fn pass(&mut self, route: &Route, request: &mut Request) -> Result<Response, Refusal> {
         if let Some(elsewhere) = self.redirect(route, request)? {
             return Ok(elsewhere);
         }
-        let caller = self.caller(conn, request);
+        let caller = self.caller(request);
         if let Some(entry) = &mut self.entry {
             entry.line().class = caller.tenant.key.class.name();
             entry.line().tenant = Some(caller.tenant.key.name.clone());
@@ -92,9 +89,9 @@ impl Passage<'_> {
     }
 
     /// Who it is from.
-    fn caller(&self, conn: &Conn<ConnMemo>, request: &Request) -> Arc<Caller> {
+    fn caller(&self, request: &Request) -> Arc<Caller> {
         let (shared, headers) = (&self.proxy.shared, request.headers());
-        Caller::of(&self.client, conn.memo(), headers, self.policy, shared, self.began)
+        Caller::of(&self.client, self.conn.memo(), headers, self.policy, shared, self.began)
     }
 
     fn body_limits(&self, route: &Route) -> BodyLimits {
@@ -176,6 +173,7 @@ impl Passage<'_> {
         message::onward(request, &Onward { survey, client, trace, rewrite, rules, upgrade });
         let mut response = match &route.goes_to {
             GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await?,
+            GoesTo::Local(local) => self.answer_here(local, request, deadline).await?,
             GoesTo::View(view) => self.compose(view, request, deadline).await?,
             GoesTo::Elsewhere => return Err(Reason::Internal.into()),
         };
@@ -200,6 +198,21 @@ impl Passage<'_> {
             entry.line().tries = tries;
         }
         answer
+    }
+
+    /// Has a service in this process answer.
+    async fn answer_here(
+        &mut self,
+        local: &Local,
+        request: &mut Request,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
+        if let Some(entry) = &mut self.entry {
+            entry.line().upstream = Some(Arc::clone(&local.name));
+            entry.line().tries = 1;
+        }
+        let (clock, request) = (self.proxy.shared.clock, std::mem::take(request));
+        local.answer(self.conn, request, clock, clock.now(), deadline).await
     }
 
     /// Puts one answer together from several upstreams.
@@ -252,7 +265,7 @@ fn hold(mut response: Response, slot: Option<Slot>, place: Option<StreamPlace>) 
     }
     match (place, slot) {
         (Some(place), _) => response.map(|body| body.holding(place)),
-        (None, Some(slot)) if !response.body().is_end_stream() => response.map(|body| body.holding(slot)),
+        (None, Some(slot)) if !response.body().is_whole() => response.map(|body| body.holding(slot)),
         _ => response,
     }
 }

@@ -81,6 +81,7 @@ impl Service for Proxy {
                 let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
                 let mut passage = Passage {
                     proxy: self,
+                    conn,
                     policy: &policy,
                     survey,
                     client,
@@ -90,7 +91,7 @@ impl Service for Proxy {
                     is_grpc,
                     allowance: None,
                 };
-                self.routed(conn, &mut request, &mut passage).await
+                self.routed(&mut request, &mut passage).await
             }
             Err(refusal) => {
                 self.record(&self.unrouted, request.method(), refusal.reason.status(), began);
@@ -107,12 +108,7 @@ impl Service for Proxy {
 
 impl Proxy {
     /// Finds a request's route and has it answered there.
-    async fn routed(
-        &self,
-        conn: &Conn<ConnMemo>,
-        request: &mut Request,
-        passage: &mut Passage<'_>,
-    ) -> Response {
+    async fn routed(&self, request: &mut Request, passage: &mut Passage<'_>) -> Response {
         let (began, method, corr_id) = (passage.began, request.method().clone(), &passage.trace.corr_id);
         if let Some(entry) = &mut passage.entry {
             entry.line().client = passage.client.ip;
@@ -133,7 +129,7 @@ impl Proxy {
             entry.line().route = Some(Arc::clone(&route.label));
         }
         let _in_flight = route.metrics.enter();
-        let answer = passage.pass(conn, route, request).await;
+        let answer = passage.pass(route, request).await;
         let mut response = answer
             .unwrap_or_else(|refusal| self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc));
         if let Some(allowance) = &passage.allowance {

@@ -14,7 +14,7 @@ use std::{
 use ron_kernel::{Exit, Kernel, Scope, readiness::Effect};
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
 use svc_gateway::{
-    AuthConfig, Gateway, GatewayConfig, GatewaySettings, RouteConfig, TOPOLOGY, UpstreamConfig,
+    AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, RouteConfig, TOPOLOGY, UpstreamConfig,
 };
 
 /// An upstream that answers every request with `fine`, one connection each.
@@ -58,7 +58,8 @@ fn gateway_with(
     (config.quotas.per_ip_rps, config.drr.rate_limit_rps) = (0, 0);
     let mut inherited = Inherited::from_env().unwrap();
     let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
-    let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();
+    let gateway =
+        kernel.block_on(Gateway::build(&scope, settings, LocalServices::default(), &mut inherited)).unwrap();
     let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };
     let conductor = thread::spawn(move || kernel.run().unwrap());
     (addr, scope, conductor, gateway)

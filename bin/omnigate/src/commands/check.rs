@@ -1,8 +1,9 @@
 //! `omnigate check`: whether the configuration would work, as far as can be told without opening a socket.
 
-use ron_kernel::config::Snapshot;
+use ron_kernel::config::{Snapshot, Table as _};
 use ron_transport::tls::ServerTls;
-use svc_gateway::{AuthConfig, GatewayConfig, load_auth};
+use svc_edge::EdgeConfig;
+use svc_gateway::{AuthConfig, GatewayConfig, check_services, load_auth};
 
 use crate::{
     config_file::ConfigSource,
@@ -17,20 +18,24 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
         eprintln!("{}", warnings.render(wants_color()));
     }
     check_certificates(&snapshot)?;
+    let edge = snapshot.get::<EdgeConfig>().enabled.then_some(EdgeConfig::NAME);
+    check_services(&snapshot.get::<GatewayConfig>(), edge).map_err(Failure::bad_config)?;
     load_auth(&snapshot.get::<AuthConfig>()).map_err(Failure::bad_config)?;
     super::print(&format!("ok: {}\n", source.name()))
 }
 
 /// Loads the certificates, which looks at the keys' modes too.
 fn check_certificates(snapshot: &Snapshot) -> Result<(), Failure> {
-    let gateway = snapshot.get::<GatewayConfig>();
-    let Some(tls) = gateway.tls.server_config().filter(|_| gateway.enabled) else {
-        return Ok(());
-    };
-    let loaded =
-        ServerTls::load(&tls).map_err(|error| Failure::bad_config(format!("gateway.tls: {error}")))?;
-    for warning in loaded.warnings() {
-        eprintln!("warning: gateway.tls: {warning}");
+    let (gateway, edge) = (snapshot.get::<GatewayConfig>(), snapshot.get::<EdgeConfig>());
+    for (name, enabled, tls) in
+        [(GatewayConfig::NAME, gateway.enabled, &gateway.tls), (EdgeConfig::NAME, edge.enabled, &edge.tls)]
+    {
+        let Some(tls) = tls.server_config().filter(|_| enabled) else { continue };
+        let loaded =
+            ServerTls::load(&tls).map_err(|error| Failure::bad_config(format!("{name}.tls: {error}")))?;
+        for warning in loaded.warnings() {
+            eprintln!("warning: {name}.tls: {warning}");
+        }
     }
     Ok(())
 }

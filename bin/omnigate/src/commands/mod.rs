@@ -1,5 +1,6 @@
 //! What each command does, and how the process ends.
 
+mod cas;
 mod check;
 mod completions;
 mod config;
@@ -17,6 +18,7 @@ use std::{
 
 use clap::Parser;
 
+pub(crate) use cas::CasCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
@@ -50,6 +52,7 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
+        Task::Cas(command) => return cas::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),
         Task::ConfigSchema => config::schema_json(),

@@ -53,6 +53,9 @@ pub struct Activity {
     frames: Waits,
     /// Requests in flight and request bodies still held.
     requests: AtomicU32,
+    /// Requests that have begun so far, and those that were answered; they wrap around.
+    begun: AtomicU32,
+    answered: AtomicU32,
     writes: AtomicU32,
     /// Bytes read since the client last got on with a request.
     idle_bytes: AtomicU64,
@@ -100,6 +103,8 @@ impl Activity {
             bodies: Waits::default(),
             frames: Waits::default(),
             requests: AtomicU32::new(0),
+            begun: AtomicU32::new(0),
+            answered: AtomicU32::new(0),
             writes: AtomicU32::new(0),
             idle_bytes: AtomicU64::new(0),
             flooded: AtomicBool::new(false),
@@ -182,13 +187,25 @@ impl Activity {
         self.hold();
         self.head.end();
         self.got_on();
+        count(&self.begun);
         self.work.begin()
     }
 
     /// A request's response is complete, or given up.
     pub(super) fn request_ended(&self, work: InFlightShard) {
+        count(&self.answered);
         self.work.end(work);
         self.release();
+    }
+
+    /// How many requests have begun on an HTTP/1 connection; wraps around.
+    pub(super) fn begun(&self) -> u32 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// How many of them were answered or given up; wraps around.
+    pub(super) fn answered(&self) -> u32 {
+        self.answered.load(Ordering::Relaxed)
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -314,6 +331,11 @@ impl Activity {
             self.idle_bytes.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// One more. A load and a store, because only HTTP/1 reads it, where the connection's task is the only writer.
+fn count(counter: &AtomicU32) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 #[cfg(test)]

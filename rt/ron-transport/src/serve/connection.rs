@@ -9,9 +9,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::StatusCode;
 use ron_kernel::{Clock, planes::Seat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use types::{Moment, Reason};
+use types::{Moment, Reason, Refusal};
 
 use super::{
     Activity, HttpLimits,
@@ -177,7 +178,7 @@ where
             Spoken::Http2 => return Box::pin(serve_h2(server, io, ahead, &conn, &limits)).await,
             Spoken::Http1 if !agreed_h2 => {}
             Spoken::Http1 => return Box::pin(fail(server, io, Fault::Malformed)).await,
-            Spoken::Late => return Box::pin(fail(server, io, Fault::Head)).await,
+            Spoken::Late => return Box::pin(fail(server, io, Fault::LateHead)).await,
             Spoken::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
         }
         let state = server.state(&conn, Protocol::Http1);
@@ -251,17 +252,27 @@ where
 {
     server.count_fault(fault);
     match fault {
-        Fault::Head => {
-            // The client may still be sending, so it is all we say.
-            let said = io.write_all(problem::late_head());
-            let _ = tokio::time::timeout(Duration::from_millis(100), said).await;
+        Fault::LateHead => {
+            let late = Refusal::new(Reason::RequestTimeout, "the request's head was not complete");
+            say(&mut io, &problem::last_answer(StatusCode::REQUEST_TIMEOUT, &late)).await;
             close(io, false).await;
+        }
+        Fault::BadHead(head) => {
+            let refusal = Refusal::new(Reason::Malformed, head.detail());
+            say(&mut io, &problem::last_answer(head.status(), &refusal)).await;
+            close_on_nonsense(io).await;
         }
         Fault::Malformed => close_on_nonsense(io).await,
         // A client that does not take its response will not take an end either.
         Fault::Body | Fault::Write => {}
     }
     End::Own
+}
+
+/// Says the last that is said on a connection, if the client takes it at once: it may still be sending.
+async fn say<IO: AsyncWrite + Unpin>(io: &mut IO, answer: &str) {
+    let said = io.write_all(answer.as_bytes());
+    let _ = tokio::time::timeout(Duration::from_millis(100), said).await;
 }
 
 impl<S: Service> Shared<S> {
@@ -288,10 +299,10 @@ impl<S: Service> Shared<S> {
 
     fn count_fault(&self, fault: Fault) {
         match fault {
-            Fault::Malformed => {
+            Fault::Malformed | Fault::BadHead(_) => {
                 self.scope.metrics().rejected(Reason::Malformed).inc();
             }
-            Fault::Head => {
+            Fault::LateHead => {
                 self.scope.metrics().rejected(Reason::RequestTimeout).inc();
                 self.count_timeout("read");
             }

@@ -1,8 +1,9 @@
 //! One stretch of HTTP/1.1 on a connection: from its first byte until it closes or has been idle long enough to park.
 
-use std::{pin::pin, sync::Arc};
+use std::{borrow::Cow, pin::pin, sync::Arc};
 
 use bytes::Bytes;
+use http::StatusCode;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -15,9 +16,9 @@ use super::{
     activity::Verdict,
     adapter::{self, ConnState},
     greeting::LAST_WORDS,
-    metered::Metered,
+    one_by_one::OneByOne,
 };
-use crate::{service::Service, tunnel::Tunnel};
+use crate::{framing::Flaw, service::Service, tunnel::Tunnel};
 
 /// What the library may hold of a request and, again, of a response.
 pub(super) const BUFFER: usize = 64 * 1024;
@@ -37,10 +38,41 @@ pub(super) enum Ended<IO> {
 /// What a client did or did not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    Head,
+    /// Part of a head, and no more.
+    LateHead,
+    /// A head that cannot be served; the client is told.
+    BadHead(BadHead),
     Body,
     Write,
+    /// Nothing that could be answered.
     Malformed,
+}
+
+/// Why a head cannot be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BadHead {
+    TooLarge,
+    NotHttp,
+    Flawed(Flaw),
+}
+
+impl BadHead {
+    /// What it is answered with.
+    pub(super) const fn status(self) -> StatusCode {
+        match self {
+            Self::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::NotHttp | Self::Flawed(_) => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// What exactly is wrong, for the person reading.
+    pub(super) fn detail(self) -> Cow<'static, str> {
+        match self {
+            Self::TooLarge => "the request's head has more bytes or fields than it may have".into(),
+            Self::NotHttp => "the request's head is not HTTP/1.1".into(),
+            Self::Flawed(flaw) => flaw.to_string().into(),
+        }
+    }
 }
 
 /// Serves until the connection closes or parks.
@@ -54,7 +86,7 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    let io = TokioIo::new(Metered::new(io, ahead, Arc::clone(&state.activity)));
+    let io = TokioIo::new(OneByOne::new(io, ahead, Arc::clone(&state.activity)));
     let shared = Arc::clone(state);
     let service = service_fn(move |request| adapter::answer(Arc::clone(&shared), request));
     let mut connection = builder(limits).serve_connection(io, service);
@@ -64,10 +96,7 @@ where
     let fault = loop {
         tokio::select! {
             biased;
-            result = &mut connection => break match result {
-                Err(error) if error.is_parse() => Some(Fault::Malformed),
-                _ => None,
-            },
+            result = &mut connection => break bad_head(result).map(Fault::BadHead),
             () = &mut timer => match state.activity.judge(state.now(), limits) {
                 // Part of a head is no request: a drain does not wait for the rest.
                 Verdict::Wait(_) if told_to_close && state.activity.awaits_head() => break None,
@@ -75,12 +104,11 @@ where
                 Verdict::Park if told_to_close => break None,
                 Verdict::Park => {
                     let parts = connection.into_parts();
-                    // A copy, because even an empty slice would keep the whole buffer.
-                    let ahead = Bytes::copy_from_slice(&parts.read_buf);
-                    return Ended::Parked(parts.io.into_inner().into_inner(), ahead);
+                    let (io, ahead) = parts.io.into_inner().into_parts(&parts.read_buf);
+                    return Ended::Parked(io, ahead);
                 }
                 Verdict::IdleTooLong => break None,
-                Verdict::HeadTooSlow => break Some(Fault::Head),
+                Verdict::HeadTooSlow => break Some(Fault::LateHead),
                 Verdict::BodyTooSlow => break Some(Fault::Body),
                 Verdict::WriteTooSlow => break Some(Fault::Write),
             },
@@ -93,11 +121,23 @@ where
         }
     };
     let parts = connection.into_parts();
-    let io = parts.io.into_inner().into_inner();
+    let io = parts.io.into_inner();
+    let flawed = || io.flawed_head().map(|flaw| Fault::BadHead(BadHead::Flawed(flaw)));
+    let fault = fault.or_else(flawed);
+    let (io, ahead) = io.into_parts(&parts.read_buf);
     match (fault, state.take_tunnel()) {
-        (None, Some(tunnel)) => Ended::Switched(io, parts.read_buf, tunnel),
+        (None, Some(tunnel)) => Ended::Switched(io, ahead, tunnel),
         (None, None) => Ended::Done(io),
         (Some(fault), _) => Ended::Failed(io, fault),
+    }
+}
+
+/// What the library found wrong with a head.
+fn bad_head(result: hyper::Result<()>) -> Option<BadHead> {
+    match result {
+        Err(error) if error.is_parse_too_large() => Some(BadHead::TooLarge),
+        Err(error) if error.is_parse() => Some(BadHead::NotHttp),
+        _ => None,
     }
 }
 

@@ -26,11 +26,13 @@ impl<IO> Metered<IO> {
         Self { io, ahead, activity }
     }
 
-    pub(super) fn into_inner(self) -> IO {
-        self.io
+    /// The stream, and what was read ahead of it and is still here.
+    pub(super) fn into_parts(self) -> (IO, Bytes) {
+        (self.io, self.ahead)
     }
 
-    fn note_read(&self, bytes: usize) -> io::Result<()> {
+    /// Notes bytes that the reader gets only now.
+    pub(super) fn note_read(&self, bytes: usize) -> io::Result<()> {
         if bytes == 0 {
             self.activity.read_ended();
         } else if !self.activity.read(bytes) {

@@ -14,6 +14,7 @@ mod h2;
 mod limits;
 mod listener;
 mod metered;
+mod one_by_one;
 mod server;
 mod waits;
 

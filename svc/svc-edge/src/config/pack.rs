@@ -26,6 +26,10 @@ pub(super) struct Table {
     /// What its bytes must hash to, `b3:` and 64 hex digits; empty to trust the file as it is found at mount.
     #[serde(default)]
     b3: String,
+    /// PEM file with the Ed25519 public key that must have signed it, in a file of the same name with `.sig` behind it; empty
+    /// for none.
+    #[serde(default)]
+    signed_by: PathBuf,
 }
 
 /// One tile pack: `"./packs/world.pmtiles"`, or `{ path = "./packs/world.pmtiles", name = "world" }`.
@@ -36,13 +40,15 @@ pub struct PackConfig {
     name: String,
     /// What its bytes must hash to; empty to trust the file as it is found at mount.
     pub b3: String,
+    /// The public key that must have signed it; empty for none.
+    pub signed_by: PathBuf,
 }
 
 impl PackConfig {
     /// The pack in the file at `path`, by the file's name.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self { path, name: String::new(), b3: String::new() }
+        Self { path, name: String::new(), b3: String::new(), signed_by: PathBuf::new() }
     }
 
     /// Its name in URLs.
@@ -96,14 +102,14 @@ impl From<String> for PackConfig {
 }
 
 impl From<Table> for PackConfig {
-    fn from(Table { path, name, b3 }: Table) -> Self {
-        Self { path, name, b3 }
+    fn from(Table { path, name, b3, signed_by }: Table) -> Self {
+        Self { path, name, b3, signed_by }
     }
 }
 
 impl From<PackConfig> for Table {
-    fn from(PackConfig { path, name, b3 }: PackConfig) -> Self {
-        Self { path, name, b3 }
+    fn from(PackConfig { path, name, b3, signed_by }: PackConfig) -> Self {
+        Self { path, name, b3, signed_by }
     }
 }
 

@@ -25,6 +25,20 @@ pub enum EmptyTile {
 pub struct TilesConfig {
     /// The answer to a tile that a pack does not have: `no_content` (204) or `not_found` (404).
     pub empty: EmptyTile,
+    /// What the addresses in TileJSON begin with, such as `https://tiles.example.org`; empty for what the client asked for,
+    /// which a proxy in between may have rewritten.
+    pub public_url: String,
+}
+
+impl TilesConfig {
+    pub(super) fn check(&self, problems: &mut Problems) {
+        let url = self.public_url.trim_end_matches('/');
+        if !url.is_empty() && !is_origin(url) {
+            problems
+                .at("tiles.public_url", format!("`{url}` is not where a server could be"))
+                .help("write scheme and host, and no path: https://tiles.example.org");
+        }
+    }
 }
 
 /// What responses say about how long they may be kept, as `Cache-Control`; empty to say nothing.

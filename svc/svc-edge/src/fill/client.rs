@@ -73,7 +73,7 @@ impl Client {
         let home = self.pool.way_home(url.origin());
         let mut request = request(url, validators)?;
         while let Some(conn) = self.pool.take(url.origin()) {
-            match conn.send(request, home.clone()).await {
+            match conn.send(&mut request, home.clone()).await {
                 // The origin closed it in its sleep.
                 Err(SendFault::Unsent(unsent)) => request = *unsent,
                 sent => return Ok((sent?, home)),
@@ -86,7 +86,7 @@ impl Client {
             }
         }
         let response = match self.connect(url, connect_timeout).await? {
-            AnyConn::Http1(conn) => conn.send(request, home.clone()).await?,
+            AnyConn::Http1(conn) => conn.send(&mut request, home.clone()).await?,
             AnyConn::Http2(conn) => self.send_shared(url, &conn, request, &home).await?,
         };
         Ok((response, home))

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use check::{check_routes, check_upstream};
 
-/// Requests under a path go to an upstream.
+/// Requests under a path go to an upstream, or to a service in this process.
 ///
 /// Paths are compared as the most lenient server would read them: percent-decoded once, `\` and `%2f` as `/`, several
 /// slashes as one, without `;parameters`. They are passed on as they came. A path with a `.` or `..` segment is refused.
@@ -26,6 +26,9 @@ pub struct RouteConfig {
     /// Several upstreams that share the requests, instead of `upstream`: `[{ upstream = "a", weight = 9 }, …]`.
     #[serde(default)]
     pub split: Vec<SplitConfig>,
+    /// A service in this process, such as `edge`, instead of `upstream`.
+    #[serde(default)]
+    pub service: String,
     /// The name in metrics and the access log; the path if empty.
     #[serde(default)]
     pub name: String,
@@ -158,7 +161,7 @@ impl RouteConfig {
         if self.name.is_empty() { &self.path } else { &self.name }
     }
 
-    /// The upstreams that share its requests, with their weights; none for a redirect.
+    /// The upstreams that share its requests, with their weights; none for a redirect or a service.
     pub fn shares(&self) -> impl Iterator<Item = (&str, u16)> {
         let only = (!self.upstream.is_empty()).then_some((self.upstream.as_str(), 1));
         only.into_iter().chain(self.split.iter().map(|share| (share.upstream.as_str(), share.weight)))

@@ -21,6 +21,7 @@ pub(crate) use split::{Share, Split};
 
 use crate::{
     config::{Auth, RouteConfig},
+    local::Local,
     message::HeaderRules,
     redirect::Redirect,
     views::View,
@@ -57,6 +58,8 @@ pub(crate) struct Route {
 pub(crate) enum GoesTo {
     /// One of these.
     Upstreams(Split),
+    /// A service in this process.
+    Local(Local),
     /// Several, each a part of the answer.
     View(Arc<View>),
     /// Nobody here: everybody is redirected.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use arc_swap::{ArcSwap, Guard};
-use ron_kernel::{Clock, Scope, blocking::Blocking, retry::RetryBudget};
+use ron_kernel::{Clock, Scope, blocking::Blocking, metrics::LatencyHistogram, retry::RetryBudget};
 use ron_transport::{
     addr::{Endpoint, Host, Scheme, Target},
     client::{Drivers, H2Options},
@@ -103,6 +103,11 @@ impl Upstreams {
             .values()
             .filter(|group| !now.contains_key(&group.name))
             .for_each(|group| group.metrics.forget());
+    }
+
+    /// How long a service in this process takes.
+    pub(crate) fn latency_of_service(&self, name: &str) -> LatencyHistogram {
+        self.tools.families.latency_of_service(name)
     }
 
     pub(super) fn clock(&self) -> Clock {

@@ -17,7 +17,7 @@ pub(crate) const METRICS: [MetricSpec; 4] = [
     MetricSpec {
         name: "downstream_latency_seconds",
         labels: "service",
-        doc: "From when an upstream, which is the service here, is asked to the head of its response, retries included",
+        doc: "From when an upstream, or a service in this process, is asked to the head of its response, retries included; it is the service here",
     },
     MetricSpec {
         name: "upstream_failures_total",
@@ -138,6 +138,11 @@ impl UpstreamFamilies {
 
     pub(crate) fn retries(&self) -> &Counter {
         &self.retries
+    }
+
+    /// How long a service in this process takes, beside the upstreams.
+    pub(crate) fn latency_of_service(&self, name: &str) -> LatencyHistogram {
+        child(&self.latency, &latency_labels(name))
     }
 
     /// The metrics of the upstream called `name`.

@@ -1,5 +1,7 @@
 //! A gateway on a real kernel, and an upstream that tells what it was sent.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -11,7 +13,7 @@ use std::{
 use ron_kernel::{Exit, Kernel, Scope};
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
 use svc_gateway::{
-    AuthConfig, Gateway, GatewayConfig, GatewaySettings, RouteConfig, TOPOLOGY, UpstreamConfig,
+    AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, RouteConfig, TOPOLOGY, UpstreamConfig,
 };
 
 /// A running gateway; it stops when the test drops it.
@@ -24,6 +26,11 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a gateway with these settings, and `/` leading to an upstream that echoes unless there are other routes.
     pub(crate) fn start(settings: GatewayConfig) -> Self {
+        Self::start_with(settings, LocalServices::default())
+    }
+
+    /// The same, with services in the same process.
+    pub(crate) fn start_with(settings: GatewayConfig, services: LocalServices) -> Self {
         let kernel = Kernel::builder("test").build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let mut config = GatewayConfig { listen: "127.0.0.1:0".parse().unwrap(), ..settings };
@@ -36,7 +43,7 @@ impl Running {
         config.upstream.insert("echo".into(), UpstreamConfig { endpoints, ..UpstreamConfig::default() });
         let mut inherited = Inherited::from_env().unwrap();
         let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
-        let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();
+        let gateway = kernel.block_on(Gateway::build(&scope, settings, services, &mut inherited)).unwrap();
         let conductor = thread::spawn(move || kernel.run().unwrap());
         Self { scope, gateway, conductor: Some(conductor) }
     }

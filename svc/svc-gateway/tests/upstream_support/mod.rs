@@ -18,7 +18,7 @@ use ron_kernel::{
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
 use socket2::SockRef;
-use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, TOPOLOGY};
+use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, TOPOLOGY};
 
 /// The longest any test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -169,7 +169,9 @@ impl Node {
         let (gateway, auth) = (snapshot.get::<GatewayConfig>(), snapshot.get::<AuthConfig>());
         let settings = GatewaySettings { gateway: &gateway, auth: &auth };
         let mut inherited = Inherited::from_env().unwrap();
-        let gateway = kernel.block_on(Gateway::build(&scope, settings, &mut inherited)).unwrap();
+        let gateway = kernel
+            .block_on(Gateway::build(&scope, settings, LocalServices::default(), &mut inherited))
+            .unwrap();
         let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };
         let conductor = Some(thread::spawn(move || kernel.run().unwrap()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -91,14 +91,18 @@ impl RouteConfig {
     /// What is wrong with where it leads.
     fn check_target(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
-        let goes_on = self.shares().next().is_some();
+        let goes_on = self.shares().next().is_some() || !self.service.is_empty();
+        if !self.service.is_empty() && self.shares().next().is_some() {
+            flaws.push(Flaw::new("service", "takes the place of an upstream: set one of them"));
+        }
         if !self.upstream.is_empty() && !self.split.is_empty() {
             flaws.push(Flaw::new("split", "takes the place of `upstream`: set one of them"));
         } else if !self.split.is_empty() && self.split.iter().all(|share| share.weight == 0) {
             flaws.push(Flaw::new("split", "must give some upstream a weight above 0"));
         }
         match self.redirect.as_ref().map(|redirect| Redirect::new(redirect, ANY_PORT)) {
-            None if !goes_on => flaws.push(Flaw::new("upstream", "must name an upstream")),
+            None if !goes_on => flaws
+                .push(Flaw::new("upstream", "must name an upstream, or `service` a service in this process")),
             Some(Err(flaw)) => flaws.push(flaw),
             Some(Ok(redirect)) if redirect.spares_https() && !goes_on => {
                 flaws.push(Flaw::new("upstream", "must name an upstream for those who come over HTTPS"));
