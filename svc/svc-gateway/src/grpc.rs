@@ -36,7 +36,9 @@ const fn status(reason: Reason) -> u16 {
         Reason::InvalidRange => 11,
         Reason::NotFound | Reason::MethodNotAllowed => 12,
         Reason::Internal => 13,
-        Reason::Degraded | Reason::NotReady | Reason::BadGateway | Reason::EtagInvalid | Reason::Draining => 14,
+        Reason::Degraded | Reason::NotReady | Reason::BadGateway | Reason::EtagInvalid | Reason::Draining => {
+            14
+        }
         Reason::Quarantined | Reason::Gone => 15,
         Reason::Unauth => 16,
     }

@@ -37,7 +37,9 @@ fn connect(gateway: &Running) -> TcpStream {
 
 /// A request on a connection that was there before; the whole answer.
 fn ask_on(stream: &mut TcpStream, method: &str) -> String {
-    write!(stream, "{method} /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").unwrap();
+    // At once: a request in pieces waits for the acknowledgement of the first.
+    let request = format!("{method} /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
     loop {
         let read = stream.read(&mut buffer).unwrap();
@@ -90,6 +92,7 @@ fn a_listener_killed_under_load_comes_back_and_nobody_is_lost() {
                 }
             });
         }
+        let _done = SetAtEnd(&done);
         let supervisor = gateway.scope.supervisor();
         for _ in 0..3 {
             let before = answered.load(Ordering::Relaxed);
@@ -101,6 +104,14 @@ fn a_listener_killed_under_load_comes_back_and_nobody_is_lost() {
                 thread::yield_now();
             }
         }
-        done.store(true, Ordering::Relaxed);
     });
+}
+
+/// Ends the load also when the test fails; its threads would be waited for.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
