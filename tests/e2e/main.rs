@@ -9,6 +9,7 @@
 mod clients;
 mod docs;
 mod drain;
+mod edge_proofs;
 mod kept_state;
 mod metrics;
 mod overload;
