@@ -53,7 +53,9 @@ fn work(node: &EdgeNode, origin: &Origin) {
     let mut paths: Vec<String> = ["packs", "tiles/a", "tiles/a.json", "preview/map.js", "tiles/b/1/0/1.pbf"]
         .map(|path| format!("/edge/{path}"))
         .into();
-    paths.extend(["small.txt", "large.bin", "a.pmtiles", "b.mbtiles"].map(|path| format!("/edge/assets/{path}")));
+    paths.extend(
+        ["small.txt", "large.bin", "a.pmtiles", "b.mbtiles"].map(|path| format!("/edge/assets/{path}")),
+    );
     paths.extend((0..4).map(|row| format!("/edge/tiles/a/2/1/{row}.png")));
     paths.extend((0..8).map(|number| origin.asset(&format!("/{number}"))));
     // Once more, from RAM.
@@ -63,7 +65,10 @@ fn work(node: &EdgeNode, origin: &Origin) {
     }
     let part = node.asker().ask("/edge/assets/large.bin", "range: bytes=1000000-1000099\r\n").unwrap();
     assert_eq!((part.status, part.body.len()), (206, 100));
-    assert!(node.ask("/edge/assets/none").status == 404 && node.ask("/edge/assets/elsewhere.test/x").status >= 400);
+    assert!(
+        node.ask("/edge/assets/none").status == 404
+            && node.ask("/edge/assets/elsewhere.test/x").status >= 400
+    );
 }
 
 #[test]
@@ -71,7 +76,9 @@ fn a_node_with_amnesia_opens_no_file_for_writing() {
     let (dir, aside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let pack = pmtiles_pack(3, |(_, column, row)| format!("{column}/{row}").into_bytes());
     fs::write(dir.path().join("a.pmtiles"), pack).unwrap();
-    mbtiles_pack(&dir.path().join("b.mbtiles"), "pbf", 2, |(_, column, row)| gzip(&[b'x', column as u8, row as u8]));
+    mbtiles_pack(&dir.path().join("b.mbtiles"), "pbf", 2, |(_, column, row)| {
+        gzip(format!("x{column}/{row}").as_bytes())
+    });
     fs::create_dir(dir.path().join("public")).unwrap();
     fs::write(dir.path().join("public/small.txt"), "small").unwrap();
     fs::write(dir.path().join("public/large.bin"), noise(1, 1_500_000)).unwrap();
