@@ -9,8 +9,11 @@
 mod clients;
 mod docs;
 mod drain;
+mod edge;
+mod edge_proofs;
 mod kept_state;
 mod metrics;
+mod overload;
 mod proxy;
 mod refusals;
 mod reload;

@@ -82,6 +82,8 @@ pub struct FairQueue<K, T> {
     pub(crate) clock: u64,
     pub(crate) depth: usize,
     pub(crate) slow_running: u32,
+    /// Tenants that have a slot through the queue.
+    pub(crate) running_tenants: u32,
     /// Since when somebody waits, or nobody.
     pub(crate) turned_at: Moment,
 }
@@ -101,6 +103,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             clock: GENESIS,
             depth: 0,
             slow_running: 0,
+            running_tenants: 0,
             turned_at: now,
             settings,
         })
@@ -148,9 +151,14 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             Place::Free => {}
             Place::Refused => {
                 self.classes[class].counts.busy += 1;
+                self.count_if_inside_share(id, self.flows.get(id).waiting + 1);
                 return Verdict::Busy(self.promise(id, estimate, now));
             }
             Place::TakenFrom(greediest) => {
+                // A class that makes place for another has more than its share.
+                if self.flows.get(greediest).class == class {
+                    self.count_if_inside_share(greediest, self.flows.get(greediest).waiting);
+                }
                 if let Some((victim, retry_after)) = self.shed(greediest, now) {
                     verdict = Verdict::Shed { victim, retry_after };
                 }
@@ -186,6 +194,18 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         true
     }
 
+    /// A ticket of this tenant has given up after it waited for longer than it should have to; counted in
+    /// [`Counts::inside_share`](crate::Counts::inside_share) if that was not of the tenant's own making.
+    pub fn waited_in_vain(&mut self, class: usize, tenant: &K) {
+        let class = if class < self.classes.len() { class } else { 0 };
+        match self.flows.find(class, tenant) {
+            Some(id) if self.slots_are_spread(id) => {
+                self.count_if_inside_share(id, self.flows.get(id).waiting + 1);
+            }
+            _ => {}
+        }
+    }
+
     /// A slot that was given through the queue is returned: settles what it cost.
     pub fn settle(&mut self, pass: Pass, now: Moment) {
         let Pass { flow: id, lane: kind, estimate, start } = pass;
@@ -198,6 +218,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let class = &mut self.classes[flow.class];
         let class_weight = u64::from(self.settings.classes[flow.class].weight);
         flow.account.finish(charge, flow.weight(), now);
+        self.running_tenants -= u32::from(flow.account.running() == 0);
         flow.account.bound(class.lane(flow.lane).rounds.clock());
         class.contender.account.finish(charge, class_weight, now);
         class.contender.account.bound(self.clock);

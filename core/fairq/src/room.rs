@@ -1,7 +1,8 @@
 //! A full room: who is refused, who makes place, and when they should return.
 
 use crate::{
-    flows::LaneKind,
+    class::Class,
+    flows::{self, LaneKind},
     queue::FairQueue,
     retry::{Drain, RetryAfter},
 };
@@ -56,6 +57,52 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let weights = self.contending_class_weights(class);
         let share = self.settings.room as u64 * u64::from(self.settings.classes[class].weight);
         self.classes[class].waiting as u64 * weights >= share
+    }
+
+    /// Counts a ticket that does not get what it came for, if its tenant asks for no more than its share. So many of the
+    /// tenant's tickets wait, this one included.
+    pub(crate) fn count_if_inside_share(&mut self, id: u32, tickets: usize) {
+        if self.is_inside_share(id, tickets) {
+            let class = self.flows.get(id).class;
+            self.classes[class].counts.inside_share += 1;
+        }
+    }
+
+    /// Whether a tenant wants no more slots than its fair part of them, or only one, and its class does not crowd others
+    /// out of the room.
+    fn is_inside_share(&self, id: u32, tickets: usize) -> bool {
+        let flow = self.flows.get(id);
+        let wants_some = |class: &Class| class.waiting > 0 || class.contender.account.running() > 0;
+        let others = self.classes.iter().enumerate().filter(|(index, _)| *index != flow.class);
+        if others.into_iter().any(|(_, other)| wants_some(other)) && self.has_its_share(flow.class) {
+            return false;
+        }
+        // Whose the slots are that were given around the queue is not known here: they count as this tenant's.
+        let unknown = self.settings.slots.saturating_sub(self.given());
+        let wanted = tickets as u64 + u64::from(flow.account.running()) + u64::from(unknown);
+        wanted <= self.fair_part(id)
+    }
+
+    /// Whether those who run have no more slots than this tenant may. Otherwise somebody holds many for long, and no more
+    /// can be done about it than not to give it others.
+    pub(crate) fn slots_are_spread(&self, id: u32) -> bool {
+        u64::from(self.given()) <= u64::from(self.running_tenants).saturating_mul(self.fair_part(id))
+    }
+
+    /// A tenant's fair part of the slots, and one at least.
+    fn fair_part(&self, id: u32) -> u64 {
+        let flow = self.flows.get(id);
+        let newcomer = if flow.place == flows::Place::Idle { flow.weight() } else { 0 };
+        let tenants = u128::from(self.classes[flow.class].busy_weight + newcomer);
+        let all = u128::from(self.contending_class_weights(flow.class)) * tenants;
+        let own = u128::from(self.settings.classes[flow.class].weight) * u128::from(flow.weight);
+        let part = u128::from(self.settings.slots) * own / all.max(1);
+        u64::try_from(part).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Slots that were given through the queue and not returned yet.
+    fn given(&self) -> u32 {
+        self.classes.iter().map(|class| class.contender.account.running()).sum()
     }
 
     /// The class with most waiting tickets for its weight.

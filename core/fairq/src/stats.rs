@@ -20,6 +20,9 @@ pub struct Counts {
     pub granted: u64,
     /// Tickets that gave up.
     pub cancelled: u64,
+    /// Of the refused, the dropped and those that [waited in vain](FairQueue::waited_in_vain): whose tenant asked for no
+    /// more than its share. A flood does not raise this, whoever makes it.
+    pub inside_share: u64,
 }
 
 /// One class at one moment.

@@ -103,6 +103,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let lane_clock = lane.rounds.clock();
         let flow = self.flows.get_mut(id);
         let weight = flow.weight();
+        self.running_tenants += u32::from(flow.account.running() == 0);
         flow.account.start(estimate, extra, weight, now);
         flow.account.bound(lane_clock);
         flow.promises.granted(flow.waiting > 1, now);

@@ -92,6 +92,82 @@ fn a_tenant_below_its_share_takes_the_oldest_place_of_the_greediest() {
     assert_eq!(push(&mut queue, arrival(ANON, "three"), 13), Ok(Some(5)), "2 of 8 is less");
 }
 
+/// How many were turned away though they asked for no more than their share.
+fn wronged(queue: &Queue) -> [u64; 2] {
+    [ANON, INTERNAL].map(|class| queue.class(class, NOW).expect("two classes").counts.inside_share)
+}
+
+/// Hands out all five slots, so that nothing is unknown about them.
+fn occupy(queue: &mut Queue, arrival: &Arrival<&'static str>) {
+    fill(queue, arrival, 1000..1005);
+    while pop(queue, NOW).is_some() {}
+}
+
+#[test]
+fn a_flood_is_never_wronged_and_neither_is_anybody_by_it() {
+    let mut queue = queue(settings(8));
+    occupy(&mut queue, &arrival(ANON, "flood"));
+    fill(&mut queue, &arrival(ANON, "flood"), 0..8);
+    for ticket in 8..100 {
+        assert_eq!(push(&mut queue, arrival(ANON, "flood"), ticket), Err(()));
+    }
+    assert_eq!(push(&mut queue, arrival(ANON, "mouse"), 100), Ok(Some(0)), "the flood makes place");
+    assert_eq!(push(&mut queue, arrival(INTERNAL, "ours"), 101), Ok(Some(1)));
+    assert_eq!(wronged(&queue), [0, 0]);
+}
+
+#[test]
+fn tenants_that_want_one_slot_each_are_wronged_when_they_are_too_many() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    let mut queue = queue(settings(8));
+    occupy(&mut queue, &arrival(ANON, "before"));
+    for (ticket, name) in names[..8].iter().enumerate() {
+        assert_eq!(push(&mut queue, arrival(ANON, name), ticket), Ok(None));
+    }
+    assert_eq!(wronged(&queue), [0, 0]);
+    assert!(push(&mut queue, arrival(ANON, names[8]), 8).is_ok_and(|victim| victim.is_some()));
+    assert_eq!(wronged(&queue), [1, 0], "whoever made place had only one ticket");
+    // While another class wants something, a class that fills the room is in the wrong itself.
+    assert!(push(&mut queue, arrival(INTERNAL, "ours"), 9).is_ok_and(|victim| victim.is_some()));
+    assert_eq!(push(&mut queue, arrival(ANON, "f"), 10), Err(()));
+    assert_eq!(wronged(&queue), [1, 0]);
+}
+
+#[test]
+fn while_it_is_not_known_whose_the_slots_are_nobody_is_taken_to_be_wronged() {
+    let mut queue = queue(settings(2));
+    fill(&mut queue, &arrival(ANON, "a"), 0..1);
+    fill(&mut queue, &arrival(ANON, "b"), 1..2);
+    assert!(push(&mut queue, arrival(ANON, "c"), 2).is_ok());
+    assert_eq!(wronged(&queue), [0, 0], "all five slots may be of any of them");
+}
+
+#[test]
+fn who_waits_in_vain_is_wronged_unless_it_wants_more_than_its_share() {
+    let mut queue = queue(settings(8));
+    for (ticket, name) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+        fill(&mut queue, &arrival(ANON, name), ticket..ticket + 1);
+    }
+    while pop(&mut queue, NOW).is_some() {}
+    fill(&mut queue, &arrival(ANON, "greedy"), 0..3);
+    fill(&mut queue, &arrival(ANON, "modest"), 3..4);
+    for (ticket, name, expected) in [(0, "greedy", 0), (3, "modest", 1), (4, "nobody", 1)] {
+        queue.cancel(ticket, NOW);
+        queue.waited_in_vain(ANON, &name);
+        assert_eq!(wronged(&queue), [expected, 0], "{name}");
+    }
+}
+
+#[test]
+fn who_waits_in_vain_for_slots_that_one_tenant_holds_waits_because_of_that_tenant() {
+    let mut queue = queue(settings(8));
+    occupy(&mut queue, &arrival(ANON, "holder"));
+    fill(&mut queue, &arrival(ANON, "modest"), 0..1);
+    queue.cancel(0, NOW);
+    queue.waited_in_vain(ANON, &"modest");
+    assert_eq!(wronged(&queue), [0, 0]);
+}
+
 #[test]
 fn greed_is_measured_by_weight() {
     let mut queue = queue(settings(12));

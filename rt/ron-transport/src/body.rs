@@ -150,6 +150,12 @@ impl Body {
         }
     }
 
+    /// Whether all of it is here, so that nobody needs to be waited for.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        matches!(self.kind, Kind::Empty | Kind::Full(_))
+    }
+
     /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
     #[must_use]
     pub fn try_clone(&self) -> Option<Self> {

@@ -28,8 +28,9 @@ mod hot;
 mod index;
 mod memory;
 mod scrub;
+mod shared;
 mod store;
-
+mod url_index;
 mod verified;
 mod writer;
 
@@ -37,7 +38,7 @@ pub use files::OpenError;
 pub use hot::{Hot, HotStat};
 pub use scrub::{ScrubProgress, ScrubReport};
 pub use store::{Cas, Fate, Limits, Stat};
-
+pub use url_index::{Change, IndexError, Start, UrlIndex, UrlRow};
 pub use verified::{BuildError, ReadError, Verified};
 pub use writer::{Committed, WriteError, Writer};
 

@@ -1,19 +1,15 @@
 //! The store: finds objects, makes room for new ones, and sets corrupt ones aside.
 
-use std::{
-    io,
-    path::Path,
-    sync::{Arc, Condvar, Mutex, PoisonError},
-};
+use std::{io, ops::ControlFlow, path::Path, sync::Arc};
 
 use types::ObjectId;
 
 use crate::{
     backend::{Backend, Inventory},
     files::{Files, OpenError},
-    index::{Index, Victim},
-    lock,
+    index::Index,
     memory::Memory,
+    shared::Shared,
     verified::{ReadError, Verified},
     writer::{Committed, WriteError, Writer},
 };
@@ -79,18 +75,6 @@ pub struct Cas {
     swept: u64,
 }
 
-/// What the store and its writers share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) limits: Limits,
-    pub(crate) backend: Box<dyn Backend>,
-    index: Mutex<Index>,
-    /// Somebody has finished changing an object.
-    unclaimed: Condvar,
-    /// Held while room is made: what one thread has freed, another must not take before it is free.
-    evicting: Mutex<()>,
-}
-
 impl Cas {
     /// A store in memory, which ends with the process and writes nothing.
     #[must_use]
@@ -131,13 +115,7 @@ impl Cas {
         }
         let forgotten: Vec<_> =
             inventory.aside.iter().filter_map(|(id, cost)| index.set_aside(*id, *cost)).collect();
-        let shared = Shared {
-            limits,
-            backend,
-            index: Mutex::new(index),
-            unclaimed: Condvar::new(),
-            evicting: Mutex::new(()),
-        };
+        let shared = Shared::new(limits, backend, index);
         forgotten.into_iter().for_each(|(id, cost)| shared.drop_aside(id, cost));
         Self { shared: Arc::new(shared), swept: inventory.swept }
     }
@@ -190,9 +168,8 @@ impl Cas {
         if !self.shared.is_known(id)? {
             return Ok(false);
         }
-        let cost = self.shared.index(|index| index.forget(id));
         self.shared.backend.remove(id)?;
-        self.shared.index(|index| index.give_back(cost.unwrap_or_default()));
+        self.shared.forget(id);
         Ok(true)
     }
 
@@ -203,9 +180,11 @@ impl Cas {
     /// [`ReadError::Io`] if it cannot be looked at or moved.
     pub fn quarantine(&self, id: ObjectId) -> Result<Fate, ReadError> {
         let _claim = self.shared.claim(id);
-        match self.shared.open(id).and_then(|found| {
-            found.map(|object| object.check(|_| std::ops::ControlFlow::Continue(()))).transpose()
-        }) {
+        match self
+            .shared
+            .open(id)
+            .and_then(|found| found.map(|object| object.check(|_| ControlFlow::Continue(()))).transpose())
+        {
             Ok(None) => return Ok(Fate::Missing),
             Ok(Some(_)) => return Ok(Fate::Sound),
             Err(ReadError::Corrupt { .. } | ReadError::OutOfRange) => {}
@@ -214,13 +193,9 @@ impl Cas {
         if self.shared.backend.repair(id)? {
             return Ok(Fate::Repaired);
         }
-        let cost = self.shared.index(|index| index.forget(id)).unwrap_or_default();
         let aside = self.shared.backend.set_aside(id)?;
-        let forgotten = self.shared.index(|index| {
-            index.give_back(cost);
-            index.set_aside(id, aside)
-        });
-        if let Some((id, cost)) = forgotten {
+        self.shared.forget(id);
+        if let Some((id, cost)) = self.shared.index(|index| index.set_aside(id, aside)) {
             self.shared.drop_aside(id, cost);
         }
         Ok(Fate::Quarantined)
@@ -242,104 +217,5 @@ impl Cas {
     #[must_use]
     pub fn stat(&self) -> Stat {
         Stat { swept: self.swept, ..self.shared.index(|index| index.stat()) }
-    }
-}
-
-impl Shared {
-    /// Looks at the index or changes it.
-    pub(crate) fn index<T>(&self, what: impl FnOnce(&mut Index) -> T) -> T {
-        what(&mut lock(&self.index))
-    }
-
-    fn open(&self, id: ObjectId) -> Result<Option<Verified>, ReadError> {
-        if !self.is_known(id)? {
-            return Ok(None);
-        }
-        let Some(opened) = self.index(|index| index.open(id)) else { return Ok(None) };
-        if opened.save_use {
-            self.backend.save_use(id);
-        }
-        let found = self.backend.open(id, opened.len)?;
-        if found.is_none() {
-            // Somebody else has removed it: another process, or a person.
-            self.index(|index| index.forget(id).map(|cost| index.give_back(cost)));
-        }
-        Ok(found.map(|(source, tree)| Verified::stored(source, tree, opened.pin)))
-    }
-
-    /// Whether an object is stored. One that another process has put here is known from now on.
-    pub(crate) fn is_known(&self, id: ObjectId) -> io::Result<bool> {
-        if self.index(|index| index.contains(id)) {
-            return Ok(true);
-        }
-        let Some(len) = self.backend.find(id)? else { return Ok(false) };
-        let cost = self.backend.cost(len);
-        self.index(|index| {
-            if !index.contains(id) {
-                index.take(cost);
-                index.insert(id, len, cost);
-            }
-        });
-        Ok(true)
-    }
-
-    /// Waits until nobody else changes the object, and keeps others from it.
-    pub(crate) fn claim(&self, id: ObjectId) -> Claim<'_> {
-        let mut index = lock(&self.index);
-        while !index.claim(id) {
-            index = self.unclaimed.wait(index).unwrap_or_else(PoisonError::into_inner);
-        }
-        Claim { shared: self, id }
-    }
-
-    /// Evicts until `objects` more of this cost fit, counts them, and says who had to leave.
-    pub(crate) fn make_room(&self, objects: usize, cost: u64) -> Result<Vec<ObjectId>, WriteError> {
-        let _turn = lock(&self.evicting);
-        let victims = self.index(|index| index.evict_for(objects, cost)).ok_or(WriteError::Full)?;
-        let mut failed = None;
-        let mut gone = Vec::with_capacity(victims.len());
-        for victim in victims {
-            match self.evict(victim) {
-                Ok(()) => gone.extend((!victim.is_aside).then_some(victim.id)),
-                Err(error) => failed = Some(error),
-            }
-        }
-        self.unclaimed.notify_all();
-        match failed {
-            Some(error) => Err(error.into()),
-            None => {
-                self.index(|index| index.take(cost));
-                Ok(gone)
-            }
-        }
-    }
-
-    fn evict(&self, victim: Victim) -> io::Result<()> {
-        let removed = match victim.is_aside {
-            true => self.backend.remove_aside(victim.id),
-            false => self.backend.remove(victim.id),
-        };
-        self.index(|index| if removed.is_ok() { index.evicted(victim) } else { index.spared(victim) });
-        removed
-    }
-
-    fn drop_aside(&self, id: ObjectId, cost: u64) {
-        // If it stays, it takes room that nobody counts until the next start, which tries again.
-        let _ = self.backend.remove_aside(id);
-        self.index(|index| index.give_back(cost));
-    }
-}
-
-/// The right to change an object.
-#[derive(Debug)]
-pub(crate) struct Claim<'a> {
-    shared: &'a Shared,
-    id: ObjectId,
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.shared.index(|index| index.unclaim(self.id));
-        self.shared.unclaimed.notify_all();
     }
 }

@@ -3,6 +3,7 @@
 //! A request never leaves its core; only its ticket waits. When nobody waits, entering and leaving are one atomic step each.
 
 mod metrics;
+mod overload;
 mod room;
 
 use std::{
@@ -21,10 +22,13 @@ use types::{Deadline, Moment, Reason, Refusal};
 use crate::{DrrConfig, FairQueueConfig, GatewayConfig, caller::Caller, tenant::Class};
 use metrics::AdmissionMetrics;
 pub(crate) use metrics::{METRICS, SCHED, WORK};
+use overload::OverloadWatch;
 use room::{FairRoom, Newcomer, Stay};
 
 /// When a request that waited in vain may be tried again.
 const WAITED_IN_VAIN: Duration = Duration::from_secs(1);
+/// Whoever waits in vain for so long, or longer, should not have had to.
+const LONG_WAIT: Duration = Duration::from_secs(1);
 /// Tenants looked at by one round of housekeeping.
 const LOOKED_AT: usize = 1024;
 
@@ -42,6 +46,7 @@ pub(crate) struct Admission {
     /// Requests inside, by class.
     inside: [InFlight; Class::ALL.len()],
     metrics: AdmissionMetrics,
+    overload: OverloadWatch,
 }
 
 /// One core's way in. Slots hold on to it and not to what all cores share: a reference count that two cores change for
@@ -75,6 +80,7 @@ impl Admission {
             shutdown: scope.shutdown().clone(),
             inside: Default::default(),
             metrics: AdmissionMetrics::new(scope),
+            overload: OverloadWatch::new(scope),
         });
         let sampled = Arc::clone(&admission);
         scope.sampled(move || sampled.sample());
@@ -123,7 +129,11 @@ impl Admission {
 
     fn sample(&self) {
         let now = self.clock.now();
-        self.gate.with_room(|room| self.metrics.sample(room, now));
+        let counts = self.gate.with_room(|room| {
+            self.metrics.sample(room, now);
+            room.counts(now)
+        });
+        self.overload.look(counts, now);
         self.metrics.sample_inside(&self.inside);
     }
 
@@ -171,7 +181,7 @@ impl Door {
     }
 
     async fn wait(self: &Arc<Self>, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
-        let (admission, caller) = (&self.0, Arc::clone(&newcomer.caller));
+        let (admission, caller, came) = (&self.0, Arc::clone(&newcomer.caller), newcomer.now);
         let longest = Duration::from_nanos(admission.max_wait.load(Ordering::Relaxed));
         let deadline = deadline.tightened(Deadline::within(newcomer.now, longest));
         let draining =
@@ -192,6 +202,9 @@ impl Door {
             Some(Err(denied)) => Err(admission.refusal(&denied)),
             None => {
                 admission.metrics.work.dropped.inc();
+                if admission.clock.now().since(came) >= LONG_WAIT {
+                    admission.gate.with_room(|room| room.waited_in_vain(&caller.tenant));
+                }
                 let refusal = Refusal::new(Reason::Busy, "no slot became free in time");
                 Err(refusal.retry_after(WAITED_IN_VAIN))
             }

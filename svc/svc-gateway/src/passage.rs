@@ -1,12 +1,18 @@
 //! A request's way through the gateway: one list of layers, each of which can refuse before the next spends anything.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use http::Method;
 use http_body::Body as _;
 use ron_kernel::Clock;
 use ron_transport::{
-    Conn, Request, Response, UploadWatch,
+    Conn, Request, Response, UploadWatch, deadline,
     tunnel::{Traffic, TunnelEnd, TunnelWatch},
 };
 use types::{Deadline, Moment, Reason, Refusal};
@@ -25,7 +31,6 @@ use crate::{
     router::{GoesTo, Route, Share},
     tenant::StreamPlace,
     trace::Trace,
-    upstream,
     views::{UpstreamSender, View},
 };
 
@@ -61,6 +66,7 @@ impl Passage<'_> {
     /// The refusal of the first layer that does not let the request pass.
     pub(crate) async fn pass(&mut self, route: &Route, request: &mut Request) -> Result<Response, Refusal> {
         if let Some(elsewhere) = self.redirect(route, request)? {
+            self.charge_client()?;
             return Ok(elsewhere);
         }
         let caller = self.caller(request);
@@ -71,6 +77,7 @@ impl Passage<'_> {
         let limits = self.body_limits(route);
         guard::declared(request, &limits)?;
         self.charge_rates(&caller)?;
+        caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, request);
         let body_len = request.body().size_hint().lower();
@@ -100,8 +107,18 @@ impl Passage<'_> {
         BodyLimits { max_body_bytes: route.max_body_bytes.unwrap_or(all.max_body_bytes), ..all }
     }
 
+    /// The rate of the client's address alone, for what is answered without asking whose request it is.
+    pub(crate) fn charge_client(&mut self) -> Result<(), Refusal> {
+        let client = self.proxy.shared.client(self.client.key, self.began);
+        self.charged(self.policy.rates.charge_client(&client, self.began))
+    }
+
     fn charge_rates(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        match self.policy.rates.charge(caller, self.began) {
+        self.charged(self.policy.rates.charge(caller, self.began))
+    }
+
+    fn charged(&mut self, verdict: Result<Option<Verdict>, Verdict>) -> Result<(), Refusal> {
+        match verdict {
             Ok(allowance) => {
                 self.allowance = allowance;
                 Ok(())
@@ -128,7 +145,7 @@ impl Passage<'_> {
     /// By when the response's head must be there: what the route allows, and the client if it is in more of a hurry. The
     /// upstream's own timeout counts from when it is asked.
     fn deadline(&self, route: &Route, request: &Request) -> Deadline {
-        let wished = upstream::wished(request.headers(), self.began);
+        let wished = deadline::wished(request.headers(), self.began);
         route.timeout.map_or(wished, |timeout| wished.tightened(Deadline::within(self.began, timeout)))
     }
 
@@ -218,15 +235,20 @@ impl Passage<'_> {
 
     /// Puts one answer together from several upstreams.
     async fn compose(
-        &self,
+        &mut self,
         view: &View,
         request: &mut Request,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let clock = self.proxy.shared.clock;
         let (head, _) = std::mem::take(request).into_parts();
-        let sender = ByName { policy: self.policy, clock };
-        view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await
+        let sender = ByName { policy: self.policy, clock, tries: AtomicU32::new(0) };
+        let answer = view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await;
+        if let Some(entry) = &mut self.entry {
+            entry.line().upstream = Some(Arc::clone(view.upstreams()));
+            entry.line().tries = sender.tries.into_inner();
+        }
+        answer
     }
 
     fn stream_place(&self, caller: &Caller) -> Result<StreamPlace, Refusal> {
@@ -240,6 +262,8 @@ impl Passage<'_> {
 struct ByName<'a> {
     policy: &'a Policy,
     clock: Clock,
+    /// Of all parts together.
+    tries: AtomicU32,
 }
 
 impl UpstreamSender for ByName<'_> {
@@ -250,7 +274,10 @@ impl UpstreamSender for ByName<'_> {
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
-        upstream.send(&mut request, None, self.clock.now(), deadline, &mut 0).await
+        let mut tries = 0;
+        let answer = upstream.send(&mut request, None, self.clock.now(), deadline, &mut tries).await;
+        self.tries.fetch_add(tries, Ordering::Relaxed);
+        answer
     }
 }
 
@@ -266,7 +293,7 @@ fn hold(mut response: Response, slot: Option<Slot>, place: Option<StreamPlace>) 
     }
     match (place, slot) {
         (Some(place), _) => response.map(|body| body.holding(place)),
-        (None, Some(slot)) if !response.body().is_end_stream() => response.map(|body| body.holding(slot)),
+        (None, Some(slot)) if !response.body().is_whole() => response.map(|body| body.holding(slot)),
         _ => response,
     }
 }

@@ -1,5 +1,6 @@
 //! What each command does, and how the process ends.
 
+mod cas;
 mod check;
 mod completions;
 mod config;
@@ -18,6 +19,7 @@ use std::{
 
 use clap::Parser;
 
+pub(crate) use cas::CasCommand;
 pub(crate) use pack::PackCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
@@ -52,6 +54,7 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
+        Task::Cas(command) => return cas::run(command),
         Task::Pack(command) => return pack::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),

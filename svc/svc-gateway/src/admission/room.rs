@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairq::{Arrival, FairQueue, Pass, RetryAfter, Settings, Verdict as Queued};
+use fairq::{Arrival, Counts, FairQueue, Pass, RetryAfter, Settings, Verdict as Queued};
 use ron_kernel::Clock;
 use ron_sync::gate::{Room, TicketId, Verdict};
 use types::Moment;
@@ -59,6 +59,19 @@ impl FairRoom {
 
     pub(super) fn queue(&self) -> &FairQueue<TenantName, TicketId> {
         &self.queue
+    }
+
+    /// How the tickets of each class have ended so far.
+    pub(super) fn counts(&self, now: Moment) -> [Counts; Class::ALL.len()] {
+        Class::ALL.map(|class| {
+            self.queue.class(class.index(), now).map_or_else(Counts::default, |stats| stats.counts)
+        })
+    }
+
+    /// A ticket of this tenant has given up for want of a slot.
+    pub(super) fn waited_in_vain(&mut self, tenant: &Tenant) {
+        let (class, flow) = self.flow_of(tenant);
+        self.queue.waited_in_vain(class, &flow);
     }
 
     pub(super) fn housekeep(&mut self, most: usize, now: Moment) {

@@ -5,10 +5,10 @@ use std::{pin::Pin, time::Duration};
 use http::header::UPGRADE;
 use http_body::Body as _;
 use ron_kernel::Clock;
-use ron_transport::{Request, Response, UploadWatch};
+use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use super::{Fault, Upstream, deadline, roster::Tried};
+use super::{Fault, Upstream, roster::Tried};
 
 /// When to come back if too many wait for a connection.
 pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);

@@ -12,6 +12,7 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("blake3", "arithmetic on bytes: hashes and trees of them"),
     ("brotli-decompressor", "a codec: bytes in, bytes out"),
     ("flate2", "a codec: bytes in, bytes out"),
+    ("http", "names and values: methods, statuses and maps of fields"),
     ("serde", "says how a value reads as text, nothing else"),
     ("thiserror", "derives the error types, nothing at run time"),
     ("zstd", "a codec: bytes in, bytes out"),
