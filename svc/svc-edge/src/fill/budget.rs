@@ -91,7 +91,7 @@ mod tests {
         assert!(waiting.as_mut().now_or_never().is_none(), "there is no room yet");
         assert_eq!(first.grow_to(3 * UNIT), Ok(()));
         assert_eq!(first.grow_to(5 * UNIT), Err(Fault::Busy));
-        let kept = first.hold(vec![7; 2 * UNIT as usize]);
+        let kept = first.hold(vec![7; 2048]);
         let second = waiting.await.expect("the first gave some back");
         drop(second);
         let rest = kept.slice(10..20);
