@@ -68,7 +68,6 @@ impl Judge {
         if !got.is_served() {
             assert!(matches!(got.status, 410 | 500..), "{path}: {} {}", got.status, got.reason());
             self.errors += 1;
-            if std::env::var_os("DBG").is_some() { println!("{path}: {} {}", got.status, String::from_utf8_lossy(&got.body)); }
             return None;
         }
         // What came before it broke off has to be right, too.
@@ -78,7 +77,6 @@ impl Judge {
             self.right += 1;
         } else {
             self.broken_off += 1;
-            if std::env::var_os("DBG").is_some() { println!("{path}: broken off at {}", got.body.len()); }
         }
         Some(got.whole)
     }
@@ -196,10 +194,9 @@ impl Ground {
     /// Has an object in the store: it may have to be asked for again, but then it comes.
     pub(super) fn fill(&mut self, judge: &mut Judge, number: usize) {
         let object = &self.objects[number];
-        let came = |judge: &mut Judge, asker: &mut Asker| {
-            judge.whole(asker, &object.asset, "", &object.bytes) == Some(true)
-        };
-        assert!((0..5).any(|_| came(judge, &mut self.asker)), "{} is not filled again", object.asset);
+        eventually("what was set aside is filled again", || {
+            (judge.whole(&mut self.asker, &object.asset, "", &object.bytes) == Some(true)).then_some(())
+        });
         let path = self.object_path(number);
         eventually("the object is stored", || path.exists().then_some(()));
     }
