@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use ron_transport::addr::{Endpoint, ListenAddr};
 
 use crate::{
-    commands::{CasCommand, TokenCommand},
+    commands::{CasCommand, PackCommand, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -101,6 +101,9 @@ enum Command {
     /// Store, fetch and check objects by the hash of their bytes.
     #[command(subcommand)]
     Cas(CasCommand),
+    /// Check, inspect and make packs of map tiles.
+    #[command(subcommand)]
+    Pack(PackCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -205,6 +208,7 @@ pub(crate) enum Task {
     Check(ConfigSource),
     Token(TokenCommand),
     Cas(CasCommand),
+    Pack(PackCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -241,6 +245,7 @@ impl Cli {
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
+            Command::Pack(command) => Task::Pack(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }

@@ -41,7 +41,8 @@ pub struct Committed {
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
-    builder: Builder,
+    /// Boxed, because a hasher is large and a writer moves from thread to thread.
+    builder: Box<Builder>,
     /// [`None`] after a write that failed.
     spool: Option<Box<dyn Spool>>,
 }
@@ -49,7 +50,7 @@ pub struct Writer {
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, WriteError> {
         let spool = Some(shared.backend.spool()?);
-        Ok(Self { shared, builder: Builder::new(), spool })
+        Ok(Self { shared, builder: Box::default(), spool })
     }
 
     /// Takes the next bytes. Blocking.
@@ -89,8 +90,8 @@ impl Writer {
         let (shared, tree) = (&self.shared, Arc::new(self.builder.finish()));
         let (id, len) = (tree.root(), tree.len());
         let _claim = shared.claim(id);
-        // On disk, not only in the index: a person may have removed it.
-        if shared.backend.find(id)?.is_some() && shared.is_known(id)? {
+        // On disk and whole, not only in the index: a person may have removed it, or the disk lost some of it.
+        if shared.backend.find(id)? == Some(len) && shared.is_known(id)? {
             shared.index(|index| index.touch(id));
             return Ok(Committed { id, len, is_new: false, evicted: Vec::new() });
         }

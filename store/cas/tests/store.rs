@@ -179,10 +179,55 @@ fn a_store_of_another_version_is_left_alone() {
 }
 
 #[test]
+fn what_interrupted_writers_left_is_swept_at_the_start() {
+    let folder = Folder::new();
+    let kept = object(9, 2 * GROUP);
+    let (small, large) = (id_of(b"never told of"), id_of(&object(10, 2 * GROUP)));
+    folder.cas().put(&kept).unwrap();
+    fs::write(folder.path().join("tmp/4711-0"), "half an obj").unwrap();
+    fs::write(folder.tree(small), "a tree without an object").unwrap();
+    fs::write(folder.object(large), object(10, 2 * GROUP)).unwrap();
+    let foreign = folder.object(small).with_file_name("README");
+    fs::write(&foreign, "not ours").unwrap();
+    let visitor = Cas::visit(&folder.path(), Limits::default()).unwrap();
+    assert_eq!((visitor.stat().swept, folder.files("tmp").len()), (0, 1), "a visitor sweeps nothing");
+    drop(visitor);
+    let cas = folder.cas();
+    assert_eq!((cas.stat().swept, cas.ids()), (3, vec![id_of(&kept)]));
+    assert_eq!(folder.files("tmp"), vec![]);
+    let mut left = vec![folder.object(id_of(&kept)), folder.tree(id_of(&kept)), foreign];
+    left.sort();
+    assert_eq!(folder.files("objects").into_iter().map(|(path, _)| path).collect::<Vec<_>>(), left);
+}
+
+#[test]
+fn an_object_that_was_cut_off_is_written_anew() {
+    let folder = Folder::new();
+    let (cas, bytes) = (folder.cas(), object(11, 2 * GROUP));
+    let id = cas.put(&bytes).unwrap().id;
+    fs::write(folder.object(id), &bytes[..100]).unwrap();
+    assert!(cas.put(&bytes).unwrap().is_new);
+    assert_eq!(cas.open(id).unwrap().unwrap().read_all().unwrap(), bytes);
+    assert_eq!(cas.stat().taken_bytes, 32_768 + 4096);
+}
+
+#[test]
+fn a_store_is_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>() {}
+    shared::<Cas>();
+    shared::<cas::Verified>();
+    shared::<cas::Hot>();
+    sent::<cas::Writer>();
+    sent::<cas::UrlIndex>();
+}
+
+#[test]
 fn a_first_start_that_was_interrupted_is_no_obstacle() {
     let folder = Folder::new();
     fs::create_dir_all(folder.path()).unwrap();
     fs::write(folder.path().join("cas-format.new"), "omni").unwrap();
+    fs::create_dir(folder.path().join("lost+found")).unwrap();
     folder.cas().put(b"x").unwrap();
 }
 

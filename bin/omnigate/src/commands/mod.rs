@@ -7,6 +7,7 @@ mod config;
 mod docs;
 mod fairness;
 mod man;
+mod pack;
 mod token;
 mod up;
 mod version;
@@ -19,6 +20,7 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
+pub(crate) use pack::PackCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
@@ -53,6 +55,7 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
         Task::Cas(command) => return cas::run(command),
+        Task::Pack(command) => return pack::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),
         Task::ConfigSchema => config::schema_json(),

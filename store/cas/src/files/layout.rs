@@ -153,10 +153,11 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Whether a folder holds nothing but what an interrupted start left.
+/// Whether a folder holds nothing but what an interrupted start left, or what a new disk comes with.
 fn is_empty(folder: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(folder)? {
-        if entry?.file_name() != FORMAT_DRAFT {
+        let name = entry?.file_name();
+        if name != FORMAT_DRAFT && name != "lost+found" {
             return Ok(false);
         }
     }

@@ -4,7 +4,7 @@
 
 use std::{ffi::OsString, fs, io, path::Path};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 
 use super::{IndexError, Start};
 
@@ -67,7 +67,8 @@ fn prepare(path: &Path) -> Result<(Connection, Start), IndexError> {
     if verdict != "ok" {
         return Err(IndexError::Damaged(verdict));
     }
-    let transaction = connection.transaction()?;
+    // At once, because another process may be making the same file.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = transaction.query_row("PRAGMA user_version", (), |row| row.get(0))?;
     let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))?;
     let start = match (version, tables) {

@@ -96,7 +96,6 @@ impl Spool {
                 committed.evicted.iter().for_each(|id| hot.remove(id));
                 if hot.admits(committed.len)
                     && let Ok(Some(object)) = cas.open(committed.id)
-                    && object.in_memory().is_none()
                 {
                     // Whatever is wrong with it is found again by whoever reads it.
                     let _ = hot.load(&object);

@@ -47,7 +47,7 @@ pub(crate) const WORK: QueueSpec = QueueSpec {
 pub(crate) const FILL_WORKER: TaskSpec = TaskSpec {
     name: "fill_worker",
     plane: Plane::Control,
-    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    restart: Restart::usual(Escalation::Degrade(Effect::ShedWrites)),
     stop: Stage::Workers,
     doc: "fetches one object at a time from its origin into the store; a drain lets it finish, and answers 503 to what still \
           waits",

@@ -99,6 +99,8 @@ function draw() {
   }
   loadWanted();
   tellPlace();
+  // For whoever waits until there is something to see.
+  document.documentElement.dataset.loaded = String(wanted.length === 0 && loading === 0);
 }
 
 function drawTile(at, left, top, edge, colour) {

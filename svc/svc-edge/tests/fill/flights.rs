@@ -3,9 +3,9 @@
 use std::{
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
@@ -218,6 +218,39 @@ fn a_worker_that_dies_takes_no_request_with_it() {
     }
     assert_eq!(origin.asked(), 2);
     assert_eq!(node.metric("service_restarts_total", &["task=\"fill_worker\""]), 1);
+}
+
+#[test]
+fn half_of_the_workers_killed_under_load_are_told_of_and_back_within_a_second() {
+    let origin = Origin::saying(tagged("", "body"));
+    let node = Node::start(vec![origin.entry()]);
+    let (done, answered, wishes) = (AtomicBool::new(false), AtomicUsize::new(0), wishes(""));
+    let board = node.scope.readiness().clone();
+    std::thread::scope(|threads| {
+        for thread in 0..4 {
+            let (node, origin, done, answered, wishes) = (&node, &origin, &done, &answered, &wishes);
+            threads.spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                while !done.load(Ordering::Relaxed) {
+                    let path = format!("/{thread}/{}", answered.fetch_add(1, Ordering::Relaxed));
+                    let url = node.url(origin, &path);
+                    runtime.block_on(node.fill.fetch(&url, wishes, node.deadline())).unwrap();
+                }
+            });
+        }
+        eventually("there is load", || answered.load(Ordering::Relaxed) > 20);
+        for worker in 0..4 {
+            assert!(node.scope.supervisor().kill("edge", &format!("fill_worker#{worker}")));
+        }
+        let killed = Instant::now();
+        let lost = || board.standing(Some("edge")).iter().any(|standing| standing.name == "lost_workers");
+        eventually("readiness tells", lost);
+        eventually("they are back", || board.worst(Some("edge")).is_none());
+        assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(node.metric("service_restarts_total", &["task=\"fill_worker\""]), 4);
+    assert_eq!(node.stop().code, ron_kernel::ExitCode::Clean);
 }
 
 #[test]

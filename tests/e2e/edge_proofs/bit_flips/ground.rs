@@ -235,18 +235,15 @@ impl Ground {
         }
     }
 
-    /// Puts a good file in the place of a pack, and waits until it is served.
-    pub(super) fn renew(&mut self, number: usize) {
-        let pack = &mut self.packs[number];
-        pack.write();
-        pack.served = eventually("the good pack is served", || {
-            let got = self.asker.ask(&pack.raw(), "").ok().filter(Got::is_served)?;
-            Some(got.header("last-modified").to_owned()).filter(|time| *time != pack.served)
-        });
-    }
-
-    pub(super) fn renew_all(&mut self) {
-        (0..self.packs.len()).for_each(|number| self.renew(number));
+    /// Puts good files in the place of packs, and waits until they are served.
+    pub(super) fn renew(&mut self, numbers: Range<usize>) {
+        self.packs[numbers.clone()].iter_mut().for_each(Pack::write);
+        for pack in &mut self.packs[numbers] {
+            pack.served = eventually("the good pack is served", || {
+                let got = self.asker.ask(&pack.raw(), "range: bytes=0-0\r\n").ok().filter(Got::is_served)?;
+                Some(got.header("last-modified").to_owned()).filter(|time| *time != pack.served)
+            });
+        }
     }
 }
 

@@ -70,7 +70,9 @@ fn coord(text: &str) -> Result<Coord, String> {
     let parts: Vec<&str> = text.split('/').collect();
     let [z, x, y] = parts[..] else { return Err("write zoom, column and row, such as 3/4/2".to_owned()) };
     let read = || Coord::new(z.parse().ok()?, x.parse().ok()?, y.parse().ok()?);
-    read().ok_or_else(|| "there is no such tile: columns and rows are below 2 to the power of the zoom".to_owned())
+    read().ok_or_else(|| {
+        "there is no such tile: columns and rows are below 2 to the power of the zoom".to_owned()
+    })
 }
 
 #[cfg(test)]

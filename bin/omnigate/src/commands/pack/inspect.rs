@@ -16,7 +16,11 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let Some(coord) = args.tile else {
         let mut shown = show::json(pack.info());
         shown["metadata"] = Value::Object(pack.info().metadata.clone());
-        return super::super::print(&if args.json { super::super::pretty(&shown) } else { text(pack.info()) });
+        return super::super::print(&if args.json {
+            super::super::pretty(&shown)
+        } else {
+            text(pack.info())
+        });
     };
     let tile = tile(&pack, coord)?;
     if let Some(path) = &args.save {
@@ -35,7 +39,8 @@ fn tile(pack: &Pack, coord: Coord) -> Result<Tile, Failure> {
     let read = read.map_err(|error| Failure::failed(format!("tile {coord} cannot be read: {error}")))?;
     read.ok_or_else(|| {
         let PackInfo { min_zoom, max_zoom, .. } = pack.info();
-        Failure::failed(format!("the pack has no tile {coord}")).help(format!("it has zooms {min_zoom} to {max_zoom}"))
+        Failure::failed(format!("the pack has no tile {coord}"))
+            .help(format!("it has zooms {min_zoom} to {max_zoom}"))
     })
 }
 

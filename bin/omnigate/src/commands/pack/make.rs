@@ -44,10 +44,17 @@ const ABOUT: &str = "Islands that do not exist, drawn by `omnigate pack make --d
 
 fn pmtiles(path: &Path, zoom: u8) -> io::Result<u64> {
     let metadata = json!({ "name": NAME, "description": ABOUT, "type": "baselayer", "version": "1" });
-    let mut writer = Writer::new(Settings { metadata: metadata.to_string(), center_zoom: 2.min(zoom), ..Settings::default() });
+    let mut writer = Writer::new(Settings {
+        metadata: metadata.to_string(),
+        center_zoom: 2.min(zoom),
+        ..Settings::default()
+    });
     let tiles = draw(zoom, |tile, content| writer.push(tile.id(), content).map_err(io::Error::other))?;
     let pack = writer.finish().map_err(io::Error::other)?;
-    #[expect(clippy::disallowed_methods, reason = "a command that writes a file and ends; no runtime is running")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a command that writes a file and ends; no runtime is running"
+    )]
     fs::write(path, pack)?;
     Ok(tiles)
 }
@@ -98,7 +105,7 @@ fn draw(zoom: u8, mut put: impl FnMut(Coord, &[u8]) -> io::Result<()>) -> io::Re
             told = Some(tile.z());
             let what = format!("drawing zoom {}", tile.z());
             if bar.is_hidden() {
-                eprintln!("{what}: {} tiles", 1_u64 << (2 * tile.z()));
+                eprintln!("{what}");
             }
             bar.set_message(what);
         }

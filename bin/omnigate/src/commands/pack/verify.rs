@@ -12,8 +12,9 @@ use crate::failure::Failure;
 /// Checks all of them, and says of each what came of it.
 pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     if args.id.is_some() && args.files.len() > 1 {
-        return Err(Failure::bad_config("--id is for one pack, and there are several")
-            .help("check them one by one"));
+        return Err(
+            Failure::bad_config("--id is for one pack, and there are several").help("check them one by one")
+        );
     }
     let signer = args.key.as_deref().map(public_key).transpose()?;
     let mut verdicts = Vec::new();
@@ -61,6 +62,7 @@ fn in_json(file: &Path, verdict: &Result<PackInfo, MountError>) -> Value {
 #[expect(clippy::disallowed_methods, reason = "a command that reads a file and ends; no runtime is running")]
 fn public_key(path: &Path) -> Result<PublicKey, Failure> {
     let shown = path.display();
-    let pem = std::fs::read(path).map_err(|error| Failure::failed(format!("{shown} cannot be read: {error}")))?;
+    let pem =
+        std::fs::read(path).map_err(|error| Failure::failed(format!("{shown} cannot be read: {error}")))?;
     PublicKey::from_pem(&pem).map_err(|error| Failure::bad_config(format!("{shown}: {error}")))
 }
