@@ -52,7 +52,9 @@ fn work(node: &EdgeNode, origin: &Origin) {
     let mut paths: Vec<String> = ["packs", "tiles/a", "tiles/a.json", "preview/map.js", "tiles/b/1/0/1.pbf"]
         .map(|path| format!("/edge/{path}"))
         .into();
-    paths.extend(["small.txt", "large.bin", "a.pmtiles", "b.mbtiles"].map(|path| format!("/edge/assets/{path}")));
+    paths.extend(
+        ["small.txt", "large.bin", "a.pmtiles", "b.mbtiles"].map(|path| format!("/edge/assets/{path}")),
+    );
     paths.extend((0..4).map(|row| format!("/edge/tiles/a/2/1/{row}.png")));
     paths.extend((0..8).map(|number| origin.asset(&format!("/{number}"))));
     // Once more, from RAM.
@@ -62,7 +64,10 @@ fn work(node: &EdgeNode, origin: &Origin) {
     }
     let part = node.asker().ask("/edge/assets/large.bin", "range: bytes=1000000-1000099\r\n").unwrap();
     assert_eq!((part.status, part.body.len()), (206, 100));
-    assert!(node.ask("/edge/assets/none").status == 404 && node.ask("/edge/assets/elsewhere.test/x").status >= 400);
+    assert!(
+        node.ask("/edge/assets/none").status == 404
+            && node.ask("/edge/assets/elsewhere.test/x").status >= 400
+    );
 }
 
 /// Has a node do everything, and returns what it did that could write.

@@ -71,7 +71,8 @@ fn explode(reason: &str, node_table: &str, limits: &str) {
         _ => bomb(stream, mib, &zeros),
     });
     let dir = tempfile::tempdir().unwrap();
-    let settings = format!("{}{limits}fill_timeout = \"60s\"\ningress.timeout_secs = 60\n", origin.settings());
+    let settings =
+        format!("{}{limits}fill_timeout = \"60s\"\ningress.timeout_secs = 60\n", origin.settings());
     let node = EdgeNode::start(dir.path(), node_table, &settings);
     // Whatever a first fill costs once is no cost of a bomb.
     let got = node.ask(&origin.asset("/small"));
@@ -87,7 +88,8 @@ fn explode(reason: &str, node_table: &str, limits: &str) {
     assert!(grown <= SPARE_MEMORY, "{reason}: {grown} bytes more");
     assert_eq!(files(&objects), kept, "{reason}");
     assert_eq!(files(&dir.path().join("data/cas/tmp")), [""; 0], "{reason}");
-    let refused = node.metric("edge_rejects_total{node=\"omnigate\",service=\"edge\",reason=\"decompress_cap\"}");
+    let refused =
+        node.metric("edge_rejects_total{node=\"omnigate\",service=\"edge\",reason=\"decompress_cap\"}");
     assert!(refused >= BOMBS as f64, "{reason}: {refused} counted");
 }
 

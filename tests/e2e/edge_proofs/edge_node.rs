@@ -43,7 +43,8 @@ impl EdgeNode {
             get(self.admin, "/readyz").ok().filter(|answer| answer.status == 200)
         });
         eventually("no pack is being mounted", || {
-            (self.metric("edge_packs{node=\"omnigate\",service=\"edge\",state=\"mounting\"}") == 0.0).then_some(())
+            (self.metric("edge_packs{node=\"omnigate\",service=\"edge\",state=\"mounting\"}") == 0.0)
+                .then_some(())
         });
     }
 

@@ -1,14 +1,6 @@
 //! A node that is killed in the midst of fills and evictions, again and again, loses nothing that it said it had.
 
-use std::{
-    fs,
-    io::Write,
-    path::Path,
-    process::Command,
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{fs, io::Write, path::Path, process::Command, sync::Arc, thread, time::Duration};
 
 use super::{
     Chance,
@@ -53,7 +45,8 @@ fn scrub(store: &Path) -> serde_json::Value {
 fn kept(node: &EdgeNode, origin: &Origin) -> usize {
     let mut asker = node.asker();
     let mut is_kept = |number: usize| {
-        let got = asker.ask(&origin.asset(&format!("/{number}")), "cache-control: only-if-cached\r\n").unwrap();
+        let got =
+            asker.ask(&origin.asset(&format!("/{number}")), "cache-control: only-if-cached\r\n").unwrap();
         if got.status != 200 {
             assert_eq!(got.status, 504, "object {number}: {}", got.reason());
             return false;

@@ -79,11 +79,8 @@ pub(super) fn mbtiles_pack(path: &Path, format: &str, max_zoom: u8, tile: impl F
     for place in places(max_zoom) {
         let (zoom, column, row) = place;
         let from_below = (1_u32 << zoom) - 1 - row;
-        work.execute(
-            "INSERT INTO tiles VALUES (?1, ?2, ?3, ?4)",
-            (zoom, column, from_below, tile(place)),
-        )
-        .unwrap();
+        work.execute("INSERT INTO tiles VALUES (?1, ?2, ?3, ?4)", (zoom, column, from_below, tile(place)))
+            .unwrap();
     }
     work.commit().unwrap();
 }

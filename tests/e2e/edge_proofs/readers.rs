@@ -41,7 +41,8 @@ fn curl_gets_parts_resumes_and_decodes() {
     fs::create_dir(dir.path().join("public")).unwrap();
     fs::write(dir.path().join("public/file"), &bytes).unwrap();
     mbtiles_pack(&dir.path().join("v.mbtiles"), "pbf", 0, |_| gzip(&plain));
-    let settings = format!("roots = [{:?}]\npacks = [{:?}]\n", dir.path().join("public"), dir.path().join("v.mbtiles"));
+    let settings =
+        format!("roots = [{:?}]\npacks = [{:?}]\n", dir.path().join("public"), dir.path().join("v.mbtiles"));
     let node = EdgeNode::start(dir.path(), "", &settings);
     let url = format!("http://{}/edge", node.edge);
     let file = format!("{url}/assets/file");
@@ -78,7 +79,8 @@ fn read_with(reader: impl FnOnce(&str) -> Command) {
     let mut command = reader(&format!("http://{}/edge/assets/p.pmtiles", node.edge));
     let said = String::from_utf8(output(&mut command, &lines).stdout).unwrap();
     let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let expected = std::iter::once("0 6 proof".to_owned()).chain(wanted.into_iter().map(|place| hex(tile(place))));
+    let expected =
+        std::iter::once("0 6 proof".to_owned()).chain(wanted.into_iter().map(|place| hex(tile(place))));
     assert!(said.lines().eq(expected), "{said}");
 }
 
@@ -97,7 +99,10 @@ fn a_reader_in_python_reads_a_pack_by_ranges() {
 fn a_reader_in_javascript_reads_a_pack_by_ranges() {
     read_with(|url| {
         let mut command = Command::new("node");
-        command.arg(root().join("tests/clients/pmtiles_client.mjs")).arg(root().join("target/tools/node")).arg(url);
+        command
+            .arg(root().join("tests/clients/pmtiles_client.mjs"))
+            .arg(root().join("target/tools/node"))
+            .arg(url);
         command
     });
 }
@@ -113,7 +118,13 @@ fn a_browser_shows_the_map_of_the_demo_pack() {
     let picture = root().join("target/demo-map.png");
     let said = output(
         Command::new("chromium")
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,700"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                "--window-size=1000,700",
+            ])
             .args(["--virtual-time-budget=20000", "--enable-logging=stderr"])
             .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
             .arg(format!("--screenshot={}", picture.display()))

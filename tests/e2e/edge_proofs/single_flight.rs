@@ -1,7 +1,7 @@
 //! A thousand clients who want the same missing object cost its origin one request.
 
 use std::{
-    sync::{Arc, mpsc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
@@ -37,9 +37,7 @@ fn a_thousand_clients_of_one_missing_object_cause_one_origin_request() {
     for client in &mut clients {
         client.send(&path, "").unwrap();
     }
-    eventually("all of them wait", || {
-        (node.metric("edge_inflight{") >= CLIENTS as f64).then_some(())
-    });
+    eventually("all of them wait", || (node.metric("edge_inflight{") >= CLIENTS as f64).then_some(()));
     assert_eq!(origin.asked(), 1, "before the answer");
     release.send(()).unwrap();
     for client in &mut clients {

@@ -103,7 +103,8 @@ fn packs_swapped_under_load_are_never_mixed_and_cost_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let files = Files::default();
     (0..PACKS).for_each(|pack| put(dir.path(), &files, pack, 0));
-    let named: Vec<String> = (0..PACKS).map(|pack| format!("{:?}", dir.path().join(file_name(pack)))).collect();
+    let named: Vec<String> =
+        (0..PACKS).map(|pack| format!("{:?}", dir.path().join(file_name(pack)))).collect();
     let node = EdgeNode::start(dir.path(), "", &format!("packs = [{}]\n", named.join(", ")));
     let (over, answered) = (Flag::default(), AtomicUsize::new(0));
     let (rounds, seed) = (size(20, 1000).div_ceil(PACKS), Chance::new("swaps").0);

@@ -40,7 +40,13 @@ pub(super) struct Judge {
 impl Judge {
     /// Asks for a whole thing. `Some(true)` if it came, `Some(false)` if it broke off, `None` if it was refused.
     #[track_caller]
-    pub(super) fn whole(&mut self, asker: &mut Asker, path: &str, fields: &str, right: &[u8]) -> Option<bool> {
+    pub(super) fn whole(
+        &mut self,
+        asker: &mut Asker,
+        path: &str,
+        fields: &str,
+        right: &[u8],
+    ) -> Option<bool> {
         let got = asker.ask(path, fields).unwrap_or_else(|error| panic!("{path}: {error}"));
         if got.status == 200 && got.whole && fields.is_empty() && !got.header("etag").contains('+') {
             assert_eq!(got.header("etag"), tag(right), "{path}: another tag");
@@ -85,7 +91,10 @@ impl Judge {
 impl fmt::Display for Judge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { flips, right, errors, broken_off } = self;
-        write!(f, "{flips} bits turned; {right} answers right, {errors} refused, {broken_off} broken off, 0 wrong")
+        write!(
+            f,
+            "{flips} bits turned; {right} answers right, {errors} refused, {broken_off} broken off, 0 wrong"
+        )
     }
 }
 
@@ -166,8 +175,7 @@ impl Ground {
             let number: usize = path.trim_start_matches("/o").parse().unwrap();
             send(stream, &sent[number])
         });
-        let object =
-            |(number, bytes)| Object { asset: origin.asset(&format!("/o{number}")), bytes };
+        let object = |(number, bytes)| Object { asset: origin.asset(&format!("/o{number}")), bytes };
         let objects = bodies.into_iter().enumerate().map(object).collect();
         let settings = settings(dir.path(), &packs, &origin);
         let node = EdgeNode::start(dir.path(), "", &settings);
@@ -209,8 +217,10 @@ impl Ground {
 
     /// The kept hashes of packs.
     pub(super) fn outboards(&self) -> Vec<PathBuf> {
-        let kept: Vec<_> =
-            fs::read_dir(self.dir.path().join("data/outboards")).unwrap().map(|e| e.unwrap().path()).collect();
+        let kept: Vec<_> = fs::read_dir(self.dir.path().join("data/outboards"))
+            .unwrap()
+            .map(|e| e.unwrap().path())
+            .collect();
         assert_eq!(kept.len(), self.packs.len(), "{kept:?}");
         kept
     }
@@ -249,8 +259,10 @@ impl Ground {
 
 fn settings(dir: &Path, packs: &[Pack], origin: &Origin) -> String {
     // Each is pinned: while the node is down, a pack that rots cannot be told from another one otherwise.
-    let pinned: Vec<_> =
-        packs.iter().map(|pack| format!("{{ path = {:?}, b3 = \"{}\" }}", pack.path, id(&pack.bytes))).collect();
+    let pinned: Vec<_> = packs
+        .iter()
+        .map(|pack| format!("{{ path = {:?}, b3 = \"{}\" }}", pack.path, id(&pack.bytes)))
+        .collect();
     format!(
         "{}packs = [{}]\nroots = [{:?}]\nram_bytes = \"0B\"\ncas.ram_bytes = \"0B\"\n",
         origin.settings(),
@@ -260,7 +272,8 @@ fn settings(dir: &Path, packs: &[Pack], origin: &Origin) -> String {
 }
 
 fn tile((zoom, column, row): Place, len: usize) -> Vec<u8> {
-    let seed = (usize::from(zoom) << 20) + (usize::try_from(column).unwrap() << 10) + usize::try_from(row).unwrap();
+    let seed =
+        (usize::from(zoom) << 20) + (usize::try_from(column).unwrap() << 10) + usize::try_from(row).unwrap();
     noise(seed + 1, len + seed % 50)
 }
 

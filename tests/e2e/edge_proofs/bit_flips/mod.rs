@@ -45,7 +45,8 @@ fn rot_of_a_pack(ground: &mut Ground, judge: &mut Judge, chance: &mut Chance) {
     let at = chance.below(pack.bytes.len());
     let bit = chance.below(8);
     turn(&pack.path, at, bit);
-    let (begin, end) = (at.saturating_sub(chance.below(500)), (at + chance.below(500)).min(pack.bytes.len() - 1));
+    let (begin, end) =
+        (at.saturating_sub(chance.below(500)), (at + chance.below(500)).min(pack.bytes.len() - 1));
     let range = format!("range: bytes={begin}-{end}\r\n");
     let got = judge.part(&mut ground.asker, &pack.raw(), &range, &pack.bytes, begin..end + 1);
     assert!(got.is_none_or(|whole| !whole), "{} at {at}: the rotten range was served", pack.raw());
