@@ -3,6 +3,7 @@
 use std::{
     fmt,
     fs::{self, File},
+    io::ErrorKind::{ConnectionReset, UnexpectedEof},
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -47,7 +48,7 @@ impl Judge {
         fields: &str,
         right: &[u8],
     ) -> Option<bool> {
-        let got = asker.ask(path, fields).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let Some(got) = self.ask(asker, path, fields) else { return Some(false) };
         if got.status == 200 && got.whole && fields.is_empty() && !got.header("etag").contains('+') {
             assert_eq!(got.header("etag"), tag(right), "{path}: another tag");
         }
@@ -64,9 +65,20 @@ impl Judge {
         all: &[u8],
         range: Range<usize>,
     ) -> Option<bool> {
-        let got = asker.ask(path, fields).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let Some(got) = self.ask(asker, path, fields) else { return Some(false) };
         assert_ne!(got.status, 200, "{path}: a part was asked for");
         self.count(path, &got, &all[range])
+    }
+
+    /// An answer; `None` if it broke off before its head was sent, which is as honest as later.
+    fn ask(&mut self, asker: &mut Asker, path: &str, fields: &str) -> Option<Got> {
+        let got = asker.ask(path, fields);
+        match &got {
+            Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => self.broken_off += 1,
+            Err(error) => panic!("{path}: {error}"),
+            Ok(_) => {}
+        }
+        got.ok()
     }
 
     #[track_caller]
