@@ -3,6 +3,7 @@
 use std::{
     fmt,
     fs::{self, File},
+    io::ErrorKind::{ConnectionReset, UnexpectedEof},
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -47,7 +48,7 @@ impl Judge {
         fields: &str,
         right: &[u8],
     ) -> Option<bool> {
-        let got = asker.ask(path, fields).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let Some(got) = self.ask(asker, path, fields) else { return Some(false) };
         if got.status == 200 && got.whole && fields.is_empty() && !got.header("etag").contains('+') {
             assert_eq!(got.header("etag"), tag(right), "{path}: another tag");
         }
@@ -64,9 +65,20 @@ impl Judge {
         all: &[u8],
         range: Range<usize>,
     ) -> Option<bool> {
-        let got = asker.ask(path, fields).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let Some(got) = self.ask(asker, path, fields) else { return Some(false) };
         assert_ne!(got.status, 200, "{path}: a part was asked for");
         self.count(path, &got, &all[range])
+    }
+
+    /// An answer; `None` if it broke off before its head was sent, which is as honest as later.
+    fn ask(&mut self, asker: &mut Asker, path: &str, fields: &str) -> Option<Got> {
+        let got = asker.ask(path, fields);
+        match &got {
+            Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => self.broken_off += 1,
+            Err(error) => panic!("{path}: {error}"),
+            Ok(_) => {}
+        }
+        got.ok()
     }
 
     #[track_caller]
@@ -74,9 +86,6 @@ impl Judge {
         if !got.is_served() {
             assert!(matches!(got.status, 410 | 500..), "{path}: {} {}", got.status, got.reason());
             self.errors += 1;
-            if std::env::var_os("DBG").is_some() {
-                println!("{path}: {} {}", got.status, String::from_utf8_lossy(&got.body));
-            }
             return None;
         }
         // What came before it broke off has to be right, too.
@@ -86,9 +95,6 @@ impl Judge {
             self.right += 1;
         } else {
             self.broken_off += 1;
-            if std::env::var_os("DBG").is_some() {
-                println!("{path}: broken off at {}", got.body.len());
-            }
         }
         Some(got.whole)
     }
@@ -208,10 +214,9 @@ impl Ground {
     /// Has an object in the store: it may have to be asked for again, but then it comes.
     pub(super) fn fill(&mut self, judge: &mut Judge, number: usize) {
         let object = &self.objects[number];
-        let came = |judge: &mut Judge, asker: &mut Asker| {
-            judge.whole(asker, &object.asset, "", &object.bytes) == Some(true)
-        };
-        assert!((0..5).any(|_| came(judge, &mut self.asker)), "{} is not filled again", object.asset);
+        eventually("what was set aside is filled again", || {
+            (judge.whole(&mut self.asker, &object.asset, "", &object.bytes) == Some(true)).then_some(())
+        });
         let path = self.object_path(number);
         eventually("the object is stored", || path.exists().then_some(()));
     }
@@ -252,18 +257,15 @@ impl Ground {
         }
     }
 
-    /// Puts a good file in the place of a pack, and waits until it is served.
-    pub(super) fn renew(&mut self, number: usize) {
-        let pack = &mut self.packs[number];
-        pack.write();
-        pack.served = eventually("the good pack is served", || {
-            let got = self.asker.ask(&pack.raw(), "").ok().filter(Got::is_served)?;
-            Some(got.header("last-modified").to_owned()).filter(|time| *time != pack.served)
-        });
-    }
-
-    pub(super) fn renew_all(&mut self) {
-        (0..self.packs.len()).for_each(|number| self.renew(number));
+    /// Puts good files in the place of packs, and waits until they are served.
+    pub(super) fn renew(&mut self, numbers: Range<usize>) {
+        self.packs[numbers.clone()].iter_mut().for_each(Pack::write);
+        for pack in &mut self.packs[numbers] {
+            pack.served = eventually("the good pack is served", || {
+                let got = self.asker.ask(&pack.raw(), "range: bytes=0-0\r\n").ok().filter(Got::is_served)?;
+                Some(got.header("last-modified").to_owned()).filter(|time| *time != pack.served)
+            });
+        }
     }
 }
 

@@ -61,7 +61,7 @@ fn rot_of_a_pack(ground: &mut Ground, judge: &mut Judge, chance: &mut Chance) {
     // A look at the file may fall between the turn and the time put back: then another file is needed.
     let mended = judge.part(&mut ground.asker, &pack.raw(), &range, &pack.bytes, begin..end + 1);
     if mended != Some(true) {
-        ground.renew(number);
+        ground.renew(number..number + 1);
     }
 }
 
@@ -127,5 +127,5 @@ fn rot_while_it_is_down(ground: &mut Ground, judge: &mut Judge, chance: &mut Cha
     judge.flips += turned;
     ground.start();
     ground.check_all(judge);
-    ground.renew_all();
+    ground.renew(0..ground.packs.len());
 }
