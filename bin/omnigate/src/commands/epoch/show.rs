@@ -14,7 +14,7 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     let payees = run.allocations().filter(|allocation| allocation.payout.minor() > 0).count();
     let mut out = format!("epoch {}: verified\n", run.epoch());
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "  {name:<11} {value}");
+        let _ = writeln!(out, "  {name:<13} {value}");
     };
     line("policy", policy(verified));
     line("inputs", inputs(verified));
@@ -69,7 +69,7 @@ fn explanation_text(explanation: &Explanation<'_>, run: &Run) -> String {
     let Explanation { allocation, points, divided, between, whole, remainder } = explanation;
     let mut out = format!("{} is paid {}\n", allocation.actor, allocation.payout);
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "  {name:<11} {value}");
+        let _ = writeln!(out, "  {name:<13} {value}");
     };
     for part in points {
         let value = format!("{} units × {} ppm = {} points", part.units, part.weight_ppm, part.points);
