@@ -18,6 +18,7 @@ pub struct Usage {
     /// Rows of one actor mostly come together. Empty before the first one, and no actor's name is.
     last_name: String,
     last_number: u32,
+    last_metric: usize,
 }
 
 /// Why usage could not be added. What was added before still stands.
@@ -47,7 +48,7 @@ impl Usage {
     pub fn new(max_actors: usize, max_metrics: usize) -> Self {
         let max_actors = max_actors.min(u32::MAX as usize);
         let (index, metrics, columns, last_name) = (HashMap::new(), Vec::new(), Vec::new(), String::new());
-        Self { max_actors, max_metrics, index, metrics, columns, last_name, last_number: 0 }
+        Self { max_actors, max_metrics, index, metrics, columns, last_name, last_number: 0, last_metric: 0 }
     }
 
     /// Adds units.
@@ -107,9 +108,18 @@ impl Usage {
     }
 
     fn metric(&mut self, name: &str) -> Result<usize, UsageFault> {
-        if let Some(number) = self.metrics.iter().position(|metric| metric.as_str() == name) {
-            return Ok(number);
-        }
+        // In sorted rows the next metric is mostly the one behind the last.
+        let (before, behind) = (0..=self.last_metric, self.last_metric + 1..self.metrics.len());
+        let is_it = |at: &usize| self.metrics.get(*at).is_some_and(|metric| metric.as_str() == name);
+        let number = match behind.chain(before).find(is_it) {
+            Some(number) => number,
+            None => self.new_metric(name)?,
+        };
+        self.last_metric = number;
+        Ok(number)
+    }
+
+    fn new_metric(&mut self, name: &str) -> Result<usize, UsageFault> {
         if self.metrics.len() >= self.max_metrics {
             return Err(UsageFault::TooManyMetrics);
         }
