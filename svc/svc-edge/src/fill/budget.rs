@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ron_kernel::Fault;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -53,12 +54,23 @@ impl Part {
         Ok(())
     }
 
-    /// Gives back all but so many bytes, and hands out the rest.
-    pub(super) fn shrink_to(mut self, bytes: u64) -> OwnedSemaphorePermit {
-        let keep = units(bytes) as usize;
-        let surplus = self.permit.num_permits().saturating_sub(keep);
+    /// Bytes that are in memory, and take their part of the budget until the last who has any of them lets go.
+    pub(super) fn hold(mut self, bytes: Vec<u8>) -> Bytes {
+        let surplus = self.permit.num_permits().saturating_sub(units(bytes.len() as u64) as usize);
         drop(self.permit.split(surplus));
-        self.permit
+        Bytes::from_owner(Held { bytes, _permit: self.permit })
+    }
+}
+
+/// Bytes in memory and their part of the budget.
+struct Held {
+    bytes: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -79,10 +91,14 @@ mod tests {
         assert!(waiting.as_mut().now_or_never().is_none(), "there is no room yet");
         assert_eq!(first.grow_to(3 * UNIT), Ok(()));
         assert_eq!(first.grow_to(5 * UNIT), Err(Fault::Busy));
-        let kept = first.shrink_to(2 * UNIT);
+        let kept = first.hold(vec![7; 2048]);
         let second = waiting.await.expect("the first gave some back");
-        drop(kept);
         drop(second);
-        assert!(budget.take(4 * UNIT).await.is_ok());
+        let rest = kept.slice(10..20);
+        drop(kept);
+        let mut all = Box::pin(budget.take(4 * UNIT));
+        assert!(all.as_mut().now_or_never().is_none(), "somebody has some of the bytes");
+        drop(rest);
+        assert!(all.await.is_ok());
     }
 }

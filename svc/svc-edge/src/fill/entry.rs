@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderValue;
 use httprules::freshness::Stored;
-use tokio::sync::OwnedSemaphorePermit;
 use types::{ObjectId, Reason, Refusal};
 
 use super::client::Validators;
@@ -26,14 +25,7 @@ pub struct Entry {
     /// The validators of the origin; never ours, which are made of the object's name.
     pub(super) validators: Validators,
     /// Its bytes, if it is not to be stored.
-    pub(super) held: Option<Held>,
-}
-
-/// The bytes of an object that is not stored, and their part of the budget.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) bytes: Bytes,
-    pub(super) _budget: OwnedSemaphorePermit,
+    pub(super) held: Option<Bytes>,
 }
 
 impl Entry {
@@ -52,7 +44,7 @@ impl Entry {
     /// Its bytes, if it is held for those who asked for it and not stored. They have been checked against its name.
     #[must_use]
     pub fn held(&self) -> Option<&Bytes> {
-        self.held.as_ref().map(|held| &held.bytes)
+        self.held.as_ref()
     }
 }
 

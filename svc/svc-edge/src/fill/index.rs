@@ -28,8 +28,8 @@ pub(crate) const INDEX_QUEUE: QueueSpec = QueueSpec {
     name: "index",
     capacity: 1024,
     policy: Policy::Await { deadline: Duration::from_secs(1) },
-    from: "fill workers",
-    to: "index owner",
+    from: "fill_worker",
+    to: "index_owner",
     doc: "what became known of URLs; what does not get in is fetched again after a restart",
 };
 

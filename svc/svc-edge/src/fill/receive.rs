@@ -23,7 +23,6 @@ use super::{
     ask::Answer,
     budget::{Budget, Part},
     client::Validators,
-    entry::Held,
     failure::Failure,
     pool::WayHome,
     settings::FillSettings,
@@ -75,7 +74,7 @@ impl Receiver {
             held: None,
         };
         let (spooled, part) = self.spool(plan, answer.response.into_body(), &answer.home, part).await?;
-        let held = spooled.held.map(|bytes| Held { bytes, _budget: part.shrink_to(spooled.len) });
+        let held = spooled.held.map(|bytes| part.hold(bytes));
         Ok(Entry { id: spooled.id, len: spooled.len, held, ..entry })
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Everything here blocks, and runs in the blocking pool.
 
-use bytes::Bytes;
 use cas::{Cas, Hot, WriteError, Writer};
 use decode::{Coding, DecodeError, Decoder, Limits, STEP_MAX};
 use types::{ObjectId, Reason};
@@ -33,7 +32,7 @@ pub(super) struct Spooled {
     pub(super) id: ObjectId,
     pub(super) len: u64,
     /// Its bytes, if it is not stored.
-    pub(super) held: Option<Bytes>,
+    pub(super) held: Option<Vec<u8>>,
 }
 
 /// An object on its way. Dropped, it leaves nothing behind.
@@ -89,7 +88,7 @@ impl Spool {
         match self.sink {
             Sink::Memory(bytes) => {
                 let id = b3tree::Builder::new().update(&bytes).finish().root();
-                Ok(Spooled { id, len: self.len, held: Some(bytes.into()) })
+                Ok(Spooled { id, len: self.len, held: Some(bytes) })
             }
             Sink::Store(writer) => {
                 let committed = writer.commit().map_err(|error| self.plan.unwritten(&error))?;

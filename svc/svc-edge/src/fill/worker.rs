@@ -39,7 +39,7 @@ pub(crate) const WORK: QueueSpec = QueueSpec {
     capacity: 512,
     policy: Policy::RejectNew,
     from: "requests that miss, and stale hits",
-    to: "fill workers",
+    to: "fill_worker",
     doc: "objects to be fetched, each once however many wait for it; a full queue answers 429 busy",
 };
 
