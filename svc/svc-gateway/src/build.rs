@@ -206,6 +206,7 @@ impl Gateway {
         Ok(Box::new(move || {
             upstreams.commit(groups);
             shared.admission.reconfigure(&config.fair_queue);
+            shared.decoding.set_limit(config.limits.decode_memory.as_u64());
             jwt.follow(GatewaySettings { gateway: &config, auth: &auth }, jwks);
             let before = policies[0].load_full();
             for (current, policy) in policies.iter().zip(prepared) {

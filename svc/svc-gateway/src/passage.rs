@@ -22,7 +22,7 @@ use crate::{
     admission::Slot,
     caller::{Caller, ConnMemo},
     client_addr::Client,
-    guard::{self, BodyLimits, Breach},
+    guard::{self, BodyLimits, Breach, Payer},
     local::Local,
     message::{self, Onward, Survey},
     policy::Policy,
@@ -87,7 +87,8 @@ impl Passage<'_> {
         if let Some(entry) = &mut self.entry {
             entry.count(request);
         }
-        let breach = guard::guard(request, &limits)?;
+        let payer = Payer::tenant(&self.proxy.shared.decoding, &caller.tenant);
+        let breach = guard::guard(request, &limits, payer)?;
         let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
