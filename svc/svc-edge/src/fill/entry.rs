@@ -48,6 +48,15 @@ impl Entry {
     }
 }
 
+/// What came of a fill.
+#[derive(Clone, Debug)]
+pub(super) struct Landed {
+    /// What whoever asked gets.
+    pub(super) outcome: Result<Arc<Entry>, Refusal>,
+    /// Whether the origin was asked.
+    pub(super) asked: bool,
+}
+
 /// What is known of a URL.
 #[derive(Clone, Debug)]
 pub(super) enum Known {

@@ -23,12 +23,12 @@ use super::{
     Fill, OriginUrl,
     ask::{self, Answer},
     client::Validators,
-    entry::Known,
+    entry::{Known, Landed},
     failure::Failure,
-    flights::{Flight, Landed},
     receive,
     settings::FillSettings,
 };
+use crate::flights::Flight;
 
 /// The longest body of an answer without an object that is read, so that its connection can be used again.
 const DRAINED_MAX: u64 = 64 * 1024;
@@ -60,7 +60,7 @@ pub(super) struct Job {
     /// What whoever began it said of storing.
     pub(super) request: RequestDirectives,
     pub(super) deadline: Deadline,
-    pub(super) flight: Flight,
+    pub(super) flight: Flight<Landed>,
 }
 
 /// What a fetch brought.
