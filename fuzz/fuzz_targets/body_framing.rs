@@ -5,15 +5,16 @@
 
 use std::{
     convert::Infallible,
-    sync::{LazyLock, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
 use http_body_util::BodyExt;
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use libfuzzer_sys::fuzz_target;
+use ron_kernel::metrics::Counter;
 use ron_transport::Body;
-use svc_gateway::guard::{BodyLimits, guard};
+use svc_gateway::guard::{BodyLimits, DecodeBudget, Payer, guard};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     runtime::{Builder, Runtime},
@@ -30,6 +31,10 @@ const BEGINNINGS: [&[u8]; 5] = [
     b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 40\r\n\r\n",
     b"POST / HTTP/1.1\r\nhost: a\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n20\r\n\x1f\x8b\x08\0",
 ];
+
+/// More than the bodies of one connection need.
+static BUDGET: LazyLock<Arc<DecodeBudget>> =
+    LazyLock::new(|| Arc::new(DecodeBudget::new(1 << 30, Counter::default())));
 
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime without drivers"));
@@ -76,7 +81,7 @@ async fn requests(bytes: &[u8], piece: usize) -> Vec<Vec<u8>> {
 async fn arrive(request: Request<Incoming>) -> Option<Vec<u8>> {
     let is_encoded = request.headers().contains_key("content-encoding");
     let mut request = request.map(Body::from);
-    let breach = guard(&mut request, &LIMITS).ok()?;
+    let breach = guard(&mut request, &LIMITS, Payer::nobody(&BUDGET)).ok()?;
     let most = if is_encoded { LIMITS.decode_abs_cap_bytes } else { LIMITS.max_body_bytes };
     let mut body = request.into_body();
     let mut arrived = Vec::new();

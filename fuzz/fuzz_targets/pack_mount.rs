@@ -5,7 +5,7 @@
 use std::{fs, path::PathBuf, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use packs::{Coord, MountOptions, Pack};
+use packs::{Coord, Format, MountOptions, Pack, PackError};
 use pmtiles::{Settings, Writer};
 use tempfile::TempDir;
 
@@ -38,8 +38,12 @@ fn serve(path: PathBuf, bytes: &[u8]) {
     assert_eq!(pack.info().size, bytes.len() as u64);
     let mut found = 0;
     for (z, x, y) in (0..4).flat_map(|z| (0..1 << z).flat_map(move |x| (0..1 << z).map(move |y| (z, x, y)))) {
-        let tile = pack.tile(z, x, y).expect("what was mounted is served");
-        found += u64::from(tile.is_some());
+        match pack.tile(z, x, y) {
+            Ok(tile) => found += u64::from(tile.is_some()),
+            // Of a database's index a mount tries a part.
+            Err(PackError::Corrupt) if pack.info().format == Format::Mbtiles => found += 1,
+            Err(error) => panic!("{z}/{x}/{y} was mounted: {error}"),
+        }
     }
     assert!(found <= pack.info().tiles);
     assert!(pack.unchanged());

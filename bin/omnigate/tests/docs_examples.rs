@@ -53,9 +53,12 @@ fn write_what_examples_name(dir: &Path) {
         assert_eq!(keygen.code, Some(0), "{}", keygen.err);
     }
     write_file(dir, "keys/revoked", "", 0o644);
-    for (name, cert, key) in
-        [("localhost", "tls/cert.pem", "tls/key.pem"), ("*.example.org", "tls/org.pem", "tls/org.key")]
-    {
+    write_file(dir, "tls/ca.pem", &TestCa::new("ca").pem(), 0o644);
+    for (name, cert, key) in [
+        ("localhost", "tls/cert.pem", "tls/key.pem"),
+        ("*.example.org", "tls/org.pem", "tls/org.key"),
+        ("client", "tls/client.pem", "tls/client.key"),
+    ] {
         let files = TestCa::new("ca").server(&[name]).write(dir, "made");
         fs::rename(files.cert_path, dir.join(cert)).unwrap();
         fs::rename(files.key_path, dir.join(key)).unwrap();

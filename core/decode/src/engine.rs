@@ -1,22 +1,29 @@
 //! The codecs behind one face: some bytes in, some bytes out, and whether the stream is at its end.
 
-use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, SliceWrapper};
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Operation};
 
-use crate::{Coding, DecodeError, Step};
+use crate::{Coding, DecodeError, Step, counted::Counted};
 
 /// The largest window of a deflate stream, as a power of two; all decoders must know it.
 const DEFLATE_WINDOW: u8 = 15;
 /// The largest window of a zstd frame, as a power of two: what HTTP allows (RFC 9659).
 const ZSTD_WINDOW: u32 = 23;
 
+/// What an inflater holds, window and all.
+const INFLATE_BYTES: usize = 48 * 1024;
+/// What a zstd decoder holds beside its window: its tables and two blocks.
+const ZSTD_BYTES: usize = 448 * 1024;
+
+type Brotli = BrotliState<Counted, Counted, Counted>;
+
 /// The state of a codec.
 pub(crate) enum Engine {
     Identity,
     Gzip(Decompress),
     Deflate(Deflate),
-    Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    Brotli(Box<Brotli>),
     Zstd(zstd::stream::raw::Decoder<'static>),
 }
 
@@ -27,7 +34,7 @@ impl Engine {
             Coding::Gzip => Self::Gzip(Decompress::new_gzip(DEFLATE_WINDOW)),
             Coding::Deflate => Self::Deflate(Deflate::Unknown { first: None }),
             Coding::Brotli => {
-                let alloc = StandardAlloc::default;
+                let alloc = Counted::default;
                 // Strict: without windows beyond the 16 MiB of the standard.
                 Self::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())))
             }
@@ -51,6 +58,20 @@ impl Engine {
                 let finished = status.remaining == 0;
                 Ok(Step { consumed: status.bytes_read, produced: status.bytes_written, finished })
             }
+        }
+    }
+
+    /// What it holds: beside its window, and of the window when it is full.
+    pub(crate) fn memory(&self) -> (usize, usize) {
+        match self {
+            Self::Identity | Self::Deflate(Deflate::Unknown { .. }) => (0, 0),
+            Self::Gzip(_) | Self::Deflate(Deflate::Known(_)) => (INFLATE_BYTES, 0),
+            Self::Brotli(state) => {
+                let window = state.ringbuffer.slice().len();
+                let all = state.alloc_u8.bytes() + state.alloc_u32.bytes() + state.alloc_hc.bytes();
+                (all.saturating_sub(window) + size_of::<Brotli>(), window)
+            }
+            Self::Zstd(_) => (ZSTD_BYTES, 1 << ZSTD_WINDOW),
         }
     }
 
@@ -114,11 +135,7 @@ fn run_inflate(inflate: &mut Decompress, input: &[u8], output: &mut [u8]) -> Res
     Ok(Step { consumed, produced, finished })
 }
 
-fn run_brotli(
-    state: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
-    input: &[u8],
-    output: &mut [u8],
-) -> Result<Step, DecodeError> {
+fn run_brotli(state: &mut Brotli, input: &[u8], output: &mut [u8]) -> Result<Step, DecodeError> {
     let (mut to_read, mut consumed) = (input.len(), 0);
     let (mut to_write, mut produced, mut total) = (output.len(), 0, 0);
     let result = BrotliDecompressStream(

@@ -4,8 +4,8 @@
 //! each one the whole is judged against [`Limits`]; what breaks them, or is no such stream at all, is a [`DecodeError`]
 //! with its reason. The caller owns both buffers, so nothing queues up in between.
 //!
-//! What a decoder itself holds, at most: 48 KiB (gzip, deflate), 16 MiB (brotli), 9 MiB (zstd), and of those large ones
-//! only what was decoded so far takes up memory.
+//! What a decoder itself holds, at most: 48 KiB (gzip, deflate), 16 MiB (brotli) and 4 MiB of tables, 9 MiB (zstd). Of the
+//! large ones only what was decoded so far takes up memory; [`Decoder::memory`] says how much that is.
 //!
 //! ```
 //! use decode::{Coding, Decoder, Limits};
@@ -19,6 +19,7 @@
 //! ```
 
 mod coding;
+mod counted;
 mod engine;
 
 pub use coding::{Coding, UnsupportedCoding};
@@ -152,6 +153,14 @@ impl Decoder {
     #[must_use]
     pub const fn is_drained(&self) -> bool {
         self.drained
+    }
+
+    /// How many bytes it holds, about: what its tables take, and of its window what was decoded into it. Memory of the
+    /// window that was not touched yet is not there.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let (beside, window) = self.engine.memory();
+        beside as u64 + self.decoded.min(window as u64)
     }
 
     /// Tells the decoder that nothing more follows.

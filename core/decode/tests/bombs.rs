@@ -76,6 +76,28 @@ fn the_last_byte_within_the_ratio_is_the_last_one_allowed() {
 }
 
 #[test]
+fn a_decoder_tells_what_it_holds_and_that_grows_with_what_was_decoded() {
+    let body = text(4 * MIB);
+    for kind in KINDS {
+        let encoded = (kind.encode)(&body);
+        let mut decoder = Decoder::new(kind.coding, GENEROUS);
+        let least = decoder.memory();
+        assert!(least < 512 * 1024, "{}: {least}", kind.name);
+        let (mut rest, mut output, mut decoded) = (encoded.as_slice(), vec![0; STEP_MAX], 0);
+        while !rest.is_empty() || !decoder.is_drained() {
+            let step =
+                decoder.decode(rest, &mut output).unwrap_or_else(|error| panic!("{}: {error}", kind.name));
+            (rest, decoded) = (&rest[step.consumed..], decoded + step.produced);
+            let held = decoder.memory();
+            assert!(held >= least, "{}: {held}", kind.name);
+            assert!(held <= decoded as u64 + 4 * MIB as u64, "{}: {held} after {decoded}", kind.name);
+        }
+        let keeps_a_window = matches!(kind.coding, Coding::Brotli | Coding::Zstd);
+        assert_eq!(decoder.memory() > 3 * MIB as u64, keeps_a_window, "{}: {}", kind.name, decoder.memory());
+    }
+}
+
+#[test]
 fn the_limits_are_those_of_the_design() {
     let limits = Limits::default();
     let (slack, cap) = (64 * 1024, 8 * 1024 * 1024);

@@ -15,9 +15,9 @@ use crate::{
 /// Checks a whole pack of `len` bytes: its header, its metadata, and all its directories, each of which is read once. The
 /// tiles themselves are not read.
 ///
-/// What passes keeps every promise that [`find`] needs: each entry leads to a place inside its section, and no way is
-/// longer than [`Limits::depth`]. A directory may only have tiles that come before the next entry of the one above it, so
-/// none is reached in two ways, and the work is in proportion to the size of the directories.
+/// What passes keeps every promise that [`find`](crate::find()) needs: each entry leads to a place inside its section,
+/// and no way is longer than [`Limits::depth`]. A directory may only have tiles that come before the next entry of the
+/// one above it, so none is reached in two ways, and the work is in proportion to the size of the directories.
 ///
 /// # Errors
 /// [`CheckError`] for the first thing that is wrong.

@@ -17,7 +17,7 @@ pub(crate) const MAX_DEPTH: usize = 4;
 ///
 /// # Errors
 /// Those of `leaf`, and [`DirectoryError::Place`] for an entry that leads outside of its section or too deep. A pack that
-/// passed [`check`] has none of these.
+/// passed [`check`](crate::check()) has none of these.
 pub fn find<D, E>(
     header: &Header,
     root: &Directory,

@@ -106,7 +106,7 @@ impl Edge {
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         let stores = open_stores(scope, settings).await?;
         let shared = Shared::new(scope, config, settings.node, stores);
-        let roots = Roots::new(&config.roots, scope.clock(), Arc::clone(&shared.damages));
+        let roots = Roots::new(&config.roots, scope, Arc::clone(&shared.damages));
         let packs = shared.registry.all();
         let cores = scope.planes().cores().iter();
         let policies: Policies = cores
@@ -172,7 +172,7 @@ impl Edge {
         let roots = if same_roots {
             Arc::clone(&present.roots)
         } else {
-            Roots::new(&config.roots, self.scope.clock(), Arc::clone(&self.shared.damages))
+            Roots::new(&config.roots, &self.scope, Arc::clone(&self.shared.damages))
         };
         let packs = self.shared.registry.prepare(&config.packs);
         let fill = match &self.shared.fill {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 use cas::{Cas, Hot, Limits, OpenError, ReadError, Verified};
 use ron_kernel::{
-    Fault, Scope,
+    Scope,
     supervisor::Children,
     topology::{ChildSpec, Plane, Stage},
 };
@@ -14,6 +14,7 @@ use types::{ObjectId, Reason, Refusal};
 use crate::{
     CasConfig, Mode,
     assets::Damages,
+    flights::Flights,
     serve::{Owner, Source},
 };
 
@@ -35,9 +36,13 @@ pub(crate) struct Objects {
     pub(crate) cas: Arc<Cas>,
     pub(crate) hot: Arc<Hot>,
     scope: Scope,
+    /// Objects that are being opened: a thousand who waited for one fill all want the same.
+    opening: Arc<Flights<Opened>>,
     quarantine: Children,
     damages: Arc<Damages>,
 }
+
+type Opened = Result<Option<Source>, Refusal>;
 
 impl Objects {
     /// Opens the store that is configured; in memory where nothing may be written, or there is nothing to write. Blocking.
@@ -62,6 +67,7 @@ impl Objects {
             cas: Arc::new(cas),
             hot: Arc::new(Hot::new(ram_bytes, HOT_MAX)),
             scope: scope.clone(),
+            opening: Arc::default(),
             quarantine: scope.children(&QUARANTINE),
             damages,
         }
@@ -79,12 +85,15 @@ impl Objects {
     /// # Errors
     /// It is damaged, or cannot be read.
     pub(crate) async fn find(&self, id: ObjectId) -> Result<Option<Source>, Refusal> {
+        if let Some(bytes) = self.hot(&id) {
+            return Ok(Some(Source::Ram(bytes)));
+        }
         let this = self.clone();
-        let found = self.scope.blocking().run("open an object", move || this.open_now(id)).await;
-        found.map_err(Fault::from)?
+        let open = move || this.open_now(id);
+        self.opening.load(&id.to_string(), self.scope.blocking(), "open an object", open).await?
     }
 
-    fn open_now(&self, id: ObjectId) -> Result<Option<Source>, Refusal> {
+    fn open_now(&self, id: ObjectId) -> Opened {
         let source =
             self.cas.open(id).and_then(|found| found.map(|object| self.source(id, object)).transpose());
         source.map_err(|error| match error {

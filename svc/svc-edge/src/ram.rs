@@ -22,6 +22,8 @@ const OPEN_FILE: u64 = 64 * 1024;
 const USUAL: u64 = 8 * 1024;
 /// The largest entry there usually is: a file that is kept as a whole.
 const LARGEST: u64 = 1024 * 1024 + OVERHEAD;
+/// RAM for the trees of large files, which take a five hundredth of their length, and for keeping them open.
+const TREES: u64 = 64 * 1024 * 1024;
 /// Enough that cores seldom meet in one.
 const SHARDS_MAX: u64 = 64;
 
@@ -62,6 +64,11 @@ impl Ready {
         }
     }
 
+    fn is_in_ram(&self) -> bool {
+        let source = self.representation.as_ref().map(|representation| &representation.source);
+        !matches!(source, Some(Source::Disk { .. }))
+    }
+
     fn weight(&self) -> u64 {
         let bytes = match self.representation.as_ref().map(|representation| &representation.source) {
             None => 0,
@@ -77,7 +84,10 @@ impl Ready {
 pub(crate) struct Ram {
     /// Whether anything is kept: the library keeps the last entry however small its cap is.
     is_on: bool,
-    cache: Cache<Key, Arc<Ready>, Weigh>,
+    /// Answers whose bytes are here.
+    hot: Cache<Key, Arc<Ready>, Weigh>,
+    /// Large files, of which only the tree is here: without it they would have to be hashed anew for each request.
+    large: Cache<Key, Arc<Ready>, Weigh>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -109,52 +119,55 @@ impl Weighter<Key, Arc<Ready>> for Weigh {
 }
 
 impl Ram {
-    /// An empty tier of at most `bytes`; none at all with 0.
+    /// An empty tier of at most `bytes`, none at all with 0; and of the trees of large files.
     pub(crate) fn new(bytes: u64) -> Self {
         // Each shard has its own lock and its own part of the cap, into which several of the largest have to fit.
         let shards = (bytes / (8 * LARGEST)).clamp(1, SHARDS_MAX);
-        let shards = 1 << shards.ilog2();
-        let options = OptionsBuilder::new()
-            .shards(usize::try_from(shards).unwrap_or(1))
-            .estimated_items_capacity(usize::try_from(bytes / USUAL).unwrap_or(usize::MAX).max(1))
-            .weight_capacity(bytes)
-            .build()
-            .expect("both capacities are set");
-        Self {
-            is_on: bytes > 0,
-            cache: Cache::with_options(
-                options,
-                Weigh,
-                DefaultHashBuilder::default(),
-                DefaultLifecycle::default(),
-            ),
-        }
+        Self { is_on: bytes > 0, hot: cache(bytes, 1 << shards.ilog2()), large: cache(TREES, 1) }
     }
 
     /// What is kept for a path, fresh or not.
     pub(crate) fn get(&self, variant: Variant, path: &str) -> Option<Arc<Ready>> {
-        self.cache.get(&KeyRef { variant, path })
+        let key = KeyRef { variant, path };
+        self.hot.get(&key).or_else(|| if variant == Variant::File { self.large.get(&key) } else { None })
     }
 
     /// Keeps an answer, if it is worth it.
     pub(crate) fn put(&self, variant: Variant, path: &str, ready: Arc<Ready>) {
-        if self.is_on {
-            self.cache.insert(Key { variant, path: path.into() }, ready);
+        // What was there may have been of the other kind.
+        self.forget(variant, path);
+        let key = Key { variant, path: path.into() };
+        if !ready.is_in_ram() {
+            self.large.insert(key, ready);
+        } else if self.is_on {
+            self.hot.insert(key, ready);
         }
     }
 
     /// Forgets what is kept for a path.
     pub(crate) fn forget(&self, variant: Variant, path: &str) {
-        self.cache.remove(&KeyRef { variant, path });
+        let key = KeyRef { variant, path };
+        self.hot.remove(&key);
+        self.large.remove(&key);
     }
 
     /// How many bytes it holds.
     pub(crate) fn bytes(&self) -> u64 {
-        self.cache.weight()
+        self.hot.weight() + self.large.weight()
     }
 
     /// How many answers it holds.
     pub(crate) fn entries(&self) -> usize {
-        self.cache.len()
+        self.hot.len() + self.large.len()
     }
+}
+
+fn cache(bytes: u64, shards: u64) -> Cache<Key, Arc<Ready>, Weigh> {
+    let options = OptionsBuilder::new()
+        .shards(usize::try_from(shards).unwrap_or(1))
+        .estimated_items_capacity(usize::try_from(bytes / USUAL).unwrap_or(usize::MAX).max(1))
+        .weight_capacity(bytes)
+        .build()
+        .expect("both capacities are set");
+    Cache::with_options(options, Weigh, DefaultHashBuilder::default(), DefaultLifecycle::default())
 }

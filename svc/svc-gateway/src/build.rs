@@ -28,7 +28,7 @@ use crate::{
     auth::{Auth, JwtKeys, load_auth},
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
-    policy::{Policy, Ways},
+    policy::{Policies, Policy, Ways},
     proxy::Proxy,
     redirect::{self, Redirect, ToHttps},
     router::{GoesTo, Route, Router, Split},
@@ -69,9 +69,6 @@ pub enum BuildError {
 
 /// How long servers have to be well when the start is strict.
 const WELL_WITHIN: Duration = Duration::from_secs(10);
-
-/// What is in force, by core.
-type Policies = Arc<[Arc<ArcSwap<Policy>>]>;
 
 /// The two tables a gateway is made from.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +128,6 @@ impl Gateway {
         let jwt = JwtKeys::new(scope, &resolver, settings, keys.jwks.clone());
         let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
-        let redirect = redirect::listener(scope, config, inherited)?;
         let output = Output::open(scope, &config.access_log).await?;
         let access_log = AccessLog::start(scope, &config.access_log, output);
         let ends = Ends { upstreams: Upstreams::new(scope, resolver), services };
@@ -141,6 +137,7 @@ impl Gateway {
         let policies: Policies =
             built.into_iter().map(|policy| Arc::new(ArcSwap::from_pointee(policy))).collect();
         ends.upstreams.commit(groups);
+        let redirect = redirect::listener(scope, config, inherited, &policies, &shared)?;
         let server =
             HttpServer::start(scope, Roles::default(), listen_plan(config, Some(listener), tls), |core| {
                 Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared), access_log.for_core())
@@ -209,6 +206,7 @@ impl Gateway {
         Ok(Box::new(move || {
             upstreams.commit(groups);
             shared.admission.reconfigure(&config.fair_queue);
+            shared.decoding.set_limit(config.limits.decode_memory.as_u64());
             jwt.follow(GatewaySettings { gateway: &config, auth: &auth }, jwks);
             let before = policies[0].load_full();
             for (current, policy) in policies.iter().zip(prepared) {
@@ -335,6 +333,6 @@ fn build_ways(
 
 /// The routes of a configuration, views among them.
 fn routes_of(config: &GatewayConfig) -> impl Iterator<Item = Cow<'_, RouteConfig>> {
-    let views = config.view.keys().map(|name| Cow::Owned(views::route(name)));
+    let views = config.view.iter().map(|(name, view)| Cow::Owned(views::route(name, view)));
     views.chain(config.route.iter().map(Cow::Borrowed))
 }

@@ -4,6 +4,7 @@
 //! error, so the upstream's request is broken off without its final chunk, and the reason waits in [`Breach`] for whoever
 //! has to answer the client.
 
+mod budget;
 mod capped;
 mod decoded;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use http_body::Body as _;
 use ron_transport::{Body, BodyError, Request};
 use types::{Reason, Refusal};
 
+pub use budget::{DecodeBudget, Payer};
 use capped::Capped;
 use decoded::Decoded;
 
@@ -93,14 +95,20 @@ pub fn declared(request: &Request, limits: &BodyLimits) -> Result<(), Refusal> {
     if request.body().size_hint().lower() > cap { Err(too_large(cap)) } else { Ok(()) }
 }
 
-/// Puts a request's body behind its limits. A compressed one comes out decoded, without the fields that said otherwise.
+/// Puts a request's body behind its limits. A compressed one comes out decoded, without the fields that said otherwise, and
+/// `payer` pays for the memory that takes.
 ///
 /// A body whose length is declared and small enough, and which is not compressed, stays as it is: the connection it
 /// comes from sees to it that it is no longer than declared.
 ///
 /// # Errors
-/// `body_cap` for a body declared too large, `unsupported` for one in a coding that is not decoded here.
-pub fn guard(request: &mut Request, limits: &BodyLimits) -> Result<Option<Breach>, Refusal> {
+/// `body_cap` for a body declared too large, `unsupported` for one in a coding that is not decoded here, `busy` and
+/// `degraded` for one that there is no memory to decode.
+pub fn guard(
+    request: &mut Request,
+    limits: &BodyLimits,
+    payer: Payer<'_>,
+) -> Result<Option<Breach>, Refusal> {
     if request.body().is_end_stream() {
         return Ok(None);
     }
@@ -120,7 +128,7 @@ pub fn guard(request: &mut Request, limits: &BodyLimits) -> Result<Option<Breach
         Coding::Identity => Body::streaming(capped),
         _ => {
             let decoder = Decoder::new(coding, limits.of_decoding());
-            Body::streaming(Decoded::new(capped, decoder, breach.clone()))
+            Body::streaming(Decoded::new(capped, decoder, payer.open(), breach.clone())?)
         }
     };
     Ok(Some(breach))

@@ -1,6 +1,12 @@
 //! A request's way through the gateway: one list of layers, each of which can refuse before the next spends anything.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use http::Method;
 use http_body::Body as _;
@@ -16,7 +22,7 @@ use crate::{
     admission::Slot,
     caller::{Caller, ConnMemo},
     client_addr::Client,
-    guard::{self, BodyLimits, Breach},
+    guard::{self, BodyLimits, Breach, Payer},
     local::Local,
     message::{self, Onward, Survey},
     policy::Policy,
@@ -60,6 +66,7 @@ impl Passage<'_> {
     /// The refusal of the first layer that does not let the request pass.
     pub(crate) async fn pass(&mut self, route: &Route, request: &mut Request) -> Result<Response, Refusal> {
         if let Some(elsewhere) = self.redirect(route, request)? {
+            self.charge_client()?;
             return Ok(elsewhere);
         }
         let caller = self.caller(request);
@@ -70,6 +77,7 @@ impl Passage<'_> {
         let limits = self.body_limits(route);
         guard::declared(request, &limits)?;
         self.charge_rates(&caller)?;
+        caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, request);
         let body_len = request.body().size_hint().lower();
@@ -79,7 +87,8 @@ impl Passage<'_> {
         if let Some(entry) = &mut self.entry {
             entry.count(request);
         }
-        let breach = guard::guard(request, &limits)?;
+        let payer = Payer::tenant(&self.proxy.shared.decoding, &caller.tenant);
+        let breach = guard::guard(request, &limits, payer)?;
         let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
@@ -99,8 +108,18 @@ impl Passage<'_> {
         BodyLimits { max_body_bytes: route.max_body_bytes.unwrap_or(all.max_body_bytes), ..all }
     }
 
+    /// The rate of the client's address alone, for what is answered without asking whose request it is.
+    pub(crate) fn charge_client(&mut self) -> Result<(), Refusal> {
+        let client = self.proxy.shared.client(self.client.key, self.began);
+        self.charged(self.policy.rates.charge_client(&client, self.began))
+    }
+
     fn charge_rates(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        match self.policy.rates.charge(caller, self.began) {
+        self.charged(self.policy.rates.charge(caller, self.began))
+    }
+
+    fn charged(&mut self, verdict: Result<Option<Verdict>, Verdict>) -> Result<(), Refusal> {
+        match verdict {
             Ok(allowance) => {
                 self.allowance = allowance;
                 Ok(())
@@ -217,15 +236,20 @@ impl Passage<'_> {
 
     /// Puts one answer together from several upstreams.
     async fn compose(
-        &self,
+        &mut self,
         view: &View,
         request: &mut Request,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let clock = self.proxy.shared.clock;
         let (head, _) = std::mem::take(request).into_parts();
-        let sender = ByName { policy: self.policy, clock };
-        view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await
+        let sender = ByName { policy: self.policy, clock, tries: AtomicU32::new(0) };
+        let answer = view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await;
+        if let Some(entry) = &mut self.entry {
+            entry.line().upstream = Some(Arc::clone(view.upstreams()));
+            entry.line().tries = sender.tries.into_inner();
+        }
+        answer
     }
 
     fn stream_place(&self, caller: &Caller) -> Result<StreamPlace, Refusal> {
@@ -239,6 +263,8 @@ impl Passage<'_> {
 struct ByName<'a> {
     policy: &'a Policy,
     clock: Clock,
+    /// Of all parts together.
+    tries: AtomicU32,
 }
 
 impl UpstreamSender for ByName<'_> {
@@ -249,7 +275,10 @@ impl UpstreamSender for ByName<'_> {
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
-        upstream.send(&mut request, None, self.clock.now(), deadline, &mut 0).await
+        let mut tries = 0;
+        let answer = upstream.send(&mut request, None, self.clock.now(), deadline, &mut tries).await;
+        self.tries.fetch_add(tries, Ordering::Relaxed);
+        answer
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use arc_swap::ArcSwap;
 use http::HeaderName;
 use ron_transport::proxy_protocol::TrustedSources;
 
@@ -33,6 +34,9 @@ pub(crate) struct Policy {
     /// Streams that one tenant may have.
     pub(crate) max_streams: u32,
 }
+
+/// What is in force, by core.
+pub(crate) type Policies = Arc<[Arc<ArcSwap<Policy>>]>;
 
 /// Where requests go from one core.
 #[derive(Debug)]

@@ -24,6 +24,7 @@ use crate::{
     message::Survey,
     passage::Passage,
     policy::Policy,
+    router::Miss,
     shared::Shared,
     trace::TraceIds,
 };
@@ -115,15 +116,7 @@ impl Proxy {
         }
         let route = match passage.policy.router.find(request) {
             Ok(route) => route,
-            Err(miss) => {
-                let refusal = miss.refusal(request.uri().path());
-                self.record(&self.unrouted, &method, refusal.reason.status(), began);
-                let mut response = self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc);
-                if let Some(allow) = miss.allow() {
-                    response.headers_mut().insert(ALLOW, allow.clone());
-                }
-                return response;
-            }
+            Err(miss) => return self.missed(&miss, request, passage),
         };
         if let Some(entry) = &mut passage.entry {
             entry.line().route = Some(Arc::clone(&route.label));
@@ -136,6 +129,25 @@ impl Proxy {
             allowance.tell(response.headers_mut());
         }
         self.record(&route.metrics, &method, response.status().as_u16(), began);
+        response
+    }
+
+    /// Tells a client that there is no route for its request, as often as its address may ask.
+    fn missed(&self, miss: &Miss, request: &Request, passage: &mut Passage<'_>) -> Response {
+        let charged = passage.charge_client();
+        let (allow, refusal) = match charged {
+            Ok(()) => (miss.allow(), miss.refusal(request.uri().path())),
+            Err(used_up) => (None, used_up),
+        };
+        self.record(&self.unrouted, request.method(), refusal.reason.status(), passage.began);
+        let corr_id = &passage.trace.corr_id;
+        let mut response = self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc);
+        if let Some(allow) = allow {
+            response.headers_mut().insert(ALLOW, allow.clone());
+        }
+        if let Some(allowance) = &passage.allowance {
+            allowance.tell(response.headers_mut());
+        }
         response
     }
 

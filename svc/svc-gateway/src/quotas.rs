@@ -35,6 +35,19 @@ impl Rates {
         }
     }
 
+    /// Takes one request out of the allowance of a client's address, for what is answered before anybody asks whose it is.
+    ///
+    /// # Errors
+    /// The allowance, if it is used up.
+    pub(crate) fn charge_client(&self, client: &Bucket, now: Moment) -> Result<Option<Verdict>, Verdict> {
+        let Some(rate) = self.client else { return Ok(None) };
+        let told = |verdict| Verdict { name: "client", rate, verdict };
+        match client.check(&rate, now) {
+            Ok(passed) => Ok(is_short(&passed, &rate).then(|| told(Ok(passed)))),
+            Err(exhausted) => Err(told(Err(exhausted))),
+        }
+    }
+
     /// Takes one request out of every allowance of its caller, or out of none.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::{HeaderValue, StatusCode, Uri, header::LOCATION};
 use ron_kernel::{Scope, topology::TaskSpec};
 use ron_transport::{
@@ -16,8 +17,12 @@ use types::{Reason, Refusal};
 
 use crate::{
     GatewayConfig,
+    client_addr::Client,
     config::{Flaw, RedirectConfig},
+    message::Survey,
+    policy::{Policies, Policy},
     router::host,
+    shared::Shared,
 };
 
 /// The port that goes without saying.
@@ -89,15 +94,24 @@ impl Redirect {
     }
 }
 
-/// The redirect listener's handler: everybody is sent to HTTPS.
+/// The redirect listener's handler on one core: everybody is sent to HTTPS, as often as their address may ask.
 #[derive(Debug)]
-pub(crate) struct ToHttps(Redirect);
+pub(crate) struct ToHttps {
+    redirect: Redirect,
+    policy: Arc<ArcSwap<Policy>>,
+    shared: Arc<Shared>,
+}
 
 impl Service for ToHttps {
     type PerConn = ();
 
-    async fn call(&self, _: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
-        self.0.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
+    async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
+        let (survey, now) = (Survey::of(&request)?, self.shared.clock.now());
+        let policy = self.policy.load();
+        let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
+        let allowance = self.shared.client(client.key, now);
+        policy.rates.charge_client(&allowance, now).map_err(|used_up| used_up.refusal())?;
+        self.redirect.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
     }
 }
 
@@ -113,6 +127,8 @@ pub(crate) fn listener(
     scope: &Scope,
     config: &GatewayConfig,
     inherited: &mut Inherited,
+    policies: &Policies,
+    shared: &Arc<Shared>,
 ) -> Result<Option<HttpServer<ToHttps>>, BindError> {
     let Some(addr) = &config.redirect_http else { return Ok(None) };
     let plan = ListenPlan {
@@ -122,8 +138,12 @@ pub(crate) fn listener(
         limits: config.limits(),
     };
     let roles = Roles { listener: &REDIRECT_LISTENER, ..Roles::default() };
-    let port = https_port(config);
-    Ok(Some(HttpServer::start(scope, roles, plan, |_| ToHttps(Redirect::to_https(port)))))
+    let redirect = Redirect::to_https(https_port(config));
+    Ok(Some(HttpServer::start(scope, roles, plan, |core| ToHttps {
+        redirect: redirect.clone(),
+        policy: Arc::clone(&policies[core]),
+        shared: Arc::clone(shared),
+    })))
 }
 
 /// Where clients find HTTPS: here, or with whoever ends it in front of us.

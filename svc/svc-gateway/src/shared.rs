@@ -10,7 +10,7 @@ use ron_kernel::{Clock, Scope};
 use ron_transport::caps::ClientKey;
 use types::Moment;
 
-use crate::{GatewayConfig, admission::Admission, tenant::Tenants};
+use crate::{GatewayConfig, admission::Admission, guard::DecodeBudget, tenant::Tenants};
 
 pub(crate) use metrics::METRICS;
 
@@ -26,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) tenants: Tenants,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) decoding: Arc<DecodeBudget>,
     clients: Buckets<ClientKey>,
     capabilities: Buckets<TokenId>,
     /// Of everybody there was no more room for.
@@ -34,10 +35,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(scope: &Scope, config: &GatewayConfig) -> Arc<Self> {
+        let refused = metrics::decode_refused(scope);
         let shared = Arc::new(Self {
             clock: scope.clock(),
             tenants: Tenants::new(config.fair_queue.max_tenants, scope.meters()),
             admission: Admission::new(scope, config),
+            decoding: Arc::new(DecodeBudget::new(config.limits.decode_memory.as_u64(), refused)),
             clients: Buckets::new(MAX_BUCKETS, RandomState::new()),
             capabilities: Buckets::new(MAX_BUCKETS, RandomState::new()),
             other: Arc::default(),

@@ -90,6 +90,8 @@ pub(crate) struct Tenant {
     /// matter.
     mean_slot: AtomicU64,
     streams: AtomicU32,
+    /// What the decoders of its bodies hold, in bytes.
+    pub(crate) decoding: AtomicU64,
     /// Answered requests since it became known.
     served: AtomicU64,
     requests: Meter,
@@ -108,6 +110,7 @@ impl Tenant {
             rate: Bucket::default(),
             mean_slot: AtomicU64::new(0),
             streams: AtomicU32::new(0),
+            decoding: AtomicU64::new(0),
             served: AtomicU64::new(0),
             requests,
         }
@@ -150,9 +153,9 @@ impl Drop for StreamPlace {
 }
 
 impl Forgettable for Tenant {
-    /// What was learned about its slot times is learned again soon.
+    /// What was learned about its slot times is learned again soon; what it holds is not forgiven.
     fn is_forgettable(&self, now: Moment) -> bool {
-        self.rate.is_whole(now)
+        self.rate.is_whole(now) && self.decoding.load(Ordering::Relaxed) == 0
     }
 }
 

@@ -24,8 +24,9 @@ pub use view::View;
 const PREFIX: &str = "/v1/views/";
 
 /// The route that leads to a view.
-pub(crate) fn route(name: &str) -> RouteConfig {
+pub(crate) fn route(name: &str, config: &ViewConfig) -> RouteConfig {
     RouteConfig {
+        auth: config.auth,
         path: format!("{PREFIX}{name}"),
         name: format!("view {name}"),
         methods: vec!["GET".to_owned()],

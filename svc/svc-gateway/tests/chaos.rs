@@ -37,9 +37,7 @@ fn connect(gateway: &Running) -> TcpStream {
 
 /// A request on a connection that was there before; the whole answer.
 fn ask_on(stream: &mut TcpStream, method: &str) -> String {
-    // At once: a request in pieces waits for the acknowledgement of the first.
-    let request = format!("{method} /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
+    write!(stream, "{method} /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").unwrap();
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
     loop {
         let read = stream.read(&mut buffer).unwrap();
@@ -75,6 +73,15 @@ fn while_capacity_is_lost_writes_are_told_to_come_back_and_reads_are_answered() 
     assert!(ask_on(&mut client, "POST").starts_with("HTTP/1.1 200 "));
 }
 
+/// Lets the clients of a test end, also when it fails.
+struct SetAtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Only accepting stands still while the listener is away: the socket is the process's, so newcomers wait.
 #[test]
 fn a_listener_killed_under_load_comes_back_and_nobody_is_lost() {
@@ -92,12 +99,16 @@ fn a_listener_killed_under_load_comes_back_and_nobody_is_lost() {
                 }
             });
         }
-        let _done = SetAtEnd(&done);
+        let _done = SetAtTheEnd(&done);
         let supervisor = gateway.scope.supervisor();
         for _ in 0..3 {
             let before = answered.load(Ordering::Relaxed);
             let killed = Instant::now();
-            assert!(supervisor.kill("gateway", "listener"));
+            // It may be about to start, or still on its way back from the last time.
+            while !supervisor.kill("gateway", "listener") {
+                assert!(killed.elapsed() < Duration::from_secs(10), "there is none to kill");
+                thread::yield_now();
+            }
             let state = gateway.scope.readiness().service("gateway");
             while answered.load(Ordering::Relaxed) < before + 8 || state.sheds_writes() {
                 assert!(killed.elapsed() < Duration::from_secs(10), "it does not come back");
@@ -105,13 +116,4 @@ fn a_listener_killed_under_load_comes_back_and_nobody_is_lost() {
             }
         }
     });
-}
-
-/// Ends the load also when the test fails; its threads would be waited for.
-struct SetAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for SetAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

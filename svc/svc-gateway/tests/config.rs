@@ -31,6 +31,7 @@ fn limits_lie_between_what_works_and_what_is_safe() {
         ("max_head_bytes", "\"1KiB\"", "1023", "\"256KiB\"", "262145"),
         ("h2_streams", "1", "0", "1024", "1025"),
         ("h2_pending_resets", "1", "0", "100", "101"),
+        ("decode_memory", "\"1MiB\"", "1048575", "\"4GiB\"", "4294967297"),
     ] {
         let set = |value: &str| format!("limits.{key} = {value}");
         assert_boundary(&set(least), &set(none), "must be at least 1");

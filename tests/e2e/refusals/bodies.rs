@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::{Row, assert_refused, check_rows};
-use crate::support::{Answer, Client, Node, UNLIMITED, Upstream, ask};
+use super::{Row, assert_refused, assert_refused_for_now, check_rows};
+use crate::support::{Answer, Client, Node, UNLIMITED, Upstream, ask, eventually};
 
 /// The decoded length of a bomb: what would be noticed if any of it were kept.
 const BOMB: usize = 64 << 20;
@@ -185,4 +185,45 @@ fn a_body_that_is_not_what_its_coding_says_is_malformed() {
         }
     }
     assert_eq!(node.rejected("bad_gateway"), 0.0);
+}
+
+#[test]
+fn slow_clients_cannot_hold_more_memory_for_decoding_than_there_is() {
+    let upstream = Upstream::start();
+    let node =
+        Node::start(&format!("limits.decode_memory = \"1MiB\"\n{}", crate::support::to(upstream.addr)));
+    let head = |coding: &str| {
+        format!("POST /length HTTP/1.1\r\nhost: a\r\n{coding}transfer-encoding: chunked\r\n\r\n")
+    };
+    let compressed = head("content-encoding: gzip\r\n");
+    let begin = |from: u8| {
+        let mut client = Client::connect_from(from, node.gateway).unwrap();
+        client.send_raw(&compressed).unwrap();
+        client
+    };
+    let held = |bytes: f64| {
+        eventually("decoders hold so much", || (node.metric("gateway_decode_bytes{") == bytes).then_some(()));
+    };
+    let half = 512.0 * 1024.0;
+    let mut first: Vec<Client> = (0..8).map(|_| begin(2)).collect();
+    held(half);
+    let busy = begin(2).receive().unwrap();
+    assert_refused_for_now("more than a tenant's half", &busy, 429, "busy");
+    let second: Vec<Client> = (0..8).map(|_| begin(3)).collect();
+    held(2.0 * half);
+    let degraded = begin(4).receive().unwrap();
+    assert_refused_for_now("more than there is", &degraded, 503, "degraded");
+    assert_eq!(node.metric("gateway_decode_refused_total{"), 2.0);
+    // What is not compressed needs none of it.
+    let plain = ask(node.gateway, format!("{}3\r\nabc\r\n0\r\n\r\n", head(""))).unwrap();
+    assert_eq!((plain.status, plain.body.as_str()), (200, "3"));
+    // And who held it gives it back at the end.
+    let body = gzip(b"hello");
+    first[0].send_raw(format!("{:x}\r\n", body.len())).unwrap();
+    first[0].send_raw(&body).unwrap();
+    first[0].send_raw("\r\n0\r\n\r\n").unwrap();
+    let answer = first[0].receive().unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (200, "5"));
+    drop((first, second));
+    held(0.0);
 }

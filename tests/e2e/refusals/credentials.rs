@@ -1,6 +1,10 @@
 //! Requests without a credential, or with one that is not good for them.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use super::{Row, assert_refused, check_rows};
 use crate::support::{Client, Node, UNLIMITED, Upstream, ask};
@@ -131,4 +135,68 @@ fn a_connection_that_was_authorized_once_is_asked_again() {
     token(node.path(), &["revoke", "--file", "revoked", &good]);
     node.reload(&settings(&upstream, node.path(), 1));
     assert_refused("revoked", &client.ask(request("GET", "/x", &good)).unwrap(), 401, "unauth");
+}
+
+#[test]
+fn a_forged_token_is_refused_at_the_door_and_waits_for_no_slot() {
+    let upstream = Upstream::start();
+    let dir = tempfile::tempdir().unwrap();
+    for key in ["root.key", "other.key"] {
+        token(dir.path(), &["keygen", key]);
+    }
+    std::fs::write(dir.path().join("revoked"), "").unwrap();
+    let settings = format!("fair_queue = {{ max_inflight = 1 }}\n{}", settings(&upstream, dir.path(), 0));
+    let node = Node::start_in(dir, &settings);
+    let mint = |key: &str| token(node.path(), &["mint", "--key", key, "--tenant", "acme"]);
+    let mut running = Client::connect(node.gateway).unwrap();
+    running.send_raw(request("GET", "/wait/1500", &mint("root.key"))).unwrap();
+    upstream.wait_for(1);
+    let began = Instant::now();
+    let answer = ask(node.gateway, request("GET", "/x", &mint("other.key"))).unwrap();
+    assert_refused("forged", &answer, 401, "unauth");
+    assert!(began.elapsed() < Duration::from_millis(1400), "it waited for {:?}", began.elapsed());
+    assert_eq!(running.receive().unwrap().status, 200);
+}
+
+#[test]
+fn a_view_asks_for_the_credential_that_it_is_configured_to_and_says_whom_it_asked() {
+    let upstream = Upstream::start();
+    let dir = tempfile::tempdir().unwrap();
+    token(dir.path(), &["keygen", "root.key"]);
+    let at = dir.path().display();
+    let settings = format!(
+        "{UNLIMITED}access_log = {{ enabled = true, path = \"{at}/access.log\" }}\n\
+         upstream.one.endpoints = [\"http://{up}\"]\nupstream.two.endpoints = [\"http://{up}\"]\n\
+         view.open.parts = [{{ name = \"a\", upstream = \"one\", path = \"/x\", optional = true }}]\n\
+         [gateway.view.closed]\nauth = \"always\"\nparts = [\
+            {{ name = \"a\", upstream = \"two\", path = \"/x\", optional = true }}, \
+            {{ name = \"b\", upstream = \"one\", path = \"/y\", optional = true }}, \
+            {{ name = \"c\", upstream = \"two\", path = \"/z\", optional = true }}]\n\
+         [auth]\nroot_keys = [\"{at}/root.key\"]\n",
+        up = upstream.addr
+    );
+    let node = Node::start_in(dir, &settings);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert_eq!(ask(node.gateway, get("/v1/views/open")).unwrap().status, 200);
+    let refused = ask(node.gateway, get("/v1/views/closed")).unwrap();
+    assert_refused("without a credential", &refused, 401, "unauth");
+    let good = token(node.path(), &["mint", "--key", "root.key", "--tenant", "acme"]);
+    assert_eq!(ask(node.gateway, request("GET", "/v1/views/closed", &good)).unwrap().status, 200);
+    let lines = crate::support::eventually("three lines are written", || {
+        let log = std::fs::read_to_string(node.path().join("access.log")).unwrap();
+        (log.lines().count() == 3).then_some(log)
+    });
+    let told: Vec<_> = lines
+        .lines()
+        .map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            (line["status"].clone(), line["upstream"].clone(), line["tries"].clone())
+        })
+        .collect();
+    let expected = [
+        (200.into(), "one".into(), 1.into()),
+        (401.into(), serde_json::Value::Null, 0.into()),
+        (200.into(), "two,one".into(), 3.into()),
+    ];
+    assert_eq!(told, expected, "{lines}");
 }

@@ -63,6 +63,35 @@ fn a_rate_that_is_used_up_says_when_it_is_not_and_keeps_its_word() {
 }
 
 #[test]
+fn what_has_no_route_or_is_sent_elsewhere_is_taken_out_of_the_clients_rate_too() {
+    let upstream = Upstream::start();
+    let redirecting = crate::support::free_addr();
+    let node = Node::start(&format!(
+        "quotas = {{ per_ip_rps = 1, burst = 4.0 }}\nredirect_http = \"{redirecting}\"\n\
+         route = [{{ path = \"/old\", redirect = {{ to = \"https://new.example\" }} }}, \
+                  {{ path = \"/get\", methods = [\"GET\"], upstream = \"up\" }}]\n\
+         upstream.up.endpoints = [\"http://{}\"]\n",
+        upstream.addr
+    ));
+    let request = |method: &str, path: &str| format!("{method} {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+    for (from, to, request, usual) in [
+        (2, node.gateway, request("GET", "/nowhere"), 404),
+        (3, node.gateway, request("DELETE", "/get"), 405),
+        (4, node.gateway, request("GET", "/old/x"), 308),
+        (5, redirecting, request("GET", "/x"), 308),
+    ] {
+        let mut client = Client::connect_from(from, to).unwrap();
+        let answers: Vec<Answer> = (0..10).map(|_| client.ask(&request).unwrap()).collect();
+        let passed = answers.iter().filter(|answer| answer.status == usual).count();
+        assert!((4..10).contains(&passed), "{request}: {passed} of 10");
+        let refused = answers.iter().find(|answer| answer.status != usual).unwrap();
+        assert_eq!((refused.status, refused.json()["reason"].as_str()), (429, Some("quota")), "{request}");
+        assert!(refused.header("retry-after").is_some() && refused.header("allow").is_none(), "{refused:?}");
+    }
+    assert_eq!(upstream.arrived(), 0);
+}
+
+#[test]
 fn the_rate_of_a_tenant_is_its_own_wherever_it_comes_from() {
     let upstream = Upstream::start();
     let settings = "tenant_from = [\"header:x-tenant\"]\nquotas = { per_ip_rps = 0, burst = 1.0 }\ndrr.rate_limit_rps = 1";

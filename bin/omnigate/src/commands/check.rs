@@ -1,9 +1,9 @@
 //! `omnigate check`: whether the configuration would work, as far as can be told without opening a socket.
 
 use ron_kernel::config::{Snapshot, Table as _};
-use ron_transport::tls::ServerTls;
+use ron_transport::tls::{ClientTls, ServerTls};
 use svc_edge::EdgeConfig;
-use svc_gateway::{AuthConfig, GatewayConfig, check_services, load_auth};
+use svc_gateway::{AuthConfig, GatewayConfig, check_services, jwt::JwksSettings, load_auth};
 
 use crate::{
     config_file::ConfigSource,
@@ -18,9 +18,14 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
         eprintln!("{}", warnings.render(wants_color()));
     }
     check_certificates(&snapshot)?;
-    let edge = snapshot.get::<EdgeConfig>().enabled.then_some(EdgeConfig::NAME);
-    check_services(&snapshot.get::<GatewayConfig>(), edge).map_err(Failure::bad_config)?;
-    load_auth(&snapshot.get::<AuthConfig>()).map_err(Failure::bad_config)?;
+    let (gateway, auth) = (snapshot.get::<GatewayConfig>(), snapshot.get::<AuthConfig>());
+    if gateway.enabled {
+        check_upstreams(&gateway)?;
+        let edge = snapshot.get::<EdgeConfig>().enabled.then_some(EdgeConfig::NAME);
+        check_services(&gateway, edge).map_err(Failure::bad_config)?;
+    }
+    load_auth(&auth).map_err(Failure::bad_config)?;
+    JwksSettings::load(&auth).map_err(|error| Failure::bad_config(format!("auth: {error}")))?;
     super::print(&format!("ok: {}\n", source.name()))
 }
 
@@ -35,6 +40,17 @@ fn check_certificates(snapshot: &Snapshot) -> Result<(), Failure> {
             ServerTls::load(&tls).map_err(|error| Failure::bad_config(format!("{name}.tls: {error}")))?;
         for warning in loaded.warnings() {
             eprintln!("warning: {name}.tls: {warning}");
+        }
+    }
+    Ok(())
+}
+
+/// Loads whom upstreams are trusted by, and what is shown to them.
+fn check_upstreams(gateway: &GatewayConfig) -> Result<(), Failure> {
+    for (name, upstream) in &gateway.upstream {
+        if let Some(tls) = upstream.client_tls() {
+            let bad = |error| Failure::bad_config(format!("gateway.upstream.{name}.tls: {error}"));
+            ClientTls::load(&tls).map_err(bad)?;
         }
     }
     Ok(())

@@ -128,6 +128,55 @@ fn certificates_are_loaded_and_their_keys_looked_at() {
 }
 
 #[test]
+fn what_upstreams_and_the_keys_issuer_are_trusted_by_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let ca = TestCa::new("ca");
+    let client = ca.server(&["client"]).write(dir.path(), "client");
+    let trusted = ca.write(dir.path(), "trusted");
+    let config = format!(
+        "[gateway.upstream.up]\nendpoints = [\"https://127.0.0.1:9\"]\n\
+         tls = {{ ca_path = {trusted:?}, cert_path = {:?}, key_path = {:?} }}\n\
+         [auth]\njwks_url = \"https://id.example.org/jwks\"\njwks_ca_path = {trusted:?}\n\
+         jwt_issuer = \"i\"\njwt_audience = \"a\"\n",
+        client.cert_path, client.key_path
+    );
+    fs::write(dir.path().join("omnigate.toml"), config).unwrap();
+    assert_clean(&cli(dir.path(), &["check"]));
+
+    let elsewhere = ["check", "--set", "auth.jwks_ca_path=nowhere.pem"];
+    let ran = cli(dir.path(), &elsewhere);
+    assert_eq!(ran.code, Some(2));
+    assert!(
+        ran.err.starts_with("error: auth: jwks_ca_path: ") && ran.err.contains("nowhere.pem"),
+        "{}",
+        ran.err
+    );
+
+    fs::set_permissions(&client.key_path, fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = cli(dir.path(), &["check"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.starts_with("error: gateway.upstream.up.tls: private key"), "{}", ran.err);
+
+    fs::remove_file(&trusted).unwrap();
+    let ran = cli(dir.path(), &["check"]);
+    assert!(
+        ran.err.starts_with("error: gateway.upstream.up.tls: ") && ran.err.contains("trusted.ca.pem"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_route_to_a_service_that_is_not_there_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("omnigate.toml"), "[[gateway.route]]\npath = \"/\"\nservice = \"nobody\"\n")
+        .unwrap();
+    let ran = cli(dir.path(), &["check"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("gateway.route[0].service: there is no service `nobody`"), "{}", ran.err);
+}
+
+#[test]
 fn a_variable_that_is_no_setting_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = omnigate(dir.path(), &["check"]);

@@ -4,7 +4,11 @@
 //! timer is then set for the next moment at which it could matter. So a healthy connection pays for no timer.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    task::Waker,
     time::Duration,
 };
 
@@ -56,6 +60,9 @@ pub struct Activity {
     /// Requests that have begun so far, and those that were answered; they wrap around.
     begun: AtomicU32,
     answered: AtomicU32,
+    /// Whom to wake at the end of a request, and whether there is anybody.
+    reader: Mutex<Option<Waker>>,
+    reader_waits: AtomicBool,
     writes: AtomicU32,
     /// Bytes read since the client last got on with a request.
     idle_bytes: AtomicU64,
@@ -105,6 +112,8 @@ impl Activity {
             requests: AtomicU32::new(0),
             begun: AtomicU32::new(0),
             answered: AtomicU32::new(0),
+            reader: Mutex::default(),
+            reader_waits: AtomicBool::new(false),
             writes: AtomicU32::new(0),
             idle_bytes: AtomicU64::new(0),
             flooded: AtomicBool::new(false),
@@ -194,8 +203,20 @@ impl Activity {
     /// A request's response is complete, or given up.
     pub(super) fn request_ended(&self, work: InFlightShard) {
         count(&self.answered);
+        // Only a reader in the same task sets it, so a load and a store do.
+        if self.reader_waits.load(Ordering::Relaxed) {
+            self.reader_waits.store(false, Ordering::Relaxed);
+            let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+            reader.iter().for_each(Waker::wake_by_ref);
+        }
         self.work.end(work);
         self.release();
+    }
+
+    /// Has the reader woken at the end of the request in flight.
+    pub(super) fn reader_waits(&self, reader: &Waker) {
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader.clone());
+        self.reader_waits.store(true, Ordering::Relaxed);
     }
 
     /// How many requests have begun on an HTTP/1 connection; wraps around.

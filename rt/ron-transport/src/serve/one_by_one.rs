@@ -27,7 +27,7 @@ pub(super) struct OneByOne<IO> {
     /// What was read beyond the present request; as much as one read gives.
     held: Bytes,
     /// Whether the library was told to wait although bytes are held.
-    reader_waits: bool,
+    waits_for_flush: bool,
     /// Whether the library has written what is not known to be out.
     unflushed: bool,
 }
@@ -41,7 +41,7 @@ impl<IO> OneByOne<IO> {
             framing: Framing::default(),
             flaw: None,
             held: Bytes::new(),
-            reader_waits: false,
+            waits_for_flush: false,
             unflushed: false,
         }
     }
@@ -90,6 +90,15 @@ impl<IO> OneByOne<IO> {
         admitted
     }
 
+    /// Has the library wait although bytes are held: until the answer is complete, or until it is out.
+    fn wait(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_answering() {
+            self.activity.reader_waits(cx.waker());
+        }
+        self.waits_for_flush = true;
+        Poll::Pending
+    }
+
     /// Whether what the library writes is its own answer to a head.
     fn is_own_refusal(&self, bytes: &[u8]) -> bool {
         self.is_in_head() && bytes.starts_with(b"HTTP/1.")
@@ -103,7 +112,7 @@ impl<IO: AsyncRead + Unpin> OneByOne<IO> {
         if admitted == 0 {
             return Poll::Ready(Err(broken()));
         }
-        self.reader_waits = false;
+        self.waits_for_flush = false;
         buf.put_slice(&piece[..admitted]);
         self.held.advance(admitted);
         Poll::Ready(self.io.note_read(admitted))
@@ -127,8 +136,7 @@ impl<IO: AsyncRead + Unpin> OneByOne<IO> {
         if admitted > 0 {
             Poll::Ready(Ok(()))
         } else if wait {
-            self.reader_waits = true;
-            Poll::Pending
+            self.wait(cx)
         } else {
             Poll::Ready(Err(broken()))
         }
@@ -151,11 +159,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for OneByOne<IO> {
             // Also while it waits: a client that has gone shows here.
             return this.poll_fresh(cx, buf, wait);
         }
-        if wait {
-            this.reader_waits = true;
-            return Poll::Pending;
-        }
-        this.poll_held(buf)
+        if wait { this.wait(cx) } else { this.poll_held(buf) }
     }
 }
 
@@ -190,9 +194,9 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for OneByOne<IO> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.io).poll_flush(cx))?;
         this.unflushed = false;
-        if this.reader_waits && !this.is_answering() {
+        if this.waits_for_flush && !this.is_answering() {
             // The library does not ask again by itself, because it was told to wait.
-            this.reader_waits = false;
+            this.waits_for_flush = false;
             cx.waker().wake_by_ref();
         }
         Poll::Ready(Ok(()))

@@ -9,7 +9,7 @@ use std::{
     os::unix::fs::FileExt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -19,7 +19,7 @@ use bytes::Bytes;
 use cas::{BuildError, Verified};
 use http::HeaderValue;
 use quick_cache::sync::Cache;
-use ron_kernel::Clock;
+use ron_kernel::{Clock, Scope, Shutdown};
 use types::{Moment, ObjectId, Reason, Refusal};
 
 use super::{
@@ -41,6 +41,12 @@ const SMALL: u64 = 1024 * 1024;
 const GRAIN: Duration = Duration::from_secs(2);
 /// How often a file that changes while it is read is read again.
 const TRIES: usize = 3;
+/// Large files that are hashed at once; each keeps a thread and a disk busy.
+const HASHING_AT_ONCE: usize = 4;
+/// The longest file: its tree takes 32 MiB of RAM.
+const LONGEST: u64 = 16 << 30;
+/// When to come back for a large file.
+const WHEN_HASHED: Duration = Duration::from_secs(2);
 /// How many files' hashes are remembered, beyond those that are in RAM. About 150 bytes each.
 const REMEMBERED: usize = 65_536;
 
@@ -52,7 +58,10 @@ pub(crate) struct Roots {
     seen: Cache<Box<str>, (FileStat, ObjectId)>,
     /// Set when another configuration is in force.
     retired: AtomicBool,
+    /// Large files that are being hashed.
+    hashing: AtomicUsize,
     clock: Clock,
+    shutdown: Shutdown,
     damages: Arc<Damages>,
 }
 
@@ -101,12 +110,14 @@ impl Owner for FileRecord {
 }
 
 impl Roots {
-    pub(crate) fn new(configs: &[RootConfig], clock: Clock, damages: Arc<Damages>) -> Arc<Self> {
+    pub(crate) fn new(configs: &[RootConfig], scope: &Scope, damages: Arc<Damages>) -> Arc<Self> {
         Arc::new(Self {
             roots: configs.iter().cloned().map(Root::new).collect(),
             seen: Cache::new(REMEMBERED),
             retired: AtomicBool::new(false),
-            clock,
+            hashing: AtomicUsize::new(0),
+            clock: scope.clock(),
+            shutdown: scope.shutdown().clone(),
             damages,
         })
     }
@@ -191,8 +202,12 @@ impl Roots {
             looked_at: AtomicU64::new(self.clock.now().as_nanos()),
             damaged: AtomicBool::new(false),
         });
-        let read =
-            if stat.len <= SMALL { read_small(&file, &stat) } else { read_large(file, &stat, &record) };
+        let read = if stat.len <= SMALL {
+            read_small(&file, &stat)
+        } else {
+            let _turn = self.hashing_turn(&stat)?;
+            read_large(file, &stat, &record)
+        };
         let Some((source, id)) = read.map_err(|error| {
             tracing::warn!(path, error, "a file could not be read");
             Refusal::new(Reason::Internal, "the file cannot be read")
@@ -204,6 +219,23 @@ impl Roots {
         let media_type = HeaderValue::from_static(media_type);
         let representation = Representation::new(source, tag(id), media_type).modified_at(stat.modified());
         Ok(Some(Ready { representation: Some(representation), of: Of::File(record) }))
+    }
+
+    /// The turn of a large file to be hashed.
+    ///
+    /// # Errors
+    /// Others are being hashed, or it is too long.
+    fn hashing_turn(&self, stat: &FileStat) -> Result<HashingTurn<'_>, Refusal> {
+        if stat.len > LONGEST {
+            return Err(Refusal::new(Reason::Internal, "the file is longer than 16 GiB: serve it in parts"));
+        }
+        let turn = HashingTurn(&self.hashing);
+        if self.hashing.fetch_add(1, Ordering::Relaxed) >= HASHING_AT_ONCE {
+            drop(turn);
+            let detail = "other large files are being hashed for the first time";
+            return Err(Refusal::new(Reason::NotReady, detail).retry_after(WHEN_HASHED));
+        }
+        Ok(turn)
     }
 
     /// Holds a file to what it hashed to before, while nothing says that it was changed.
@@ -219,6 +251,15 @@ impl Roots {
         }
         self.damages.mended(&name);
         Ok(())
+    }
+}
+
+/// A large file that is being hashed, until it is dropped.
+struct HashingTurn<'a>(&'a AtomicUsize);
+
+impl Drop for HashingTurn<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -243,10 +284,13 @@ fn read_small(file: &File, stat: &FileStat) -> Read {
 
 fn read_large(file: File, stat: &FileStat, record: &Arc<FileRecord>) -> Read {
     let again = file.try_clone().map_err(|error| error.to_string())?;
-    let verified = match Verified::build(file, |_| ControlFlow::Continue(())) {
+    let go_on = |_| {
+        if record.roots.shutdown.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let verified = match Verified::build(file, go_on) {
         Ok(verified) => verified,
         Err(BuildError::Io(error)) => return Err(error.to_string()),
-        Err(BuildError::Stopped) => return Ok(None),
+        Err(BuildError::Stopped) => return Err("the node is stopping".to_owned()),
     };
     if FileStat::of(&again).as_ref() != Some(stat) || verified.len() != stat.len {
         return Ok(None);

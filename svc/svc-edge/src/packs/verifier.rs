@@ -5,7 +5,7 @@
 //! served no more until another one is renamed over it.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     ops::ControlFlow,
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
@@ -77,14 +77,18 @@ impl Verifier {
         let mut busy = BTreeSet::new();
         loop {
             self.tell();
-            for slot in self.registry.all().values() {
-                if busy.len() < AT_ONCE && busy.insert(slot.name().to_owned()) {
-                    under_way.push(self.clone().attend(ctx.scope.clone(), Arc::clone(slot)));
-                }
-            }
+            // Each has its turn once in a look, so that those at the front never keep the others waiting.
+            let mut due: VecDeque<_> = self.registry.all().values().cloned().collect();
             let next_look = tokio::time::sleep(LOOK_EVERY);
             tokio::pin!(next_look);
             loop {
+                while busy.len() < AT_ONCE
+                    && let Some(slot) = due.pop_front()
+                {
+                    if busy.insert(slot.name().to_owned()) {
+                        under_way.push(self.clone().attend(ctx.scope.clone(), slot));
+                    }
+                }
                 tokio::select! {
                     () = ctx.stopping() => return Ok(()),
                     () = self.changed.notified() => break,
@@ -92,9 +96,6 @@ impl Verifier {
                     Some(name) = under_way.next(), if !under_way.is_empty() => {
                         busy.remove(&name);
                         self.tell();
-                        if busy.len() + 1 == AT_ONCE {
-                            break;
-                        }
                     }
                 }
             }

@@ -51,6 +51,18 @@ impl Credential {
         }
     }
 
+    /// Refuses what was found to be no capability while it was read: that is known before the request gets a slot, and
+    /// whoever forges one must not wait for one.
+    ///
+    /// # Errors
+    /// `unauth`.
+    pub(crate) fn refuse_forged(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Refused(error) => Err((*error).into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Decides whether the request may be made: every caveat of a capability is met, a JWT's signature is good.
     ///
     /// # Errors
@@ -63,9 +75,10 @@ impl Credential {
         clock: &Clock,
         asked: captoken::Request<'_>,
     ) -> Result<(), Refusal> {
+        self.refuse_forged()?;
         match self {
             Self::None if needed => Err(Refusal::from(Reason::Unauth)),
-            Self::None => Ok(()),
+            Self::None | Self::Refused(_) => Ok(()),
             Self::Capability { bearer, .. } => {
                 let now = clock.unix().as_secs();
                 Ok(bearer.authorize(&captoken::Request { now, ..asked })?)
@@ -78,7 +91,6 @@ impl Credential {
                     _ => Err(Refusal::from(Reason::Unauth)),
                 }
             }
-            Self::Refused(error) => Err((*error).into()),
         }
     }
 

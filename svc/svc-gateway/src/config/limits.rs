@@ -25,6 +25,11 @@ const SAFE_MAX_RATIO: u32 = 100;
 /// Longer decoded bodies than this need `danger_ok`.
 const SAFE_MAX_DECODED: ByteSize = ByteSize::gib(1);
 
+/// More memory for decoders than this needs `danger_ok`.
+const SAFE_DECODE_MEMORY: ByteSize = ByteSize::gib(4);
+/// With less than this a single decoder might not fit.
+const MIN_DECODE_MEMORY: ByteSize = ByteSize::mib(1);
+
 /// What one connection and one request may cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -46,6 +51,10 @@ pub struct LimitsConfig {
     pub decode_ratio_max: u32,
     /// The longest body of a request after decoding; more is answered 413 `decoded-cap`.
     pub decode_abs_cap_bytes: ByteSize,
+    /// What the decoders of compressed bodies hold in memory, all together; half of it for one tenant. What does not fit is
+    /// answered 503 `degraded`, or 429 `busy` for the tenant's half. A decoder holds 48 KiB (gzip, deflate) or up to what
+    /// it has decoded (br: 20 MiB, zstd: 9 MiB at most), for as long as the client takes to send the body.
+    pub decode_memory: ByteSize,
     /// Between two requests, how long a connection keeps its buffers.
     pub park_after: HumanDuration,
 }
@@ -61,6 +70,7 @@ impl Default for LimitsConfig {
             max_body_bytes: ByteSize::mib(1),
             decode_ratio_max: 10,
             decode_abs_cap_bytes: ByteSize::mib(8),
+            decode_memory: ByteSize::mib(64),
             park_after: limits.park_after.into(),
         }
     }
@@ -81,6 +91,9 @@ impl LimitsConfig {
         if self.max_head_bytes < MIN_HEAD {
             problems.at("limits.max_head_bytes", format!("must be at least {MIN_HEAD}"));
         }
+        if self.decode_memory < MIN_DECODE_MEMORY {
+            problems.at("limits.decode_memory", format!("must be at least {MIN_DECODE_MEMORY}"));
+        }
         if self.park_after.as_duration().is_zero() {
             problems.at("limits.park_after", "must be longer than nothing");
         }
@@ -89,6 +102,7 @@ impl LimitsConfig {
         problems.guard("limits.max_body_bytes", self.max_body_bytes, SAFE_MAX_BODY, danger_ok);
         problems.guard("limits.decode_ratio_max", self.decode_ratio_max, SAFE_MAX_RATIO, danger_ok);
         problems.guard("limits.decode_abs_cap_bytes", self.decode_abs_cap_bytes, SAFE_MAX_DECODED, danger_ok);
+        problems.guard("limits.decode_memory", self.decode_memory, SAFE_DECODE_MEMORY, danger_ok);
         problems.guard("limits.h2_streams", self.h2_streams, SAFE_MAX_STREAMS, danger_ok);
         problems.guard("limits.h2_pending_resets", self.h2_pending_resets, SAFE_MAX_RESETS, danger_ok);
     }

@@ -7,7 +7,7 @@ mod tls;
 use std::{collections::BTreeSet, time::Duration};
 
 use ron_kernel::config::{HumanDuration, Problems};
-use ron_transport::addr::Scheme;
+use ron_transport::{addr::Scheme, tls::ClientTlsConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,16 @@ impl Default for UpstreamConfig {
 }
 
 impl UpstreamConfig {
+    /// How its servers are spoken to over TLS; `None` if all are spoken to in the clear.
+    #[must_use]
+    pub fn client_tls(&self) -> Option<ClientTlsConfig> {
+        self.speaks_https().then(|| self.tls.client_config(self.protocol))
+    }
+
+    fn speaks_https(&self) -> bool {
+        self.endpoints.iter().any(|endpoint| endpoint.url.scheme() == Scheme::Https)
+    }
+
     pub(super) fn check(&self, name: &str, danger_ok: bool, problems: &mut Problems) {
         let at = |key: &str| format!("upstream.{name}.{key}");
         self.check_endpoints(name, problems);
@@ -106,8 +116,7 @@ impl UpstreamConfig {
         ] {
             problems.guard(&at(key), value, safe_max, danger_ok);
         }
-        let https = self.endpoints.iter().any(|endpoint| endpoint.url.scheme() == Scheme::Https);
-        self.tls.check(&at("tls."), https, problems);
+        self.tls.check(&at("tls."), self.speaks_https(), problems);
         self.retry.check(&at("retry."), problems);
         self.breaker.check(&at("breaker."), problems);
         self.eject.check(&at("eject."), problems);

@@ -7,7 +7,7 @@ use ron_kernel::config::{HumanDuration, Problems};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{UpstreamConfig, route::check_upstream};
+use super::{Auth, UpstreamConfig, route::check_upstream};
 
 /// Most parts of one view: each is a request of its own upstream.
 pub(crate) const MAX_PARTS: usize = 16;
@@ -20,6 +20,8 @@ const SAFE_MAX_BUDGET: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ViewConfig {
+    /// Who needs a credential: `none`, `mutations` (nobody: a view can only be read) or `always`.
+    pub auth: Auth,
     /// What it is made of, fetched at the same time; 16 at most.
     pub parts: Vec<PartConfig>,
 }

@@ -11,7 +11,9 @@ use decode::{DecodeError, Decoder, STEP_MAX};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use ron_transport::BodyError;
 
-use super::{Breach, capped::Capped};
+use types::Refusal;
+
+use super::{Breach, budget::Account, capped::Capped};
 
 /// The smallest buffer for decoded bytes, so that a stream of tiny chunks does not become one of tiny allocations.
 const PIECE_MIN: usize = 4 * 1024;
@@ -23,6 +25,7 @@ const USUAL_RATIO: usize = 4;
 pub(super) struct Decoded {
     source: Capped,
     decoder: Decoder,
+    account: Account,
     breach: Breach,
     /// Read and not decoded yet.
     chunk: Bytes,
@@ -39,8 +42,26 @@ enum Rest {
 }
 
 impl Decoded {
-    pub(super) fn new(source: Capped, decoder: Decoder, breach: Breach) -> Self {
-        Self { source, decoder, breach, chunk: Bytes::new(), piece: Vec::new(), rest: Rest::Data }
+    /// The decoded bytes of `source`.
+    ///
+    /// # Errors
+    /// If there is no memory for the decoder as it begins.
+    pub(super) fn new(
+        source: Capped,
+        decoder: Decoder,
+        mut account: Account,
+        breach: Breach,
+    ) -> Result<Self, Refusal> {
+        account.reach(decoder.memory())?;
+        Ok(Self {
+            source,
+            decoder,
+            account,
+            breach,
+            chunk: Bytes::new(),
+            piece: Vec::new(),
+            rest: Rest::Data,
+        })
     }
 
     /// Takes the next frame of the source.
@@ -65,6 +86,7 @@ impl Decoded {
         }
         let step = self.decoder.decode(&self.chunk, &mut self.piece).map_err(|error| self.refuse(error))?;
         self.chunk.advance(step.consumed);
+        self.account.reach(self.decoder.memory()).map_err(|refusal| self.breach.record(refusal))?;
         if step.produced == 0 {
             return Ok(None);
         }

@@ -8,6 +8,7 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use ron_kernel::metrics::Counter;
 use ron_transport::{
     client::{Home, HttpConn},
     stream::Stream,
@@ -17,6 +18,15 @@ use tokio::io::AsyncReadExt;
 use super::*;
 
 const MIB: usize = 1024 * 1024;
+
+/// A budget that no test uses up.
+fn ample() -> Arc<DecodeBudget> {
+    budget(1 << 30)
+}
+
+fn budget(bytes: u64) -> Arc<DecodeBudget> {
+    Arc::new(DecodeBudget::new(bytes, Counter::default()))
+}
 
 /// A body of unknown length, as a chunked one is.
 fn chunked<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Body {
@@ -79,7 +89,7 @@ async fn read(mut body: Body) -> Outcome {
 
 /// The outcome of a body and the reason it broke for.
 async fn guarded(mut request: Request, limits: &BodyLimits) -> (Outcome, Option<Reason>) {
-    let breach = guard(&mut request, limits).expect("it is let in");
+    let breach = guard(&mut request, limits, Payer::nobody(&ample())).expect("it is let in");
     let outcome = read(request.into_body()).await;
     let reason = breach.and_then(|breach| breach.refusal()).map(|refusal| refusal.reason);
     assert_eq!(outcome.broken, reason.is_some(), "a breach breaks the stream, and nothing else does here");
@@ -87,7 +97,7 @@ async fn guarded(mut request: Request, limits: &BodyLimits) -> (Outcome, Option<
 }
 
 fn refused(mut request: Request, limits: &BodyLimits) -> Reason {
-    guard(&mut request, limits).map(|_| ()).expect_err("it is refused").reason
+    guard(&mut request, limits, Payer::nobody(&ample())).map(|_| ()).expect_err("it is refused").reason
 }
 
 #[test]
@@ -104,7 +114,7 @@ fn what_needs_no_watching_stays_as_it_is() {
     ];
     for (mut request, limits) in table {
         let kind = format!("{:?}", request.body());
-        let breach = guard(&mut request, &limits).expect("it is let in");
+        let breach = guard(&mut request, &limits, Payer::nobody(&ample())).expect("it is let in");
         assert!(breach.is_none());
         assert_eq!(format!("{:?}", request.body()), kind);
     }
@@ -173,7 +183,8 @@ fn what_spoke_of_the_compressed_bytes_is_taken_off_and_the_rest_is_kept() {
             let value = if name == "content-encoding" { coding } else { "23" };
             request.headers_mut().insert(name, HeaderValue::from_static(value));
         }
-        let breach = guard(&mut request, &BodyLimits::default()).expect("it is let in");
+        let breach =
+            guard(&mut request, &BodyLimits::default(), Payer::nobody(&ample())).expect("it is let in");
         assert!(breach.is_some());
         for (name, stays) in fields {
             assert_eq!(request.headers().contains_key(name), stays || !compressed, "{name} of {coding}");
@@ -231,7 +242,8 @@ async fn a_client_that_breaks_off_is_no_breach() {
         let frames = vec![Ok(Frame::data(Bytes::from(gzip(b"body")))), Err(BodyError::new("gone"))];
         let body = Body::streaming(StreamBody::new(stream::iter(frames)));
         let mut request = request(&[coding], body);
-        let breach = guard(&mut request, &BodyLimits::default()).expect("it is let in");
+        let breach =
+            guard(&mut request, &BodyLimits::default(), Payer::nobody(&ample())).expect("it is let in");
         let mut body = request.into_body();
         assert!(matches!(body.frame().await, Some(Ok(_))));
         assert!(matches!(body.frame().await, Some(Err(_))));
@@ -277,7 +289,7 @@ async fn a_breach_breaks_the_upstreams_request_off_without_its_final_chunk() {
     let body = || chunked(chunks.iter().map(Vec::as_slice));
     let limits = BodyLimits { max_body_bytes: 39_999, ..BodyLimits::default() };
     let mut guarded = request(&[], body());
-    let breach = guard(&mut guarded, &limits).expect("it is let in");
+    let breach = guard(&mut guarded, &limits, Payer::nobody(&ample())).expect("it is let in");
     let (seen, failed) = sent_upstream(guarded.into_body()).await;
     assert!(failed && !seen.ends_with(b"0\r\n\r\n"));
     let refusal = breach.and_then(|breach| breach.refusal()).expect("the reason was left");
@@ -285,8 +297,58 @@ async fn a_breach_breaks_the_upstreams_request_off_without_its_final_chunk() {
 
     let limits = BodyLimits { max_body_bytes: 40_000, ..BodyLimits::default() };
     let mut guarded = request(&[], body());
-    let breach = guard(&mut guarded, &limits).expect("it is let in");
+    let breach = guard(&mut guarded, &limits, Payer::nobody(&ample())).expect("it is let in");
     let (seen, _) = sent_upstream(guarded.into_body()).await;
     assert!(seen.ends_with(b"0\r\n\r\n"));
     assert!(breach.is_some_and(|breach| breach.refusal().is_none()));
+}
+
+fn brotli(bytes: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    let params = brotli::enc::BrotliEncoderParams { quality: 2, lgwin: 22, ..Default::default() };
+    brotli::BrotliCompress(&mut &*bytes, &mut encoded, &params).expect("a vector takes all");
+    encoded
+}
+
+#[tokio::test]
+async fn what_decoders_hold_is_taken_out_of_the_budget_and_given_back_with_the_body() {
+    let budget = budget(MIB as u64);
+    let mut bodies = Vec::new();
+    let let_in = |budget: &Arc<DecodeBudget>| {
+        let mut request = request(&["gzip"], chunked([]));
+        guard(&mut request, &BodyLimits::default(), Payer::nobody(budget)).map(|_| request.into_body())
+    };
+    for _ in 0..16 {
+        bodies.push(let_in(&budget).expect("16 times 64 KiB fit"));
+    }
+    assert_eq!(budget.held(), MIB as u64);
+    let refusal = let_in(&budget).expect_err("the 17th does not");
+    assert_eq!((refusal.reason, refusal.retry_after.is_some()), (Reason::Degraded, true));
+    bodies.pop();
+    bodies.push(let_in(&budget).expect("one was given back"));
+    drop(bodies);
+    assert_eq!(budget.held(), 0);
+}
+
+#[tokio::test]
+async fn a_window_that_outgrows_the_budget_breaks_its_body_off_and_nothing_else() {
+    let body: Vec<u8> = (0..3 * MIB).map(|at| (at % 251).to_le_bytes()[0]).collect();
+    let limits = BodyLimits { decode_ratio_max: u32::MAX, ..BodyLimits::default() };
+    let encoded = brotli(&body);
+    for (bytes, fits) in [(8 * MIB, true), (2 * MIB, false)] {
+        let budget = budget(bytes as u64);
+        let mut request = request(&["br"], chunked(encoded.chunks(16 * 1024)));
+        let breach =
+            guard(&mut request, &limits, Payer::nobody(&budget)).expect("it is let in").expect("guarded");
+        let outcome = read(request.into_body()).await;
+        assert_eq!(outcome.broken, !fits, "{bytes}");
+        if fits {
+            assert_eq!(outcome.bytes, body);
+            assert_eq!(breach.refusal(), None);
+        } else {
+            assert!(outcome.bytes.len() <= 2 * MIB && body.starts_with(&outcome.bytes));
+            assert_eq!(breach.refusal().map(|refusal| refusal.reason), Some(Reason::Degraded));
+        }
+        assert_eq!(budget.held(), 0, "given back");
+    }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use prometheus_client::metrics::{family::Family, gauge::Gauge};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use ron_kernel::{Scope, topology::MetricSpec};
 
 use super::Shared;
@@ -14,13 +14,19 @@ use super::Shared;
 const LABELLED: usize = 20;
 
 /// Beyond the shared families and those of admission.
-pub(crate) const METRICS: [MetricSpec; 3] = [
+pub(crate) const METRICS: [MetricSpec; 5] = [
     MetricSpec { name: "gateway_degraded", labels: "", doc: "1 while writes are refused, 0 otherwise" },
     MetricSpec { name: "gateway_tenants", labels: "", doc: "tenants that are known" },
     MetricSpec {
         name: "gateway_tenant_requests",
         labels: "tenant, class",
         doc: "requests answered for each of the 20 busiest tenants with a name since it became known, and for all others",
+    },
+    MetricSpec { name: "gateway_decode_bytes", labels: "", doc: "memory that decoders of bodies hold" },
+    MetricSpec {
+        name: "gateway_decode_refused_total",
+        labels: "",
+        doc: "compressed bodies refused because decoders hold as much memory as they may",
     },
 ];
 
@@ -30,22 +36,34 @@ type Labels = [(&'static str, Cow<'static, str>); 3];
 pub(super) fn publish(scope: &Scope, shared: &Arc<Shared>) {
     let plain = Family::<[(&'static str, &'static str); 1], Gauge>::default;
     let (degraded, known, busiest) = (plain(), plain(), Family::<Labels, Gauge>::default());
+    let decoding = plain();
     scope.all_metrics().register(|registry| {
         registry.register(METRICS[0].name, METRICS[0].doc, degraded.clone());
         registry.register(METRICS[1].name, METRICS[1].doc, known.clone());
         registry.register(METRICS[2].name, METRICS[2].doc, busiest.clone());
+        registry.register(METRICS[3].name, METRICS[3].doc, decoding.clone());
     });
     let service = scope.service();
-    let (degraded, known) = (child(&degraded, service), child(&known, service));
+    let [degraded, known, decoding] = [degraded, known, decoding].map(|family| child(&family, service));
     let (readiness, watched) = (scope.readiness().service(service), Arc::downgrade(shared));
     scope.sampled(move || {
         degraded.set(readiness.sheds_writes().into());
-        known.set(
-            watched.upgrade().map_or(0, |shared| i64::try_from(shared.tenants.len()).unwrap_or(i64::MAX)),
-        );
+        let shared = watched.upgrade();
+        let sampled = |count: Option<u64>| i64::try_from(count.unwrap_or(0)).unwrap_or(i64::MAX);
+        known.set(sampled(shared.as_ref().map(|shared| shared.tenants.len() as u64)));
+        decoding.set(sampled(shared.as_ref().map(|shared| shared.decoding.held())));
     });
     let (watched, labelled) = (Arc::downgrade(shared), Mutex::default());
     scope.housekept(move || publish_busiest(&busiest, service, &watched, &labelled));
+}
+
+/// The count of compressed bodies that there was no memory for.
+pub(super) fn decode_refused(scope: &Scope) -> Counter {
+    let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
+    // The text encoder adds `_total` to counters.
+    let name = METRICS[4].name.trim_end_matches("_total");
+    scope.all_metrics().register(|registry| registry.register(name, METRICS[4].doc, family.clone()));
+    family.get_or_create(&[("service", scope.service())]).clone()
 }
 
 fn child(family: &Family<[(&'static str, &'static str); 1], Gauge>, service: &'static str) -> Gauge {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 use arc_swap::{ArcSwap, Guard};
 use ron_kernel::{Clock, Scope, blocking::Blocking, metrics::LatencyHistogram, retry::RetryBudget};
 use ron_transport::{
-    addr::{Endpoint, Host, Scheme, Target},
+    addr::{Endpoint, Host, Target},
     client::{Drivers, H2Options},
     resolve::Resolver,
     tls::ClientTls,
@@ -87,10 +87,7 @@ impl Upstreams {
     }
 
     async fn load_tls(&self, config: &UpstreamConfig) -> Result<Option<ClientTls>, BuildError> {
-        if config.endpoints.iter().all(|endpoint| endpoint.url.scheme() == Scheme::Http) {
-            return Ok(None);
-        }
-        let source = config.tls.client_config(config.protocol);
+        let Some(source) = config.client_tls() else { return Ok(None) };
         Ok(Some(self.tools.blocking.run("load certificates", move || ClientTls::load(&source)).await??))
     }
 

@@ -1,6 +1,6 @@
 //! A view: asks for its parts and makes one answer of what comes.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
 
 use futures_util::future::try_join_all;
 use http::{
@@ -22,6 +22,8 @@ use crate::ViewConfig;
 #[derive(Debug)]
 pub struct View {
     parts: Vec<Part>,
+    /// The upstreams of all parts, each once.
+    upstreams: Arc<str>,
 }
 
 /// A part as it goes into the answer: JSON, or why there is none.
@@ -29,7 +31,18 @@ type Outcome = Result<String, Missing>;
 
 impl View {
     pub(super) fn new(config: &ViewConfig) -> Self {
-        Self { parts: config.parts.iter().map(Part::new).collect() }
+        let mut upstreams: Vec<&str> = Vec::new();
+        for part in &config.parts {
+            if !upstreams.contains(&part.upstream.as_str()) {
+                upstreams.push(&part.upstream);
+            }
+        }
+        Self { parts: config.parts.iter().map(Part::new).collect(), upstreams: upstreams.join(",").into() }
+    }
+
+    /// The upstreams that it is put together from, with commas between.
+    pub(crate) const fn upstreams(&self) -> &Arc<str> {
+        &self.upstreams
     }
 
     /// Asks for all parts at once and answers with what came: every part within its budget and `deadline`, which should

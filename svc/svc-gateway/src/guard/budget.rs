@@ -1,0 +1,130 @@
+//! What decoders may hold in memory: all of them together, and those of one tenant.
+//!
+//! A decoder keeps the window of its stream for as long as the client takes to send it, so many slow clients hold many
+//! windows. What is held is taken out of one budget as it grows, and given back with the body.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use ron_kernel::metrics::Counter;
+use types::{Reason, Refusal};
+
+use crate::tenant::Tenant;
+
+/// What is taken at a time, so that the budget is asked seldom.
+const PORTION: u64 = 64 * 1024;
+/// A tenant's part of the budget is one of so many: one alone must not keep all others from sending compressed bodies.
+const PARTS: u64 = 2;
+/// When whoever is refused may try again: nobody knows when a slow client is done.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What the decoders of a node may hold.
+#[derive(Debug)]
+pub struct DecodeBudget {
+    limit: AtomicU64,
+    held: AtomicU64,
+    refused: Counter,
+}
+
+impl DecodeBudget {
+    /// A budget of so many bytes, which counts whom it refuses.
+    #[must_use]
+    pub fn new(limit: u64, refused: Counter) -> Self {
+        Self { limit: AtomicU64::new(limit), held: AtomicU64::new(0), refused }
+    }
+
+    /// Changes the limit; what is held beyond a lower one is given back as bodies end.
+    pub fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// What is held now.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+/// Who pays for a decoder.
+#[derive(Clone, Copy, Debug)]
+pub struct Payer<'a> {
+    budget: &'a Arc<DecodeBudget>,
+    tenant: Option<&'a Arc<Tenant>>,
+}
+
+impl<'a> Payer<'a> {
+    /// The budget alone.
+    #[must_use]
+    pub const fn nobody(budget: &'a Arc<DecodeBudget>) -> Self {
+        Self { budget, tenant: None }
+    }
+
+    /// A tenant, of its part of the budget.
+    pub(crate) const fn tenant(budget: &'a Arc<DecodeBudget>, tenant: &'a Arc<Tenant>) -> Self {
+        Self { budget, tenant: Some(tenant) }
+    }
+
+    /// An account with nothing taken yet.
+    pub(super) fn open(self) -> Account {
+        Account { budget: Arc::clone(self.budget), tenant: self.tenant.map(Arc::clone), held: 0 }
+    }
+}
+
+/// What one decoder holds; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Account {
+    budget: Arc<DecodeBudget>,
+    tenant: Option<Arc<Tenant>>,
+    held: u64,
+}
+
+impl Account {
+    /// Makes sure of `bytes` in all.
+    ///
+    /// # Errors
+    /// `busy` if the tenant has its part already, `degraded` if there is no more for anybody.
+    pub(super) fn reach(&mut self, bytes: u64) -> Result<(), Refusal> {
+        if bytes <= self.held {
+            return Ok(());
+        }
+        let more = bytes.next_multiple_of(PORTION) - self.held;
+        let limit = self.budget.limit.load(Ordering::Relaxed);
+        if let Some(tenant) = &self.tenant
+            && !take(&tenant.decoding, more, limit / PARTS)
+        {
+            self.budget.refused.inc();
+            let what = "this tenant has as much being decoded as it may";
+            return Err(Refusal::new(Reason::Busy, what).retry_after(RETRY));
+        }
+        if !take(&self.budget.held, more, limit) {
+            self.tenant.iter().for_each(|tenant| give_back(&tenant.decoding, more));
+            self.budget.refused.inc();
+            let what = "too much is being decoded; an uncompressed body would be taken";
+            return Err(Refusal::new(Reason::Degraded, what).retry_after(RETRY));
+        }
+        self.held += more;
+        Ok(())
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        give_back(&self.budget.held, self.held);
+        self.tenant.iter().for_each(|tenant| give_back(&tenant.decoding, self.held));
+    }
+}
+
+/// Takes `more`, unless that is beyond the limit.
+fn take(held: &AtomicU64, more: u64, limit: u64) -> bool {
+    let fits = |held: u64| held.checked_add(more).filter(|held| *held <= limit);
+    held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+}
+
+fn give_back(held: &AtomicU64, bytes: u64) {
+    held.fetch_sub(bytes, Ordering::Relaxed);
+}
