@@ -26,6 +26,14 @@ fn a_reload_adds_and_removes_packs_and_folders_without_touching_the_others() {
     assert_eq!(edge.get("/edge/tiles/two/0/0/0").body, tile((0, 0, 0), 2));
     assert_eq!(edge.get("/edge/assets/a.txt").body, "two", "not what is in RAM of the old folder");
     assert_eq!(edge.get("/edge/tiles/one/0/0/0").body, tile((0, 0, 0), 1));
+    // Another file under the same name: the old one is served until the new one is mounted.
+    edge.reload("packs = [{ path = \"two.pmtiles\", name = \"one\" }]");
+    let newest = tile((0, 0, 0), 2);
+    eventually("the other file is served", || {
+        let answer = edge.get("/edge/tiles/one/0/0/0");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        (answer.body == newest).then_some(())
+    });
     edge.reload("packs = [\"two.pmtiles\"]\ncache_control.tiles = \"no-store\"");
     assert_eq!(edge.get("/edge/tiles/one/0/0/0").status, 404, "not even from RAM");
     assert_eq!(edge.get("/edge/assets/a.txt").status, 404);
