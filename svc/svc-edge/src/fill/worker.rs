@@ -130,8 +130,8 @@ impl Fill {
     async fn work(&self, job: Job) {
         let settings = self.settings.load_full();
         let before = self.table.get(job.url.text());
-        let bringing = pin!(self.bring(&settings, &job, before.as_ref()));
-        match self.clock.by(job.deadline, bringing).await {
+        let brought = self.clock.by(job.deadline, pin!(self.bring(&settings, &job, before.as_ref()))).await;
+        match brought {
             Some(Ok(brought)) => self.deliver(job, brought, before.is_some()).await,
             Some(Err(failure)) => {
                 tracing::debug!(url = %job.url, %failure, "an object was not fetched");
