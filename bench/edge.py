@@ -41,7 +41,7 @@ ingress = {{ rps_limit = 0, max_inflight = 512 }}
 cas = {{ ram_bytes = "{ram}" }}
 """
 MARTIN = """listen_addresses: 127.0.0.1:{port}
-base_path: /edge/tiles
+route_prefix: /edge/tiles
 worker_processes: 2
 pmtiles:
   sources:

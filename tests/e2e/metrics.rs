@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{Node, Upstream, get};
+use crate::support::{Node, Upstream, eventually, get};
 
 #[test]
 fn promtool_finds_nothing_to_complain_about_in_a_scrape() {
@@ -47,7 +47,12 @@ fn a_scrape_has_the_series_of_the_golden_file() {
 #[track_caller]
 pub(crate) fn compare_with_golden(node: &Node, file: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/golden").join(file);
-    let series = series(&get(node.admin, "/metrics").unwrap().body);
+    // Some are published by whoever samples, four times a second and not before it has begun.
+    let scrape = eventually("samples have been taken", || {
+        let scrape = get(node.admin, "/metrics").ok()?.body;
+        scrape.contains("\ncore_silent{").then_some(scrape)
+    });
+    let series = series(&scrape);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&golden, &series).unwrap();
     }
