@@ -13,7 +13,7 @@ use hyper::{Request, Response, body::Incoming, server::conn::http1, service::ser
 use hyper_util::rt::TokioIo;
 use libfuzzer_sys::fuzz_target;
 use ron_kernel::metrics::Counter;
-use ron_transport::Body;
+use ron_transport::{Body, BodyError};
 use svc_gateway::guard::{BodyLimits, DecodeBudget, Payer, guard};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -80,7 +80,7 @@ async fn requests(bytes: &[u8], piece: usize) -> Vec<Vec<u8>> {
 /// A body, if it arrives whole.
 async fn arrive(request: Request<Incoming>) -> Option<Vec<u8>> {
     let is_encoded = request.headers().contains_key("content-encoding");
-    let mut request = request.map(Body::from);
+    let mut request = request.map(|body| Body::streaming(body.map_err(BodyError::new)));
     let breach = guard(&mut request, &LIMITS, Payer::nobody(&BUDGET)).ok()?;
     let most = if is_encoded { LIMITS.decode_abs_cap_bytes } else { LIMITS.max_body_bytes };
     let mut body = request.into_body();

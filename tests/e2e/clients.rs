@@ -1,4 +1,6 @@
-//! Clients and servers that are not ours: curl, h2load, and Python's for WebSockets and gRPC.
+//! Clients and servers that are not ours: curl, h2load, and Python's for WebSockets, gRPC and packs.
+
+mod packs;
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -9,6 +9,8 @@
 mod clients;
 mod docs;
 mod drain;
+mod edge;
+mod edge_proofs;
 mod kept_state;
 mod metrics;
 mod overload;

@@ -37,10 +37,16 @@ fn promtool_finds_nothing_to_complain_about_in_a_scrape() {
 /// After a wanted change, write the file anew with `UPDATE_GOLDEN=1 cargo test -p omnigate --test e2e golden`.
 #[test]
 fn a_scrape_has_the_series_of_the_golden_file() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/golden/metrics.txt");
     let upstream = Upstream::start();
     let node = Node::start(&format!("{}[node]\ncores = 2\n", crate::support::to(upstream.addr)));
     assert_eq!(get(node.gateway, "/x").unwrap().status, 200);
+    compare_with_golden(&node, "metrics.txt");
+}
+
+/// Compares a node's series with those of a golden file.
+#[track_caller]
+pub(crate) fn compare_with_golden(node: &Node, file: &str) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/golden").join(file);
     let series = series(&get(node.admin, "/metrics").unwrap().body);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&golden, &series).unwrap();

@@ -4,10 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use ron_transport::addr::Endpoint;
+use ron_transport::addr::{Endpoint, ListenAddr};
 
 use crate::{
-    commands::TokenCommand,
+    commands::{CasCommand, PackCommand, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -47,6 +47,23 @@ enum Command {
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
     },
+    /// Run the edge alone: serve tile packs and folders, every byte of them verified.
+    ///
+    /// Signals are those of `up`. Maps are at `/edge/tiles/<pack>`, files at `/edge/assets/`, the list of packs at
+    /// `/edge/packs`.
+    Edge {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Serve this tile pack, PMTiles or MBTiles, instead of those in the file. May be repeated.
+        #[arg(long, value_name = "FILE")]
+        pack: Vec<PathBuf>,
+        /// Serve the files in this folder, instead of those in the file. May be repeated; the first that has a file wins.
+        #[arg(long, value_name = "FOLDER")]
+        dir: Vec<PathBuf>,
+        /// Listen there, such as `0.0.0.0:8081`.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<ListenAddr>,
+    },
     /// Show on this machine that a flooding tenant does not hurt another.
     ///
     /// Starts a server of a few slots, puts this gateway in front, floods it, and prints what the victim sees with
@@ -81,6 +98,12 @@ enum Command {
     /// Make, tighten, look at, judge and revoke capability tokens.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Store, fetch and check objects by the hash of their bytes.
+    #[command(subcommand)]
+    Cas(CasCommand),
+    /// Check, inspect and make packs of map tiles.
+    #[command(subcommand)]
+    Pack(PackCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -184,6 +207,8 @@ pub(crate) enum Task {
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
     Token(TokenCommand),
+    Cas(CasCommand),
+    Pack(PackCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -209,12 +234,18 @@ impl Cli {
                     None => source,
                 })
             }
+            Command::Edge { config, pack, dir, listen } => {
+                let source = config.resolve()?.only("edge");
+                Task::Up(source.serving(&pack, &dir, listen.as_ref()))
+            }
             Command::Fairness { only, length, repeat, slots, service_time, json } => {
                 let plan = Plan { only, length, repeat, slots: slots.into(), service_time };
                 Task::Fairness { plan, json }
             }
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Token(command) => Task::Token(command),
+            Command::Cas(command) => Task::Cas(command),
+            Command::Pack(command) => Task::Pack(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }

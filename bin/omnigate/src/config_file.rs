@@ -7,7 +7,8 @@ use std::{
 };
 
 use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources, Table as _};
-use ron_transport::addr::Endpoint;
+use ron_transport::addr::{Endpoint, ListenAddr};
+use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig};
 
 use crate::{
@@ -23,7 +24,7 @@ const ENV_PREFIX: &str = "OMNIGATE_";
 const ENV_FILE: &str = "OMNIGATE_CONFIG";
 
 /// The tables of services, each of which has `enabled`.
-const SERVICES: [&str; 1] = [GatewayConfig::NAME];
+const SERVICES: [&str; 2] = [GatewayConfig::NAME, EdgeConfig::NAME];
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
@@ -33,6 +34,7 @@ pub(crate) fn schema() -> Schema {
         .table::<AdminConfig>()
         .table::<AuthConfig>()
         .table::<GatewayConfig>()
+        .table::<EdgeConfig>()
 }
 
 /// Where a configuration comes from: everything but the text of the file, which is read at each load.
@@ -61,6 +63,24 @@ impl ConfigSource {
             ("gateway.route".to_owned(), r#"[{ path = "/", upstream = "to" }]"#.to_owned()),
             ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
         ]);
+        self
+    }
+
+    /// The same, with an edge that serves these packs and folders and listens there, as far as they are given.
+    pub(crate) fn serving(
+        mut self,
+        packs: &[PathBuf],
+        folders: &[PathBuf],
+        listen: Option<&ListenAddr>,
+    ) -> Self {
+        let text = |path: &PathBuf| toml::Value::String(path.to_string_lossy().into_owned());
+        let list = |paths: &[PathBuf]| toml::Value::Array(paths.iter().map(text).collect()).to_string();
+        for (key, paths) in [("edge.packs", packs), ("edge.roots", folders)] {
+            if !paths.is_empty() {
+                self.flags.push((key.to_owned(), list(paths)));
+            }
+        }
+        self.flags.extend(listen.map(|addr| ("edge.listen".to_owned(), addr.to_string())));
         self
     }
 

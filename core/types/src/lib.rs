@@ -1,11 +1,13 @@
-//! The words every part of Omnigate shares: moments and deadlines, refusals and their reasons, actors.
+//! The words every part of Omnigate shares: moments and deadlines, refusals and their reasons, actors, names of objects.
 //!
 //! Nothing here reads a clock, a file or a socket: values come in, verdicts go out.
 
 mod actor;
+mod object_id;
 mod refusal;
 mod time;
 
 pub use actor::{ActorId, InvalidActor};
+pub use object_id::{InvalidObjectId, ObjectId};
 pub use refusal::{Reason, Refusal};
 pub use time::{Deadline, Moment};

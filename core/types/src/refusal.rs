@@ -11,12 +11,16 @@ pub enum Reason {
     Unauth,
     /// A good credential that does not allow this.
     Forbidden,
+    /// An origin that is not on the list, or is where none may be.
+    NotAllowed,
     /// Nothing is served there.
     NotFound,
     /// Something is served there, but not for this method.
     MethodNotAllowed,
     /// The request did not arrive in time.
     RequestTimeout,
+    /// Was served there, was found to be damaged, and cannot be had again.
+    Gone,
     /// The body is larger than allowed.
     BodyCap,
     /// The decoded body is larger than allowed.
@@ -25,6 +29,8 @@ pub enum Reason {
     DecodedRatio,
     /// A coding or version that is not spoken here.
     Unsupported,
+    /// A range of bytes that makes no sense, or none of which is there.
+    InvalidRange,
     /// A rate limit of the caller is used up.
     Quota,
     /// The waiting room is full, and the caller is at or above its share.
@@ -33,10 +39,18 @@ pub enum Reason {
     Shed,
     /// The node is shedding writes; reads still work.
     Degraded,
+    /// It is being made ready to be served.
+    NotReady,
     /// The service behind did not answer sensibly.
     BadGateway,
+    /// The origin's answer has no validator that it could be kept under.
+    EtagInvalid,
+    /// What is stored here was found to be damaged, and is kept from being served.
+    Quarantined,
     /// The service behind did not answer in time.
     DownstreamTimeout,
+    /// Would have to be written to a disk, and the node writes nothing.
+    Amnesia,
     /// The node is going away.
     Draining,
     /// A fault of ours.
@@ -45,23 +59,30 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 25] = [
         Self::Malformed,
         Self::Unauth,
         Self::Forbidden,
+        Self::NotAllowed,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
+        Self::Gone,
         Self::BodyCap,
         Self::DecodedCap,
         Self::DecodedRatio,
         Self::Unsupported,
+        Self::InvalidRange,
         Self::Quota,
         Self::Busy,
         Self::Shed,
         Self::Degraded,
+        Self::NotReady,
         Self::BadGateway,
+        Self::EtagInvalid,
+        Self::Quarantined,
         Self::DownstreamTimeout,
+        Self::Amnesia,
         Self::Draining,
         Self::Internal,
     ];
@@ -73,19 +94,26 @@ impl Reason {
             Self::Malformed => "malformed",
             Self::Unauth => "unauth",
             Self::Forbidden => "forbidden",
+            Self::NotAllowed => "not_allowed",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
+            Self::Gone => "gone",
             Self::BodyCap => "body_cap",
             Self::DecodedCap => "decoded-cap",
             Self::DecodedRatio => "decoded-ratio",
             Self::Unsupported => "unsupported",
+            Self::InvalidRange => "invalid_range",
             Self::Quota => "quota",
             Self::Busy => "busy",
             Self::Shed => "shed",
             Self::Degraded => "degraded",
+            Self::NotReady => "not_ready",
             Self::BadGateway => "bad_gateway",
+            Self::EtagInvalid => "etag_invalid",
+            Self::Quarantined => "quarantined",
             Self::DownstreamTimeout => "downstream_timeout",
+            Self::Amnesia => "amnesia",
             Self::Draining => "draining",
             Self::Internal => "internal",
         }
@@ -97,17 +125,20 @@ impl Reason {
         match self {
             Self::Malformed => 400,
             Self::Unauth => 401,
-            Self::Forbidden => 403,
+            Self::Forbidden | Self::NotAllowed => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
+            Self::Gone => 410,
             Self::BodyCap | Self::DecodedCap | Self::DecodedRatio => 413,
             Self::Unsupported => 415,
+            Self::InvalidRange => 416,
             Self::Quota | Self::Busy | Self::Shed => 429,
             Self::Internal => 500,
-            Self::BadGateway => 502,
-            Self::Degraded | Self::Draining => 503,
+            Self::BadGateway | Self::EtagInvalid | Self::Quarantined => 502,
+            Self::Degraded | Self::NotReady | Self::Draining => 503,
             Self::DownstreamTimeout => 504,
+            Self::Amnesia => 507,
         }
     }
 
@@ -121,7 +152,9 @@ impl Reason {
                 | Self::Busy
                 | Self::Shed
                 | Self::Degraded
+                | Self::NotReady
                 | Self::BadGateway
+                | Self::Quarantined
                 | Self::DownstreamTimeout
                 | Self::Draining
         )
@@ -134,19 +167,26 @@ impl Reason {
             Self::Malformed => "The request is malformed",
             Self::Unauth => "A valid credential is needed",
             Self::Forbidden => "The credential does not allow this",
+            Self::NotAllowed => "This origin may not be asked",
             Self::NotFound => "Nothing is served here",
             Self::MethodNotAllowed => "This method is not allowed here",
             Self::RequestTimeout => "The request did not arrive in time",
+            Self::Gone => "What was served here was damaged, and cannot be had again",
             Self::BodyCap => "The body is too large",
             Self::DecodedCap => "The decoded body is too large",
             Self::DecodedRatio => "The body expands too much",
             Self::Unsupported => "This is not supported here",
+            Self::InvalidRange => "This range cannot be served",
             Self::Quota => "A rate limit is used up",
             Self::Busy => "Too many requests are waiting",
             Self::Shed => "Dropped to make room for others",
             Self::Degraded => "Writes are refused for now",
+            Self::NotReady => "This is being made ready",
             Self::BadGateway => "The service behind failed",
+            Self::EtagInvalid => "The origin's answer has no strong validator",
+            Self::Quarantined => "What is stored here is damaged",
             Self::DownstreamTimeout => "The service behind did not answer in time",
+            Self::Amnesia => "This could only be kept on a disk, and nothing is written here",
             Self::Draining => "The node is going away",
             Self::Internal => "Something went wrong here",
         }
@@ -212,19 +252,26 @@ mod tests {
             ("malformed", 400),
             ("unauth", 401),
             ("forbidden", 403),
+            ("not_allowed", 403),
             ("not_found", 404),
             ("method_not_allowed", 405),
             ("request_timeout", 408),
+            ("gone", 410),
             ("body_cap", 413),
             ("decoded-cap", 413),
             ("decoded-ratio", 413),
             ("unsupported", 415),
+            ("invalid_range", 416),
             ("quota", 429),
             ("busy", 429),
             ("shed", 429),
             ("degraded", 503),
+            ("not_ready", 503),
             ("bad_gateway", 502),
+            ("etag_invalid", 502),
+            ("quarantined", 502),
             ("downstream_timeout", 504),
+            ("amnesia", 507),
             ("draining", 503),
             ("internal", 500),
         ];
@@ -243,7 +290,9 @@ mod tests {
                 "busy",
                 "shed",
                 "degraded",
+                "not_ready",
                 "bad_gateway",
+                "quarantined",
                 "downstream_timeout",
                 "draining"
             ]

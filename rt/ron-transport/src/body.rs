@@ -45,8 +45,6 @@ enum Kind {
     #[default]
     Empty,
     Full(Bytes),
-    /// From a server.
-    Incoming(Incoming),
     /// From a client, whose progress is watched. Boxed, because every body has room for the largest kind, and moves with
     /// its request and its response from hand to hand.
     Watched(Incoming, Box<Watch>),
@@ -152,6 +150,12 @@ impl Body {
         }
     }
 
+    /// Whether all of it is here, so that nobody needs to be waited for.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        matches!(self.kind, Kind::Empty | Kind::Full(_))
+    }
+
     /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
     #[must_use]
     pub fn try_clone(&self) -> Option<Self> {
@@ -159,7 +163,7 @@ impl Body {
             _ if self.held.is_some() => None,
             Kind::Empty => Some(Self::empty()),
             Kind::Full(bytes) => Some(Self::of(Kind::Full(bytes.clone()))),
-            Kind::Incoming(_) | Kind::Watched(..) | Kind::Streaming(_) | Kind::Tunnel(_) => None,
+            Kind::Watched(..) | Kind::Streaming(_) | Kind::Tunnel(_) => None,
         }
     }
 
@@ -237,12 +241,6 @@ impl From<&'static str> for Body {
     }
 }
 
-impl From<Incoming> for Body {
-    fn from(incoming: Incoming) -> Self {
-        if incoming.is_end_stream() { Self::empty() } else { Self::of(Kind::Incoming(incoming)) }
-    }
-}
-
 impl Kind {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self {
@@ -251,7 +249,6 @@ impl Kind {
                 Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 _ => Poll::Ready(None),
             },
-            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
             Self::Watched(incoming, watch) => {
                 let frame = match watch.ahead.take() {
                     Some(ahead) => Poll::Ready(Some(ahead)),
@@ -285,7 +282,6 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Empty | Kind::Tunnel(_) => true,
             Kind::Full(bytes) => bytes.is_empty(),
-            Kind::Incoming(incoming) => incoming.is_end_stream(),
             Kind::Watched(incoming, watch) => watch.ahead.is_none() && incoming.is_end_stream(),
             Kind::Streaming(body) => body.is_end_stream(),
         }
@@ -295,7 +291,6 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Incoming(incoming) => incoming.size_hint(),
             Kind::Watched(incoming, watch) => watch.hint(&incoming.size_hint()),
             Kind::Streaming(body) => body.size_hint(),
         }
@@ -307,7 +302,7 @@ impl fmt::Debug for Body {
         let kind = match &self.kind {
             Kind::Empty => "empty",
             Kind::Full(_) => "full",
-            Kind::Incoming(_) | Kind::Watched(..) => "incoming",
+            Kind::Watched(..) => "incoming",
             Kind::Streaming(_) => "streaming",
             Kind::Tunnel(_) => "tunnel",
         };

@@ -28,6 +28,10 @@ pub trait Home: Send + Sync + 'static {
 
     /// Hears of a server that broke off in the middle of a response's body.
     fn broke_off(&self) {}
+
+    /// Hears of a server that was seen to go on after the end of its response, which may not be where it said. The
+    /// connection is closed. To be sure, ask a connection that is put back ([`HttpConn::went_on`]).
+    fn went_on(&self) {}
 }
 
 /// Why a request got no response.

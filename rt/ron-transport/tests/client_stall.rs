@@ -66,18 +66,18 @@ async fn half_read_of(upload: Body, answer: &str, limit: Option<Duration>) -> (B
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpSocket::new_v4().unwrap().connect(listener.local_addr().unwrap()).await.unwrap();
     let (mut server, _) = listener.accept().await.unwrap();
-    let mut conn = HttpConn::open(Stream::Tcp(stream)).await.unwrap();
+    let mut conn = HttpConn::open(Stream::Tcp(stream));
     if let Some(limit) = limit {
         conn.set_stall(limit);
     }
     let ear = Arc::new(Ear::default());
-    let request: Request = http::Request::post("/").header("host", "t").body(upload).unwrap();
+    let mut request: Request = http::Request::post("/").header("host", "t").body(upload).unwrap();
     let answering = async {
         let mut asked = [0; 1024];
         assert!(server.read(&mut asked).await.unwrap() > 0);
         server.write_all(answer.as_bytes()).await.unwrap();
     };
-    let (response, ()) = tokio::join!(conn.send(request, ear.clone()), answering);
+    let (response, ()) = tokio::join!(conn.send(&mut request, ear.clone()), answering);
     let mut body = response.unwrap().into_body();
     assert_eq!(next(&mut body).await.unwrap(), "half");
     // From here on time passes only when told to: the sockets are quiet.

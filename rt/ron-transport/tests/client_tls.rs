@@ -36,7 +36,7 @@ async fn echo(conn: AnyConn) -> &'static str {
     let sent = bytes::Bytes::from(pattern(300_000));
     let (response, spoken) = match conn {
         AnyConn::Http1(conn) => {
-            (conn.send(request("/echo", sent.clone()), Arc::new(Nowhere)).await, "http/1.1")
+            (conn.send(&mut request("/echo", sent.clone()), Arc::new(Nowhere)).await, "http/1.1")
         }
         AnyConn::Http2(conn) => (conn.send(request("/echo", sent.clone()), Arc::new(Nowhere)).await, "h2"),
     };

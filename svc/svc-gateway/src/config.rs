@@ -6,13 +6,13 @@ mod fairness;
 mod identity;
 mod limits;
 mod route;
-mod tls;
 mod upstream;
 mod view;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
+pub use ron_transport::tls::settings::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 use ron_transport::{addr::ListenAddr, proxy_protocol::TrustedSource, serve::HttpLimits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,6 @@ pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
 pub(crate) use route::Flaw;
 pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
-pub use tls::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 pub use upstream::{
     BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, Protocol, RetryConfig, UpstreamConfig,
     UpstreamTlsConfig,

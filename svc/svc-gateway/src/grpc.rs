@@ -30,12 +30,16 @@ const fn status(reason: Reason) -> u16 {
     match reason {
         Reason::Malformed | Reason::Unsupported => 3,
         Reason::DownstreamTimeout | Reason::RequestTimeout => 4,
-        Reason::Forbidden => 7,
+        Reason::Forbidden | Reason::NotAllowed => 7,
         Reason::BodyCap | Reason::DecodedCap | Reason::DecodedRatio => 8,
-        Reason::Quota | Reason::Busy | Reason::Shed => 8,
+        Reason::Quota | Reason::Busy | Reason::Shed | Reason::Amnesia => 8,
+        Reason::InvalidRange => 11,
         Reason::NotFound | Reason::MethodNotAllowed => 12,
         Reason::Internal => 13,
-        Reason::Degraded | Reason::BadGateway | Reason::Draining => 14,
+        Reason::Degraded | Reason::NotReady | Reason::BadGateway | Reason::EtagInvalid | Reason::Draining => {
+            14
+        }
+        Reason::Quarantined | Reason::Gone => 15,
         Reason::Unauth => 16,
     }
 }

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc};
 
 use ron_kernel::{Clock, metrics::LatencyHistogram};
-use ron_transport::{ConnInfo, Request, Response};
+use ron_transport::{ConnInfo, Request, Response, deadline::tell_deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use crate::{GatewayConfig, upstream};
+use crate::GatewayConfig;
 
 /// An answer under way.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, Refusal>> + Send + 'a>>;
@@ -116,7 +116,7 @@ impl Local {
         began: Moment,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
-        upstream::tell_deadline(request.headers_mut(), deadline, began);
+        tell_deadline(request.headers_mut(), deadline, began);
         let answer = clock.by(deadline, self.service.call(conn, request)).await;
         self.latency.observe(clock.now().since(began));
         answer.unwrap_or_else(|| {

@@ -12,7 +12,7 @@ use http::Method;
 use http_body::Body as _;
 use ron_kernel::Clock;
 use ron_transport::{
-    Conn, Request, Response, UploadWatch,
+    Conn, Request, Response, UploadWatch, deadline,
     tunnel::{Traffic, TunnelEnd, TunnelWatch},
 };
 use types::{Deadline, Moment, Reason, Refusal};
@@ -31,7 +31,6 @@ use crate::{
     router::{GoesTo, Route, Share},
     tenant::StreamPlace,
     trace::Trace,
-    upstream,
     views::{UpstreamSender, View},
 };
 
@@ -147,7 +146,7 @@ impl Passage<'_> {
     /// By when the response's head must be there: what the route allows, and the client if it is in more of a hurry. The
     /// upstream's own timeout counts from when it is asked.
     fn deadline(&self, route: &Route, request: &Request) -> Deadline {
-        let wished = upstream::wished(request.headers(), self.began);
+        let wished = deadline::wished(request.headers(), self.began);
         route.timeout.map_or(wished, |timeout| wished.tightened(Deadline::within(self.began, timeout)))
     }
 
@@ -295,7 +294,7 @@ fn hold(mut response: Response, slot: Option<Slot>, place: Option<StreamPlace>) 
     }
     match (place, slot) {
         (Some(place), _) => response.map(|body| body.holding(place)),
-        (None, Some(slot)) if !response.body().is_end_stream() => response.map(|body| body.holding(slot)),
+        (None, Some(slot)) if !response.body().is_whole() => response.map(|body| body.holding(slot)),
         _ => response,
     }
 }

@@ -85,8 +85,8 @@ impl Pool {
     /// looked at: sending finds that out first thing, and then gives the request back.
     pub(crate) fn take(&self, now: Moment) -> Option<Idle> {
         loop {
-            let mut idle = self.take_unchecked()?;
-            if self.is_young(&idle, now) && (idle.conn.is_ready() || idle.conn.is_alive()) {
+            let idle = self.take_unchecked()?;
+            if self.is_young(&idle, now) {
                 return Some(idle);
             }
         }
@@ -206,13 +206,13 @@ mod tests {
     }
 
     /// Puts a connection into the pool; gives the server's end of it.
-    async fn put_one(pool: &Arc<Pool>) -> UnixStream {
+    fn put_one(pool: &Arc<Pool>) -> UnixStream {
         let (ours, servers) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         servers.set_nonblocking(true).unwrap();
         let stream = Stream::Unix(tokio::net::UnixStream::from_std(ours).unwrap());
         let link = pool.link(pool.server.seat().unwrap());
-        link.put_back(HttpConn::open(stream).await.unwrap());
+        link.put_back(HttpConn::open(stream));
         servers
     }
 
@@ -227,9 +227,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_sweep_closes_what_is_too_old_and_keeps_what_is_not() {
         let pool = pool(8);
-        let old = put_one(&pool).await;
+        let old = put_one(&pool);
         tokio::time::advance(Duration::from_secs(1)).await;
-        let young = put_one(&pool).await;
+        let young = put_one(&pool);
         tokio::time::advance(MAX_AGE - Duration::from_secs(1) - Duration::from_millis(1)).await;
         pool.sweep();
         assert!(is_open(&old) && is_open(&young));
@@ -243,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn a_sweep_closes_what_the_server_has_closed() {
         let pool = pool(8);
-        let (closing, staying) = (put_one(&pool).await, put_one(&pool).await);
+        let (closing, staying) = (put_one(&pool), put_one(&pool));
         closing.shutdown(std::net::Shutdown::Write).unwrap();
         while is_open(&closing) {
             // Lets the runtime look at its sockets.
@@ -256,7 +256,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_is_too_old_is_not_used_again_even_before_the_sweep() {
         let pool = pool(8);
-        let old = put_one(&pool).await;
+        let old = put_one(&pool);
         tokio::time::advance(MAX_AGE).await;
         assert!(take(&pool).is_none());
         assert!(!is_open(&old));
@@ -265,7 +265,7 @@ mod tests {
     #[tokio::test]
     async fn one_connection_too_many_is_closed() {
         let pool = pool(1);
-        let (first, second) = (put_one(&pool).await, put_one(&pool).await);
+        let (first, second) = (put_one(&pool), put_one(&pool));
         assert!(is_open(&first) && !is_open(&second));
     }
 
@@ -273,9 +273,9 @@ mod tests {
     async fn every_connection_has_a_seat_until_it_is_closed_and_is_busy_until_it_is_put_back() {
         let pool = pool(1);
         let count = || (pool.server.seats.open(), pool.server.busy());
-        let _kept = put_one(&pool).await;
+        let _kept = put_one(&pool);
         assert_eq!(count(), (1, 0));
-        let _one_too_many = put_one(&pool).await;
+        let _one_too_many = put_one(&pool);
         assert_eq!(count(), (1, 0));
         let taken = take(&pool).unwrap();
         assert_eq!(count(), (1, 1));

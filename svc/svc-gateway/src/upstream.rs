@@ -6,7 +6,6 @@
 //!          └── another server at once if nothing was sent; after a wait, within the budget, if it may be repeated
 //! ```
 
-mod deadline;
 mod exchange;
 mod group;
 mod health;
@@ -22,7 +21,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use http::HeaderValue;
 use ron_kernel::breaker::{State, Ticket};
-use ron_transport::{Request, Response, UploadWatch};
+use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::pool::Pool;
@@ -30,7 +29,6 @@ use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
 use server::{Standing, Verdict};
 
-pub(crate) use deadline::{tell_deadline, wished};
 pub(crate) use group::{Group, Groups, Upstreams};
 pub(crate) use metrics::METRICS;
 pub(crate) use seats::Seat;
@@ -74,8 +72,8 @@ impl Upstream {
     }
 
     /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's
-    /// [wish](wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller has read
-    /// it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
+    /// [wish](deadline::wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller
+    /// has read it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
     /// turn; without, all the time. `tries` tells afterwards how often a server was asked.
     ///
     /// The request is taken where it is: it is large, and is handed down through many futures, each of which would copy

@@ -83,14 +83,14 @@ impl Home for Nowhere {
 }
 
 impl UpstreamSender for Upstreams {
-    async fn send(&self, upstream: &str, request: Request, _: Deadline) -> Result<Response, Refusal> {
+    async fn send(&self, upstream: &str, mut request: Request, _: Deadline) -> Result<Response, Refusal> {
         let failed = |error: &dyn std::fmt::Display| Refusal::new(Reason::BadGateway, error.to_string());
         let Some(addr) = self.servers.get(upstream) else {
             return Err(Refusal::new(Reason::Degraded, "no server").retry_after(Duration::from_secs(3)));
         };
         let stream = tokio::net::TcpStream::connect(addr).await.map_err(|error| failed(&error))?;
-        let conn = HttpConn::open(Stream::Tcp(stream)).await.map_err(|error| failed(&error))?;
-        conn.send(request, Arc::new(Nowhere)).await.map_err(|error| failed(&error))
+        let conn = HttpConn::open(Stream::Tcp(stream));
+        conn.send(&mut request, Arc::new(Nowhere)).await.map_err(|error| failed(&error))
     }
 }
 

@@ -14,7 +14,10 @@ pub(crate) struct Answer {
     pub(crate) closes: bool,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
+    /// The body as text, as far as it is one.
     pub(crate) body: String,
+    /// The body as it came.
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Answer {
@@ -73,7 +76,7 @@ impl Client {
             let Some((name, value)) = line.split_once(':') else { break };
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let mut answer = Answer { status, closes: false, headers, body: String::new() };
+        let mut answer = Answer { status, closes: false, headers, body: String::new(), bytes: Vec::new() };
         answer.closes = answer.header("connection") == Some("close");
         let body = if answer.header("transfer-encoding") == Some("chunked") {
             self.chunks()?
@@ -83,7 +86,8 @@ impl Client {
             self.0.read_exact(&mut body)?;
             body
         };
-        answer.body = String::from_utf8(body).map_err(io::Error::other)?;
+        answer.body = String::from_utf8_lossy(&body).into_owned();
+        answer.bytes = body;
         Ok(answer)
     }
 

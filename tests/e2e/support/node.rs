@@ -161,6 +161,7 @@ fn spawn(dir: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_omnigate"))
         .args(["up", "--config"])
         .arg(config_path(dir))
+        .current_dir(dir)
         .env_clear()
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -1,6 +1,8 @@
 //! `omnigate check`: whether the configuration would work, as far as can be told without opening a socket.
 
+use ron_kernel::config::{Snapshot, Table as _};
 use ron_transport::tls::{ClientTls, ServerTls};
+use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig, check_services, jwt::JwksSettings, load_auth};
 
 use crate::{
@@ -15,11 +17,12 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
     if !warnings.is_empty() {
         eprintln!("{}", warnings.render(wants_color()));
     }
+    check_certificates(&snapshot)?;
     let (gateway, auth) = (snapshot.get::<GatewayConfig>(), snapshot.get::<AuthConfig>());
     if gateway.enabled {
-        check_certificates(&gateway)?;
         check_upstreams(&gateway)?;
-        check_services(&gateway, []).map_err(Failure::bad_config)?;
+        let edge = snapshot.get::<EdgeConfig>().enabled.then_some(EdgeConfig::NAME);
+        check_services(&gateway, edge).map_err(Failure::bad_config)?;
     }
     load_auth(&auth).map_err(Failure::bad_config)?;
     JwksSettings::load(&auth).map_err(|error| Failure::bad_config(format!("auth: {error}")))?;
@@ -27,14 +30,17 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
 }
 
 /// Loads the certificates, which looks at the keys' modes too.
-fn check_certificates(gateway: &GatewayConfig) -> Result<(), Failure> {
-    let Some(tls) = gateway.tls.server_config() else {
-        return Ok(());
-    };
-    let loaded =
-        ServerTls::load(&tls).map_err(|error| Failure::bad_config(format!("gateway.tls: {error}")))?;
-    for warning in loaded.warnings() {
-        eprintln!("warning: gateway.tls: {warning}");
+fn check_certificates(snapshot: &Snapshot) -> Result<(), Failure> {
+    let (gateway, edge) = (snapshot.get::<GatewayConfig>(), snapshot.get::<EdgeConfig>());
+    for (name, enabled, tls) in
+        [(GatewayConfig::NAME, gateway.enabled, &gateway.tls), (EdgeConfig::NAME, edge.enabled, &edge.tls)]
+    {
+        let Some(tls) = tls.server_config().filter(|_| enabled) else { continue };
+        let loaded =
+            ServerTls::load(&tls).map_err(|error| Failure::bad_config(format!("{name}.tls: {error}")))?;
+        for warning in loaded.warnings() {
+            eprintln!("warning: {name}.tls: {warning}");
+        }
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ Durations are written `\"5s\"` or `\"250ms\"`, sizes `\"1MiB\"` or as a number o
 ";
 
 /// Widest path and value that are padded in `config show`; longer ones push their origin to the right.
-const ALIGN_MAX: usize = 60;
+const ALIGN_MAX: usize = 88;
 
 /// Writes the commented template to `path`.
 pub(super) fn init(path: &Path, force: bool) -> Result<(), Failure> {

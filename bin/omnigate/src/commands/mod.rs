@@ -1,11 +1,13 @@
 //! What each command does, and how the process ends.
 
+mod cas;
 mod check;
 mod completions;
 mod config;
 mod docs;
 mod fairness;
 mod man;
+mod pack;
 mod token;
 mod up;
 mod version;
@@ -17,6 +19,8 @@ use std::{
 
 use clap::Parser;
 
+pub(crate) use cas::CasCommand;
+pub(crate) use pack::PackCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
@@ -50,6 +54,8 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
+        Task::Cas(command) => return cas::run(command),
+        Task::Pack(command) => return pack::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),
         Task::ConfigSchema => config::schema_json(),

@@ -135,12 +135,13 @@ impl Outcomes {
         }
     }
 
-    /// The share of all served requests that went to the flows whose names begin with `group`.
+    /// The share of all served requests that went to the flows whose names begin with `group`. Answers count when they
+    /// come: those of a flow that has fallen behind were due long before.
     fn share_of(&self, group: &str) -> f64 {
-        let served = |of: &dyn Fn(&str) -> bool| -> usize {
-            self.flows.iter().filter(|(name, _)| of(name)).map(|(_, outcome)| outcome.served.len()).sum()
+        let served = |of: &dyn Fn(&str) -> bool| -> u64 {
+            self.flows.iter().filter(|(name, _)| of(name)).map(|(_, outcome)| outcome.served_in_time).sum()
         };
-        share(served(&|name| name.starts_with(group)) as u64, served(&|_| true) as u64)
+        share(served(&|name| name.starts_with(group)), served(&|_| true))
     }
 
     fn served_per_second(&self, bench: &Bench) -> f64 {

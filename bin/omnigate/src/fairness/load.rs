@@ -36,6 +36,16 @@ pub(super) struct Flow {
     pub(super) conns: usize,
     pub(super) pace: Pace,
     pub(super) manner: Manner,
+    pub(super) lane: Lane,
+}
+
+/// Whose threads send a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// One that sends nothing else: what is measured must not wait for the crowd before it has even left.
+    Own,
+    /// Those of the crowd.
+    Crowd,
 }
 
 /// How the senders of a flow take a refusal.
@@ -106,8 +116,9 @@ impl Running {
             outcome: Mutex::default(),
             flow,
         });
-        let cores = scope.planes().cores().iter().cycle();
-        for (client, core) in cores.take(shared.flow.conns).enumerate() {
+        let (own, crowd) = scope.planes().cores().split_at(1);
+        let cores = if shared.flow.lane == Lane::Own { own } else { crowd };
+        for (client, core) in cores.iter().cycle().take(shared.flow.conns).enumerate() {
             let sending = Arc::clone(&shared);
             if matches!(shared.flow.manner, Manner::Heedless) {
                 children.spawn_on(core, send_what_is_due(sending));

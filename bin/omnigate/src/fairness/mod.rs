@@ -13,6 +13,7 @@ mod subject;
 use std::{
     io,
     net::SocketAddr,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -45,6 +46,9 @@ use subject::Subject;
 const WARM_UP: Duration = Duration::from_millis(1500);
 /// How long answers may still come after the last request was due.
 const LATE: Duration = Duration::from_millis(1500);
+
+/// Threads that send: one for who is measured, two for the crowd.
+const CLIENT_CORES: NonZeroUsize = NonZeroUsize::new(3).expect("three is not zero");
 
 const LOAD: ChildSpec = ChildSpec {
     kind: "load",
@@ -87,16 +91,19 @@ pub(crate) struct Plan {
 /// Runs the plan; `tell` hears what is being run. Blocking.
 pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result<Report, Failure> {
     let dir = ScratchDir::make().map_err(|error| Failure::failed(format!("no scratch folder: {error}")))?;
-    let kernel = Kernel::builder("fairness").build().map_err(Failure::failed)?;
-    let scope = kernel.scope(&TOPOLOGY);
+    // The server has a kernel of its own, and who is measured a thread: neither is to wait for the crowd's turn.
+    let server =
+        Kernel::builder("fairness-server").cores(NonZeroUsize::MIN).build().map_err(Failure::failed)?;
+    let kernel = Kernel::builder("fairness").cores(CLIENT_CORES).build().map_err(Failure::failed)?;
+    let (server_scope, scope) = (server.scope(&TOPOLOGY), kernel.scope(&TOPOLOGY));
     let bench = Bench {
         slots: plan.slots,
         service_time: plan.service_time,
         length: plan.length,
         weights: vec![("two", 2), ("four", 4)],
     };
-    let sleeper = Sleeper::new(bench.slots, bench.service_time, scope.clock());
-    let upstream = start_sleeper(&kernel, &scope, &sleeper).map_err(Failure::failed)?;
+    let sleeper = Sleeper::new(bench.slots, bench.service_time, server_scope.clock());
+    let upstream = start_sleeper(&server, &server_scope, &sleeper).map_err(Failure::failed)?;
     let cases = scenario::cases(&bench, &plan.only);
     let runs = cases.iter().map(|case| case.modes.len() as u64).sum::<u64>() * u64::from(plan.repeat);
     let stage =

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     client::Pace,
     judge::Judge,
-    load::{Flow, Manner},
+    load::{Flow, Lane, Manner},
 };
 
 /// The names of all tests.
@@ -90,12 +90,13 @@ fn tenant(bench: &Bench, name: &str, times: f64, conns: usize) -> Flow {
         conns,
         pace: Pace::Fast,
         manner: Manner::Heedless,
+        lane: Lane::Crowd,
     }
 }
 
 /// Who must not be hurt: 5 % of the capacity.
 fn the_victim(bench: &Bench) -> Flow {
-    tenant(bench, "victim", 0.05, 64)
+    Flow { lane: Lane::Own, ..tenant(bench, "victim", 0.05, 64) }
 }
 
 /// The victim alone, to compare with.

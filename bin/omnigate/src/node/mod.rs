@@ -2,6 +2,7 @@
 
 mod announce;
 mod drain;
+mod local_edge;
 mod manager;
 mod parts;
 mod reread;
@@ -97,6 +98,9 @@ fn banner(name: &str, parts: &Parts) -> String {
     let mut lines = format!("omnigate {} is up as {name}\n", env!("CARGO_PKG_VERSION"));
     for (service, addr) in parts.addresses() {
         lines.push_str(&format!("  {service:<8} {addr}\n"));
+    }
+    for url in parts.to_look_at() {
+        lines.push_str(&format!("  look at  {url}\n"));
     }
     lines
 }

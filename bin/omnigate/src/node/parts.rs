@@ -2,25 +2,33 @@
 
 use std::sync::Arc;
 
-use ron_kernel::{KERNEL_TOPOLOGY, Kernel, Scope, config::Snapshot, reload::Reconfigure, topology::Topology};
+use ron_kernel::{
+    KERNEL_TOPOLOGY, Kernel, Scope,
+    config::{Snapshot, Table as _},
+    reload::Reconfigure,
+    topology::Topology,
+};
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
+use svc_edge::{Edge, EdgeConfig, EdgeSettings};
 use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices};
 
 use crate::{
     admin::{self, Admin},
     logging::LogControl,
-    settings::AdminConfig,
+    settings::{AdminConfig, NodeConfig},
 };
 
-use super::{drain::Drain, reread::Reread};
+use super::{drain::Drain, local_edge::LocalEdge, reread::Reread};
 
 /// Every service there is, running or not; the generated pages describe all of them.
-pub(crate) static TOPOLOGIES: [&Topology; 3] = [&KERNEL_TOPOLOGY, &admin::TOPOLOGY, &svc_gateway::TOPOLOGY];
+pub(crate) static TOPOLOGIES: [&Topology; 4] =
+    [&KERNEL_TOPOLOGY, &admin::TOPOLOGY, &svc_gateway::TOPOLOGY, &svc_edge::TOPOLOGY];
 
 /// The running services.
 #[derive(Debug)]
 pub(super) struct Parts {
     gateway: Option<Arc<Gateway>>,
+    edge: Option<Arc<Edge>>,
     admin: Arc<Admin>,
     admin_scope: Scope,
 }
@@ -32,20 +40,16 @@ impl Parts {
         config: &Snapshot,
         inherited: &mut Inherited,
     ) -> Result<Self, String> {
-        let (gateway_config, auth) = (config.get::<GatewayConfig>(), config.get::<AuthConfig>());
-        let gateway = if gateway_config.enabled {
-            let settings = GatewaySettings { gateway: &gateway_config, auth: &auth };
-            let scope = kernel.scope(&svc_gateway::TOPOLOGY);
-            let built = Gateway::build(&scope, settings, LocalServices::default(), inherited).await;
-            Some(built.map_err(|error| error.to_string())?)
-        } else {
+        // First, because the gateway's routes may lead to it.
+        let edge = open_edge(kernel, config, inherited).await?;
+        let gateway = open_gateway(kernel, config, edge.as_ref(), inherited).await?;
+        if edge.is_none() && gateway.is_none() {
             tracing::warn!("no service is enabled; only the admin listener answers");
-            None
-        };
+        }
         let admin_scope = kernel.scope(&admin::TOPOLOGY);
         let topologies = kernel.topologies();
         let admin = Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, inherited)?;
-        Ok(Self { gateway, admin, admin_scope })
+        Ok(Self { gateway, edge, admin, admin_scope })
     }
 
     /// What follows a new configuration, in the order in which it commits.
@@ -56,6 +60,7 @@ impl Parts {
             Arc::new(Drain(self.admin_scope.clone())),
             Arc::clone(&self.admin) as _,
         ];
+        parts.extend(self.edge.iter().map(|edge| Arc::clone(edge) as Arc<dyn Reconfigure>));
         parts.extend(self.gateway.iter().map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>));
         parts
     }
@@ -64,7 +69,13 @@ impl Parts {
     pub(super) fn addresses(&self) -> Vec<(&'static str, ListenAddr)> {
         let gateway = self.gateway.iter().map(|g| ("gateway", g.local_addr()));
         let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
-        gateway.chain(redirect).chain([("admin", self.admin.local_addr())]).collect()
+        let edge = self.edge.iter().map(|edge| ("edge", edge.local_addr()));
+        gateway.chain(redirect).chain(edge).chain([("admin", self.admin.local_addr())]).collect()
+    }
+
+    /// Addresses to look at with a browser: the edge's packs.
+    pub(super) fn to_look_at(&self) -> Vec<String> {
+        self.edge.iter().flat_map(|edge| edge.to_look_at()).collect()
     }
 
     /// The listening sockets, each under the name by which a successor with this configuration looks for it; `None` once
@@ -82,13 +93,51 @@ impl Parts {
             let configured = config.get::<GatewayConfig>().redirect_http.clone()?;
             Some(Some((name("gateway_redirect", &configured), gateway.redirect_listener()?)))
         });
+        let edge = self.edge.iter().map(|edge| {
+            let configured = &config.get::<EdgeConfig>().listen;
+            Some((name("edge", configured), edge.listener()?))
+        });
         let configured = &config.get::<AdminConfig>().listen;
         let admin = || Some((name("admin", configured), self.admin.listener()?));
-        gateway.chain(redirect).chain([admin()]).collect()
+        gateway.chain(redirect).chain(edge).chain([admin()]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.
     pub(super) fn admin_scope(&self) -> &Scope {
         &self.admin_scope
     }
+}
+
+async fn open_edge(
+    kernel: &Kernel,
+    config: &Snapshot,
+    inherited: &mut Inherited,
+) -> Result<Option<Arc<Edge>>, String> {
+    let (edge, node) = (config.get::<EdgeConfig>(), config.get::<NodeConfig>());
+    if !edge.enabled {
+        return Ok(None);
+    }
+    let data_dir = (!node.amnesia).then_some(node.data_dir.as_path());
+    let settings = EdgeSettings { edge: &edge, node: &node.name, data_dir };
+    let built = Edge::build(&kernel.scope(&svc_edge::TOPOLOGY), settings, inherited).await;
+    built.map(Some).map_err(|error| error.to_string())
+}
+
+async fn open_gateway(
+    kernel: &Kernel,
+    config: &Snapshot,
+    edge: Option<&Arc<Edge>>,
+    inherited: &mut Inherited,
+) -> Result<Option<Arc<Gateway>>, String> {
+    let (gateway, auth) = (config.get::<GatewayConfig>(), config.get::<AuthConfig>());
+    if !gateway.enabled {
+        return Ok(None);
+    }
+    let settings = GatewaySettings { gateway: &gateway, auth: &auth };
+    let mut services = LocalServices::default();
+    if let Some(edge) = edge {
+        services = services.with(EdgeConfig::NAME, Arc::new(LocalEdge(Arc::clone(edge))));
+    }
+    let built = Gateway::build(&kernel.scope(&svc_gateway::TOPOLOGY), settings, services, inherited).await;
+    built.map(Some).map_err(|error| error.to_string())
 }

@@ -1,6 +1,6 @@
 //! The `[node]` table.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use ron_kernel::{
     config::{Checks, HumanDuration, Problems, Table},
@@ -20,6 +20,10 @@ const DRAIN_SAFE_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct NodeConfig {
     /// The node's name: the `node` label of its metrics.
     pub(crate) name: String,
+    /// Where the node keeps what it stores; made when something is to be stored. Never touched with `amnesia`.
+    pub(crate) data_dir: PathBuf,
+    /// Whether the node must not write anything to a disk: what would be stored is kept in RAM, as far as there is room.
+    pub(crate) amnesia: bool,
     /// How requests are spread over the cores: one runtime per core, or one shared by all.
     pub(crate) runtime: RuntimeKind,
     /// Cores that serve requests; 0 stands for all of the machine.
@@ -54,6 +58,8 @@ impl Default for NodeConfig {
     fn default() -> Self {
         Self {
             name: "omnigate".to_owned(),
+            data_dir: "./data".into(),
+            amnesia: false,
             runtime: RuntimeKind::default(),
             cores: 0,
             danger_ok: false,
@@ -64,13 +70,16 @@ impl Default for NodeConfig {
 
 impl Table for NodeConfig {
     const NAME: &'static str = "node";
-    const RESTART: &'static [&'static str] = &["name", "runtime", "cores"];
+    const RESTART: &'static [&'static str] = &["name", "data_dir", "amnesia", "runtime", "cores"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if self.name.is_empty() || self.name.len() > NAME_MAX || !self.name.chars().all(fits) {
             let help = format!("use 1 to {NAME_MAX} letters, digits, dots, dashes and underscores");
             problems.at("name", "cannot name a node").help(help);
+        }
+        if self.data_dir.as_os_str().is_empty() {
+            problems.at("data_dir", "must name a folder").help("write \"./data\", or set amnesia = true");
         }
         if self.cores > CORES_MAX {
             let message = format!("{} is more cores than a machine has", self.cores);

@@ -11,7 +11,9 @@ fn help_lists_every_command_and_the_exit_codes() {
     let dir = tempfile::tempdir().unwrap();
     let ran = cli(dir.path(), &["--help"]);
     assert_clean(&ran);
-    for word in ["up", "check", "token", "config", "docs", "completions", "man", "version", "Exit codes"] {
+    for word in
+        ["up", "check", "token", "cas", "config", "docs", "completions", "man", "version", "Exit codes"]
+    {
         assert!(ran.out.contains(word), "{word} is missing in\n{}", ran.out);
     }
 }

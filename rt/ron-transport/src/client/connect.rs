@@ -91,7 +91,7 @@ pub async fn connect(
     let Security::Tls { tls, server_name, limit } = security else {
         return Ok(match protocol {
             Protocol::Http2 => AnyConn::Http2(H2Conn::open(stream, options, drivers).await?),
-            Protocol::Http1 | Protocol::Auto => AnyConn::Http1(HttpConn::open(stream).await?),
+            Protocol::Http1 | Protocol::Auto => AnyConn::Http1(HttpConn::open(stream)),
         });
     };
     let stream = tls.connect(stream, server_name, limit).await?;
@@ -100,6 +100,6 @@ pub async fn connect(
         Protocol::Http1 if agreed_h2 => Err(ConnectError::Protocol { wanted: protocol }),
         Protocol::Http2 if !agreed_h2 => Err(ConnectError::Protocol { wanted: protocol }),
         _ if agreed_h2 => Ok(AnyConn::Http2(H2Conn::open_tls(stream, options, drivers).await?)),
-        _ => Ok(AnyConn::Http1(HttpConn::open_tls(stream).await?)),
+        _ => Ok(AnyConn::Http1(HttpConn::open_tls(stream))),
     }
 }

@@ -19,6 +19,7 @@ mod raw_endpoint;
 pub mod raw_key;
 mod resolver;
 mod server;
+pub mod settings;
 mod stream;
 #[cfg(feature = "testkit")]
 pub mod testkit;

@@ -44,11 +44,15 @@ impl Home for Nowhere {
 }
 
 /// Sends a request to `port` over HTTP/1.1 and passes the answer on, whatever it leads to.
-pub(crate) async fn over_http1(port: u16, request: Request, tunnels: &Tunnels) -> Result<Response, Refusal> {
+pub(crate) async fn over_http1(
+    port: u16,
+    mut request: Request,
+    tunnels: &Tunnels,
+) -> Result<Response, Refusal> {
     let bad = |error: &dyn std::fmt::Display| Refusal::new(Reason::BadGateway, error.to_string());
     let stream = super::connect(([127, 0, 0, 1], port).into()).await.map_err(|e| bad(&e))?;
-    let conn = HttpConn::open(Stream::Tcp(stream)).await.map_err(|e| bad(&e))?;
-    let mut response = conn.send(request, Arc::new(Nowhere)).await.map_err(|e| bad(&e))?;
+    let conn = HttpConn::open(Stream::Tcp(stream));
+    let mut response = conn.send(&mut request, Arc::new(Nowhere)).await.map_err(|e| bad(&e))?;
     if let Some(tunnel) = response.body_mut().take_tunnel() {
         let limits = tunnels.0.lock().unwrap().limits;
         let tunnel = tunnel.with_limits(limits).with_watch(tunnels.clone());

@@ -265,7 +265,7 @@ async fn sent_upstream(body: Body) -> (Vec<u8>, bool) {
     }
     let ours = tokio::net::UnixStream::from_std(ours).expect("a runtime");
     let mut upstreams = tokio::net::UnixStream::from_std(upstreams).expect("a runtime");
-    let conn = HttpConn::open(Stream::Unix(ours)).await.expect("it opens");
+    let conn = HttpConn::open(Stream::Unix(ours));
     let mut request = Request::new(body);
     request.headers_mut().insert("transfer-encoding", HeaderValue::from_static("chunked"));
     let mut seen = Vec::new();
@@ -279,7 +279,7 @@ async fn sent_upstream(body: Body) -> (Vec<u8>, bool) {
         }
         drop(upstreams);
     };
-    let (response, ()) = tokio::join!(conn.send(request, Arc::new(NoHome)), reading);
+    let (response, ()) = tokio::join!(conn.send(&mut request, Arc::new(NoHome)), reading);
     (seen, response.is_err())
 }
 

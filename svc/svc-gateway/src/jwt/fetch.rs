@@ -114,9 +114,9 @@ impl Fetcher {
             .header(HOST, endpoint.authority())
             .header(ACCEPT, "application/jwk-set+json, application/json")
             .header(USER_AGENT, "omnigate");
-        let request: Request =
+        let mut request: Request =
             request.body(Body::empty()).expect("an endpoint's authority is a header value");
-        let response = conn.send(request, Arc::new(Closed)).await?;
+        let response = conn.send(&mut request, Arc::new(Closed)).await?;
         if response.status() != StatusCode::OK {
             return Err(FetchError::Status(response.status()));
         }
@@ -127,11 +127,11 @@ impl Fetcher {
     async fn connect(&self, endpoint: &Endpoint, settings: &JwksSettings) -> Result<HttpConn, FetchError> {
         let stream = dial(endpoint, &self.resolver, settings.timeout).await?;
         if endpoint.scheme() == Scheme::Http {
-            return Ok(HttpConn::open(stream).await?);
+            return Ok(HttpConn::open(stream));
         }
         let tls = settings.tls.as_ref().ok_or(FetchError::NoTls)?;
         let stream = tls.connect(stream, &server_name(endpoint), settings.timeout).await?;
-        Ok(HttpConn::open_tls(stream).await?)
+        Ok(HttpConn::open_tls(stream))
     }
 }
 

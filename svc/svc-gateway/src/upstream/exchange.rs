@@ -73,8 +73,11 @@ impl Upstream {
     ) -> Result<Response, Fault> {
         conn.set_stall(self.group.config.timeout.as_duration());
         // Pinned where it is made: it is large, and every hand it passes through would copy it.
-        let answer = pin!(conn.send(std::mem::take(request), link));
-        self.answer(request, trip.answer(self.group.tools.clock, answer).await)
+        let outcome = {
+            let answer = pin!(conn.send(request, link));
+            trip.answer(self.group.tools.clock, answer).await
+        };
+        self.answer(request, outcome)
     }
 
     async fn request_with_others(
@@ -85,7 +88,8 @@ impl Upstream {
         trip: &Trip,
     ) -> Result<Response, Fault> {
         let load = Load::begin(&pool.server);
-        let answer = pin!(held.conn.send(std::mem::take(request), Arc::clone(&held.link) as Arc<dyn Home>));
+        let sent = head_and_body_of(request);
+        let answer = pin!(held.conn.send(sent, Arc::clone(&held.link) as Arc<dyn Home>));
         let response = self.answer(request, trip.answer(self.group.tools.clock, answer).await)?;
         // The connection's seat is taken for as long as any response is on its way.
         Ok(response.map(|body| body.holding((load, held.link))))
@@ -229,6 +233,16 @@ pub(super) async fn reach(
         Ok(client::connect(stream, security, group.config.protocol.into(), &options, &tools.drivers).await?)
     };
     tools.clock.by(deadline, opened).await.unwrap_or(Err(NotReached::Late))
+}
+
+/// The same request with the body that it had; its head stays for another try.
+fn head_and_body_of(request: &mut Request) -> Request {
+    let mut sent = Request::new(std::mem::take(request.body_mut()));
+    sent.method_mut().clone_from(request.method());
+    sent.uri_mut().clone_from(request.uri());
+    *sent.version_mut() = request.version();
+    sent.headers_mut().clone_from(request.headers());
+    sent
 }
 
 /// A request on a shared connection counts as one connection in use.

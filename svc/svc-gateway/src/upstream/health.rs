@@ -62,9 +62,9 @@ async fn ask(group: &Group, server: &Server) -> Result<(), String> {
     let (health, clock) = (&group.config.health, group.tools.clock);
     let deadline = clock.within(health.timeout.as_duration());
     let asked = async {
-        let request = question(group, server)?;
+        let mut request = question(group, server)?;
         let response = match reach(group, server).await? {
-            AnyConn::Http1(conn) => conn.send(request, Arc::new(Nobody)).await,
+            AnyConn::Http1(conn) => conn.send(&mut request, Arc::new(Nobody)).await,
             AnyConn::Http2(conn) => conn.send(request, Arc::new(Nobody)).await,
         };
         let status = response.map_err(|error| error.to_string())?.status();

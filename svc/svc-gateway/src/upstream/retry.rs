@@ -5,10 +5,10 @@ use std::{pin::Pin, time::Duration};
 use http::header::UPGRADE;
 use http_body::Body as _;
 use ron_kernel::Clock;
-use ron_transport::{Body, Request, Response, UploadWatch};
+use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use super::{Fault, Upstream, deadline, roster::Tried};
+use super::{Fault, Upstream, roster::Tried};
 
 /// When to come back if too many wait for a connection.
 pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);
@@ -68,13 +68,12 @@ impl Upstream {
         self.group.budget.deposit();
         let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(request);
         let answer = loop {
-            // Once sent, a request is gone. A copy of a head without a body costs less than the failure.
-            let copy = (repeatable && self.has_tries(trip)).then(|| copy_of(request));
+            let again = repeatable && self.has_tries(trip);
             // The answer, unless it is tried again.
             let last = match self.attempt(request, trip).await {
-                Ok(response) if copy.is_none() || !self.is_worth_repeating(&response) => break Ok(response),
+                Ok(response) if !again || !self.is_worth_repeating(&response) => break Ok(response),
                 Ok(response) => Ok(response),
-                Err(Fault::Broken) if copy.is_some() => self.broken(),
+                Err(Fault::Broken) if again => self.broken(),
                 // Nothing was sent, and the request is as it was: on to the next server at once.
                 Err(Fault::Unreached) if trip.deadline.has_passed(trip.now) => {
                     break self.give_up(Fault::Late { connecting: true });
@@ -86,9 +85,6 @@ impl Upstream {
                 Err(Fault::Unreached | Fault::Exhausted) => self.broken(),
                 Err(fault) => break self.give_up(fault),
             };
-            if let Some(copy) = copy {
-                *request = copy;
-            }
             if let Some(answer) = self.later(request, last, trip).await {
                 break answer;
             }
@@ -155,19 +151,10 @@ impl Upstream {
     }
 }
 
-/// Whether sending it twice is the same as sending it once, and a copy is cheap.
+/// Whether sending it twice is the same as sending it once, and all of it is there for that: its head stays when it is
+/// sent, its body goes.
 fn is_repeatable(request: &Request) -> bool {
     request.method().is_idempotent()
         && request.body().is_end_stream()
         && !request.headers().contains_key(UPGRADE)
-}
-
-/// The same request without a body.
-fn copy_of(request: &Request) -> Request {
-    let mut copy = Request::new(Body::empty());
-    copy.method_mut().clone_from(request.method());
-    copy.uri_mut().clone_from(request.uri());
-    *copy.version_mut() = request.version();
-    copy.headers_mut().clone_from(request.headers());
-    copy
 }

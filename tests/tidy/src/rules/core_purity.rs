@@ -9,8 +9,11 @@ use crate::{
 pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
     ("base64", "text to bytes and back"),
+    ("blake3", "arithmetic on bytes: hashes and trees of them"),
     ("brotli-decompressor", "a codec: bytes in, bytes out"),
     ("flate2", "a codec: bytes in, bytes out"),
+    ("http", "names and values: methods, statuses and maps of fields"),
+    ("serde", "says how a value reads as text, nothing else"),
     ("thiserror", "derives the error types, nothing at run time"),
     ("zstd", "a codec: bytes in, bytes out"),
     ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),

@@ -68,7 +68,7 @@ impl UpstreamTlsConfig {
         if self.ca_path.as_os_str().is_empty() {
             problems.at(format!("{at}ca_path"), "must say who signs the servers' certificates");
         }
-        super::super::tls::check_pair(at, &self.cert_path, &self.key_path, problems);
+        tls::settings::check_pair(at, &self.cert_path, &self.key_path, problems);
     }
 
     /// What the TLS library needs.

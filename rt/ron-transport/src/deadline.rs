@@ -24,7 +24,8 @@ const GRPC_UNITS: [(u8, u128); 6] = [
 ];
 
 /// By when the client wants its answer; what cannot be read is no wish.
-pub(crate) fn wished(headers: &HeaderMap, now: Moment) -> Deadline {
+#[must_use]
+pub fn wished(headers: &HeaderMap, now: Moment) -> Deadline {
     let within = |wait: Option<Duration>| wait.map_or(Deadline::NEVER, |wait| Deadline::within(now, wait));
     let millis = headers.get(TIMEOUT_MS).and_then(|value| value.to_str().ok()?.parse().ok());
     let grpc = headers.get(GRPC_TIMEOUT).and_then(|value| from_grpc(value.as_bytes()));
@@ -32,7 +33,7 @@ pub(crate) fn wished(headers: &HeaderMap, now: Moment) -> Deadline {
 }
 
 /// Tells the server how long it has: `left`, which `millis` says in the plain form.
-pub(super) fn tell(headers: &mut HeaderMap, millis: HeaderValue, left: Duration) {
+pub fn tell(headers: &mut HeaderMap, millis: HeaderValue, left: Duration) {
     headers.insert(TIMEOUT_MS, millis);
     if let Some(value) = headers.get_mut(GRPC_TIMEOUT) {
         *value = to_grpc(left);
@@ -40,7 +41,7 @@ pub(super) fn tell(headers: &mut HeaderMap, millis: HeaderValue, left: Duration)
 }
 
 /// Tells whoever answers how long there is, if there is a deadline.
-pub(crate) fn tell_deadline(headers: &mut HeaderMap, deadline: Deadline, now: Moment) {
+pub fn tell_deadline(headers: &mut HeaderMap, deadline: Deadline, now: Moment) {
     if deadline != Deadline::NEVER {
         let left = deadline.remaining(now);
         tell(headers, in_millis(left), left);
@@ -48,7 +49,8 @@ pub(crate) fn tell_deadline(headers: &mut HeaderMap, deadline: Deadline, now: Mo
 }
 
 /// A duration in whole milliseconds.
-pub(super) fn in_millis(left: Duration) -> HeaderValue {
+#[must_use]
+pub fn in_millis(left: Duration) -> HeaderValue {
     HeaderValue::from(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 

@@ -1,11 +1,12 @@
-//! The `[gateway.tls]` table.
+//! The `tls` table of a service: the certificates of its listener, as they are configured.
 
 use std::path::{Path, PathBuf};
 
 use ron_kernel::config::Problems;
-use ron_transport::tls;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::config as tls;
 
 /// Certificates of a listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,7 +90,8 @@ pub enum PqFallback {
 }
 
 impl TlsConfig {
-    pub(super) fn check(&self, problems: &mut Problems) {
+    /// Says what is wrong with it, as the key `tls` of a table.
+    pub fn check(&self, problems: &mut Problems) {
         check_pair("tls.", &self.cert_path, &self.key_path, problems);
         if is_empty(&self.cert_path) {
             for (key, is_set) in [
@@ -184,7 +186,8 @@ fn identity(cert_path: &Path, key_path: &Path) -> tls::IdentityFiles {
     tls::IdentityFiles { cert_path: cert_path.to_owned(), key_path: key_path.to_owned() }
 }
 
-pub(super) fn check_pair(at: &str, cert: &Path, key: &Path, problems: &mut Problems) {
+/// Says what is wrong if only one half of a certificate and its key is named; `at` begins the keys' names.
+pub fn check_pair(at: &str, cert: &Path, key: &Path, problems: &mut Problems) {
     if is_empty(cert) != is_empty(key) {
         let missing = if is_empty(cert) { "cert_path" } else { "key_path" };
         problems.at(format!("{at}{missing}"), "a certificate needs its key and a key its certificate");

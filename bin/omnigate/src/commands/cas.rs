@@ -1,0 +1,165 @@
+//! `omnigate cas`: store, fetch, check and remove objects by the hash of their bytes.
+
+mod get;
+mod progress;
+mod put;
+mod scrub;
+
+use std::path::PathBuf;
+
+use ::cas::{Cas, Limits, OpenError, Stat};
+use clap::{Args, Subcommand};
+use ron_kernel::{ExitCode, config::ByteSize};
+use serde::{
+    Deserialize,
+    de::{
+        IntoDeserializer,
+        value::{Error, StrDeserializer},
+    },
+};
+use serde_json::json;
+use types::ObjectId;
+
+use super::{pretty, print};
+use crate::failure::Failure;
+
+/// Where objects are unless somebody says otherwise.
+const DEFAULT_DIR: &str = "./data/cas";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CasCommand {
+    /// Store a file and print its name.
+    ///
+    /// When it is printed, the object is on the disk. Exit codes: 0 stored, now or before; 1 not stored.
+    Put {
+        /// The file; `-` for standard input.
+        file: PathBuf,
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Let what was not used for longest make room, so that all objects take no more than this, such as `10GiB`.
+        #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+        max_bytes: Option<ByteSize>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write an object, checking every byte, to standard output or to a file.
+    ///
+    /// Exit codes: 0 written whole; 1 not stored, or corrupt: what standard output got until then is right, and a file
+    /// is not written at all.
+    Get {
+        /// The object, as `put` printed it: `b3:` and 64 digits.
+        id: ObjectId,
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Only these bytes, counted from 0, both ends included: `0-99`; `100-` for the rest, `-100` for the last 100.
+        #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
+        range: Option<get::ByteRange>,
+        /// Write to this file, which is replaced once everything has been checked.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Read everything that is stored and set aside what is corrupt.
+    ///
+    /// A running node may use the store meanwhile. Exit codes: 0 all is well, or is again; 1 something is corrupt or
+    /// cannot be read.
+    Scrub {
+        #[command(flatten)]
+        store: StoreArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how much is stored. Exit codes: 0 shown; 1 there is no store.
+    Stat {
+        #[command(flatten)]
+        store: StoreArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove objects. Exit codes: 0 all removed; 1 one of them was not stored, or cannot be removed.
+    Rm {
+        /// The objects.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<ObjectId>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+/// Which store.
+#[derive(Args, Debug)]
+pub(crate) struct StoreArgs {
+    /// The folder of the store.
+    #[arg(long, value_name = "FOLDER", default_value = DEFAULT_DIR)]
+    dir: PathBuf,
+}
+
+impl StoreArgs {
+    /// The store, made if it is not there. Nothing is evicted unless the cap says so.
+    fn make(&self, max_bytes: Option<ByteSize>) -> Result<Cas, Failure> {
+        Cas::at(&self.dir, limits(max_bytes)).map_err(Failure::failed)
+    }
+
+    /// The store that is there, which may be a running node's.
+    fn visit(&self) -> Result<Cas, Failure> {
+        Cas::visit(&self.dir, limits(None)).map_err(|error| match error {
+            OpenError::Missing { .. } => Failure::failed(error).help("name its folder with --dir"),
+            other => Failure::failed(other),
+        })
+    }
+}
+
+fn limits(max_bytes: Option<ByteSize>) -> Limits {
+    Limits { max_bytes: max_bytes.map_or(u64::MAX, ByteSize::as_u64), max_objects: usize::MAX }
+}
+
+/// Does what was asked for.
+pub(super) fn run(command: CasCommand) -> Result<ExitCode, Failure> {
+    let done = match command {
+        CasCommand::Put { file, store, max_bytes, json } => put::run(&file, &store.make(max_bytes)?, json),
+        CasCommand::Get { id, store, range, output } => {
+            get::run(id, &store.visit()?, range, output.as_deref())
+        }
+        CasCommand::Scrub { store, json } => return scrub::run(&store.visit()?, json),
+        CasCommand::Stat { store, json } => stat(&store.visit()?.stat(), json),
+        CasCommand::Rm { ids, store } => remove(&store.visit()?, &ids),
+    };
+    done.map(|()| ExitCode::Clean)
+}
+
+fn stat(stat: &Stat, as_json: bool) -> Result<(), Failure> {
+    let Stat { objects, object_bytes, taken_bytes, quarantined, .. } = stat;
+    print(&if as_json {
+        pretty(&json!({
+            "objects": objects,
+            "object_bytes": object_bytes,
+            "taken_bytes": taken_bytes,
+            "quarantined": quarantined,
+        }))
+    } else {
+        format!(
+            "objects      {objects}\nbytes        {object_bytes}\non disk      {taken_bytes}\nquarantined  {quarantined}\n"
+        )
+    })
+}
+
+fn remove(store: &Cas, ids: &[ObjectId]) -> Result<(), Failure> {
+    let mut missing = Vec::new();
+    for id in ids {
+        let removed = store.remove(*id);
+        if !removed.map_err(|error| Failure::failed(format!("cannot remove {id}: {error}")))? {
+            missing.push(id.to_string());
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("not stored: {}", missing.join(", "))))
+}
+
+fn byte_size(text: &str) -> Result<ByteSize, String> {
+    let text: StrDeserializer<'_, Error> = text.into_deserializer();
+    ByteSize::deserialize(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,202 @@
+//! Heads of requests as bytes, and bytes as heads of responses (RFC 9112).
+
+use std::{io::Write, mem::MaybeUninit};
+
+use bytes::Bytes;
+use http::{
+    HeaderName, HeaderValue, Method, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
+    response,
+};
+use http_body::Body as HttpBody;
+use httparse::{ParserConfig, Status};
+
+use super::{chunks::Chunks, outbox::Announced};
+use crate::Body;
+
+/// The most fields a response may have.
+const MAX_FIELDS: usize = 100;
+
+/// Why an answer is none.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Nonsense {
+    /// It does not look like a response.
+    #[error("the server's answer is not HTTP: {0}")]
+    Malformed(#[from] httparse::Error),
+    /// A field that HTTP does not allow.
+    #[error("the server's answer has a field that is not allowed")]
+    Field,
+    /// Nobody can tell where its body ends.
+    #[error("the server's answer does not say clearly where its body ends")]
+    Framing,
+}
+
+/// Where a response's body ends.
+#[derive(Debug)]
+pub(super) enum Ends {
+    /// After so many bytes.
+    After(u64),
+    /// With its last chunk.
+    WithChunks(Chunks),
+    /// With the connection.
+    WithConnection,
+}
+
+/// The head of a response.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) parts: response::Parts,
+    pub(super) ends: Ends,
+    /// Whether the server takes another request after this one.
+    pub(super) stays: bool,
+}
+
+/// Writes a request's head, and tells how its body is to follow; `None` if there is none.
+pub(super) fn write(request: &http::Request<Body>, out: &mut Vec<u8>) -> Option<Announced> {
+    let put = |out: &mut Vec<u8>, parts: &[&[u8]]| parts.iter().for_each(|part| out.extend_from_slice(part));
+    put(out, &[request.method().as_str().as_bytes(), b" "]);
+    write_target(request, out);
+    put(out, &[b" HTTP/1.1\r\n"]);
+    for (name, value) in request.headers() {
+        // Where the body ends is told below, from the body itself.
+        if name != CONTENT_LENGTH && name != TRANSFER_ENCODING {
+            put(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+        }
+    }
+    let announced = announced(request);
+    let framed = match announced {
+        Some(Announced::Length(length)) => write!(out, "content-length: {length}\r\n"),
+        Some(Announced::Chunked) => out.write_all(b"transfer-encoding: chunked\r\n"),
+        None => Ok(()),
+    };
+    framed.expect("memory can be written to");
+    put(out, &[b"\r\n"]);
+    announced.filter(|_| !request.body().is_end_stream())
+}
+
+fn write_target(request: &http::Request<Body>, out: &mut Vec<u8>) {
+    let uri = request.uri();
+    if let (None, Some(path)) = (uri.authority(), uri.path_and_query()) {
+        return out.extend_from_slice(path.as_str().as_bytes());
+    }
+    write!(out, "{uri}").expect("memory can be written to");
+}
+
+/// How a request's body is announced. One that is empty is only where somebody might wait for it.
+fn announced(request: &http::Request<Body>) -> Option<Announced> {
+    let (body, headers) = (request.body(), request.headers());
+    if body.is_end_stream() {
+        let may_have_one = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
+        return (may_have_one || headers.contains_key(CONTENT_LENGTH)).then_some(Announced::Length(0));
+    }
+    let told = || read_length(None, headers.get(CONTENT_LENGTH)?).ok();
+    let length = body.size_hint().exact().or_else(told);
+    Some(length.map_or(Announced::Chunked, Announced::Length))
+}
+
+/// The length of the head at the front of `bytes`, if it is there as a whole; `seen` of them were looked at before.
+pub(super) fn find_end(bytes: &[u8], seen: usize) -> Option<usize> {
+    // The end of the line before may be among those seen.
+    let from = seen.saturating_sub(2);
+    memchr::memchr_iter(b'\n', &bytes[from..]).map(|at| from + at + 1).find_map(|next| match &bytes[next..] {
+        [b'\n', ..] => Some(next + 1),
+        [b'\r', b'\n', ..] => Some(next + 2),
+        _ => None,
+    })
+}
+
+/// Reads a whole head, the answer to a request by `method`.
+pub(super) fn read(head: &Bytes, method: &Method) -> Result<Head, Nonsense> {
+    let mut space = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut parsed = httparse::Response::new(&mut []);
+    let status = ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, head, &mut space)?;
+    let (Status::Complete(_), Some(code), Some(minor)) = (status, parsed.code, parsed.version) else {
+        return Err(Nonsense::Malformed(httparse::Error::Status));
+    };
+    let (mut parts, ()) = http::Response::new(()).into_parts();
+    parts.status = StatusCode::from_u16(code).map_err(|_| httparse::Error::Status)?;
+    parts.version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
+    parts.headers.reserve(parsed.headers.len());
+    let mut told = Told::new(minor);
+    for field in parsed.headers {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Nonsense::Field)?;
+        let value =
+            HeaderValue::from_maybe_shared(head.slice_ref(field.value)).map_err(|_| Nonsense::Field)?;
+        told.hear(&name, &value)?;
+        parts.headers.append(name, value);
+    }
+    if told.chunked.is_some() {
+        // Two ends of one body: only the chunks count, and nobody else is to be misled.
+        parts.headers.remove(CONTENT_LENGTH);
+    }
+    let ends = told.ends(method, parts.status)?;
+    let stays = told.stays && !matches!(ends, Ends::WithConnection);
+    Ok(Head { parts, ends, stays })
+}
+
+/// What the fields of a head tell about its body and its connection.
+struct Told {
+    minor: u8,
+    length: Option<u64>,
+    /// Whether chunked is the coding, if there is one.
+    chunked: Option<bool>,
+    stays: bool,
+}
+
+impl Told {
+    fn new(minor: u8) -> Self {
+        Self { minor, length: None, chunked: None, stays: minor == 1 }
+    }
+
+    fn hear(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<(), Nonsense> {
+        if name == CONTENT_LENGTH {
+            self.length = Some(read_length(self.length, value)?);
+        } else if name == TRANSFER_ENCODING {
+            // Only one coding, and that once: whoever sends more is not to be guessed at.
+            self.chunked = Some(self.chunked.is_none() && value.as_bytes().eq_ignore_ascii_case(b"chunked"));
+        } else if name == CONNECTION {
+            let has = |token: &[u8]| {
+                value.as_bytes().split(|&b| b == b',').any(|t| t.trim_ascii().eq_ignore_ascii_case(token))
+            };
+            self.stays = !has(b"close") && (self.stays || has(b"keep-alive"));
+        }
+        Ok(())
+    }
+
+    /// RFC 9112, 6.3.
+    fn ends(&mut self, method: &Method, status: StatusCode) -> Result<Ends, Nonsense> {
+        let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if *method == Method::HEAD || status.is_informational() || bodiless {
+            return Ok(Ends::After(0));
+        }
+        match (self.chunked, self.length) {
+            (Some(true), length) if self.minor == 1 => {
+                // Both is how one answer is made to look like two.
+                self.stays &= length.is_none();
+                Ok(Ends::WithChunks(Chunks::default()))
+            }
+            (Some(_), _) => Err(Nonsense::Framing),
+            (None, Some(length)) => Ok(Ends::After(length)),
+            (None, None) => Ok(Ends::WithConnection),
+        }
+    }
+}
+
+/// A length that agrees with what was said before. A list of equal ones is one.
+fn read_length(before: Option<u64>, value: &HeaderValue) -> Result<u64, Nonsense> {
+    let mut length = before;
+    for number in value.as_bytes().split(|&b| b == b',') {
+        let number = number.trim_ascii();
+        let digits = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+        let number = std::str::from_utf8(number).ok().filter(|_| digits).and_then(|n| n.parse().ok());
+        let number = number.ok_or(Nonsense::Framing)?;
+        if length.is_some_and(|length| length != number) {
+            return Err(Nonsense::Framing);
+        }
+        length = Some(number);
+    }
+    length.ok_or(Nonsense::Framing)
+}
+
+#[cfg(test)]
+mod tests;

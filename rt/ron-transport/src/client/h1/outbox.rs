@@ -1,0 +1,180 @@
+//! A request on its way to a server: its head and as much of its body as is there, in as few writes as possible.
+
+use std::{
+    io::{self, IoSlice, Write},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use http_body::Body as HttpBody;
+use tokio::io::AsyncWrite;
+
+use super::super::wire::Wire;
+use crate::{Body, BodyError};
+
+/// Pieces up to this length are copied behind what is to be written anyway.
+const SMALL: usize = 2 * 1024;
+/// The end of a chunked body.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// How the server is told where a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// By its length; this much is left of it.
+    Length(u64),
+    /// By chunks.
+    Chunked,
+}
+
+/// Why a request was not sent as a whole.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// Its own body failed.
+    Body(BodyError),
+    /// The server takes no more.
+    Wire(io::Error),
+}
+
+/// What is to be written. Empty between requests.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// The head, the frames of chunks, and pieces that are small.
+    small: Vec<u8>,
+    /// How much of that is written.
+    written: usize,
+    /// A piece of the body that is not small, and follows.
+    piece: Bytes,
+    /// What ends that piece.
+    piece_end: &'static [u8],
+    /// What the rest of the body comes from.
+    upload: Option<(Body, Announced)>,
+    writes: u64,
+}
+
+impl Outbox {
+    /// Where the head of a request is to be put.
+    pub(super) fn head(&mut self) -> &mut Vec<u8> {
+        &mut self.small
+    }
+
+    /// Has a body follow.
+    pub(super) fn follow(&mut self, body: Body, announced: Announced) {
+        self.upload = Some((body, announced));
+    }
+
+    /// How often something was written.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Whether everything is written.
+    pub(super) fn is_done(&self) -> bool {
+        self.upload.is_none() && self.is_empty()
+    }
+
+    /// Gives its buffer up if nothing is in it.
+    pub(super) fn rest(&mut self) {
+        if self.is_done() {
+            self.small = Vec::new();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.piece.is_empty() && self.piece_end.is_empty()
+    }
+
+    /// Writes what can be written. Ready once all of it is, or no more of it can be.
+    pub(super) fn poll_send(
+        &mut self,
+        wire: &mut Wire,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Unfinished>> {
+        loop {
+            self.take_from_body(cx).map_err(Unfinished::Body)?;
+            if self.is_empty() {
+                ready!(Pin::new(wire).poll_flush(cx)).map_err(Unfinished::Wire)?;
+                return if self.upload.is_none() { Poll::Ready(Ok(())) } else { Poll::Pending };
+            }
+            match ready!(self.poll_write(wire, cx)) {
+                Ok(0) => return Poll::Ready(Err(Unfinished::Wire(io::ErrorKind::WriteZero.into()))),
+                Ok(written) => self.advance(written),
+                Err(error) => return Poll::Ready(Err(Unfinished::Wire(error))),
+            }
+        }
+    }
+
+    fn poll_write(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let rest = &self.small[self.written..];
+        if self.piece.is_empty() && self.piece_end.is_empty() {
+            return Pin::new(wire).poll_write(cx, rest);
+        }
+        let pieces = [IoSlice::new(rest), IoSlice::new(&self.piece), IoSlice::new(self.piece_end)];
+        Pin::new(wire).poll_write_vectored(cx, &pieces)
+    }
+
+    fn advance(&mut self, written: usize) {
+        self.writes += 1;
+        let of_small = written.min(self.small.len() - self.written);
+        self.written += of_small;
+        if self.written == self.small.len() {
+            self.small.clear();
+            self.written = 0;
+        }
+        let of_piece = (written - of_small).min(self.piece.len());
+        self.piece.advance(of_piece);
+        self.piece_end = &self.piece_end[written - of_small - of_piece..];
+    }
+
+    /// Takes what is there of the body, up to a piece that is not small.
+    fn take_from_body(&mut self, cx: &mut Context<'_>) -> Result<(), BodyError> {
+        while self.piece.is_empty()
+            && self.piece_end.is_empty()
+            && self.small.len() <= SMALL
+            && let Some((body, announced)) = &mut self.upload
+        {
+            let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { break };
+            let Some(frame) = frame.transpose()? else {
+                match announced {
+                    Announced::Length(0) => {}
+                    Announced::Length(_) => return Err(BodyError::new("it is shorter than announced")),
+                    Announced::Chunked => self.small.extend_from_slice(LAST_CHUNK),
+                }
+                self.upload = None;
+                break;
+            };
+            // Trailers of requests are not passed on.
+            let Ok(data) = frame.into_data() else { continue };
+            self.add(data)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, data: Bytes) -> Result<(), BodyError> {
+        let Some((_, announced)) = &mut self.upload else { return Ok(()) };
+        let end: &[u8] = match announced {
+            _ if data.is_empty() => return Ok(()),
+            Announced::Length(left) => {
+                let longer = || BodyError::new("it is longer than announced");
+                *left = left.checked_sub(data.len() as u64).ok_or_else(longer)?;
+                b""
+            }
+            Announced::Chunked => {
+                let framed = write!(self.small, "{:x}\r\n", data.len());
+                framed.expect("memory can be written to");
+                b"\r\n"
+            }
+        };
+        if matches!(announced, Announced::Length(0)) {
+            // Nothing can follow, so nothing is waited for.
+            self.upload = None;
+        }
+        if data.len() <= SMALL {
+            self.small.extend_from_slice(&data);
+            self.small.extend_from_slice(end);
+        } else {
+            (self.piece, self.piece_end) = (data, end);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! From a path to a file that can be served: read and hashed at first sight, looked at again once a second.
+//!
+//! A file's bytes are trusted as they are first seen. From then on, as long as its inode, length and time of modification
+//! are the same, they must hash to the same: what differs then is damage, and is not served.
+
+use std::{
+    fs::File,
+    ops::ControlFlow,
+    os::unix::fs::FileExt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use b3tree::Builder;
+use bytes::Bytes;
+use cas::{BuildError, Verified};
+use http::HeaderValue;
+use quick_cache::sync::Cache;
+use ron_kernel::{Clock, Scope, Shutdown};
+use types::{Moment, ObjectId, Reason, Refusal};
+
+use super::{
+    Damages,
+    root::{Found, Root},
+};
+use crate::{
+    RootConfig,
+    file_stat::FileStat,
+    ram::{Of, Ready},
+    serve::{Owner, Representation, Source, tag},
+};
+
+/// How long a file is served without another look at it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Files up to this length are kept in RAM as a whole.
+const SMALL: u64 = 1024 * 1024;
+/// A file modified so recently may be modified again without a change of its time, which has a grain.
+const GRAIN: Duration = Duration::from_secs(2);
+/// How often a file that changes while it is read is read again.
+const TRIES: usize = 3;
+/// Large files that are hashed at once; each keeps a thread and a disk busy.
+const HASHING_AT_ONCE: usize = 4;
+/// The longest file: its tree takes 32 MiB of RAM.
+const LONGEST: u64 = 16 << 30;
+/// When to come back for a large file.
+const WHEN_HASHED: Duration = Duration::from_secs(2);
+/// How many files' hashes are remembered, beyond those that are in RAM. About 150 bytes each.
+const REMEMBERED: usize = 65_536;
+
+/// The folders that are served, of one configuration.
+#[derive(Debug)]
+pub(crate) struct Roots {
+    roots: Box<[Root]>,
+    /// What each path's file hashed to, and when that was so.
+    seen: Cache<Box<str>, (FileStat, ObjectId)>,
+    /// Set when another configuration is in force.
+    retired: AtomicBool,
+    /// Large files that are being hashed.
+    hashing: AtomicUsize,
+    clock: Clock,
+    shutdown: Shutdown,
+    damages: Arc<Damages>,
+}
+
+/// What a path led to.
+#[derive(Clone, Debug)]
+pub(crate) enum Loaded {
+    /// A file.
+    File(Arc<Ready>),
+    /// A folder: it is asked for with a slash at its end.
+    Folder,
+    /// Nothing.
+    Nothing,
+}
+
+/// A file that was loaded: by what it is known to be the same, and when that was last looked at.
+#[derive(Debug)]
+pub(crate) struct FileRecord {
+    roots: Arc<Roots>,
+    path: Box<str>,
+    stat: FileStat,
+    /// Whether its time of modification says for sure that its bytes are the same.
+    settled: bool,
+    looked_at: AtomicU64,
+    damaged: AtomicBool,
+}
+
+impl FileRecord {
+    /// Whether it can be served without another look.
+    pub(crate) fn is_fresh(&self, now: Moment) -> bool {
+        let looked_at = Moment::from_nanos(self.looked_at.load(Ordering::Relaxed));
+        now.since(looked_at) < LOOK_EVERY
+            && !self.damaged.load(Ordering::Relaxed)
+            && !self.roots.retired.load(Ordering::Relaxed)
+    }
+
+    fn look(&self) {
+        self.looked_at.store(self.roots.clock.now().as_nanos(), Ordering::Relaxed);
+    }
+}
+
+impl Owner for FileRecord {
+    fn damaged(&self, why: &str) {
+        self.damaged.store(true, Ordering::Relaxed);
+        self.roots.damages.found(&format!("file {}", self.path), why);
+    }
+}
+
+impl Roots {
+    pub(crate) fn new(configs: &[RootConfig], scope: &Scope, damages: Arc<Damages>) -> Arc<Self> {
+        Arc::new(Self {
+            roots: configs.iter().cloned().map(Root::new).collect(),
+            seen: Cache::new(REMEMBERED),
+            retired: AtomicBool::new(false),
+            hashing: AtomicUsize::new(0),
+            clock: scope.clock(),
+            shutdown: scope.shutdown().clone(),
+            damages,
+        })
+    }
+
+    /// Another configuration is in force: what was loaded under this one is looked up anew.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether these are the folders that are configured so.
+    pub(crate) fn is_of(&self, configs: &[RootConfig]) -> bool {
+        self.roots.iter().map(Root::config).eq(configs)
+    }
+
+    /// Whether there is any folder.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.roots.is_empty()
+    }
+
+    /// Loads the file that a decoded path names, unless it is the `known` one still. Blocking.
+    ///
+    /// # Errors
+    /// It is there, but cannot be served.
+    pub(crate) fn load(self: &Arc<Self>, path: &str, known: Option<&Arc<Ready>>) -> Result<Loaded, Refusal> {
+        for _ in 0..TRIES {
+            let (file, stat, media_type) = match self.open(path)? {
+                Found::File(file, stat, media_type) => (file, stat, media_type),
+                Found::Folder => return Ok(Loaded::Folder),
+                Found::Nothing => return Ok(Loaded::Nothing),
+            };
+            if let Some(same) = known.filter(|known| self.is_same(known, &stat)) {
+                return Ok(Loaded::File(Arc::clone(same)));
+            }
+            if let Some(ready) = self.read(path, file, stat, media_type)? {
+                return Ok(Loaded::File(Arc::new(ready)));
+            }
+        }
+        Err(Refusal::new(Reason::Internal, "the file changes all the time").retry_after(LOOK_EVERY))
+    }
+
+    fn open(&self, path: &str) -> Result<Found, Refusal> {
+        for root in &self.roots {
+            match root.open(path) {
+                Ok(Found::Nothing) => {}
+                Ok(found) => return Ok(found),
+                Err(error) => {
+                    tracing::warn!(path, %error, "a file could not be opened");
+                    return Err(Refusal::new(Reason::Internal, "the file cannot be opened"));
+                }
+            }
+        }
+        Ok(Found::Nothing)
+    }
+
+    /// Whether what is known is of this configuration and of a file in this state.
+    fn is_same(&self, known: &Ready, stat: &FileStat) -> bool {
+        let Of::File(record) = &known.of else { return false };
+        let same = record.settled
+            && record.stat == *stat
+            && !record.damaged.load(Ordering::Relaxed)
+            && std::ptr::eq(&*record.roots, self);
+        if same {
+            record.look();
+        }
+        same
+    }
+
+    /// Reads and hashes a file; `None` if it changed meanwhile.
+    fn read(
+        self: &Arc<Self>,
+        path: &str,
+        file: File,
+        stat: FileStat,
+        media_type: &'static str,
+    ) -> Result<Option<Ready>, Refusal> {
+        let settled = self.clock.unix() > Duration::from_secs(stat.modified()) + GRAIN;
+        let record = Arc::new(FileRecord {
+            roots: Arc::clone(self),
+            path: path.into(),
+            stat,
+            settled,
+            looked_at: AtomicU64::new(self.clock.now().as_nanos()),
+            damaged: AtomicBool::new(false),
+        });
+        let read = if stat.len <= SMALL {
+            read_small(&file, &stat)
+        } else {
+            let _turn = self.hashing_turn(&stat)?;
+            read_large(file, &stat, &record)
+        };
+        let Some((source, id)) = read.map_err(|error| {
+            tracing::warn!(path, error, "a file could not be read");
+            Refusal::new(Reason::Internal, "the file cannot be read")
+        })?
+        else {
+            return Ok(None);
+        };
+        self.compare(path, &stat, settled, id)?;
+        let media_type = HeaderValue::from_static(media_type);
+        let representation = Representation::new(source, tag(id), media_type).modified_at(stat.modified());
+        Ok(Some(Ready { representation: Some(representation), of: Of::File(record) }))
+    }
+
+    /// The turn of a large file to be hashed.
+    ///
+    /// # Errors
+    /// Others are being hashed, or it is too long.
+    fn hashing_turn(&self, stat: &FileStat) -> Result<HashingTurn<'_>, Refusal> {
+        if stat.len > LONGEST {
+            return Err(Refusal::new(Reason::Internal, "the file is longer than 16 GiB: serve it in parts"));
+        }
+        let turn = HashingTurn(&self.hashing);
+        if self.hashing.fetch_add(1, Ordering::Relaxed) >= HASHING_AT_ONCE {
+            drop(turn);
+            let detail = "other large files are being hashed for the first time";
+            return Err(Refusal::new(Reason::NotReady, detail).retry_after(WHEN_HASHED));
+        }
+        Ok(turn)
+    }
+
+    /// Holds a file to what it hashed to before, while nothing says that it was changed.
+    fn compare(&self, path: &str, stat: &FileStat, settled: bool, id: ObjectId) -> Result<(), Refusal> {
+        let name = format!("file {path}");
+        match self.seen.get(path) {
+            Some((known, before)) if settled && known == *stat && before != id => {
+                self.damages.found(&name, "its bytes changed, and nothing else of it did");
+                return Err(Reason::Quarantined.into());
+            }
+            _ if settled => self.seen.insert(path.into(), (*stat, id)),
+            _ => {}
+        }
+        self.damages.mended(&name);
+        Ok(())
+    }
+}
+
+/// A large file that is being hashed, until it is dropped.
+struct HashingTurn<'a>(&'a AtomicUsize);
+
+impl Drop for HashingTurn<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+type Read = Result<Option<(Source, ObjectId)>, String>;
+
+fn read_small(file: &File, stat: &FileStat) -> Read {
+    let mut bytes = vec![0; usize::try_from(stat.len).map_err(|error| error.to_string())?];
+    if let Err(error) = file.read_exact_at(&mut bytes, 0) {
+        // Shorter than it was: it is being changed.
+        return if error.kind() == std::io::ErrorKind::UnexpectedEof {
+            Ok(None)
+        } else {
+            Err(error.to_string())
+        };
+    }
+    if FileStat::of(file).as_ref() != Some(stat) {
+        return Ok(None);
+    }
+    let id = Builder::new().update(&bytes).finish().root();
+    Ok(Some((Source::Ram(Bytes::from(bytes)), id)))
+}
+
+fn read_large(file: File, stat: &FileStat, record: &Arc<FileRecord>) -> Read {
+    let again = file.try_clone().map_err(|error| error.to_string())?;
+    let go_on = |_| {
+        if record.roots.shutdown.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let verified = match Verified::build(file, go_on) {
+        Ok(verified) => verified,
+        Err(BuildError::Io(error)) => return Err(error.to_string()),
+        Err(BuildError::Stopped) => return Err("the node is stopping".to_owned()),
+    };
+    if FileStat::of(&again).as_ref() != Some(stat) || verified.len() != stat.len {
+        return Ok(None);
+    }
+    let id = verified.id();
+    let owner: Arc<dyn Owner> = Arc::<FileRecord>::clone(record);
+    Ok(Some((Source::Disk { verified: Arc::new(verified), owner }, id)))
+}

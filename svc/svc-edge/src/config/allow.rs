@@ -1,0 +1,146 @@
+//! One origin that may be asked, written as text or as a table.
+
+use std::{borrow::Cow, collections::BTreeSet, path::PathBuf};
+
+use http::uri::Authority;
+use ron_kernel::config::Problems;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::two_forms::{TwoForms, two_forms};
+
+/// More origins than this are not kept apart.
+const MAX_ORIGINS: usize = 1024;
+
+/// How an origin is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OriginScheme {
+    /// Over TLS.
+    #[default]
+    Https,
+    /// In the clear.
+    Http,
+}
+
+/// Which answers of an origin are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OriginEtag {
+    /// Those with a strong `ETag`.
+    #[default]
+    Strong,
+    /// Those with a weak one or none, too.
+    Any,
+}
+
+/// The longer way to write it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    /// Its host, with a port if that is not the usual one: `tiles.example.org` or `10.0.0.7:8000`; `*.example.org` for
+    /// every host under `example.org`.
+    host: String,
+    /// How it is spoken to: `https` or `http`.
+    #[serde(default)]
+    scheme: OriginScheme,
+    /// Which answers are stored: those with a `strong` ETag, or `any`.
+    #[serde(default)]
+    origin_etag: OriginEtag,
+    /// Whether it may be at a private address, such as 10.0.0.7 or this machine.
+    #[serde(default)]
+    private: bool,
+    /// PEM bundle of the authorities that sign it; empty for the system's.
+    #[serde(default)]
+    ca_path: PathBuf,
+}
+
+/// One origin: `"tiles.example.org"`, or `{ host = "tiles.example.org", origin_etag = "any" }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowConfig {
+    /// Its host in lower case, with a port if that is not the usual one; the first segment of the paths it is asked for.
+    /// `*.` and a host stand for every host under it.
+    pub host: String,
+    /// How it is spoken to.
+    pub scheme: OriginScheme,
+    /// Which of its answers are stored.
+    pub origin_etag: OriginEtag,
+    /// Whether it may be at a private address.
+    pub private: bool,
+    /// PEM bundle of the authorities that sign it; empty for the system's.
+    pub ca_path: PathBuf,
+}
+
+impl AllowConfig {
+    /// The origin at `host`, over TLS, at a public address, whose ETags are strong.
+    #[must_use]
+    pub fn new(host: &str) -> Self {
+        Self {
+            host: host.to_ascii_lowercase(),
+            scheme: OriginScheme::default(),
+            origin_etag: OriginEtag::default(),
+            private: false,
+            ca_path: PathBuf::new(),
+        }
+    }
+
+    fn check(&self, at: &str, problems: &mut Problems) {
+        let host = self.host.strip_prefix("*.").unwrap_or(&self.host);
+        let authority = host.parse::<Authority>();
+        let bare = authority.as_ref().is_ok_and(|a| !a.host().is_empty() && !a.as_str().contains('@'));
+        let numbered = authority.as_ref().is_ok_and(|a| a.port().is_none() == (a.as_str() == a.host()));
+        if !bare || !numbered || host.contains('*') {
+            problems
+                .at(at, format!("`{}` is not a host", self.host))
+                .help("write it as in tiles.example.org, *.example.org or 10.0.0.7:8000");
+        }
+        if self.scheme == OriginScheme::Http && !self.ca_path.as_os_str().is_empty() {
+            problems.at(format!("{at}.ca_path"), "is not used, because the origin is asked in the clear");
+        }
+    }
+}
+
+/// Says what is wrong with a list of origins.
+pub(super) fn check_all(allow: &[AllowConfig], problems: &mut Problems) {
+    if allow.len() > MAX_ORIGINS {
+        problems.at("allow", format!("names {} origins, more than {MAX_ORIGINS}", allow.len()));
+    }
+    let mut seen = BTreeSet::new();
+    for (index, origin) in allow.iter().enumerate() {
+        let at = format!("allow.{index}");
+        origin.check(&at, problems);
+        if !seen.insert(&origin.host) {
+            problems.at(at, format!("`{}` is named twice", origin.host));
+        }
+    }
+}
+
+impl TwoForms for AllowConfig {
+    type Table = Table;
+
+    const EXPECTED: &'static str = "a host such as \"tiles.example.org\", or a table with `host`";
+
+    fn text(&self) -> Cow<'_, str> {
+        self.host.as_str().into()
+    }
+}
+
+impl From<String> for AllowConfig {
+    fn from(host: String) -> Self {
+        Self::new(&host)
+    }
+}
+
+impl From<Table> for AllowConfig {
+    fn from(Table { host, scheme, origin_etag, private, ca_path }: Table) -> Self {
+        Self { host: host.to_ascii_lowercase(), scheme, origin_etag, private, ca_path }
+    }
+}
+
+impl From<AllowConfig> for Table {
+    fn from(AllowConfig { host, scheme, origin_etag, private, ca_path }: AllowConfig) -> Self {
+        Self { host, scheme, origin_etag, private, ca_path }
+    }
+}
+
+two_forms!(AllowConfig);

@@ -1,0 +1,77 @@
+//! The `[edge.ingress]` table: what one request may cost, and how many at once.
+
+use std::time::Duration;
+
+use ron_kernel::config::{ByteSize, Problems};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Longer requests than this need `danger_ok`.
+const SAFE_MAX_TIMEOUT_SECS: u64 = 60;
+/// More requests at once than this need `danger_ok`: each may hold two pieces of 1 MiB.
+const SAFE_MAX_INFLIGHT: usize = 65_536;
+/// Longer bodies than this need `danger_ok`. Nothing here reads one.
+const SAFE_MAX_BODY: ByteSize = ByteSize::gib(1);
+/// More expansion than this needs `danger_ok`.
+const SAFE_MAX_RATIO: u32 = 100;
+/// Longer decoded bodies than this need `danger_ok`.
+const SAFE_MAX_DECODED: ByteSize = ByteSize::gib(1);
+
+/// What one request may cost, and how many at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct IngressConfig {
+    /// Seconds from a request's head to the response's, and for each wait for more of a request.
+    pub timeout_secs: u64,
+    /// Requests at once, until the last byte of their response; more are answered 429 `busy`. At worst each holds two
+    /// pieces of 1 MiB.
+    pub max_inflight: usize,
+    /// Requests a second of one client, an IPv6 /64 being one; as many again may come at once. More are answered 429
+    /// `quota`; 0 for no limit.
+    pub rps_limit: u32,
+    /// The longest body of a request; more is answered 413 `body_cap`. No request here needs one.
+    pub body_bytes: ByteSize,
+    /// How many times its size a compressed tile or an origin's answer may expand to, beyond its first 64 KiB.
+    pub decompress_max_ratio: u32,
+    /// The longest tile or origin's answer after decoding.
+    pub decompress_abs_bytes: ByteSize,
+}
+
+impl Default for IngressConfig {
+    fn default() -> Self {
+        Self {
+            timeout_secs: 5,
+            max_inflight: 512,
+            rps_limit: 500,
+            body_bytes: ByteSize::mib(1),
+            decompress_max_ratio: 10,
+            decompress_abs_bytes: ByteSize::mib(10),
+        }
+    }
+}
+
+impl IngressConfig {
+    pub(super) fn check(&self, danger_ok: bool, problems: &mut Problems) {
+        for (key, is_none) in [
+            ("ingress.timeout_secs", self.timeout_secs == 0),
+            ("ingress.max_inflight", self.max_inflight == 0),
+            ("ingress.decompress_max_ratio", self.decompress_max_ratio == 0),
+        ] {
+            if is_none {
+                problems.at(key, "must be at least 1");
+            }
+        }
+        problems.guard("ingress.timeout_secs", self.timeout_secs, SAFE_MAX_TIMEOUT_SECS, danger_ok);
+        problems.guard("ingress.max_inflight", self.max_inflight, SAFE_MAX_INFLIGHT, danger_ok);
+        problems.guard("ingress.body_bytes", self.body_bytes, SAFE_MAX_BODY, danger_ok);
+        let (ratio, decoded) = (self.decompress_max_ratio, self.decompress_abs_bytes);
+        problems.guard("ingress.decompress_max_ratio", ratio, SAFE_MAX_RATIO, danger_ok);
+        problems.guard("ingress.decompress_abs_bytes", decoded, SAFE_MAX_DECODED, danger_ok);
+    }
+
+    /// From a request's head to the response's.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_secs)
+    }
+}

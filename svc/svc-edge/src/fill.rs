@@ -1,0 +1,352 @@
+//! Live fill: objects that are not here are fetched from listed origins, stored, and only then served.
+//!
+//! ```text
+//! find ─▶ fresh: served           table: what is known of URLs, in memory
+//!      ─▶ stale: served, refreshed behind
+//!      ─▶ missing ─▶ fetch ─▶ flights: one per URL ─▶ rate ─▶ queue `work` ─▶ worker ─▶ ask ─▶ receive ─▶ spool ─▶ store
+//!                      ▲                                                                                    │
+//!                      └── landing: those who wait, each to their own deadline ◀──────── table, index ◀─────┘
+//! ```
+//!
+//! A worker sees its fill to the end whatever becomes of those who asked. A fill that fails leaves nothing behind but, for
+//! two seconds, the memory that it failed.
+
+mod allow;
+mod ask;
+mod budget;
+mod client;
+mod entry;
+mod failure;
+mod flights;
+mod guard;
+mod index;
+mod path;
+mod pool;
+mod receive;
+mod settings;
+mod spool;
+mod table;
+mod url;
+mod worker;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use cas::{Cas, Fate, Hot, UrlIndex};
+use httprules::{
+    cache_control::RequestDirectives,
+    freshness::{Verdict, judge},
+};
+use quota::Bucket;
+use ron_kernel::{Clock, Fault, Scope, metrics::Counter, queue::SendError, queue::Sender};
+use ron_transport::resolve::Resolver;
+use types::{Deadline, ObjectId, Reason, Refusal};
+
+pub use entry::Entry;
+pub use settings::FillSettings;
+pub use url::OriginUrl;
+
+pub(crate) use index::{INDEX_OWNER, INDEX_QUEUE};
+pub(crate) use worker::{FILL_WORKER, WORK};
+
+use budget::Budget;
+use client::Client;
+use entry::Known;
+use flights::{Flights, Landed, Landing, Turn};
+use index::{IndexHandle, News};
+use receive::Receiver;
+use table::Table;
+use worker::Job;
+
+/// How often a request joins a fill whose worker dies under it.
+const MAX_TURNS: u32 = 3;
+
+/// What the fill is made of.
+#[derive(Debug)]
+pub struct FillParts {
+    /// What a reload may change.
+    pub settings: FillSettings,
+    /// Fills at once.
+    pub workers: usize,
+    /// URLs remembered.
+    pub max_entries: usize,
+    /// Bytes of all fills under way.
+    pub inflight_bytes: u64,
+    /// Whether the store is memory.
+    pub amnesia: bool,
+    /// Finds origins.
+    pub resolver: Resolver,
+    /// Where objects are stored.
+    pub cas: Arc<Cas>,
+    /// Where hot objects are kept.
+    pub hot: Arc<Hot>,
+    /// What survives a restart; `None` for nothing.
+    pub index: Option<UrlIndex>,
+}
+
+/// What is here for a URL.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// An object that answers the request.
+    Fresh(Arc<Entry>),
+    /// One that does for now; if it has to be, it is being refreshed.
+    Stale(Arc<Entry>),
+    /// Nothing that would do without asking: [`Fill::fetch`] it.
+    Missing,
+    /// It is known that there is nothing to be had.
+    Refused(Refusal),
+}
+
+/// The fill.
+#[derive(Debug)]
+pub struct Fill {
+    settings: ArcSwap<FillSettings>,
+    table: Table,
+    flights: Arc<Flights>,
+    work: Sender<Job>,
+    begun: Bucket,
+    client: Client,
+    receiver: Receiver,
+    index: IndexHandle,
+    clock: Clock,
+    retries: Counter,
+    timeouts: Counter,
+}
+
+impl Fill {
+    /// Starts the workers and the owner of the index, with what the index knows.
+    ///
+    /// # Errors
+    /// The index cannot be read because the blocking pool is not to be had.
+    pub async fn start(scope: &Scope, mut parts: FillParts) -> Result<Arc<Self>, Fault> {
+        let table = Table::new(parts.max_entries);
+        if let Some(index) = parts.index.take() {
+            let (index, known) = load(scope, index, parts.max_entries, Arc::clone(&parts.cas)).await?;
+            known.into_iter().for_each(|(url, known)| table.learn(&url, known));
+            parts.index = Some(index);
+        }
+        let (work, jobs) = scope.queue(&WORK, "/edge/assets");
+        let receiver = Receiver {
+            blocking: scope.blocking().clone(),
+            cas: parts.cas,
+            hot: parts.hot,
+            budget: Budget::new(parts.inflight_bytes),
+            amnesia: parts.amnesia,
+        };
+        let fill = Arc::new(Self {
+            settings: ArcSwap::from_pointee(parts.settings),
+            table,
+            flights: Arc::default(),
+            work,
+            begun: Bucket::default(),
+            client: Client::new(scope, parts.resolver),
+            receiver,
+            index: IndexHandle::start(scope, parts.index, parts.max_entries),
+            clock: scope.clock(),
+            retries: scope.metrics().retries("live_fill"),
+            timeouts: scope.metrics().io_timeouts("fill"),
+        });
+        let (worker, jobs) = (Arc::clone(&fill), jobs.share());
+        scope.pool(&FILL_WORKER, parts.workers, move |ctx| {
+            worker::run(Arc::clone(&worker), jobs.clone(), ctx)
+        });
+        let pool = Arc::downgrade(&fill.client.pool);
+        scope.housekept(move || pool.upgrade().into_iter().for_each(|pool| pool.sweep()));
+        Ok(fill)
+    }
+
+    /// Follows other settings from now on. What was fetched under the old ones stays.
+    pub fn follow(&self, settings: FillSettings) {
+        self.settings.store(Arc::new(settings));
+        // Whom to trust may have changed.
+        self.client.pool.clear();
+    }
+
+    /// The object that a path and query behind `/edge/assets/` name, `{host}/{path}` as it was sent.
+    ///
+    /// # Errors
+    /// `not_allowed` for a host that is not on the list, `not_found` if it does not even look like one, `malformed` for a
+    /// path that is none.
+    pub fn url(&self, asset: &str, query: Option<&str>) -> Result<OriginUrl, Refusal> {
+        self.settings.load().url(asset, query)
+    }
+
+    /// What is here for a URL at `now`, in seconds since 1970. Looks in memory alone; what is stale and may be served so
+    /// begins to be refreshed.
+    pub fn find(&self, url: &OriginUrl, request: &RequestDirectives, now: u64) -> Found {
+        let known = self.table.get(url.text());
+        let verdict = known.as_ref().map(|known| (judge(known.stored(), request, now), known));
+        match verdict {
+            Some((Verdict::Fresh, known)) => known.answer().map_or_else(Found::Refused, Found::Fresh),
+            Some((Verdict::Stale, Known::Object(entry))) => {
+                self.refresh(url);
+                Found::Stale(Arc::clone(entry))
+            }
+            Some((Verdict::Validate { if_error: true }, Known::Object(entry)))
+                if self.failed_lately(url).is_some() =>
+            {
+                Found::Stale(Arc::clone(entry))
+            }
+            _ if request.only_if_cached => {
+                let what = "it is not stored here, and only-if-cached forbids to ask for it";
+                Found::Refused(Refusal::new(Reason::DownstreamTimeout, what))
+            }
+            _ => self.failed_lately(url).map_or(Found::Missing, Found::Refused),
+        }
+    }
+
+    /// Has an object fetched, or joins those who wait for it, and waits until `deadline`. The fill goes on without whoever
+    /// asked. What is known and may be served when asking fails is served then.
+    ///
+    /// Cancel safe: the fill goes on.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn fetch(
+        &self,
+        url: &OriginUrl,
+        request: &RequestDirectives,
+        deadline: Deadline,
+    ) -> Result<Arc<Entry>, Refusal> {
+        let fetched = self.await_landing(url, request, deadline).await;
+        match fetched {
+            Err(refusal) if refusal.reason != Reason::NotFound => self.instead(url, request).ok_or(refusal),
+            fetched => fetched,
+        }
+    }
+
+    /// Has an object fetched without waiting for it.
+    ///
+    /// # Errors
+    /// It cannot even be begun.
+    pub fn begin(&self, url: &OriginUrl, request: &RequestDirectives) -> Result<(), Refusal> {
+        match self.join(url, request).landed() {
+            Some(Landed { outcome: Err(refusal), .. }) => Err(refusal),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Hears that the object of a URL could not be read as it was stored. Says whether it can be read after all; if not, it
+    /// is set aside and forgotten, and can be fetched again.
+    ///
+    /// Cancel safe: a look at the object that has begun runs to its end.
+    pub async fn damaged(&self, url: &OriginUrl, id: ObjectId) -> bool {
+        self.receiver.hot.remove(&id);
+        let cas = Arc::clone(&self.receiver.cas);
+        let fate = self.receiver.blocking.run("look at a damaged object", move || cas.quarantine(id)).await;
+        if matches!(fate, Ok(Ok(Fate::Sound | Fate::Repaired))) {
+            return true;
+        }
+        tracing::warn!(%url, %id, ?fate, "an object was damaged or gone");
+        self.table.forget_object(url.text(), id);
+        self.index.tell(News::RemoveObject(id)).await;
+        false
+    }
+
+    /// Refreshes what is stale, once, unless that failed a moment ago.
+    fn refresh(&self, url: &OriginUrl) {
+        if self.failed_lately(url).is_none() {
+            // It must reach the origin even if it is not stale yet by the time it is its turn.
+            let request = RequestDirectives { no_cache: true, ..RequestDirectives::default() };
+            drop(self.join(url, &request));
+        }
+    }
+
+    async fn await_landing(
+        &self,
+        url: &OriginUrl,
+        request: &RequestDirectives,
+        deadline: Deadline,
+    ) -> Result<Arc<Entry>, Refusal> {
+        for _ in 0..MAX_TURNS {
+            let landed = self.clock.by(deadline, self.join(url, request).wait()).await;
+            let Some(landed) = landed else {
+                return Err(Refusal::new(Reason::DownstreamTimeout, "the object did not arrive in time"));
+            };
+            match landed {
+                Some(landed) if landed.asked || self.suits(&landed, request) => return landed.outcome,
+                // It was good enough for whoever began it, or its worker died.
+                Some(_) | None => {}
+            }
+        }
+        Err(Refusal::new(Reason::Internal, "the fill was lost again and again"))
+    }
+
+    /// Joins the fill of a URL, or begins one.
+    fn join(&self, url: &OriginUrl, request: &RequestDirectives) -> Landing {
+        let (flight, landing) = match Flights::turn(&self.flights, url.key()) {
+            Turn::Theirs(landing) => return landing,
+            Turn::Ours(flight, landing) => (flight, landing),
+        };
+        // Somebody may have landed between our look and our turn.
+        if let Some(known) = self.fresh(url, request) {
+            flight.land(Landed { outcome: known.answer(), asked: false });
+            return landing;
+        }
+        let settings = self.settings.load();
+        let now = self.clock.now();
+        let limited = settings.rate.as_ref().map_or(Ok(()), |rate| self.begun.check(rate, now).map(drop));
+        let refused = self.failed_lately(url).or(limited.err().map(Refusal::from));
+        if let Some(refusal) = refused {
+            flight.land(Landed { outcome: Err(refusal), asked: true });
+            return landing;
+        }
+        let deadline = Deadline::within(now, settings.fill_timeout);
+        let job = Job { url: url.clone(), request: *request, deadline, flight };
+        if let Err(unsent) = self.work.try_send(job) {
+            let reason = match &unsent {
+                SendError::Busy(_) => Fault::Busy,
+                SendError::Closed(_) => Fault::Canceled,
+            };
+            unsent.into_inner().flight.land(Landed { outcome: Err(reason.into()), asked: true });
+        }
+        landing
+    }
+
+    /// What is known of a URL, if it answers the request.
+    fn fresh(&self, url: &OriginUrl, request: &RequestDirectives) -> Option<Known> {
+        let now = self.clock.unix().as_secs();
+        self.table.get(url.text()).filter(|known| judge(known.stored(), request, now) == Verdict::Fresh)
+    }
+
+    /// Whether what was known already answers a request. That there is nothing does for all who do not insist.
+    fn suits(&self, landed: &Landed, request: &RequestDirectives) -> bool {
+        let now = self.clock.unix().as_secs();
+        match &landed.outcome {
+            Ok(entry) => judge(&entry.stored, request, now) == Verdict::Fresh,
+            Err(_) => !request.no_cache && request.max_age.is_none(),
+        }
+    }
+
+    /// What may be served because asking failed.
+    fn instead(&self, url: &OriginUrl, request: &RequestDirectives) -> Option<Arc<Entry>> {
+        let known = self.table.get(url.text())?;
+        let verdict = judge(known.stored(), request, self.clock.unix().as_secs());
+        known.entry().filter(|_| verdict != Verdict::Validate { if_error: false }).cloned()
+    }
+
+    /// Why the URL could not be fetched a moment ago, if it could not.
+    fn failed_lately(&self, url: &OriginUrl) -> Option<Refusal> {
+        self.table.failure(url.text(), self.clock.now())
+    }
+}
+
+/// Reads the index: what it knows of objects that are here, and of those that are nowhere.
+async fn load(
+    scope: &Scope,
+    mut index: UrlIndex,
+    max_entries: usize,
+    cas: Arc<Cas>,
+) -> Result<(UrlIndex, Vec<(Arc<str>, Known)>), Fault> {
+    let job = move || {
+        let rows = index.load(max_entries).unwrap_or_else(|error| {
+            tracing::warn!(%error, "what was known of URLs is lost");
+            Vec::new()
+        });
+        let is_here = |known: &Known| known.entry().is_none_or(|entry| cas.contains(entry.id));
+        let known = rows.into_iter().filter_map(index::from_row).filter(|(_, known)| is_here(known));
+        let known: Vec<_> = known.collect();
+        (index, known)
+    };
+    Ok(scope.blocking().run("read the url index", job).await?)
+}

@@ -1,0 +1,82 @@
+//! What is known of a URL: the object it leads to, or that there is none, and for how long that holds.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use httprules::freshness::Stored;
+use types::{ObjectId, Reason, Refusal};
+
+use super::client::Validators;
+
+/// An object that an origin gave us, and what it said of it.
+#[derive(Debug)]
+pub struct Entry {
+    /// The object.
+    pub id: ObjectId,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Its `Content-Type`.
+    pub media_type: Option<HeaderValue>,
+    /// Its `Cache-Control`, to be passed on beside [`Entry::age`].
+    pub cache_control: Option<HeaderValue>,
+    /// When it was made and received, and how long it is good.
+    pub stored: Stored,
+    /// The validators of the origin; never ours, which are made of the object's name.
+    pub(super) validators: Validators,
+    /// Its bytes, if it is not to be stored.
+    pub(super) held: Option<Bytes>,
+}
+
+impl Entry {
+    /// When the origin modified it, in seconds since 1970.
+    #[must_use]
+    pub fn last_modified(&self) -> Option<u64> {
+        self.stored.last_modified
+    }
+
+    /// How old it is at `now`, both in seconds; the value of `Age`.
+    #[must_use]
+    pub fn age(&self, now: u64) -> u64 {
+        self.stored.age_at(now)
+    }
+
+    /// Its bytes, if it is held for those who asked for it and not stored. They have been checked against its name.
+    #[must_use]
+    pub fn held(&self) -> Option<&Bytes> {
+        self.held.as_ref()
+    }
+}
+
+/// What is known of a URL.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// The object it leads to.
+    Object(Arc<Entry>),
+    /// The origin has none.
+    Nothing(Arc<Stored>),
+}
+
+impl Known {
+    pub(super) fn stored(&self) -> &Stored {
+        match self {
+            Self::Object(entry) => &entry.stored,
+            Self::Nothing(stored) => stored,
+        }
+    }
+
+    pub(super) fn entry(&self) -> Option<&Arc<Entry>> {
+        match self {
+            Self::Object(entry) => Some(entry),
+            Self::Nothing(_) => None,
+        }
+    }
+
+    /// The object, or what a client is told instead.
+    pub(super) fn answer(&self) -> Result<Arc<Entry>, Refusal> {
+        match self {
+            Self::Object(entry) => Ok(Arc::clone(entry)),
+            Self::Nothing(_) => Err(Refusal::new(Reason::NotFound, "the origin has nothing there")),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What can go wrong between us and an origin: whether to try again, and what the client is told.
+
+use http::StatusCode;
+use ron_kernel::{Fault, blocking::BlockingError, retry::Retryable};
+use ron_transport::{
+    client::{ConnectError, SendFault},
+    dial::DialError,
+    resolve::ResolveError,
+    tls::HandshakeError,
+};
+use types::{Reason, Refusal};
+
+/// Why a try did not bring the object.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// Its name has no address.
+    #[error("it does not resolve: {0}")]
+    Resolve(#[from] ResolveError),
+    /// It accepts no connection.
+    #[error("{0}")]
+    Dial(#[from] DialError),
+    /// It accepts connections and cannot be spoken to.
+    #[error("{0}")]
+    Connect(#[from] ConnectError),
+    /// It took too long to connect.
+    #[error("it took too long to connect")]
+    ConnectTimeout,
+    /// It broke off.
+    #[error("it broke off: {0}")]
+    Broken(String),
+    /// It sent more than it said.
+    #[error("it sent more than it said")]
+    WentOn,
+    /// It answered, but not with the object.
+    #[error("it answered {status}")]
+    Status {
+        /// With what.
+        status: StatusCode,
+        /// How many seconds it asks to be left alone.
+        retry_after: Option<u64>,
+    },
+    /// We will not have it, and trying again changes nothing.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// Something of ours was in the way.
+    #[error("{0}")]
+    Ours(Fault),
+}
+
+impl Failure {
+    /// A refusal for this reason.
+    pub(super) fn refused(reason: Reason, detail: impl Into<std::borrow::Cow<'static, str>>) -> Self {
+        Self::Refused(Refusal::new(reason, detail))
+    }
+
+    /// How many seconds the origin asks to be left alone.
+    pub(super) fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether it says something of the origin, so that it need not be asked again for a moment.
+    pub(super) const fn is_the_origins(&self) -> bool {
+        !matches!(self, Self::Ours(_))
+    }
+
+    /// What a client is told. What was seen of the origin's network is for the log.
+    pub(super) fn refusal(&self) -> Refusal {
+        let bad = |what: &'static str| Refusal::new(Reason::BadGateway, what);
+        match self {
+            Self::Resolve(_) => bad("the origin's name does not resolve"),
+            Self::Dial(_) | Self::ConnectTimeout => bad("the origin cannot be reached"),
+            Self::Connect(_) => bad("the origin cannot be spoken to"),
+            Self::Broken(_) => bad("the origin broke off"),
+            Self::WentOn => bad("the origin sent more than it said"),
+            Self::Status { status, .. } => {
+                Refusal::new(Reason::BadGateway, format!("the origin answered {}", status.as_u16()))
+            }
+            Self::Refused(refusal) => refusal.clone(),
+            Self::Ours(fault) => fault.clone().into(),
+        }
+    }
+}
+
+impl Retryable for Failure {
+    fn retryable(&self) -> bool {
+        match self {
+            Self::Resolve(error) => !matches!(error, ResolveError::NoAddress),
+            Self::Dial(error) => error.retryable(),
+            Self::Connect(ConnectError::Handshake(error)) => {
+                matches!(error, HandshakeError::Timeout { .. } | HandshakeError::Io(_))
+            }
+            Self::Connect(ConnectError::Protocol { .. }) => false,
+            Self::Connect(ConnectError::Broken(_)) | Self::ConnectTimeout | Self::Broken(_) => true,
+            Self::Status { status, .. } => matches!(status.as_u16(), 502..=504),
+            Self::WentOn | Self::Refused(_) | Self::Ours(_) => false,
+        }
+    }
+}
+
+impl From<SendFault> for Failure {
+    fn from(fault: SendFault) -> Self {
+        Self::Broken(fault.to_string())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<BlockingError> for Failure {
+    fn from(error: BlockingError) -> Self {
+        Self::Ours(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16) -> Failure {
+        Failure::Status { status: StatusCode::from_u16(code).expect("a status"), retry_after: None }
+    }
+
+    #[test]
+    fn only_what_may_pass_by_itself_is_tried_again() {
+        for code in [502, 503, 504] {
+            assert!(status(code).retryable(), "{code}");
+        }
+        for code in [500, 501, 505, 400, 403, 404, 429, 206] {
+            assert!(!status(code).retryable(), "{code}");
+        }
+        assert!(Failure::ConnectTimeout.retryable());
+        assert!(Failure::Broken("x".into()).retryable());
+        assert!(!Failure::WentOn.retryable());
+        assert!(!Failure::refused(Reason::EtagInvalid, "x").retryable());
+        let wanted = ron_transport::client::Protocol::Http2;
+        assert!(!Failure::Connect(ConnectError::Protocol { wanted }).retryable());
+    }
+
+    #[test]
+    fn each_failure_has_its_reason_and_tells_nothing_of_the_network() {
+        for (failure, reason) in [
+            (status(503), Reason::BadGateway),
+            (Failure::ConnectTimeout, Reason::BadGateway),
+            (Failure::Broken("10.0.0.7 says no".into()), Reason::BadGateway),
+            (Failure::WentOn, Reason::BadGateway),
+            (Failure::refused(Reason::BodyCap, "too large"), Reason::BodyCap),
+            (Failure::Ours(Fault::Busy), Reason::Busy),
+        ] {
+            let refusal = failure.refusal();
+            assert_eq!(refusal.reason, reason, "{failure}");
+            assert!(!refusal.detail.contains("10.0.0.7"), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! From the head of an origin's answer to the object in the store: judged, read in bounded pieces, and kept whole or not at
+//! all.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cas::{Cas, Hot};
+use decode::Coding;
+use http::{HeaderMap, HeaderValue, Version, header};
+use http_body_util::BodyExt as _;
+use httprules::{
+    cache_control::RequestDirectives,
+    etag::ETag,
+    freshness::{Stored, Unstorable, may_store},
+};
+use ron_kernel::blocking::Blocking;
+use ron_transport::Body;
+use types::Reason;
+
+use super::{
+    Entry,
+    allow::Rule,
+    ask::Answer,
+    budget::{Budget, Part},
+    client::Validators,
+    failure::Failure,
+    pool::WayHome,
+    settings::FillSettings,
+    spool::{self, Plan, Spool, Spooled, UNSTORED_MAX},
+};
+use crate::config::OriginEtag;
+
+/// What is handed to the blocking pool at once.
+const PIECE: usize = 256 * 1024;
+/// In how many parts it may have come.
+const MAX_PARTS: usize = 1024;
+/// The longest value of a field that is kept.
+const MAX_VALUE: usize = 1024;
+
+/// What receiving needs.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    pub(super) blocking: Blocking,
+    pub(super) cas: Arc<Cas>,
+    pub(super) hot: Arc<Hot>,
+    pub(super) budget: Budget,
+    pub(super) amnesia: bool,
+}
+
+impl Receiver {
+    /// Takes a 200 answer in.
+    ///
+    /// Cancel safe: dropping the future closes the connection and leaves nothing in the store, but for an object that is
+    /// whole and nobody knows of.
+    pub(super) async fn receive(
+        &self,
+        settings: &FillSettings,
+        request: &RequestDirectives,
+        answer: Answer,
+    ) -> Result<Entry, Failure> {
+        let headers = answer.response.headers();
+        let validators = validators(headers, answer.from.rule())?;
+        let storable = may_store(request, false, answer.response.status(), headers);
+        let (announced, plan) = self.plan(settings, &answer, storable)?;
+        let known = announced.filter(|_| plan.coding == Coding::Identity);
+        let part = self.budget.take(known.unwrap_or(PIECE as u64)).await.map_err(Failure::Ours)?;
+        let entry = Entry {
+            id: types::ObjectId::new([0; 32]),
+            len: 0,
+            media_type: kept(headers, &header::CONTENT_TYPE),
+            cache_control: kept(headers, &header::CACHE_CONTROL),
+            stored: answer.stored(settings.default_ttl),
+            validators: if answer.redirected { Validators::default() } else { validators },
+            held: None,
+        };
+        let (spooled, part) = self.spool(plan, answer.response.into_body(), &answer.home, part).await?;
+        let held = spooled.held.map(|bytes| part.hold(bytes));
+        Ok(Entry { id: spooled.id, len: spooled.len, held, ..entry })
+    }
+
+    /// What the head says of the bytes to come.
+    fn plan(
+        &self,
+        settings: &FillSettings,
+        answer: &Answer,
+        storable: Result<(), Unstorable>,
+    ) -> Result<(Option<u64>, Plan), Failure> {
+        let headers = answer.response.headers();
+        let announced = http_body::Body::size_hint(answer.response.body()).exact();
+        let framed =
+            headers.contains_key(header::TRANSFER_ENCODING) || answer.response.version() >= Version::HTTP_2;
+        if announced.is_none() && !framed {
+            let what = "the end of the origin's answer could not be told from breaking off";
+            return Err(Failure::refused(Reason::BadGateway, what));
+        }
+        let values = headers.get_all(header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes);
+        let coding = Coding::parse(values).map_err(|error| {
+            Failure::refused(Reason::BadGateway, format!("of the origin's answer: {error}"))
+        })?;
+        let store = storable.is_ok();
+        let max_len = if store { settings.max_object } else { settings.max_object.min(UNSTORED_MAX) };
+        if announced.is_some_and(|len| len > max_len) {
+            return Err(spool::too_large());
+        }
+        Ok((announced, Plan { coding, decode: settings.decode, max_len, store, amnesia: self.amnesia }))
+    }
+
+    /// Reads the body to its end.
+    async fn spool(
+        &self,
+        plan: Plan,
+        mut body: Body,
+        home: &WayHome,
+        mut part: Part,
+    ) -> Result<(Spooled, Part), Failure> {
+        let mut spool = None;
+        loop {
+            let (pieces, ended) = next_pieces(&mut body).await?;
+            if ended && home.saw_more() {
+                return Err(Failure::WentOn);
+            }
+            let (cas, hot) = (Arc::clone(&self.cas), Arc::clone(&self.hot));
+            let job = move || {
+                let mut spool = spool.map_or_else(|| Spool::open(&cas, plan), Ok)?;
+                pieces.iter().try_for_each(|piece| spool.take(piece))?;
+                Ok(if ended { Step::Done(spool.finish(&cas, &hot)?) } else { Step::More(spool) })
+            };
+            match self.blocking.run("store a filled object", job).await? {
+                Err(failure) => return Err(failure),
+                Ok(Step::Done(spooled)) => return Ok((spooled, part)),
+                Ok(Step::More(unfinished)) => {
+                    if !part.covers(unfinished.len()) {
+                        part.grow_to(unfinished.len() + PIECE as u64).map_err(Failure::Ours)?;
+                    }
+                    spool = Some(unfinished);
+                }
+            }
+        }
+    }
+}
+
+enum Step {
+    More(Spool),
+    Done(Spooled),
+}
+
+/// The next bytes of a body, about [`PIECE`] of them, and whether they are the last.
+async fn next_pieces(body: &mut Body) -> Result<(Vec<Bytes>, bool), Failure> {
+    let (mut pieces, mut len) = (Vec::new(), 0);
+    while len < PIECE && pieces.len() < MAX_PARTS {
+        let Some(frame) = body.frame().await else { return Ok((pieces, true)) };
+        let frame = frame.map_err(|error| Failure::Broken(error.to_string()))?;
+        if let Ok(data) = frame.into_data() {
+            len += data.len();
+            pieces.push(data);
+        }
+    }
+    Ok((pieces, false))
+}
+
+/// What the origin can be asked with next time.
+///
+/// # Errors
+/// It has to have a strong tag and has none.
+fn validators(headers: &HeaderMap, rule: &Rule) -> Result<Validators, Failure> {
+    let etag = kept(headers, &header::ETAG);
+    let is_strong = etag.as_ref().and_then(|value| Some(ETag::parse(value.as_bytes())?.is_strong()));
+    if rule.etag == OriginEtag::Strong && is_strong != Some(true) {
+        let what = if etag.is_some() { "its ETag is weak or broken" } else { "it has no ETag" };
+        return Err(Failure::refused(
+            Reason::EtagInvalid,
+            format!("the origin's answer is not kept: {what}"),
+        ));
+    }
+    Ok(Validators {
+        etag: etag.filter(|_| is_strong.is_some()),
+        last_modified: kept(headers, &header::LAST_MODIFIED),
+    })
+}
+
+/// What an answer that what we have is still good changes of it.
+pub(super) fn validated(entry: &Entry, answer: &Answer, settings: &FillSettings) -> Entry {
+    let headers = answer.response.headers();
+    let stored = entry.stored.validated(headers, answer.requested_at, answer.received_at);
+    Entry {
+        id: entry.id,
+        len: entry.len,
+        media_type: entry.media_type.clone(),
+        cache_control: kept(headers, &header::CACHE_CONTROL).or_else(|| entry.cache_control.clone()),
+        // What was bounded by a redirect has no validators, and does not come here.
+        stored: Stored { unsaid: settings.default_ttl, at_most: u64::MAX, ..stored },
+        validators: entry.validators.clone(),
+        held: None,
+    }
+}
+
+/// The value of a field, unless it is too long to be kept for every object.
+fn kept(headers: &HeaderMap, name: &http::HeaderName) -> Option<HeaderValue> {
+    headers.get(name).filter(|value| value.len() <= MAX_VALUE).cloned()
+}

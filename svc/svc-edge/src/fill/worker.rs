@@ -1,0 +1,240 @@
+//! The fill workers: each takes one job at a time, sees it to its end whatever becomes of those who asked, and tells them.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use httprules::{
+    cache_control::RequestDirectives,
+    freshness::{Stored, may_store},
+};
+use ron_kernel::{
+    Shutdown,
+    queue::SharedReceiver,
+    readiness::Effect,
+    retry::Retryable as _,
+    supervisor::{TaskCtx, TaskResult},
+    topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
+};
+use ron_transport::Body;
+use types::{Deadline, Reason, Refusal};
+
+use super::{
+    Fill, OriginUrl,
+    ask::{self, Answer},
+    client::Validators,
+    entry::Known,
+    failure::Failure,
+    flights::{Flight, Landed},
+    receive,
+    settings::FillSettings,
+};
+
+/// The longest body of an answer without an object that is read, so that its connection can be used again.
+const DRAINED_MAX: u64 = 64 * 1024;
+
+/// The workers' inbox.
+pub(crate) const WORK: QueueSpec = QueueSpec {
+    name: "work",
+    capacity: 512,
+    policy: Policy::RejectNew,
+    from: "requests that miss, and stale hits",
+    to: "fill_worker",
+    doc: "objects to be fetched, each once however many wait for it; a full queue answers 429 busy",
+};
+
+/// A worker.
+pub(crate) const FILL_WORKER: TaskSpec = TaskSpec {
+    name: "fill_worker",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::ShedWrites)),
+    stop: Stage::Workers,
+    doc: "fetches one object at a time from its origin into the store; a drain lets it finish, and answers 503 to what still \
+          waits",
+};
+
+/// An object to be fetched.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) url: OriginUrl,
+    /// What whoever began it said of storing.
+    pub(super) request: RequestDirectives,
+    pub(super) deadline: Deadline,
+    pub(super) flight: Flight,
+}
+
+/// What a fetch brought.
+struct Brought {
+    known: Known,
+    /// Whether it may be remembered.
+    keep: bool,
+}
+
+/// Runs a worker until the drain.
+pub(super) async fn run(fill: Arc<Fill>, jobs: SharedReceiver<Job>, ctx: TaskCtx) -> TaskResult {
+    let shutdown = ctx.scope.shutdown();
+    let mut emptied = pin!(turn_away(shutdown, &jobs));
+    loop {
+        let job = tokio::select! {
+            biased;
+            () = ctx.stopping() => break,
+            () = &mut emptied => return Ok(()),
+            job = jobs.recv() => job,
+        };
+        let Some(job) = job else { return Ok(()) };
+        let mut working = pin!(fill.work_or_turn_away(job, shutdown));
+        tokio::select! {
+            () = &mut working => {}
+            // Those who wait are told at once, while this goes on.
+            () = &mut emptied => {
+                working.await;
+                return Ok(());
+            }
+        }
+    }
+    jobs.close().await;
+    while let Some(job) = jobs.recv().await {
+        fill.work_or_turn_away(job, shutdown).await;
+    }
+    Ok(())
+}
+
+/// Waits for the drain and answers all that wait; ends when there is nobody left. If newcomers are served elsewhere,
+/// those who are here have nowhere better to go, and are fetched for.
+async fn turn_away(shutdown: &Shutdown, jobs: &SharedReceiver<Job>) {
+    shutdown.reached(Stage::Intake).await;
+    if shutdown.has_successor() {
+        return std::future::pending().await;
+    }
+    jobs.close().await;
+    while let Some(job) = jobs.recv().await {
+        job.turn_away();
+    }
+}
+
+impl Job {
+    fn turn_away(self) {
+        self.flight.land(Landed { outcome: Err(Reason::Draining.into()), asked: true });
+    }
+}
+
+impl Fill {
+    async fn work_or_turn_away(&self, job: Job, shutdown: &Shutdown) {
+        if shutdown.is_draining() && !shutdown.has_successor() {
+            job.turn_away();
+        } else {
+            self.work(job).await;
+        }
+    }
+
+    async fn work(&self, job: Job) {
+        let settings = self.settings.load_full();
+        let before = self.table.get(job.url.text());
+        let brought = self.clock.by(job.deadline, pin!(self.bring(&settings, &job, before.as_ref()))).await;
+        let outcome = match brought {
+            Some(Ok(brought)) => {
+                let kept = brought.keep.then_some(&brought.known);
+                match kept {
+                    Some(known) => self.table.learn(job.url.key(), known.clone()),
+                    None => self.table.forget(job.url.text()),
+                }
+                let (url, kept) = (Arc::clone(job.url.key()), kept.cloned());
+                job.flight.land(Landed { outcome: brought.known.answer(), asked: true });
+                if kept.is_some() || before.is_some() {
+                    self.index.know(&url, kept.as_ref()).await;
+                }
+                return;
+            }
+            Some(Err(failure)) => {
+                tracing::debug!(url = %job.url, %failure, "an object was not fetched");
+                (failure.refusal(), failure.is_the_origins())
+            }
+            None => {
+                self.timeouts.inc();
+                tracing::debug!(url = %job.url, "an object was not fetched in time");
+                (Refusal::new(Reason::DownstreamTimeout, "the origin did not answer in time"), true)
+            }
+        };
+        let (refusal, is_the_origins) = outcome;
+        if is_the_origins {
+            self.table.fail(job.url.key(), refusal.clone(), self.clock.now());
+        }
+        job.flight.land(Landed { outcome: Err(refusal), asked: true });
+    }
+
+    /// Tries as often as it makes sense, and as the deadline allows.
+    async fn bring(
+        &self,
+        settings: &FillSettings,
+        job: &Job,
+        before: Option<&Known>,
+    ) -> Result<Brought, Failure> {
+        let mut tried = 0;
+        loop {
+            let failure = match self.bring_once(settings, job, before).await {
+                Ok(brought) => return Ok(brought),
+                Err(failure) => failure,
+            };
+            tried += 1;
+            if !failure.retryable() || tried >= settings.tries {
+                return Err(failure);
+            }
+            let backoff = settings.backoff.delay(tried - 1, &mut fastrand::Rng::new());
+            let asked_for = failure.retry_after().map_or(Duration::ZERO, Duration::from_secs);
+            let resume = self.clock.now().after(backoff.max(asked_for));
+            if job.deadline.has_passed(resume) {
+                return Err(failure);
+            }
+            tracing::debug!(url = %job.url, %failure, tried, "trying again");
+            self.retries.inc();
+            self.clock.sleep_until(resume).await;
+        }
+    }
+
+    async fn bring_once(
+        &self,
+        settings: &FillSettings,
+        job: &Job,
+        before: Option<&Known>,
+    ) -> Result<Brought, Failure> {
+        // Without the object there is nothing to validate.
+        let entry = before.and_then(Known::entry).filter(|entry| self.receiver.cas.contains(entry.id));
+        let validators = entry.map_or_else(Validators::default, |entry| entry.validators.clone());
+        let answer = ask::ask(&self.client, settings, self.clock, &job.url, &validators).await?;
+        match (answer.response.status(), entry) {
+            (StatusCode::OK, _) => {
+                let entry = self.receiver.receive(settings, &job.request, answer).await?;
+                Ok(Brought { keep: entry.held.is_none(), known: Known::Object(Arc::new(entry)) })
+            }
+            (StatusCode::NOT_MODIFIED, Some(entry)) if !validators.is_empty() && !answer.redirected => {
+                let entry = receive::validated(entry, &answer, settings);
+                let said = &entry.stored.directives;
+                let keep = !said.no_store && !said.private;
+                Ok(Brought { keep, known: Known::Object(Arc::new(entry)) })
+            }
+            (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Ok(nothing(settings, job, answer).await),
+            (status, _) => {
+                let retry_after = ask::retry_after(answer.response.headers(), answer.received_at);
+                drain(answer.response.into_body()).await;
+                Err(Failure::Status { status, retry_after })
+            }
+        }
+    }
+}
+
+/// The origin has no such object.
+async fn nothing(settings: &FillSettings, job: &Job, answer: Answer) -> Brought {
+    let (status, headers) = (answer.response.status(), answer.response.headers());
+    let keep = may_store(&job.request, false, status, headers).is_ok();
+    // When nothing was last modified says nothing.
+    let stored = Stored { last_modified: None, ..answer.stored(settings.negative_ttl) };
+    drain(answer.response.into_body()).await;
+    Brought { known: Known::Nothing(Arc::new(stored)), keep }
+}
+
+/// Reads a short body to its end, so that its connection can be used again.
+async fn drain(mut body: Body) {
+    if http_body::Body::size_hint(&body).upper().is_some_and(|len| len <= DRAINED_MAX) {
+        while let Some(Ok(_)) = body.frame().await {}
+    }
+}

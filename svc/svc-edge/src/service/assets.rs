@@ -1,0 +1,86 @@
+//! `/edge/assets/…`: files of roots, and whole packs.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode};
+use types::{Reason, Refusal};
+
+use super::{Answer, Visit, redirect};
+use crate::{
+    assets::Loaded,
+    deny::Deny,
+    ingress::Place,
+    ram::{Ready, Variant},
+    route::decoded,
+    serve::Class,
+};
+
+impl Visit<'_> {
+    /// A file that is in RAM and was looked at a moment ago.
+    pub(super) fn hot_asset(&self, raw: &str) -> Option<Answer> {
+        if let Some((fill, url)) = self.origin(raw) {
+            return self.hot_filled(fill, &url);
+        }
+        let path = match decoded(raw) {
+            Ok(path) => path,
+            Err(refusal) => return Some(Err(refusal.into())),
+        };
+        let ready = self.shared().ram.get(Variant::File, &path)?;
+        if ready.holds(self.began) { self.ready(&ready, Class::Asset) } else { None }
+    }
+
+    /// Any file: looked at, and read if it is new.
+    pub(super) async fn asset(&self, raw: &str, place: Place) -> Answer {
+        let path = decoded(raw)?;
+        if let Some(slot) = self.policy.pack_files.get(&*path) {
+            let mounted = slot.mounted()?;
+            self.shared().metrics.hits.inc();
+            return self.represent(mounted.whole(), Class::Asset, place).await;
+        }
+        match self.load(&path).await? {
+            Loaded::File(ready) => {
+                let Some(representation) = &ready.representation else { return Err(Reason::NotFound.into()) };
+                self.shared().metrics.hits.inc();
+                self.represent(representation, Class::Asset, place).await
+            }
+            Loaded::Folder => Ok(to_folder(raw)),
+            Loaded::Nothing => Err(self.no_file(raw)),
+        }
+    }
+
+    async fn load(&self, path: &str) -> Result<Loaded, Deny> {
+        let shared = self.shared();
+        if self.policy.roots.is_empty() {
+            return Ok(Loaded::Nothing);
+        }
+        let known = shared.ram.get(Variant::File, path);
+        if let Some(fresh) = known.as_ref().filter(|known| known.holds(self.began)) {
+            return Ok(Loaded::File(Arc::clone(fresh)));
+        }
+        let (roots, ram, wanted) = (Arc::clone(&self.policy.roots), Arc::clone(&shared.ram), path.to_owned());
+        let load = move || {
+            let loaded = roots.load(&wanted, known.as_ref());
+            remember(&ram, &wanted, known.as_ref(), &loaded);
+            loaded
+        };
+        shared.files.load(path, shared.scope.blocking(), "load a file", load).await?.map_err(Deny::from)
+    }
+}
+
+/// Keeps what was loaded, even if whoever asked for it is gone.
+fn remember(ram: &crate::ram::Ram, path: &str, known: Option<&Arc<Ready>>, loaded: &Result<Loaded, Refusal>) {
+    match loaded {
+        Ok(Loaded::File(ready)) if known.is_some_and(|known| Arc::ptr_eq(known, ready)) => {}
+        Ok(Loaded::File(ready)) => ram.put(Variant::File, path, Arc::clone(ready)),
+        _ => ram.forget(Variant::File, path),
+    }
+}
+
+/// A folder has a slash at its end, or the links in its index lead astray.
+fn to_folder(raw: &str) -> super::Response {
+    let last = raw.rsplit('/').next().unwrap_or(raw);
+    match HeaderValue::try_from(format!("{last}/")) {
+        Ok(to) => redirect(StatusCode::PERMANENT_REDIRECT, to),
+        Err(_) => redirect(StatusCode::PERMANENT_REDIRECT, HeaderValue::from_static("./")),
+    }
+}

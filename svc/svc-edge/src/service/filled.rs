@@ -1,0 +1,160 @@
+//! `/edge/assets/{host}/{path}`: objects of listed origins, from the store or filled.
+
+use std::sync::Arc;
+
+use http::{
+    HeaderName, HeaderValue, StatusCode,
+    header::{AGE, CACHE_CONTROL, RETRY_AFTER},
+};
+use httprules::cache_control::RequestDirectives;
+use ron_transport::{Body, Response};
+use types::{Reason, Refusal};
+
+use super::{Answer, Visit};
+use crate::{
+    deny::Deny,
+    fill::{Entry, Fill, Found, OriginUrl},
+    ingress::Place,
+    serve::{Class, Representation, Source, tag},
+};
+
+/// How a cache dealt with a request (RFC 9211).
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const RESPOND_ASYNC: HeaderValue = HeaderValue::from_static("respond-async");
+
+const HIT: HeaderValue = HeaderValue::from_static("omnigate; hit");
+const STALE: HeaderValue = HeaderValue::from_static("omnigate; hit; detail=stale");
+const FILLED: HeaderValue = HeaderValue::from_static("omnigate; fwd=uri-miss; stored");
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+impl Visit<'_> {
+    /// The URL of an origin that an asset's path names, if there is such an origin.
+    pub(super) fn origin(&self, raw: &str) -> Option<(&Arc<Fill>, OriginUrl)> {
+        let fill = self.shared().fill.as_ref()?;
+        Some((fill, fill.url(raw, self.request.uri.query()).ok()?))
+    }
+
+    /// An object that is in RAM, or what is known at once.
+    pub(super) fn hot_filled(&self, fill: &Fill, url: &OriginUrl) -> Option<Answer> {
+        let request = RequestDirectives::of(self.headers());
+        match fill.find(url, &request, self.unix()) {
+            Found::Fresh(entry) => self.hot_entry(&entry, HIT),
+            Found::Stale(entry) => self.hot_entry(&entry, STALE),
+            Found::Refused(refusal) => Some(Err(refusal.into())),
+            Found::Missing if self.prefers_async() => Some(self.begin(fill, url, &request)),
+            Found::Missing => None,
+        }
+    }
+
+    fn hot_entry(&self, entry: &Entry, status: HeaderValue) -> Option<Answer> {
+        let bytes = entry.held().cloned().or_else(|| self.shared().objects.hot(&entry.id))?;
+        self.shared().metrics.hits.inc();
+        let representation = representation(entry, Source::Ram(bytes.clone()));
+        Some(self.ram(&representation, &bytes, Class::Filled).map(|answer| self.told(answer, entry, status)))
+    }
+
+    /// An object that has to be read, or filled first.
+    pub(super) async fn filled(&self, fill: &Fill, url: &OriginUrl, place: Place) -> Answer {
+        let request = RequestDirectives::of(self.headers());
+        let (entry, status) = match fill.find(url, &request, self.unix()) {
+            Found::Fresh(entry) => (entry, HIT),
+            Found::Stale(entry) => (entry, STALE),
+            Found::Refused(refusal) => return Err(refusal.into()),
+            Found::Missing => (self.fetch(fill, url, &request).await?, FILLED),
+        };
+        if status != FILLED {
+            self.shared().metrics.hits.inc();
+        }
+        if let Some(source) = self.stored(fill, url, &entry).await? {
+            return self.entry(&entry, source, status, place).await;
+        }
+        // It was damaged or evicted: the origin may still have it.
+        let entry = self.fetch(fill, url, &request).await?;
+        match self.stored(fill, url, &entry).await? {
+            Some(source) => self.entry(&entry, source, FILLED, place).await,
+            None => Err(Reason::Quarantined.into()),
+        }
+    }
+
+    async fn fetch(
+        &self,
+        fill: &Fill,
+        url: &OriginUrl,
+        request: &RequestDirectives,
+    ) -> Result<Arc<Entry>, Deny> {
+        self.shared().metrics.misses.inc();
+        Ok(fill.fetch(url, request, self.deadline()).await?)
+    }
+
+    /// Where an entry's bytes are; `None` if they are not to be had from here.
+    async fn stored(&self, fill: &Fill, url: &OriginUrl, entry: &Entry) -> Result<Option<Source>, Deny> {
+        if let Some(bytes) = entry.held() {
+            return Ok(Some(Source::Ram(bytes.clone())));
+        }
+        let objects = &self.shared().objects;
+        match self.in_time(objects.find(entry.id)).await? {
+            Ok(Some(source)) => Ok(Some(source)),
+            Err(refusal) if refusal.reason != Reason::Quarantined => Err(refusal.into()),
+            Ok(None) | Err(_) if fill.damaged(url, entry.id).await => {
+                Ok(self.in_time(objects.find(entry.id)).await??)
+            }
+            Ok(None) | Err(_) => Ok(None),
+        }
+    }
+
+    async fn entry(&self, entry: &Entry, source: Source, status: HeaderValue, place: Place) -> Answer {
+        let representation = representation(entry, source);
+        let answer = self.represent(&representation, Class::Filled, place).await?;
+        Ok(self.told(answer, entry, status))
+    }
+
+    /// Adds what the origin said of it, and where it comes from.
+    fn told(&self, mut response: Response, entry: &Entry, status: HeaderValue) -> Response {
+        let headers = response.headers_mut();
+        headers.insert(AGE, HeaderValue::from(entry.age(self.unix())));
+        if let Some(value) = &entry.cache_control {
+            headers.insert(CACHE_CONTROL, value.clone());
+        }
+        headers.insert(CACHE_STATUS, status);
+        response
+    }
+
+    /// Has it filled, and says that it will be.
+    fn begin(&self, fill: &Fill, url: &OriginUrl, request: &RequestDirectives) -> Answer {
+        self.shared().metrics.misses.inc();
+        fill.begin(url, request)?;
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::ACCEPTED;
+        let headers = response.headers_mut();
+        headers.insert(PREFERENCE_APPLIED, RESPOND_ASYNC);
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Ok(response)
+    }
+
+    fn prefers_async(&self) -> bool {
+        let mut preferences = self.headers().get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+        preferences
+            .any(|value| value.split([',', ';']).any(|one| one.trim().eq_ignore_ascii_case("respond-async")))
+    }
+
+    /// Why a path that names no file is not found: it may name an origin that is not on the list.
+    pub(super) fn no_file(&self, raw: &str) -> Deny {
+        self.shared().metrics.misses.inc();
+        let not_found = || Refusal::new(Reason::NotFound, "there is no such file");
+        let fill = self.shared().fill.as_ref();
+        let refused = fill.and_then(|fill| fill.url(raw, self.request.uri.query()).err());
+        refused.filter(|refusal| refusal.reason == Reason::NotAllowed).unwrap_or_else(not_found).into()
+    }
+}
+
+fn representation(entry: &Entry, source: Source) -> Representation {
+    let media_type = entry.media_type.clone().unwrap_or(BYTES);
+    let representation = Representation::new(source, tag(entry.id), media_type);
+    match entry.last_modified() {
+        Some(unix) => representation.modified_at(unix),
+        None => representation,
+    }
+}

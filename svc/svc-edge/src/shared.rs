@@ -1,0 +1,89 @@
+//! What all cores share.
+
+use std::sync::Arc;
+
+use ron_kernel::{Clock, Scope, meter::Meter};
+use types::{ActorId, Refusal};
+
+use crate::{
+    EdgeConfig,
+    assets::{Damages, Loaded},
+    fill::Fill,
+    flights::Flights,
+    ingress::Ingress,
+    metrics::EdgeMetrics,
+    objects::Objects,
+    packs::Registry,
+    ram::{Ram, Ready},
+    serve::Reader,
+};
+
+/// What all cores share, and reloads keep.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) scope: Scope,
+    pub(crate) clock: Clock,
+    pub(crate) ingress: Arc<Ingress>,
+    pub(crate) ram: Arc<Ram>,
+    pub(crate) files: Flights<Result<Loaded, Refusal>>,
+    pub(crate) tiles: Flights<Result<Arc<Ready>, Refusal>>,
+    pub(crate) reader: Reader,
+    pub(crate) objects: Objects,
+    /// The fill; `None` offline.
+    pub(crate) fill: Option<Arc<Fill>>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) damages: Arc<Damages>,
+    pub(crate) metrics: EdgeMetrics,
+    pub(crate) usage: Usage,
+}
+
+/// What is made before all else, because it may fail.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    pub(crate) metrics: EdgeMetrics,
+    pub(crate) damages: Arc<Damages>,
+    pub(crate) objects: Objects,
+    pub(crate) fill: Option<Arc<Fill>>,
+}
+
+/// What this node provides, as it is booked.
+#[derive(Clone, Debug)]
+pub(crate) struct Usage {
+    pub(crate) requests: Meter,
+    pub(crate) bytes: Meter,
+}
+
+impl Usage {
+    /// Booked for the node, which is who provides it.
+    pub(crate) fn new(scope: &Scope, node: &str) -> Self {
+        let actor = ActorId::new(node).unwrap_or_else(|_| ActorId::other());
+        let meter = |metric| scope.meters().meter(&actor, metric);
+        Self { requests: meter("provided.requests"), bytes: meter("provided.bytes") }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(scope: &Scope, config: &EdgeConfig, node: &str, stores: Stores) -> Arc<Self> {
+        let Stores { metrics, damages, objects, fill } = stores;
+        let registry = Registry::new(scope, &config.packs, Arc::clone(&damages));
+        let ingress = Arc::new(Ingress::new(&config.ingress));
+        let ram = Arc::new(Ram::new(config.ram_bytes.as_u64()));
+        metrics.sample(scope, &ingress, &ram, &registry);
+        let usage = Usage::new(scope, node);
+        Arc::new(Self {
+            scope: scope.clone(),
+            clock: scope.clock(),
+            ingress,
+            ram,
+            files: Flights::default(),
+            tiles: Flights::default(),
+            reader: Reader::new(scope, usage.bytes.clone()),
+            objects,
+            fill,
+            registry,
+            damages,
+            metrics,
+            usage,
+        })
+    }
+}

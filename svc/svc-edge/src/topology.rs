@@ -1,0 +1,63 @@
+//! What the edge runs, declared.
+
+use std::time::Duration;
+
+use ron_kernel::topology::{TimeoutSpec, Topology, joined};
+use ron_transport::{
+    client::H2_UPSTREAM,
+    serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS},
+};
+
+use crate::{
+    assets::STATE_META,
+    fill::{FILL_WORKER, INDEX_OWNER, INDEX_QUEUE, WORK},
+    metrics::METRICS,
+    objects::QUARANTINE,
+    packs::{PACK_VERIFIER, ROUTING_TABLE},
+};
+
+/// Everything the edge is made of.
+pub static TOPOLOGY: Topology = Topology {
+    service: "edge",
+    purpose: "The asset and tile server: serves packs, static files and filled objects, and verifies every byte.",
+    last_reviewed: "2026-11-16",
+    invariants: &[
+        "No byte is served that was not checked against a BLAKE3 tree: when it is read from a disk, or once when it enters RAM.",
+        "A response is of one generation of a pack or file, from its first byte to its last.",
+        "A request never leaves the core that owns its connection.",
+        "Files, databases and hashing run on the blocking pool alone.",
+        "Offline opens no outgoing socket, and amnesia opens no file for writing.",
+        "A refusal tells its reason as a problem document and is counted by it.",
+    ],
+    tasks: &[LISTENER, PACK_VERIFIER, FILL_WORKER, INDEX_OWNER],
+    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, QUARANTINE],
+    queues: &[WORK, INDEX_QUEUE],
+    locks: &[STATE_META, ROUTING_TABLE],
+    timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
+    metrics: &METRICS,
+    trade_offs: &[
+        "A file is hashed when it is first asked for, so the first request for a large one waits; all later ones are checked.",
+        "A file is looked at once a second, so a change shows up to a second late, and hits cost no system call.",
+        "An object is stored before it is served, so a miss takes as long as the whole object; nothing half is ever seen.",
+        "Damage in a pack costs what is damaged, not the pack; a pack that was written to is given up as a whole.",
+    ],
+};
+
+/// Those beside the HTTP server's.
+const OWN_TIMEOUTS: &[TimeoutSpec] = &[
+    TimeoutSpec {
+        name: "ingress.timeout_secs",
+        default: Duration::from_secs(5),
+        doc: "from a request's head to the response's; then 504; and each wait for more of a file; then the connection ends",
+    },
+    TimeoutSpec {
+        name: "fill_timeout",
+        default: Duration::from_secs(5),
+        doc: "from a miss to the whole object, all tries included; then 504",
+    },
+    TimeoutSpec {
+        name: "fill.connect_timeout",
+        default: Duration::from_secs(1),
+        doc: "an origin that accepts no connection; then the try has failed",
+    },
+];

@@ -1,0 +1,187 @@
+//! Static files: found, typed, changed, damaged, and never outside of their folder.
+
+use std::{
+    fs,
+    os::unix::fs::{FileExt, symlink},
+    time::{Duration, SystemTime},
+};
+
+use crate::support::{Running, eventually, noise, rename_over, write};
+
+#[test]
+fn a_file_is_served_with_its_type_and_its_content_id() {
+    let edge = Running::with_files(&[("css/site.css", b"body{}"), ("index.html", b"<p>hi"), ("empty", b"")]);
+    let answer = edge.get("/edge/assets/css/site.css");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "body{}"));
+    assert_eq!(answer.header("content-type"), "text/css; charset=utf-8");
+    let id = blake3::hash(b"body{}").to_hex();
+    assert_eq!(answer.header("etag"), format!("\"b3:{id}\""));
+    assert_eq!(answer.header("cache-control"), "public, max-age=60");
+    assert_eq!(answer.header("accept-ranges"), "bytes");
+    assert_eq!(answer.header("x-content-type-options"), "nosniff");
+    assert_eq!(answer.header("referrer-policy"), "no-referrer");
+    assert!(answer.header("last-modified").ends_with("GMT"));
+    assert_eq!(answer.header("strict-transport-security"), "", "only over TLS");
+    let again = edge.get("/edge/assets/css/site.css?v=2");
+    assert_eq!((again.status, again.header("etag")), (200, answer.header("etag")));
+    let index = edge.get("/edge/assets/");
+    assert_eq!((index.status, index.header("content-type")), (200, "text/html; charset=utf-8"));
+    let empty = edge.get("/edge/assets/empty");
+    assert_eq!((empty.status, empty.header("content-length"), empty.body.len()), (200, "0", 0));
+}
+
+#[test]
+fn a_large_file_is_streamed_whole_and_in_parts() {
+    let bytes = noise(3 * 1024 * 1024 + 17);
+    let edge = Running::with_files(&[("large.bin", &bytes)]);
+    let whole = edge.get("/edge/assets/large.bin");
+    assert_eq!((whole.status, whole.header("content-length")), (200, bytes.len().to_string().as_str()));
+    assert!(whole.body == bytes);
+    for (range, part) in [
+        ("bytes=0-0", 0..1),
+        ("bytes=262143-262144", 262_143..262_145),
+        ("bytes=100000-2500000", 100_000..2_500_001),
+        ("bytes=-5", bytes.len() - 5..bytes.len()),
+    ] {
+        let answer = edge.get_with("/edge/assets/large.bin", &[("range", range)]);
+        assert_eq!(answer.status, 206, "{range}");
+        let told = format!("bytes {}-{}/{}", part.start, part.end - 1, bytes.len());
+        assert_eq!(answer.header("content-range"), told);
+        assert!(answer.body == bytes[part], "{range}");
+    }
+    let head = edge.ask("HEAD", "/edge/assets/large.bin", &[]);
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.header("content-length"), bytes.len().to_string());
+}
+
+#[test]
+fn a_folder_leads_to_its_slash_and_what_is_not_there_is_not_found() {
+    let edge = Running::with_files(&[("docs/a b/index.html", b"index"), ("docs/none/x", b"x")]);
+    let answer = edge.get("/edge/assets/docs/a%20b");
+    assert_eq!((answer.status, answer.header("location")), (308, "a%20b/"));
+    assert_eq!(edge.get("/edge/assets/docs/a%20b/").text(), "index");
+    for path in ["absent", "docs/none/", "docs/a%20b/index.html/", ".hidden", "docs//none/x/y"] {
+        let answer = edge.get(&format!("/edge/assets/{path}"));
+        assert_eq!((answer.status, answer.reason().as_str()), (404, "not_found"), "{path}");
+    }
+}
+
+#[test]
+fn no_path_leads_out_of_the_folder() {
+    let edge = Running::with_files(&[("a.txt", b"a")]);
+    write(&edge.path("secret.txt"), b"secret");
+    symlink(edge.path("secret.txt"), edge.path("public/link")).unwrap();
+    symlink("..", edge.path("public/up")).unwrap();
+    for (path, status) in [
+        ("../secret.txt", 400),
+        ("%2e%2e/secret.txt", 400),
+        ("..%2fsecret.txt", 400),
+        ("a.txt%00.png", 400),
+        ("a%5Ca", 400),
+        ("%ff", 400),
+        ("link", 404),
+        ("up/secret.txt", 404),
+        ("/etc/passwd", 404),
+    ] {
+        let answer = edge.get(&format!("/edge/assets/{path}"));
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        assert!(!answer.text().contains("secret\n"));
+    }
+}
+
+#[test]
+fn the_first_folder_that_has_a_file_wins() {
+    let edge = Running::start(
+        |dir| {
+            write(&dir.join("one/a"), b"one");
+            write(&dir.join("two/a"), b"two");
+            write(&dir.join("two/b"), b"two");
+        },
+        |config| {
+            config.roots = ["one", "two"].map(|path| svc_edge::RootConfig::new(path.into())).to_vec();
+        },
+    );
+    assert_eq!(
+        (edge.get("/edge/assets/a").text(), edge.get("/edge/assets/b").text()),
+        ("one".into(), "two".into())
+    );
+}
+
+#[test]
+fn a_file_that_is_replaced_shows_within_moments_and_never_half() {
+    let (old, new) = (vec![b'o'; 50_000], vec![b'n'; 70_000]);
+    let edge = Running::with_files(&[("a.bin", &old)]);
+    assert!(edge.get("/edge/assets/a.bin").body == old);
+    rename_over(&edge.path("public/a.bin"), &new);
+    eventually("the new file shows", || {
+        let answer = edge.get("/edge/assets/a.bin");
+        assert!(answer.body == old || answer.body == new, "a mixture");
+        answer.body == new
+    });
+}
+
+/// Makes a file look as if nobody had touched it for an hour.
+fn age(path: &std::path::Path) -> SystemTime {
+    let then = SystemTime::now() - Duration::from_secs(3600);
+    fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
+    then
+}
+
+#[test]
+fn bytes_that_rot_under_a_streamed_file_are_not_served() {
+    let bytes = noise(2 * 1024 * 1024);
+    let edge = Running::with_files(&[("large.bin", &bytes)]);
+    let path = edge.path("public/large.bin");
+    let then = age(&path);
+    assert!(edge.get("/edge/assets/large.bin").body == bytes);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[bytes[1_500_000] ^ 1], 1_500_000).unwrap();
+    file.set_modified(then).unwrap();
+    let part = edge.get_with("/edge/assets/large.bin", &[("range", "bytes=1500000-1500010")]);
+    assert_eq!((part.status, part.reason().as_str()), (502, "quarantined"));
+    assert!(edge.standing().contains("large.bin"), "{}", edge.standing());
+    let whole = edge.get("/edge/assets/large.bin");
+    assert_eq!(whole.status, 502, "it is known now");
+    assert!(edge.metric("edge_quarantined_total") >= 1.0);
+    rename_over(&path, &bytes);
+    eventually("a new file mends it", || edge.get("/edge/assets/large.bin").body == bytes);
+    eventually("readiness hears of it", || !edge.standing().contains("large.bin"));
+}
+
+#[test]
+fn damage_that_is_met_in_the_middle_breaks_the_connection_before_a_wrong_byte() {
+    let bytes = noise(4 * 1024 * 1024);
+    let edge = Running::with_files(&[("large.bin", &bytes)]);
+    let path = edge.path("public/large.bin");
+    let then = age(&path);
+    assert_eq!(edge.ask("HEAD", "/edge/assets/large.bin", &[]).status, 200);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[bytes[3_000_000] ^ 1], 3_000_000).unwrap();
+    file.set_modified(then).unwrap();
+    let whole = edge.get("/edge/assets/large.bin");
+    assert_eq!(whole.status, 200, "the beginning is good");
+    assert!(whole.body.len() < bytes.len(), "the end is not");
+    assert!(whole.body == bytes[..whole.body.len()], "and nothing in between is wrong");
+}
+
+#[test]
+fn a_small_file_whose_bytes_change_by_themselves_is_not_served() {
+    let edge = Running::start(
+        |dir| write(&dir.join("public/a.txt"), b"what was written"),
+        |config| {
+            config.roots.push(svc_edge::RootConfig::new("public".into()));
+            // Without RAM each request reads the file.
+            config.ram_bytes = ron_kernel::config::ByteSize::bytes(0);
+        },
+    );
+    let path = edge.path("public/a.txt");
+    let then = age(&path);
+    assert_eq!(edge.get("/edge/assets/a.txt").text(), "what was written");
+    write(&path, b"what was writteN");
+    fs::File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+    assert_eq!(edge.get("/edge/assets/a.txt").status, 502);
+    write(&path, b"something new");
+    eventually("a change that shows is no damage", || {
+        edge.get("/edge/assets/a.txt").text() == "something new"
+    });
+}

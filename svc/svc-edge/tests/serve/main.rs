@@ -1,0 +1,18 @@
+//! A real edge on a real kernel, asked over real sockets.
+
+#![cfg(not(loom))]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    reason = "tests: a failure may panic, and nothing here runs on a runtime"
+)]
+
+mod assets;
+mod conditions;
+mod ingress;
+mod objects;
+mod packs;
+mod pages;
+mod support;
+mod tiles;
