@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keeps a gateway under steady load for a long time while its tasks are killed at random, and says whether it stays flat.
 
-    bench/soak.py [--minutes 30] [--rate 400] [--clients 16] [--seed N]
+    bench/soak.py [--minutes 30] [--rate 400] [--clients 16] [--seed N] [--profile quick]
 
 The node is the gateway inside `svc/svc-gateway/tests/soak.rs`, because only there can a task be ended as a crash would end
 it. Every 3 to 6 seconds one of its tasks is killed: the listener, the pool sweeper, the upstream watch, the access log's
@@ -23,8 +23,8 @@ REQUEST = b"GET /soak HTTP/1.1\r\nhost: soak\r\n%s\r\n"
 class Node:
     """The node's process, and what is told and asked on its standard input."""
 
-    def __init__(self):
-        cargo = ["cargo", "test", "-p", "svc-gateway", "--test", "soak", "--profile", "quick", "--locked"]
+    def __init__(self, profile):
+        cargo = ["cargo", "test", "-p", "svc-gateway", "--test", "soak", "--profile", profile, "--locked"]
         built = subprocess.run(cargo + ["--no-run", "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
         messages = map(json.loads, built.stdout.decode().splitlines())
         program = [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "soak"][-1]
@@ -147,9 +147,10 @@ def main():
     parser.add_argument("--rate", type=float, default=400, help="requests a second")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--profile", default="quick", help="how the node is built")
     args = parser.parse_args()
     print(f"seed {args.seed}", file=sys.stderr)
-    node = Node()
+    node = Node(args.profile)
     load = Load(node, args.clients, args.rate)
     try:
         # The allocator and the pools find their size first.

@@ -46,7 +46,11 @@ fn answer_all(stream: TcpStream) -> std::io::Result<()> {
 fn config(access_log: &std::path::Path) -> GatewayConfig {
     let upstream = UpstreamConfig {
         endpoints: vec![format!("http://{}", server()).parse().unwrap()],
-        health: HealthConfig { path: "/".into(), interval: Duration::from_secs(1).into(), ..HealthConfig::default() },
+        health: HealthConfig {
+            path: "/".into(),
+            interval: Duration::from_secs(1).into(),
+            ..HealthConfig::default()
+        },
         ..UpstreamConfig::default()
     };
     GatewayConfig {
