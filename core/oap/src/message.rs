@@ -4,6 +4,7 @@ use bytes::Bytes;
 use types::ObjectId;
 
 use crate::{
+    code::ErrorCode,
     gossip::{Accepted, Graft, IHave, IWant, MessageId, Publication},
     hello::Hello,
     topic::Topic,
@@ -11,6 +12,9 @@ use crate::{
 
 /// The most bytes of an object that one DATA frame carries.
 pub const CHUNK_MAX: usize = 64 * 1024;
+
+/// The bytes of a DATA frame's header before the proof.
+const DATA_HEADER_LEN: usize = 16;
 
 /// The most bytes of text in ERROR and GOAWAY.
 pub const DETAIL_MAX: usize = 256;
@@ -119,54 +123,6 @@ pub struct Fault {
     pub detail: Box<str>,
 }
 
-/// The closed list of reasons of ERROR and GOAWAY, each with one number and one name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u16)]
-pub enum ErrorCode {
-    /// Nothing is wrong: the connection is not needed any more.
-    None = 0,
-    /// The frame or message breaks the protocol.
-    Malformed = 1,
-    /// The frame is longer than was agreed.
-    FrameCap = 2,
-    /// A kind of frame that is not known.
-    UnknownKind = 3,
-    /// No common version.
-    Version = 4,
-    /// A good message at the wrong time.
-    OutOfOrder = 5,
-    /// The checksum is not that of the frame.
-    Checksum = 6,
-    /// Not a peer of this node, or its token is not good.
-    Unauth = 7,
-    /// A peer that may not do this.
-    Forbidden = 8,
-    /// Too much at the moment.
-    Busy = 9,
-    /// More than the peer's rate or budget.
-    Quota = 10,
-    /// More streams, topics or credit than was agreed.
-    Limit = 11,
-    /// No such object.
-    NotFound = 12,
-    /// No such range of the object.
-    Range = 13,
-    /// The bytes are not what their name or signature says.
-    Mismatch = 14,
-    /// The object is larger than is taken.
-    TooLarge = 15,
-    /// Too slow, or silent for too long.
-    Timeout = 16,
-    /// The node is going away.
-    Draining = 17,
-    /// There is another connection between the two nodes, which is kept.
-    Duplicate = 18,
-    /// Whoever asked does not want it any more.
-    Cancelled = 19,
-    /// A fault of the sender's own.
-    Internal = 20,
-}
-
 /// The sender takes no more streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goaway {
@@ -176,4 +132,48 @@ pub struct Goaway {
     pub last: u32,
     /// For people, at most [`DETAIL_MAX`] bytes.
     pub detail: Box<str>,
+}
+
+impl Data {
+    /// What it takes of its stream's credit: the bytes of its header and body.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        (DATA_HEADER_LEN + self.proof.len() + self.body.len()) as u64
+    }
+}
+
+impl Fault {
+    /// A reason and a text, which is cut where it is too long.
+    #[must_use]
+    pub fn new(code: ErrorCode, detail: &str) -> Self {
+        Self { code, retry_after_ms: 0, about: None, detail: cut(detail) }
+    }
+
+    /// When trying again makes sense.
+    #[must_use]
+    pub fn retry_after_ms(self, retry_after_ms: u32) -> Self {
+        Self { retry_after_ms, ..self }
+    }
+
+    /// The publication that was refused.
+    #[must_use]
+    pub fn about(self, id: MessageId) -> Self {
+        Self { about: Some(id), ..self }
+    }
+}
+
+impl Goaway {
+    /// A reason and a text, which is cut where it is too long.
+    #[must_use]
+    pub fn new(reason: ErrorCode, last: u32, detail: &str) -> Self {
+        Self { reason, last, detail: cut(detail) }
+    }
+}
+
+fn cut(detail: &str) -> Box<str> {
+    let mut end = detail.len().min(DETAIL_MAX);
+    while !detail.is_char_boundary(end) {
+        end -= 1;
+    }
+    detail[..end].into()
 }
