@@ -164,7 +164,7 @@ impl Settings {
         Hello {
             version: oap::VERSION,
             node: me,
-            features: Features::GOSSIP.with(Features::OBJECTS),
+            features: Features::OBJECTS,
             max_frame: self.max_frame,
             credit: CREDIT,
             max_streams: MAX_STREAMS,

@@ -160,8 +160,8 @@ impl Conn {
 
     /// Says that this node goes away.
     pub(crate) fn goaway(&self, reason: ErrorCode) {
-        let last = self.with_session(|session| session.streams().map_or(0, |streams| streams.last_theirs()));
-        self.control(&Frame::connection(Message::Goaway(Goaway { reason, last, detail: "".into() })));
+        let last = self.with_session(|session| session.streams().map_or(0, |streams| streams.goaway()));
+        self.control(&Frame::connection(Message::Goaway(Goaway::new(reason, last, ""))));
     }
 
     /// Ends the session: the peer is told why, what waits is written, then the connection closes.
