@@ -37,6 +37,15 @@ enum Command {
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
     },
+    /// Run a whole node with a crowd in front of it, to look at.
+    ///
+    /// Everything is in this process, on free ports of the loopback interface and in a temporary folder: a server, guests
+    /// with a modest need, one who floods, a map. Ctrl-C drains it, and nothing is left.
+    Demo {
+        /// End by itself after so long.
+        #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+        length: Option<Duration>,
+    },
     /// Run the gateway alone, whatever else the configuration enables.
     ///
     /// Signals are those of `up`.
@@ -204,6 +213,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 #[derive(Debug)]
 pub(crate) enum Task {
     Up(ConfigSource),
+    Demo { length: Option<Duration> },
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
     Token(TokenCommand),
@@ -227,6 +237,7 @@ impl Cli {
                 Some(to) => config.resolve()?.passing_everything_to(&to),
                 None => config.resolve()?,
             }),
+            Command::Demo { length } => Task::Demo { length },
             Command::Gateway { config, to } => {
                 let source = config.resolve()?.only("gateway");
                 Task::Up(match to {

@@ -20,12 +20,13 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
-pub(crate) use pack::PackCommand;
+pub(crate) use pack::{PackCommand, make_demo_pack};
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
 use crate::{
     cli::{Cli, Task},
+    demo,
     failure::Failure,
 };
 
@@ -51,6 +52,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
     let done = match task {
         Task::Up(source) => return up::run(source),
+        Task::Demo { length } => return demo::run(length),
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
