@@ -56,7 +56,9 @@ pub enum BuildError {
     #[error("overlay: {0}")]
     Bind(#[from] BindError),
     /// The socket could be reached by other machines, in the clear.
-    #[error("overlay: {0} can be reached from other machines, in the clear: use security = \"mtls\" or \"token\"")]
+    #[error(
+        "overlay: {0} can be reached from other machines, in the clear: use security = \"mtls\" or \"token\""
+    )]
     Open(ListenAddr),
     /// The node has no key.
     #[error("overlay: {0}")]
@@ -129,7 +131,14 @@ impl Overlay {
         let door = Door::open(scope, &shared, listener);
         let dialers = Arc::new(Dialers::new(scope, &shared));
         dialers.follow(&config.peers);
-        Ok(Arc::new(Self { scope: scope.clone(), shared, door, dialers, idle: from.idle, tokens: from.tokens }))
+        Ok(Arc::new(Self {
+            scope: scope.clone(),
+            shared,
+            door,
+            dialers,
+            idle: from.idle,
+            tokens: from.tokens,
+        }))
     }
 
     /// Who this node is.

@@ -87,7 +87,8 @@ impl Default for OverlayConfig {
 
 impl Table for OverlayConfig {
     const NAME: &'static str = "overlay";
-    const RESTART: &'static [&'static str] = &["enabled", "security", "gossip.relay_fanout", "gossip.burst_budget_frames"];
+    const RESTART: &'static [&'static str] =
+        &["enabled", "security", "gossip.relay_fanout", "gossip.burst_budget_frames"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
@@ -136,9 +137,9 @@ impl OverlayConfig {
                     .help("write b3:<node id>@host:port; `omnigate node id` there prints the id");
             }
             if self.security == Security::Plaintext && !peer.is_local() {
-                problems.at(at, format!("{peer} would be spoken to in the clear")).help(
-                    "use security = \"mtls\" or \"token\"; plaintext is for addresses of this machine",
-                );
+                problems
+                    .at(at, format!("{peer} would be spoken to in the clear"))
+                    .help("use security = \"mtls\" or \"token\"; plaintext is for addresses of this machine");
             }
         }
         for (index, id) in self.allow.iter().enumerate() {

@@ -129,9 +129,10 @@ impl Settings {
         Self {
             security: config.security,
             listed: listed_peers.chain(allowed).collect(),
-            token: config.token.as_ref().and_then(|token| {
-                Token::new(Bytes::copy_from_slice(token.expose().as_bytes()))
-            }),
+            token: config
+                .token
+                .as_ref()
+                .and_then(|token| Token::new(Bytes::copy_from_slice(token.expose().as_bytes()))),
             tls,
             tokens,
             handshake: config.handshake_timeout.as_duration(),
@@ -186,7 +187,9 @@ impl Settings {
         if self.security == Security::Plaintext || self.listed.contains(&hello.node) {
             return true;
         }
-        let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else { return false };
+        let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else {
+            return false;
+        };
         let request = captoken::Request {
             path: "",
             method: "",

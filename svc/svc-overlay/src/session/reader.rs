@@ -73,7 +73,13 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
         conn.activity.heard(now, true);
         reader.rate = conn.shared().settings.load().rate;
         // A peer that fills its room gets more, one that does not gives it back.
-        room = if read >= room { (room * 4).min(LARGE) } else if read < room / 8 { SMALL } else { room };
+        room = if read >= room {
+            (room * 4).min(LARGE)
+        } else if read < room / 8 {
+            SMALL
+        } else {
+            room
+        };
         loop {
             let raw = match decoder.next(&mut buffer) {
                 Ok(Some(raw)) => raw,
