@@ -40,9 +40,21 @@ pub(crate) const METRICS: [MetricSpec; 11] = [
         labels: "reason",
         doc: "publications given up on the way to or from a peer; each is in the loss report",
     },
-    MetricSpec { name: "overlay_published_total", labels: "verdict", doc: "publications of this node, by verdict" },
-    MetricSpec { name: "overlay_delivered_total", labels: "", doc: "publications handed to subscribers here" },
-    MetricSpec { name: "overlay_gaps_total", labels: "", doc: "publications that subscribers here were told are missing" },
+    MetricSpec {
+        name: "overlay_published_total",
+        labels: "verdict",
+        doc: "publications of this node, by verdict",
+    },
+    MetricSpec {
+        name: "overlay_delivered_total",
+        labels: "",
+        doc: "publications handed to subscribers here",
+    },
+    MetricSpec {
+        name: "overlay_gaps_total",
+        labels: "",
+        doc: "publications that subscribers here were told are missing",
+    },
     MetricSpec { name: "overlay_peers", labels: "", doc: "peers with a session" },
 ];
 

@@ -13,7 +13,10 @@ use std::{
 use ron_kernel::{Clock, Scope};
 use types::{Deadline, Moment};
 
-use super::{GUEST, script::Places};
+use super::{
+    GUEST,
+    script::{Places, ZOOM},
+};
 use crate::rig::{Answer, LoadConn, Pace};
 
 /// How long a guest leaves a node alone that does not answer; it may just be starting, or ending.
@@ -119,7 +122,8 @@ impl Seen {
 
 /// A tile somewhere in the demo's world.
 fn tile(count: u64) -> String {
-    format!("/edge/tiles/world/4/{}/{}", count * 7 % 16, count * 3 % 16)
+    let across = 1 << ZOOM;
+    format!("/edge/tiles/world/{ZOOM}/{}/{}", count * 7 % across, count * 3 % across)
 }
 
 /// One connection's part of what a guest asks.
