@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use limits::{EgressPolicy, GossipConfig, PeerLimits, TimeoutsConfig, TransportConfig};
 pub use peer::{PeerAddr, PeerAddrError};
 pub use security::{PqConfig, Security};
+pub(crate) use security::{is_reachable, public_key};
 
 /// Longer handshakes than this need `danger_ok`: each holds one of few places.
 const SAFE_MAX_HANDSHAKE: Duration = Duration::from_secs(30);
@@ -39,6 +40,9 @@ pub struct OverlayConfig {
     pub topics: Vec<String>,
     /// Topics in which only what its publisher signed is taken, and what this node publishes is signed.
     pub signed_topics: Vec<String>,
+    /// Ed25519 keys of nodes whose signatures are checked though they are no neighbours: 64 hexadecimal digits each, as
+    /// `omnigate node key` prints them there.
+    pub publishers: Vec<String>,
     /// `mtls`: nodes prove their keys, and only listed ones are let in. `token`: nodes prove their keys, and those that are
     /// not listed show a token with the scope `overlay.join`. `plaintext`: in the clear, between addresses of this machine
     /// only.
@@ -68,6 +72,7 @@ impl Default for OverlayConfig {
             allow: Vec::new(),
             topics: Vec::new(),
             signed_topics: Vec::new(),
+            publishers: Vec::new(),
             security: Security::default(),
             token: None,
             pq: PqConfig::default(),
@@ -82,13 +87,14 @@ impl Default for OverlayConfig {
 
 impl Table for OverlayConfig {
     const NAME: &'static str = "overlay";
-    const RESTART: &'static [&'static str] = &["enabled", "security", "gossip.shards", "gossip.relay_fanout"];
+    const RESTART: &'static [&'static str] = &["enabled", "security", "gossip.relay_fanout", "gossip.burst_budget_frames"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
         self.check_security(problems);
         self.check_peers(problems);
         self.check_topics(problems);
+        self.check_publishers(problems);
         if self.handshake_timeout.as_duration().is_zero() {
             problems.at("handshake_timeout", "must be longer than nothing");
         }
@@ -138,6 +144,14 @@ impl OverlayConfig {
         for (index, id) in self.allow.iter().enumerate() {
             if let Err(error) = id.parse::<types::NodeId>() {
                 problems.at(format!("allow.{index}"), error.to_string());
+            }
+        }
+    }
+
+    fn check_publishers(&self, problems: &mut Problems) {
+        for (index, key) in self.publishers.iter().enumerate() {
+            if security::public_key(key).is_none() {
+                problems.at(format!("publishers.{index}"), "is no key: write 64 hexadecimal digits");
             }
         }
     }

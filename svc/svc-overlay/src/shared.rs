@@ -1,7 +1,7 @@
 //! What all sessions of a node share.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     net::IpAddr,
     sync::{
         Arc,
@@ -18,14 +18,14 @@ use quota::Rate;
 use ron_kernel::{Clock, Scope, supervisor::Children};
 use ron_transport::{
     caps::ConnCaps,
-    tls::raw_key::{NodeKey, RawClientTls, RawServerTls},
+    tls::raw_key::{NodeKey, PeerKey, RawClientTls, RawServerTls},
 };
 use tokio::sync::Semaphore;
 use types::NodeId;
 
 use crate::{
     OverlayConfig,
-    config::{EgressPolicy, Security},
+    config::{EgressPolicy, Security, public_key},
     gossip::Gossip,
     losses::LossReport,
     metrics::OverlayMetrics,
@@ -93,6 +93,8 @@ pub(crate) struct Settings {
     pub(crate) drop_oldest: bool,
     pub(crate) topics: Vec<Topic>,
     pub(crate) signed: HashSet<Topic>,
+    /// Keys of nodes that are no neighbours.
+    pub(crate) publishers: HashMap<NodeId, PeerKey>,
 }
 
 /// Both ends of a handshake between nodes.
@@ -145,6 +147,12 @@ impl Settings {
             drop_oldest: config.gossip.egress_policy == EgressPolicy::DropOldest,
             topics: topics(&config.topics),
             signed: topics(&config.signed_topics).into_iter().collect(),
+            publishers: config
+                .publishers
+                .iter()
+                .filter_map(|key| public_key(key))
+                .map(|key| (NodeId::of_key(key.ed25519()), key))
+                .collect(),
         }
     }
 

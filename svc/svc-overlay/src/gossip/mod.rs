@@ -13,7 +13,10 @@ mod shard;
 mod signatures;
 mod subscribers;
 
-use std::{sync::{Arc, Mutex}, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use gossip::{Packet, Settings};
@@ -113,10 +116,8 @@ enum Command {
 }
 
 impl Gossip {
-    /// The queues of as many shards as are configured. Nobody works on them before [`Gossip::start`].
+    /// The queues of one shard per core. Nobody works on them before [`Gossip::start`].
     pub(crate) fn new(scope: &Scope, config: &OverlayConfig) -> Self {
-        let cores = scope.planes().cores().len();
-        let count = if config.gossip.shards == 0 { cores } else { config.gossip.shards };
         let make = |_| {
             let (ingress, batches) = scope.queue(&GOSSIP_INGRESS, "gossip");
             let (commands, asked) = scope.queue(&COMMANDS, "publish");
@@ -128,7 +129,7 @@ impl Gossip {
             burst_budget: config.gossip.burst_budget_frames,
             ..Settings::default()
         };
-        Self { shards: (0..count).map(make).collect(), settings }
+        Self { shards: scope.planes().cores().iter().map(make).collect(), settings }
     }
 
     /// Starts the shards' tasks.

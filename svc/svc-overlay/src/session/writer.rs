@@ -63,7 +63,7 @@ fn give_up_late(conn: &Conn, batch: &mut Vec<OutFrame>, now: types::Moment) {
     for frame in batch.extract_if(.., is_late) {
         shared.metrics.backpressure(conn.peer);
         if let Some(pushed) = frame.pushed {
-            pushed.given_up(conn, "backpressure");
+            pushed.given_up(conn);
         }
     }
 }
