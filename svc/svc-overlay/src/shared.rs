@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use types::NodeId;
 
 use crate::{
-    OverlayConfig,
+    ObjectsConfig, OverlayConfig,
     config::{EgressPolicy, Security, public_key},
     gossip::Gossip,
     losses::LossReport,
@@ -93,6 +93,7 @@ pub(crate) struct Settings {
     pub(crate) drop_oldest: bool,
     pub(crate) topics: Vec<Topic>,
     pub(crate) signed: HashSet<Topic>,
+    pub(crate) objects: ObjectsConfig,
     /// Keys of nodes that are no neighbours.
     pub(crate) publishers: HashMap<NodeId, PeerKey>,
 }
@@ -129,9 +130,10 @@ impl Settings {
         Self {
             security: config.security,
             listed: listed_peers.chain(allowed).collect(),
-            token: config.token.as_ref().and_then(|token| {
-                Token::new(Bytes::copy_from_slice(token.expose().as_bytes()))
-            }),
+            token: config
+                .token
+                .as_ref()
+                .and_then(|token| Token::new(Bytes::copy_from_slice(token.expose().as_bytes()))),
             tls,
             tokens,
             handshake: config.handshake_timeout.as_duration(),
@@ -147,6 +149,7 @@ impl Settings {
             drop_oldest: config.gossip.egress_policy == EgressPolicy::DropOldest,
             topics: topics(&config.topics),
             signed: topics(&config.signed_topics).into_iter().collect(),
+            objects: config.objects.clone(),
             publishers: config
                 .publishers
                 .iter()
@@ -186,7 +189,9 @@ impl Settings {
         if self.security == Security::Plaintext || self.listed.contains(&hello.node) {
             return true;
         }
-        let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else { return false };
+        let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else {
+            return false;
+        };
         let request = captoken::Request {
             path: "",
             method: "",

@@ -73,7 +73,13 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
         conn.activity.heard(now, true);
         reader.rate = conn.shared().settings.load().rate;
         // A peer that fills its room gets more, one that does not gives it back.
-        room = if read >= room { (room * 4).min(LARGE) } else if read < room / 8 { SMALL } else { room };
+        room = if read >= room {
+            (room * 4).min(LARGE)
+        } else if read < room / 8 {
+            SMALL
+        } else {
+            room
+        };
         loop {
             let raw = match decoder.next(&mut buffer) {
                 Ok(Some(raw)) => raw,
@@ -144,7 +150,11 @@ impl Reader<'_> {
             }
             Ok(Incoming::Pong(_) | Incoming::Late | Incoming::Hello(_) | Incoming::Gossip(_)) => Ok(()),
             Ok(stream) => {
-                if matches!(stream, Incoming::Start { .. }) && !self.charge(now) {
+                if let Incoming::Start { stream: number, .. } = stream
+                    && let Err(wait) = self.check_rate(now)
+                {
+                    conn.shared().metrics.rejected("quota");
+                    conn.shared().objects.refuse(conn, number, millis(wait));
                     return Ok(());
                 }
                 conn.shared().objects.receive(conn, stream);
