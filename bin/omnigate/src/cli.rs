@@ -5,9 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use ron_transport::addr::{Endpoint, ListenAddr};
+use svc_overlay::PeerAddr;
 
 use crate::{
-    commands::{CasCommand, PackCommand, TokenCommand},
+    commands::{CasCommand, PackCommand, Publish, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -64,6 +65,62 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
     },
+    /// Run the overlay alone: sessions with other nodes, publications, objects.
+    ///
+    /// Signals are those of `up`.
+    Overlay {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Listen there, such as `0.0.0.0:9500`.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<ListenAddr>,
+        /// Dial this node, such as `b3:<node id>@node-b.example:9500`, instead of those in the file. May be repeated.
+        #[arg(long, value_name = "PEER")]
+        peer: Vec<PeerAddr>,
+    },
+    /// Publish in a topic, through the node whose configuration this is.
+    ///
+    /// Prints `accepted` once a neighbour has taken it on, `local_only` if it is known to that node alone.
+    Pub {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The topic.
+        topic: String,
+        /// What to publish; without it, what comes on standard input.
+        message: Option<String>,
+        /// Publish each line of standard input by itself.
+        #[arg(long, conflicts_with = "message")]
+        lines: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what is published in a topic, through the node whose configuration this is.
+    ///
+    /// Publications go to standard output, one per line; what is missing is named on standard error.
+    Sub {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The topic.
+        topic: String,
+        /// End after so many publications.
+        #[arg(long, value_name = "NUMBER")]
+        count: Option<u64>,
+        /// Everything as JSON, one line each, on standard output.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the peers of the node whose configuration this is.
+    Peers {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show who this node is to others.
+    #[command(subcommand)]
+    Node(NodeCommand),
     /// Show on this machine that a flooding tenant does not hurt another.
     ///
     /// Starts a server of a few slots, puts this gateway in front, floods it, and prints what the victim sees with
@@ -126,6 +183,20 @@ enum Command {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum NodeCommand {
+    /// Print the node's id, which peers list it by. Makes the node's key if there is none yet.
+    Id {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Print the node's public key, which its signatures are checked with. Makes the node's key if there is none yet.
+    Key {
+        #[command(flatten)]
+        config: ConfigArgs,
     },
 }
 
@@ -204,6 +275,11 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 #[derive(Debug)]
 pub(crate) enum Task {
     Up(ConfigSource),
+    Pub { source: ConfigSource, what: Publish },
+    Sub { source: ConfigSource, topic: String, count: Option<u64>, json: bool },
+    Peers { source: ConfigSource, json: bool },
+    NodeId(ConfigSource),
+    NodeKey(ConfigSource),
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
     Token(TokenCommand),
@@ -238,6 +314,18 @@ impl Cli {
                 let source = config.resolve()?.only("edge");
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
+            Command::Overlay { config, listen, peer } => {
+                Task::Up(config.resolve()?.only("overlay").linking(listen.as_ref(), &peer))
+            }
+            Command::Pub { config, topic, message, lines, json } => {
+                Task::Pub { source: config.resolve()?, what: Publish { topic, message, lines, json } }
+            }
+            Command::Sub { config, topic, count, json } => {
+                Task::Sub { source: config.resolve()?, topic, count, json }
+            }
+            Command::Peers { config, json } => Task::Peers { source: config.resolve()?, json },
+            Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
+            Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
             Command::Fairness { only, length, repeat, slots, service_time, json } => {
                 let plan = Plan { only, length, repeat, slots: slots.into(), service_time };
                 Task::Fairness { plan, json }

@@ -10,6 +10,7 @@ use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sourc
 use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig};
+use svc_overlay::{OverlayConfig, PeerAddr};
 
 use crate::{
     failure::Failure,
@@ -24,7 +25,7 @@ const ENV_PREFIX: &str = "OMNIGATE_";
 const ENV_FILE: &str = "OMNIGATE_CONFIG";
 
 /// The tables of services, each of which has `enabled`.
-const SERVICES: [&str; 2] = [GatewayConfig::NAME, EdgeConfig::NAME];
+const SERVICES: [&str; 3] = [GatewayConfig::NAME, EdgeConfig::NAME, OverlayConfig::NAME];
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
@@ -35,6 +36,7 @@ pub(crate) fn schema() -> Schema {
         .table::<AuthConfig>()
         .table::<GatewayConfig>()
         .table::<EdgeConfig>()
+        .table::<OverlayConfig>()
 }
 
 /// Where a configuration comes from: everything but the text of the file, which is read at each load.
@@ -81,6 +83,16 @@ impl ConfigSource {
             }
         }
         self.flags.extend(listen.map(|addr| ("edge.listen".to_owned(), addr.to_string())));
+        self
+    }
+
+    /// The same, with an overlay that listens there and dials these, as far as they are given.
+    pub(crate) fn linking(mut self, listen: Option<&ListenAddr>, peers: &[PeerAddr]) -> Self {
+        if !peers.is_empty() {
+            let list = peers.iter().map(|peer| toml::Value::String(peer.to_string())).collect();
+            self.flags.push(("overlay.peers".to_owned(), toml::Value::Array(list).to_string()));
+        }
+        self.flags.extend(listen.map(|addr| ("overlay.listen".to_owned(), addr.to_string())));
         self
     }
 

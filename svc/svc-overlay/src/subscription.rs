@@ -1,11 +1,18 @@
 //! A subscription of this node's own.
 
-use std::sync::{Arc, atomic::{AtomicU64, Ordering::Relaxed}};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use oap::Topic;
 use ron_kernel::queue::Receiver;
 
-use crate::{gossip::{Delivery, SUBSCRIBER, Sink}, error::OverlayError, shared::Shared};
+use crate::{
+    error::OverlayError,
+    gossip::{Delivery, SUBSCRIBER, Sink},
+    shared::Shared,
+};
 
 /// What is published in a topic, from the moment it was asked for. Ends when dropped.
 #[derive(Debug)]

@@ -7,6 +7,8 @@ mod config;
 mod docs;
 mod fairness;
 mod man;
+mod node;
+mod overlay;
 mod pack;
 mod token;
 mod up;
@@ -20,6 +22,7 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
+pub(crate) use overlay::Publish;
 pub(crate) use pack::PackCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
@@ -51,6 +54,11 @@ pub(crate) fn main() -> ExitCode {
 fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
     let done = match task {
         Task::Up(source) => return up::run(source),
+        Task::Pub { source, what } => overlay::publish(&source, &what),
+        Task::Sub { source, topic, count, json } => overlay::subscribe(&source, &topic, count, json),
+        Task::Peers { source, json } => overlay::peers(&source, json),
+        Task::NodeId(source) => node::id(&source),
+        Task::NodeKey(source) => node::key(&source),
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),

@@ -10,7 +10,8 @@ use ron_kernel::{
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
 use svc_edge::{Edge, EdgeConfig, EdgeSettings};
-use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices};
+use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, load_auth};
+use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
 
 use crate::{
     admin::{self, Admin},
@@ -21,14 +22,15 @@ use crate::{
 use super::{drain::Drain, local_edge::LocalEdge, reread::Reread};
 
 /// Every service there is, running or not; the generated pages describe all of them.
-pub(crate) static TOPOLOGIES: [&Topology; 4] =
-    [&KERNEL_TOPOLOGY, &admin::TOPOLOGY, &svc_gateway::TOPOLOGY, &svc_edge::TOPOLOGY];
+pub(crate) static TOPOLOGIES: [&Topology; 5] =
+    [&KERNEL_TOPOLOGY, &admin::TOPOLOGY, &svc_gateway::TOPOLOGY, &svc_edge::TOPOLOGY, &svc_overlay::TOPOLOGY];
 
 /// The running services.
 #[derive(Debug)]
 pub(super) struct Parts {
     gateway: Option<Arc<Gateway>>,
     edge: Option<Arc<Edge>>,
+    overlay: Option<Arc<Overlay>>,
     admin: Arc<Admin>,
     admin_scope: Scope,
 }
@@ -43,13 +45,15 @@ impl Parts {
         // First, because the gateway's routes may lead to it.
         let edge = open_edge(kernel, config, inherited).await?;
         let gateway = open_gateway(kernel, config, edge.as_ref(), inherited).await?;
-        if edge.is_none() && gateway.is_none() {
+        let overlay = open_overlay(kernel, config, inherited).await?;
+        if edge.is_none() && gateway.is_none() && overlay.is_none() {
             tracing::warn!("no service is enabled; only the admin listener answers");
         }
         let admin_scope = kernel.scope(&admin::TOPOLOGY);
         let topologies = kernel.topologies();
-        let admin = Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, inherited)?;
-        Ok(Self { gateway, edge, admin, admin_scope })
+        let admin =
+            Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, overlay.clone(), inherited)?;
+        Ok(Self { gateway, edge, overlay, admin, admin_scope })
     }
 
     /// What follows a new configuration, in the order in which it commits.
@@ -61,6 +65,7 @@ impl Parts {
             Arc::clone(&self.admin) as _,
         ];
         parts.extend(self.edge.iter().map(|edge| Arc::clone(edge) as Arc<dyn Reconfigure>));
+        parts.extend(self.overlay.iter().map(|overlay| Arc::clone(overlay) as Arc<dyn Reconfigure>));
         parts.extend(self.gateway.iter().map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>));
         parts
     }
@@ -70,7 +75,9 @@ impl Parts {
         let gateway = self.gateway.iter().map(|g| ("gateway", g.local_addr()));
         let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
         let edge = self.edge.iter().map(|edge| ("edge", edge.local_addr()));
-        gateway.chain(redirect).chain(edge).chain([("admin", self.admin.local_addr())]).collect()
+        let overlay = self.overlay.iter().map(|overlay| ("overlay", overlay.local_addr()));
+        let admin = [("admin", self.admin.local_addr())];
+        gateway.chain(redirect).chain(edge).chain(overlay).chain(admin).collect()
     }
 
     /// Addresses to look at with a browser: the edge's packs.
@@ -97,9 +104,13 @@ impl Parts {
             let configured = &config.get::<EdgeConfig>().listen;
             Some((name("edge", configured), edge.listener()?))
         });
+        let overlay = self.overlay.iter().map(|overlay| {
+            let configured = &config.get::<OverlayConfig>().listen;
+            Some((name("overlay", configured), overlay.listener()?))
+        });
         let configured = &config.get::<AdminConfig>().listen;
         let admin = || Some((name("admin", configured), self.admin.listener()?));
-        gateway.chain(redirect).chain(edge).chain([admin()]).collect()
+        gateway.chain(redirect).chain(edge).chain(overlay).chain([admin()]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.
@@ -120,6 +131,25 @@ async fn open_edge(
     let data_dir = (!node.amnesia).then_some(node.data_dir.as_path());
     let settings = EdgeSettings { edge: &edge, node: &node.name, data_dir };
     let built = Edge::build(&kernel.scope(&svc_edge::TOPOLOGY), settings, inherited).await;
+    built.map(Some).map_err(|error| error.to_string())
+}
+
+async fn open_overlay(
+    kernel: &Kernel,
+    config: &Snapshot,
+    inherited: &mut Inherited,
+) -> Result<Option<Arc<Overlay>>, String> {
+    let (overlay, node) = (config.get::<OverlayConfig>(), config.get::<NodeConfig>());
+    if !overlay.enabled {
+        return Ok(None);
+    }
+    let settings = OverlaySettings {
+        config,
+        data_dir: (!node.amnesia).then_some(node.data_dir.as_path()),
+        idle: node.profile.idle(),
+        tokens: Arc::new(|config| load_auth(&config.get::<AuthConfig>()).map_err(|error| error.to_string())),
+    };
+    let built = Overlay::build(&kernel.scope(&svc_overlay::TOPOLOGY), settings, inherited).await;
     built.map(Some).map_err(|error| error.to_string())
 }
 

@@ -31,11 +31,11 @@ use tokio::sync::oneshot;
 
 pub(crate) use feedback::Pushed;
 use feedback::{Feedback, Note};
-pub(crate) use inbound::Inbound;
 use inbound::Batch;
+pub(crate) use inbound::Inbound;
 pub(crate) use shard::SHARD;
-pub(crate) use subscribers::{SUBSCRIBER, Sink};
 pub use subscribers::{Delivery, Gap};
+pub(crate) use subscribers::{SUBSCRIBER, Sink};
 
 use crate::{OverlayConfig, error::OverlayError, session::Conn, shared::Shared};
 
@@ -105,14 +105,33 @@ pub struct Published {
 /// What a shard is asked to do.
 #[derive(Debug)]
 enum Command {
-    Up { conn: Arc<Conn>, slot: u32, topics: Vec<Topic> },
-    Down { number: u64, slot: u32 },
-    Publish { topic: Topic, body: Bytes, done: oneshot::Sender<Result<Published, OverlayError>> },
-    Subscribe { topic: Topic, sink: Sink },
+    Up {
+        conn: Arc<Conn>,
+        slot: u32,
+        topics: Vec<Topic>,
+    },
+    Down {
+        number: u64,
+        slot: u32,
+    },
+    Publish {
+        topic: Topic,
+        body: Bytes,
+        done: oneshot::Sender<Result<Published, OverlayError>>,
+    },
+    Subscribe {
+        topic: Topic,
+        sink: Sink,
+    },
     /// A subscriber has gone.
-    Leave { topic: Topic, sink: u64 },
+    Leave {
+        topic: Topic,
+        sink: u64,
+    },
     /// The configuration's topics are these from now on.
-    Follow { topics: Vec<Topic> },
+    Follow {
+        topics: Vec<Topic>,
+    },
 }
 
 impl Gossip {

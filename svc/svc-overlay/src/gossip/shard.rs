@@ -14,12 +14,8 @@ use tokio::sync::oneshot;
 use types::Moment;
 
 use super::{
-    Batch, Command, GOSSIP_EGRESS, Published, Pushed, Receivers,
-    feedback::Note,
-    pace::Pace,
-    shard_of,
-    signatures::Keys,
-    subscribers::Subscribers,
+    Batch, Command, GOSSIP_EGRESS, Published, Pushed, Receivers, feedback::Note, pace::Pace, shard_of,
+    signatures::Keys, subscribers::Subscribers,
 };
 use crate::{
     error::OverlayError,
@@ -138,7 +134,10 @@ impl Shard {
     fn recall(&mut self) {
         let (now, count) = (self.shared.clock.now(), self.shared.gossip.shards.len());
         let topics = self.shared.settings.load().topics.clone();
-        self.follow(topics.into_iter().filter(|topic| shard_of(topic, count) == usize::from(self.index)).collect(), now);
+        self.follow(
+            topics.into_iter().filter(|topic| shard_of(topic, count) == usize::from(self.index)).collect(),
+            now,
+        );
         for (slot, conn) in self.shared.peers.all() {
             self.up(conn, slot, Vec::new(), now);
         }

@@ -80,7 +80,8 @@ async fn write_batch(conn: &Conn, wire: &mut WriteHalf<Wire>, batch: &[OutFrame]
             *piece = IoSlice::new(&frame.bytes[skip..]);
             count += 1;
         }
-        let mut written = poll_fn(|cx| Pin::new(&mut *wire).poll_write_vectored(cx, &pieces[..count])).await?;
+        let mut written =
+            poll_fn(|cx| Pin::new(&mut *wire).poll_write_vectored(cx, &pieces[..count])).await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

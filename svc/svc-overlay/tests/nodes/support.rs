@@ -79,7 +79,8 @@ impl Node {
     }
 
     pub(crate) fn publish(&self, topic: &str, body: &str) -> Published {
-        let publishing = self.overlay.publish(Topic::new(topic).unwrap(), Bytes::copy_from_slice(body.as_bytes()));
+        let publishing =
+            self.overlay.publish(Topic::new(topic).unwrap(), Bytes::copy_from_slice(body.as_bytes()));
         self.runtime.block_on(async { tokio::time::timeout(SOON, publishing).await }).unwrap().unwrap()
     }
 
