@@ -8,7 +8,7 @@ use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_overlay::PeerAddr;
 
 use crate::{
-    commands::{CasCommand, PackCommand, Publish, TokenCommand},
+    commands::{CasCommand, EpochCommand, PackCommand, PolicyCommand, Publish, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -170,6 +170,12 @@ enum Command {
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
+    /// Check, prove and recompute what an epoch paid.
+    #[command(subcommand)]
+    Epoch(EpochCommand),
+    /// Sign, check and show the policies that epochs are paid by.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -295,6 +301,8 @@ pub(crate) enum Task {
     Token(TokenCommand),
     Cas(CasCommand),
     Pack(PackCommand),
+    Epoch(EpochCommand),
+    Policy(PolicyCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -345,6 +353,8 @@ impl Cli {
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
             Command::Pack(command) => Task::Pack(command),
+            Command::Epoch(command) => Task::Epoch(command),
+            Command::Policy(command) => Task::Policy(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }
