@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Account, AccountId, Asset, Entry, EntryKind, Hash, Hold, Link, Refusal, Request, StateRoot, sequence::Sequence,
-    state::State,
+    Account, AccountId, Asset, Entry, EntryKind, Hash, Hold, Link, Refusal, Request, StateRoot,
+    sequence::Sequence, state::State,
 };
 
 /// What is wrong with a journal, or with what is kept beside it.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::{
-    Account, AccountId, Asset, Checkpoint, Entry, EntryKind, Fault, Floor, Link, Request, StateRoot, Tally, Transfer,
-    audit::Accounts, sequence::Sequence,
+    Account, AccountId, Asset, Checkpoint, Entry, EntryKind, Fault, Floor, Link, Request, StateRoot, Tally,
+    Transfer, audit::Accounts, sequence::Sequence,
 };
 
 /// An audit that begins at a checkpoint whose signature was checked.
