@@ -24,9 +24,9 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
-pub(crate) use pack::{PackCommand, make_demo_pack};
-pub(crate) use overlay::Publish;
 pub(crate) use epoch::EpochCommand;
+pub(crate) use overlay::Publish;
+pub(crate) use pack::{PackCommand, make_demo_pack};
 pub(crate) use policy::PolicyCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
