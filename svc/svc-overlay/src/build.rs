@@ -11,6 +11,7 @@ use std::{
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use captoken::{KeyRing, RevocationList};
+use cas::Cas;
 use oap::Topic;
 use ron_kernel::{
     Scope,
@@ -42,7 +43,7 @@ use crate::{
     losses::{Loss, LossReport},
     metrics::OverlayMetrics,
     node_key::{self, NodeKeyError},
-    objects::Objects,
+    objects::{self, ObjectStore, Objects},
     peers::Peers,
     session::{CloseReason, READER, WRITER},
     shared::{HANDSHAKES, Settings, Shared, Tls, TokenKeys},
@@ -69,6 +70,9 @@ pub enum BuildError {
     /// What tokens are checked with cannot be loaded.
     #[error("overlay: {0}")]
     Tokens(String),
+    /// The store of objects cannot be opened.
+    #[error("overlay: {0}")]
+    Store(#[from] cas::OpenError),
     /// The blocking pool did not load them.
     #[error("overlay: {0}")]
     Blocking(#[from] BlockingError),
@@ -122,11 +126,12 @@ impl Overlay {
         let load_key = move || node_key::load_or_make(data_dir.as_deref());
         let key = scope.blocking().run("load the node's key", load_key).await??;
         let tokens = load_tokens(scope, &from.tokens, from.config).await?;
+        let store = open_store(scope, &config, from.data_dir).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         refuse_open(&config, listener.local_addr())?;
         let tls = make_tls(&config, &key)?;
         let settings = Settings::new(&config, from.idle, tls, tokens);
-        let shared = share(scope, &config, key, settings);
+        let shared = share(scope, &config, key, settings, store);
         Gossip::start(&shared);
         let door = Door::open(scope, &shared, listener);
         let dialers = Arc::new(Dialers::new(scope, &shared));
@@ -195,6 +200,12 @@ impl Overlay {
         self.shared.losses.since(after)
     }
 
+    /// The objects of this node and its peers.
+    #[must_use]
+    pub fn objects(&self) -> ObjectStore {
+        ObjectStore(Arc::clone(&self.shared))
+    }
+
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
         let config = new.get::<OverlayConfig>();
         let tokens = load_tokens(&self.scope, &self.tokens, &new).await?;
@@ -246,7 +257,7 @@ fn dismiss_unlisted(shared: &Shared) {
     }
 }
 
-fn share(scope: &Scope, config: &OverlayConfig, key: NodeKey, settings: Settings) -> Arc<Shared> {
+fn share(scope: &Scope, config: &OverlayConfig, key: NodeKey, settings: Settings, store: Cas) -> Arc<Shared> {
     let me = NodeId::of_key(key.public_key().ed25519());
     let metrics = OverlayMetrics::new(scope);
     let shared = Arc::new(Shared {
@@ -261,7 +272,7 @@ fn share(scope: &Scope, config: &OverlayConfig, key: NodeKey, settings: Settings
         losses: LossReport::new(scope, metrics.clone()),
         metrics,
         gossip: Gossip::new(scope, config),
-        objects: Objects::default(),
+        objects: Objects::new(scope, &config.objects, store),
         readers: scope.children(&READER),
         writers: scope.children(&WRITER),
         numbers: AtomicU64::new(1),
@@ -282,6 +293,16 @@ fn sample(scope: &Scope, shared: &Arc<Shared>) {
         depth.set(gauge(shared.peers.all().iter().map(|(_, conn)| conn.outbox.queued()).sum()));
         connections.set(gauge(shared.caps.total()));
     });
+}
+
+async fn open_store(
+    scope: &Scope,
+    config: &OverlayConfig,
+    data_dir: Option<&Path>,
+) -> Result<Cas, BuildError> {
+    let (config, data_dir) = (config.objects.clone(), data_dir.map(ToOwned::to_owned));
+    let open = move || objects::open(&config, data_dir.as_deref());
+    Ok(scope.blocking().run("open the store of objects", open).await??)
 }
 
 async fn load_tokens(

@@ -1,6 +1,7 @@
 //! The `[overlay]` table of the configuration file.
 
 mod limits;
+mod objects;
 mod peer;
 mod security;
 
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use limits::{EgressPolicy, GossipConfig, PeerLimits, TimeoutsConfig, TransportConfig};
+pub use objects::ObjectsConfig;
 pub use peer::{PeerAddr, PeerAddrError};
 pub use security::{PqConfig, Security};
 pub(crate) use security::{is_reachable, public_key};
@@ -61,6 +63,8 @@ pub struct OverlayConfig {
     pub gossip: GossipConfig,
     /// How many connections.
     pub transport: TransportConfig,
+    /// Objects that peers may ask for and offer.
+    pub objects: ObjectsConfig,
 }
 
 impl Default for OverlayConfig {
@@ -81,14 +85,22 @@ impl Default for OverlayConfig {
             peer: PeerLimits::default(),
             gossip: GossipConfig::default(),
             transport: TransportConfig::default(),
+            objects: ObjectsConfig::default(),
         }
     }
 }
 
 impl Table for OverlayConfig {
     const NAME: &'static str = "overlay";
-    const RESTART: &'static [&'static str] =
-        &["enabled", "security", "gossip.relay_fanout", "gossip.burst_budget_frames"];
+    const RESTART: &'static [&'static str] = &[
+        "enabled",
+        "security",
+        "gossip.relay_fanout",
+        "gossip.burst_budget_frames",
+        "objects.max_bytes",
+        "objects.ram_bytes",
+        "objects.streams",
+    ];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
@@ -105,6 +117,7 @@ impl Table for OverlayConfig {
         self.peer.check(danger_ok, problems);
         self.gossip.check(danger_ok, problems);
         self.transport.check(danger_ok, problems);
+        self.objects.check(danger_ok, problems);
     }
 }
 

@@ -50,8 +50,8 @@ mod topology;
 pub use build::{BuildError, LoadTokens, Overlay, OverlaySettings};
 #[cfg(not(loom))]
 pub use config::{
-    EgressPolicy, GossipConfig, OverlayConfig, PeerAddr, PeerAddrError, PeerLimits, PqConfig, Security,
-    TimeoutsConfig, TransportConfig,
+    EgressPolicy, GossipConfig, ObjectsConfig, OverlayConfig, PeerAddr, PeerAddrError, PeerLimits, PqConfig,
+    Security, TimeoutsConfig, TransportConfig,
 };
 #[cfg(not(loom))]
 pub use error::OverlayError;
@@ -63,6 +63,8 @@ pub use info::PeerInfo;
 pub use losses::Loss;
 #[cfg(not(loom))]
 pub use node_key::{NODE_KEY_FILE, NodeKeyError, load_or_make as load_or_make_node_key};
+#[cfg(not(loom))]
+pub use objects::{Object, ObjectError, ObjectReader, ObjectStore, Upload};
 #[cfg(not(loom))]
 pub use subscription::Subscription;
 #[cfg(not(loom))]

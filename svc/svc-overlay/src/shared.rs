@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use types::NodeId;
 
 use crate::{
-    OverlayConfig,
+    ObjectsConfig, OverlayConfig,
     config::{EgressPolicy, Security, public_key},
     gossip::Gossip,
     losses::LossReport,
@@ -94,6 +94,7 @@ pub(crate) struct Settings {
     pub(crate) drop_oldest: bool,
     pub(crate) topics: Vec<Topic>,
     pub(crate) signed: HashSet<Topic>,
+    pub(crate) objects: ObjectsConfig,
     /// Keys of nodes that are no neighbours.
     pub(crate) publishers: HashMap<NodeId, PeerKey>,
 }
@@ -153,6 +154,7 @@ impl Settings {
             drop_oldest: config.gossip.egress_policy == EgressPolicy::DropOldest,
             topics: topics(&config.topics),
             signed: topics(&config.signed_topics).into_iter().collect(),
+            objects: config.objects.clone(),
             publishers: config
                 .publishers
                 .iter()

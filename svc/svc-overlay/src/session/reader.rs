@@ -150,7 +150,11 @@ impl Reader<'_> {
             }
             Ok(Incoming::Pong(_) | Incoming::Late | Incoming::Hello(_) | Incoming::Gossip(_)) => Ok(()),
             Ok(stream) => {
-                if matches!(stream, Incoming::Start { .. }) && !self.charge(now) {
+                if let Incoming::Start { stream: number, .. } = stream
+                    && let Err(wait) = self.check_rate(now)
+                {
+                    conn.shared().metrics.rejected("quota");
+                    conn.shared().objects.refuse(conn, number, millis(wait));
                     return Ok(());
                 }
                 conn.shared().objects.receive(conn, stream);
