@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(clippy::disallowed_methods, reason = "tests have threads and sockets of their own")]
 
+mod objects;
 mod sessions;
 mod support;
