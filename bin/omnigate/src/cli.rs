@@ -6,9 +6,10 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_overlay::PeerAddr;
+use types::{NodeId, ObjectId};
 
 use crate::{
-    commands::{CasCommand, PackCommand, Publish, TokenCommand},
+    commands::{CasCommand, EpochCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -37,6 +38,15 @@ enum Command {
         /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
+    },
+    /// Run a whole node with a crowd in front of it, to look at.
+    ///
+    /// Everything is in this process, on free ports of the loopback interface and in a temporary folder: a server, guests
+    /// with a modest need, one who floods, a map. Ctrl-C drains it, and nothing is left.
+    Demo {
+        /// End by itself after so long.
+        #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+        length: Option<Duration>,
     },
     /// Run the gateway alone, whatever else the configuration enables.
     ///
@@ -118,6 +128,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Keep objects and get them, through the node whose configuration this is.
+    #[command(subcommand)]
+    Object(ObjectCommand),
     /// Show who this node is to others.
     #[command(subcommand)]
     Node(NodeCommand),
@@ -132,9 +145,9 @@ enum Command {
         #[arg(long, value_name = "TEST", value_delimiter = ',', value_parser = fairness::TESTS, ignore_case = true)]
         only: Vec<String>,
         /// How long each case is measured.
-        #[arg(long, value_name = "TIME", default_value = "4s", value_parser = duration)]
+        #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
         length: Duration,
-        /// How often everything is run.
+        /// How often everything is run; after the first time, only what is held to something.
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
         repeat: u32,
         /// Slots of the server behind the gateway.
@@ -161,6 +174,12 @@ enum Command {
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
+    /// Check, prove and recompute what an epoch paid.
+    #[command(subcommand)]
+    Epoch(EpochCommand),
+    /// Sign, check and show the policies that epochs are paid by.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -183,6 +202,33 @@ enum Command {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ObjectCommand {
+    /// Keep a file as an object, print its name, and hand it to peers.
+    Put {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The file; `-` is standard input.
+        file: PathBuf,
+        /// Hand it to the peer with this node id, and wait until it is stored there. May be repeated.
+        #[arg(long, value_name = "NODE")]
+        to: Vec<NodeId>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Get an object of the node or its peers by its name. Every byte is checked, on the way and again at the end.
+    Get {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The object: `b3:` and 64 hexadecimal digits.
+        id: ObjectId,
+        /// Where to write it, whole or not at all; without this, to standard output.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
 }
 
@@ -275,9 +321,12 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 #[derive(Debug)]
 pub(crate) enum Task {
     Up(ConfigSource),
+    Demo { length: Option<Duration> },
     Pub { source: ConfigSource, what: Publish },
     Sub { source: ConfigSource, topic: String, count: Option<u64>, json: bool },
     Peers { source: ConfigSource, json: bool },
+    ObjectPut { source: ConfigSource, what: PutObject },
+    ObjectGet { source: ConfigSource, id: ObjectId, output: Option<PathBuf> },
     NodeId(ConfigSource),
     NodeKey(ConfigSource),
     Fairness { plan: Plan, json: bool },
@@ -285,6 +334,8 @@ pub(crate) enum Task {
     Token(TokenCommand),
     Cas(CasCommand),
     Pack(PackCommand),
+    Epoch(EpochCommand),
+    Policy(PolicyCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -303,6 +354,7 @@ impl Cli {
                 Some(to) => config.resolve()?.passing_everything_to(&to),
                 None => config.resolve()?,
             }),
+            Command::Demo { length } => Task::Demo { length },
             Command::Gateway { config, to } => {
                 let source = config.resolve()?.only("gateway");
                 Task::Up(match to {
@@ -324,6 +376,12 @@ impl Cli {
                 Task::Sub { source: config.resolve()?, topic, count, json }
             }
             Command::Peers { config, json } => Task::Peers { source: config.resolve()?, json },
+            Command::Object(ObjectCommand::Put { config, file, to, json }) => {
+                Task::ObjectPut { source: config.resolve()?, what: PutObject { file, to, json } }
+            }
+            Command::Object(ObjectCommand::Get { config, id, output }) => {
+                Task::ObjectGet { source: config.resolve()?, id, output }
+            }
             Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
             Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
             Command::Fairness { only, length, repeat, slots, service_time, json } => {
@@ -334,6 +392,8 @@ impl Cli {
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
             Command::Pack(command) => Task::Pack(command),
+            Command::Epoch(command) => Task::Epoch(command),
+            Command::Policy(command) => Task::Policy(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }

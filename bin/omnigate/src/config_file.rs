@@ -58,6 +58,11 @@ impl ConfigSource {
         Ok(Self { file, env, flags })
     }
 
+    /// A file and nothing else: neither the environment nor the command line has a say.
+    pub(crate) const fn of_file_alone(file: PathBuf) -> Self {
+        Self { file: Some(file), env: Vec::new(), flags: Vec::new() }
+    }
+
     /// The same, with one route that passes every request to `server`.
     pub(crate) fn passing_everything_to(mut self, server: &Endpoint) -> Self {
         let server = toml::Value::String(server.to_string());

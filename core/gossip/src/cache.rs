@@ -64,7 +64,7 @@ impl Cache {
 }
 
 fn size(packet: &Packet) -> usize {
-    packet.publication().map_or(0, |publication| publication.body.len())
+    packet.bytes().len()
 }
 
 /// Hashes pairs of numbers by mixing them with the engine's seed: the same order of everything under the same seed.

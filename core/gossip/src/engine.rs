@@ -55,7 +55,7 @@ pub struct Stats {
     pub unacked: usize,
     /// Publications kept for peers that ask.
     pub cached_messages: usize,
-    /// Their bodies, in bytes.
+    /// Their frames, in bytes.
     pub cached_bytes: usize,
 }
 

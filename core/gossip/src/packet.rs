@@ -1,12 +1,22 @@
 //! What is sent: a message that is encoded once and shared by everybody it goes to.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use oap::{Message, Publication, Topic};
+use bytes::{Bytes, BytesMut};
+use oap::{Frame, Message, Publication, Topic};
 
-/// A message to be sent, cheap to clone.
+/// What a publication's frame needs besides its topic and its body, at most.
+const PUBLICATION_ROOM: usize = 192;
+
+/// A message to be sent, cheap to clone. Only an engine makes them.
 #[derive(Clone, Debug)]
-pub struct Packet(Arc<Message>);
+pub struct Packet(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    frame: Frame,
+    bytes: OnceLock<Bytes>,
+}
 
 /// What a packet is, as far as sending it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,16 +41,34 @@ pub enum Lane {
 }
 
 impl Packet {
-    /// A packet of this message.
-    #[must_use]
-    pub fn new(message: Message) -> Self {
-        Self(Arc::new(message))
+    /// A packet of a message that keeps the rules of [`Message::check`].
+    pub(crate) fn new(message: Message) -> Self {
+        Self(Arc::new(Inner { frame: Frame::connection(message), bytes: OnceLock::new() }))
+    }
+
+    /// A packet of a publication, which is encoded at once: from then on the body is a part of the frame, kept only once,
+    /// and does not hold the buffer it was read into.
+    pub(crate) fn of(publication: Publication) -> Self {
+        let len = publication.body.len();
+        let room = PUBLICATION_ROOM + publication.id.topic.as_str().len() + len;
+        let mut frame = Frame::connection(Message::Publish(publication));
+        let bytes = encode(&frame, room);
+        if let Message::Publish(publication) = &mut frame.message {
+            publication.body = bytes.slice(bytes.len() - len..);
+        }
+        Self(Arc::new(Inner { frame, bytes: bytes.into() }))
     }
 
     /// What is said.
     #[must_use]
     pub fn message(&self) -> &Message {
-        &self.0
+        &self.0.frame.message
+    }
+
+    /// The frame as it is sent, without a checksum. Encoded once, however many it is sent to.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        self.0.bytes.get_or_init(|| encode(&self.0.frame, PUBLICATION_ROOM))
     }
 
     /// What was published, if this is a publication.
@@ -84,4 +112,10 @@ impl Packet {
             Kind::Control => Lane::Control,
         }
     }
+}
+
+fn encode(frame: &Frame, room: usize) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(room);
+    frame.encode(&mut bytes).expect("engines keep the rules of messages");
+    bytes.freeze()
 }

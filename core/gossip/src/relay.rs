@@ -81,8 +81,6 @@ impl Engine {
             out.push(lost(publication.id, Queue::Ingress, node, reason));
             return out.push(Action::Misbehaved { peer: from, code });
         }
-        // What is kept must not hold the buffer it was read into.
-        publication.body = Bytes::copy_from_slice(&publication.body);
         publication.hops = publication.hops.saturating_add(1);
         let from_publisher = (publication.id.publisher == node).then(|| publication.id.clone());
         if !self.take_on(ix, publication, Some((from, node)), now, out) {
@@ -138,7 +136,7 @@ impl Engine {
         if stray && topic.strays.len() < LIST_MAX {
             topic.strays.push(publication.id.entry());
         }
-        let packet = Packet::new(Message::Publish(publication));
+        let packet = Packet::of(publication);
         self.cache.insert(uid, seq, packet.clone());
         self.name_gaps(ix, at, fallen, GapReason::OutOfWindow, out);
         if let Some((peer, _)) = from.filter(|_| !was_asked) {

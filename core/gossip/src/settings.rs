@@ -18,7 +18,7 @@ pub struct Settings {
     pub backlog: usize,
     /// The most publications kept for peers that ask.
     pub cache_messages: usize,
-    /// The most bytes of bodies kept for peers that ask.
+    /// The most bytes of frames kept for peers that ask.
     pub cache_bytes: usize,
     /// How many numbers of a publisher are told apart below the highest seen: a power of two, at least 64.
     pub dedupe_window: usize,
