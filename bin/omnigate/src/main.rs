@@ -8,6 +8,7 @@ mod demo;
 mod failure;
 mod fairness;
 mod logging;
+mod object_body;
 mod node;
 mod rig;
 mod settings;

@@ -25,7 +25,7 @@ use clap::Parser;
 
 pub(crate) use cas::CasCommand;
 pub(crate) use epoch::EpochCommand;
-pub(crate) use overlay::Publish;
+pub(crate) use overlay::{Publish, PutObject};
 pub(crate) use pack::{PackCommand, make_demo_pack};
 pub(crate) use policy::PolicyCommand;
 pub(crate) use token::TokenCommand;
@@ -63,6 +63,8 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Pub { source, what } => overlay::publish(&source, &what),
         Task::Sub { source, topic, count, json } => overlay::subscribe(&source, &topic, count, json),
         Task::Peers { source, json } => overlay::peers(&source, json),
+        Task::ObjectPut { source, what } => overlay::put_object(&source, &what),
+        Task::ObjectGet { source, id, output } => overlay::get_object(&source, id, output.as_deref()),
         Task::NodeId(source) => node::id(&source),
         Task::NodeKey(source) => node::key(&source),
         Task::Fairness { plan, json } => fairness::run(&plan, json),

@@ -4,6 +4,7 @@ mod announce;
 mod drain;
 mod local_edge;
 mod manager;
+mod overlay_objects;
 mod parts;
 mod reread;
 mod upgrade;
