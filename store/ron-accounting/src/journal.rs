@@ -9,9 +9,10 @@ mod schema;
 use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
+use rewards::SnapshotSeal;
 use types::ActorId;
 
-use crate::{Page, Snapshot};
+use crate::{Page, Sealed};
 
 /// Why usage could not be written down or read.
 #[derive(Debug, thiserror::Error)]
@@ -177,37 +178,60 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn sealed(&self, epoch: u64) -> Result<Option<Snapshot>, JournalError> {
-        let text = document(&self.connection, epoch)?;
-        let read = |text: String| serde_json::from_str(&text).map_err(|error| JournalError::Damaged(error.to_string()));
-        text.map(read).transpose()
+    pub fn sealed(&self, epoch: u64) -> Result<Option<Sealed>, JournalError> {
+        let Some((document, object)) = document(&self.connection, epoch)? else { return Ok(None) };
+        let damaged = |error: &dyn std::fmt::Display| JournalError::Damaged(error.to_string());
+        let seal = SnapshotSeal::read(document.as_bytes()).map_err(|error| damaged(&error))?;
+        Ok(Some(Sealed { seal, object: object.parse().map_err(|error| damaged(&error))? }))
     }
 
     /// Seals an epoch as `snapshot`, unless it is sealed; durable when this returns. Returns what it is sealed as.
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn seal(&mut self, snapshot: &Snapshot) -> Result<Snapshot, JournalError> {
-        let text = serde_json::to_string(snapshot).map_err(|error| JournalError::Failed(error.to_string()))?;
+    pub fn seal(&mut self, snapshot: &Sealed) -> Result<Sealed, JournalError> {
+        let epoch = snapshot.seal.snapshot.epoch.number();
+        let document = String::from_utf8_lossy(&snapshot.seal.to_bytes()).into_owned();
         self.connection.execute(
-            "INSERT INTO sealed (epoch, document) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            params![snapshot.epoch, text],
+            "INSERT INTO sealed (epoch, document, object) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+            params![epoch, document, snapshot.object.to_string()],
         )?;
-        let sealed = self.sealed(snapshot.epoch)?;
+        let sealed = self.sealed(epoch)?;
         sealed.ok_or_else(|| JournalError::Failed("what was written is not there".to_owned()))
     }
 
-    /// Forgets the usage of sealed epochs before `epoch`; their snapshots stay.
+    /// Sealed epochs from `first` on, the oldest first; 64 at most.
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn prune(&mut self, epoch: u64) -> Result<usize, JournalError> {
-        let forget = "DELETE FROM usage WHERE epoch < ? AND epoch IN (SELECT epoch FROM sealed)";
-        Ok(self.connection.execute(forget, [epoch])?)
+    pub fn sealed_since(&self, first: u64) -> Result<Vec<u64>, JournalError> {
+        let find = "SELECT epoch FROM sealed WHERE epoch >= ? ORDER BY epoch LIMIT 64";
+        let mut find = self.connection.prepare_cached(find)?;
+        let epochs = find.query_map([first], |row| row.get(0))?;
+        Ok(epochs.collect::<Result<_, _>>()?)
+    }
+
+    /// Sealed epochs before `epoch` whose usage is not forgotten yet, the oldest first; 64 at most.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn prunable(&self, epoch: u64) -> Result<Vec<u64>, JournalError> {
+        let first = schema::number(&self.connection, "pruned")?.unwrap_or(0);
+        Ok(self.sealed_since(first)?.into_iter().filter(|old| *old < epoch).collect())
+    }
+
+    /// Forgets what was used in a sealed epoch; its snapshot stays.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn prune(&mut self, epoch: u64) -> Result<(), JournalError> {
+        self.connection.execute("DELETE FROM usage WHERE epoch = ?", [epoch])?;
+        schema::raise(&self.connection, "pruned", epoch + 1)
     }
 }
 
-fn document(connection: &Connection, epoch: u64) -> Result<Option<String>, JournalError> {
-    let mut find = connection.prepare_cached("SELECT document FROM sealed WHERE epoch = ?")?;
-    Ok(find.query_row([epoch], |row| row.get(0)).optional()?)
+/// The document and the address of an epoch's snapshot.
+fn document(connection: &Connection, epoch: u64) -> Result<Option<(String, String)>, JournalError> {
+    let mut find = connection.prepare_cached("SELECT document, object FROM sealed WHERE epoch = ?")?;
+    Ok(find.query_row([epoch], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }

@@ -22,7 +22,7 @@ const SCHEMA: &str = "
         units  INTEGER NOT NULL,
         PRIMARY KEY (epoch, actor, metric, boot)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE sealed (epoch INTEGER PRIMARY KEY, document TEXT NOT NULL) STRICT;
+    CREATE TABLE sealed (epoch INTEGER PRIMARY KEY, document TEXT NOT NULL, object TEXT NOT NULL) STRICT;
     PRAGMA user_version = 1;
 ";
 
