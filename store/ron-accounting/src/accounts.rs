@@ -2,26 +2,17 @@
 
 use std::{fmt, path::Path, time::Duration};
 
-use cas::{Cas, Limits, OpenError, WriteError};
-use types::ObjectId;
+use cas::{OpenError, WriteError};
 
 use crate::{
-    BootId, Journal, JournalError, Reading, Sealed, SigningKey, SnapshotError, Tally, Windows, rows_of, seal_rows,
+    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally, Windows,
+    rows_of, seal_rows,
 };
 
 /// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.
 pub trait Announce: Send + Sync + fmt::Debug {
     /// This node has sealed an epoch; `rows` are those of the file that the snapshot names.
     fn announce(&self, sealed: &Sealed, rows: &[u8]);
-}
-
-/// Where files of rows can be had, by their address.
-pub trait Rows: Send + Sync + fmt::Debug {
-    /// The file, verified to be the one of this address; `None` if it is not to be had. Blocking.
-    ///
-    /// # Errors
-    /// What the place said, if it does not answer.
-    fn fetch(&self, object: ObjectId) -> Result<Option<Vec<u8>>, String>;
 }
 
 /// Why accounts could not be kept.
@@ -46,6 +37,8 @@ pub enum AccountsError {
 pub struct Flushed {
     /// The present epoch.
     pub epoch: u64,
+    /// Rows that were written down.
+    pub rows: u64,
     /// Rows that came after their epoch was sealed, and are lost to it.
     pub late: u64,
     /// Epochs that were given up because nothing could be written for too long, since the start.
@@ -60,7 +53,7 @@ pub struct Accounts {
     key: SigningKey,
     tally: Tally,
     journal: Journal,
-    files: Cas,
+    files: SnapshotFiles,
 }
 
 impl Accounts {
@@ -84,9 +77,9 @@ impl Accounts {
         let (journal, files) = match data_dir {
             Some(data) => (
                 Journal::open(&data.join(Self::JOURNAL), windows.duration())?,
-                Cas::at(&data.join(Self::SNAPSHOTS), Limits::default())?,
+                SnapshotFiles::at(&data.join(Self::SNAPSHOTS))?,
             ),
-            None => (Journal::in_memory(windows.duration())?, Cas::in_memory(Limits::default())),
+            None => (Journal::in_memory(windows.duration())?, SnapshotFiles::in_memory()),
         };
         let tally = Tally::new(windows, journal.last_epoch()?, unix, max_actors);
         Ok(Self { windows, boot, key, tally, journal, files })
@@ -104,8 +97,9 @@ impl Accounts {
         self.tally.read(readings, unix);
         let pages = self.tally.unwritten();
         let late = if pages.is_empty() { 0 } else { self.journal.book(self.boot, &pages)? };
+        let rows = pages.iter().map(|page| page.units.len() as u64).sum::<u64>() - late;
         self.tally.written();
-        Ok(Flushed { epoch: self.tally.epoch(), late, lost: self.tally.lost_pages() })
+        Ok(Flushed { epoch: self.tally.epoch(), rows, late, lost: self.tally.lost_pages() })
     }
 
     /// Epochs that are over at `unix` and not sealed, the oldest first.
@@ -127,13 +121,13 @@ impl Accounts {
         let used = self.journal.used(epoch)?;
         let (rows, rows_root) = rows_of(&used)?;
         passing("seal.before_file");
-        let object = self.files.put(&rows)?.id;
+        let object = self.files.keep(&rows)?;
         passing("seal.after_file");
         let seal = seal_rows(&self.key, epoch, used.len(), rows_root)?;
         let sealed = self.journal.seal(&Sealed { seal, object })?;
         passing("seal.after_insert");
         // What the first seal said stands, should anything have been different.
-        let rows = if sealed.object == object { rows } else { self.rows(sealed.object)?.unwrap_or_default() };
+        let rows = if sealed.object == object { rows } else { self.fetch(&sealed)?.unwrap_or_default() };
         Ok((sealed, rows))
     }
 
@@ -151,39 +145,36 @@ impl Accounts {
     /// [`AccountsError`].
     pub fn sealed(&self, epoch: u64) -> Result<Option<(Sealed, Vec<u8>)>, AccountsError> {
         let Some(sealed) = self.journal.sealed(epoch)? else { return Ok(None) };
-        Ok(self.rows(sealed.object)?.map(|rows| (sealed, rows)))
+        Ok(self.fetch(&sealed)?.map(|rows| (sealed, rows)))
     }
 
-    /// Keeps a file of rows that came from somebody else.
+    fn fetch(&self, sealed: &Sealed) -> Result<Option<Vec<u8>>, AccountsError> {
+        let failed = |what: String| AccountsError::Write(WriteError::Io(std::io::Error::other(what)));
+        self.files.fetch(sealed.object).map_err(failed)
+    }
+
+    /// The files of rows.
+    #[must_use]
+    pub fn files(&self) -> &SnapshotFiles {
+        &self.files
+    }
+
+    /// Sealed epochs before `epoch` that are not forgotten yet, the oldest first.
     ///
     /// # Errors
-    /// [`AccountsError::Write`].
-    pub fn keep(&self, rows: &[u8]) -> Result<ObjectId, AccountsError> {
-        Ok(self.files.put(rows)?.id)
+    /// [`AccountsError::Journal`].
+    pub fn prunable(&self, epoch: u64) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.prunable(epoch)?)
     }
 
-    /// A file of rows, verified; `None` if it is not here.
-    ///
-    /// # Errors
-    /// [`AccountsError::Write`] if it is damaged or cannot be read.
-    pub fn rows(&self, object: ObjectId) -> Result<Option<Vec<u8>>, AccountsError> {
-        let failed = |error: cas::ReadError| WriteError::Io(std::io::Error::other(error.to_string()));
-        let Some(found) = self.files.open(object).map_err(failed)? else { return Ok(None) };
-        let bytes = found.read_all().map_err(failed)?;
-        Ok(Some(bytes.to_vec()))
-    }
-
-    /// Forgets what was used in sealed epochs before `epoch`, and their files.
+    /// Forgets what was used in a sealed epoch, and its file; that it was sealed, and as what, stays.
     ///
     /// # Errors
     /// [`AccountsError`].
     pub fn prune(&mut self, epoch: u64) -> Result<(), AccountsError> {
-        for old in self.journal.prunable(epoch)? {
-            if let Some(sealed) = self.journal.sealed(old)? {
-                self.files.remove(sealed.object).map_err(WriteError::Io)?;
-            }
-            self.journal.prune(old)?;
+        if let Some(sealed) = self.journal.sealed(epoch)? {
+            self.files.remove(sealed.object).map_err(WriteError::Io)?;
         }
-        Ok(())
+        Ok(self.journal.prune(epoch)?)
     }
 }

@@ -15,13 +15,15 @@
 //! said it, not that it is so.
 
 mod accounts;
+mod files;
 mod journal;
 mod sign;
 mod snapshot;
 mod tally;
 mod window;
 
-pub use accounts::{Accounts, AccountsError, Announce, Flushed, Rows};
+pub use accounts::{Accounts, AccountsError, Announce, Flushed};
+pub use files::{Rows, SnapshotFiles};
 pub use journal::{BootId, Journal, JournalError, Used};
 pub use sign::{Ed25519, KeyError, NodeId, SigningKey, node_actor, node_id};
 pub use snapshot::{

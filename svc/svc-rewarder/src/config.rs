@@ -4,8 +4,10 @@ mod limits;
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
+use rewards::{PolicyId, PublicKey};
 use ron_accounting::{NodeId, Windows};
-use ron_kernel::config::{ByteSize, Checks, HumanDuration, Problems, Table};
+use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
+use ron_ledger::AccountId;
 use ron_transport::{addr::ListenAddr, serve::HttpLimits, tls::settings::TlsConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +56,8 @@ pub struct RewarderConfig {
     /// Where `run.json` and what belongs to it are written; empty for `rewards` in `node.data_dir`. With `node.amnesia`
     /// they are kept in RAM.
     pub artifact_dir: PathBuf,
+    /// The ledger's account that payouts are taken from. An actor's account is `actor/` and its name.
+    pub pool_account: String,
     /// How many of the latest epochs keep their files; 0 for all.
     pub retain_epochs: u64,
     /// Actors that are named in one epoch of this node; the rest is booked as `other`.
@@ -89,6 +93,7 @@ impl Default for RewarderConfig {
             accounting_nodes: Vec::new(),
             node_key: PathBuf::new(),
             artifact_dir: PathBuf::new(),
+            pool_account: "pool/rewards".to_owned(),
             retain_epochs: 0,
             max_actors: 100_000,
             max_conns: 256,
@@ -120,6 +125,7 @@ impl Table for RewarderConfig {
         self.check_waits(danger_ok, problems);
         self.check_policy(problems);
         self.check_nodes(problems);
+        self.check_account(problems);
         self.tls.check(problems);
         if self.max_conns == 0 {
             problems.at("max_conns", "must be at least 1");
@@ -182,6 +188,12 @@ impl RewarderConfig {
             if count > MAX_LISTED {
                 problems.at(key, format!("lists {count}, more than {MAX_LISTED}"));
             }
+        }
+    }
+
+    fn check_account(&self, problems: &mut Problems) {
+        if let Err(wrong) = AccountId::new(&self.pool_account) {
+            problems.at("pool_account", wrong.to_string());
         }
     }
 

@@ -4,7 +4,7 @@
 //! Release builds have none of them, unless they are built with the feature `crash-points`.
 
 /// Every point, in the order in which an epoch passes them.
-pub const CRASH_POINTS: [&str; 20] = [
+pub const CRASH_POINTS: [&str; 19] = [
     "seal.before_file",
     "seal.after_file",
     "seal.after_insert",
@@ -24,7 +24,6 @@ pub const CRASH_POINTS: [&str; 20] = [
     "batch.after_update",
     "settle.before_update",
     "settle.after_update",
-    "settle.after_attest",
 ];
 
 /// Dies here if a test says so.

@@ -6,15 +6,22 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use rewards::Run;
 use ron_kernel::{Scope, lock::Ranked};
+use types::Moment;
 
 use crate::topology::RUN_REGISTRY;
 
 /// Runs that are kept for the emitter, so that it does not compute them again.
 const KEPT_RUNS: usize = 4;
+
+/// How long an epoch is left alone after its work failed.
+const REST: Duration = Duration::from_secs(5);
+/// Epochs that are left alone at once; beyond, they are tried more often.
+const MAX_RESTING: usize = 1024;
 
 /// How far an epoch is.
 #[derive(Debug, Default)]
@@ -40,6 +47,8 @@ pub(crate) struct Registry(Ranked<Entries>);
 struct Entries {
     active: BTreeMap<u64, Arc<Progress>>,
     runs: Vec<(u64, Arc<Run>)>,
+    /// Epochs whose work failed, and until when they are left alone.
+    resting: BTreeMap<u64, Moment>,
 }
 
 /// An epoch's place among those in work; it leaves when this is dropped, however its work ends.
@@ -66,6 +75,20 @@ impl Registry {
         Some(Claim { registry: Arc::clone(self), epoch, progress })
     }
 
+    /// Leaves an epoch alone for a while, because its work failed.
+    pub(crate) fn rest(&self, epoch: u64, now: Moment) {
+        let mut entries = self.0.lock();
+        entries.resting.retain(|_, until| *until > now);
+        if entries.resting.len() < MAX_RESTING {
+            entries.resting.insert(epoch, now.after(REST));
+        }
+    }
+
+    /// Whether an epoch is to be left alone.
+    pub(crate) fn rests(&self, epoch: u64, now: Moment) -> bool {
+        self.0.lock().resting.get(&epoch).is_some_and(|until| *until > now)
+    }
+
     /// How far an epoch in work is.
     pub(crate) fn progress(&self, epoch: u64) -> Option<Arc<Progress>> {
         self.0.lock().active.get(&epoch).cloned()
@@ -79,6 +102,12 @@ impl Registry {
             entries.runs.remove(0);
         }
         entries.runs.push((epoch, run));
+    }
+
+    /// A run that is kept, if it is.
+    pub(crate) fn look(&self, epoch: u64) -> Option<Arc<Run>> {
+        let entries = self.0.lock();
+        entries.runs.iter().find(|(other, _)| *other == epoch).map(|(_, run)| Arc::clone(run))
     }
 
     /// Takes a run that was kept.

@@ -97,6 +97,9 @@ pub enum Changed {
 pub struct EpochStore(Arc<dyn Database>);
 
 impl EpochStore {
+    /// The name of the file in a node's data.
+    pub const FILE: &str = "epochs.sqlite";
+
     /// A store in a file.
     ///
     /// # Errors
@@ -184,14 +187,15 @@ impl EpochStore {
         }))
     }
 
-    /// Epochs up to `last` that have snapshots and are not closed, the oldest first; 64 at most.
+    /// Epochs up to `last` that have snapshots and are not closed, the oldest first; the latest 64 at most, so that old
+    /// ones that cannot be closed do not stand in the way.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn unclosed(&self, last: u64) -> Result<Vec<u64>, StoreError> {
         let find = "SELECT DISTINCT epoch FROM rewarder_snapshots WHERE epoch <= $1
-                    AND epoch NOT IN (SELECT epoch FROM rewarder_epochs) ORDER BY epoch LIMIT 64";
-        self.0.query(find, &[Value::number(last)])?.iter().map(|columns| count_of(columns)).collect()
+                    AND epoch NOT IN (SELECT epoch FROM rewarder_epochs) ORDER BY epoch DESC LIMIT 64";
+        self.0.query(find, &[Value::number(last)])?.iter().rev().map(|columns| count_of(columns)).collect()
     }
 
     /// Epochs in these states, the oldest first; 64 at most.
