@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Account, AccountId, Asset, Entry, EntryKind, Hash, Hold, Link, Refusal, Request, StateRoot,
-    chain::{Leaves, link_hash},
-    state::State,
+    sequence::Sequence, state::State,
 };
 
 /// What is wrong with a journal, or with what is kept beside it.
@@ -84,16 +83,12 @@ pub struct Tally {
     pub links: u64,
 }
 
-/// Replays a journal: requests with their entries, then the link over them, and so on; the accounts at the end.
+/// Replays a journal: requests with their entries, then the link over them, and so on; all accounts at the end.
 #[derive(Debug)]
 pub struct Audit {
+    sequence: Sequence,
     state: State,
-    leaves: Leaves,
-    head: Link,
-    requests: u64,
-    entries: u64,
-    /// How far the entries of the last request go.
-    owed: u64,
+    accounts: Accounts,
 }
 
 impl Default for Audit {
@@ -106,14 +101,8 @@ impl Audit {
     /// At the beginning of a journal.
     #[must_use]
     pub fn new() -> Self {
-        let (state, leaves, head) = (State::default(), Leaves::new(), Link::GENESIS);
-        Self { state, leaves, head, requests: 0, entries: 0, owed: 0 }
-    }
-
-    /// The last link that was right.
-    #[must_use]
-    pub fn head(&self) -> &Link {
-        &self.head
+        let sequence = Sequence::after(Link::GENESIS);
+        Self { sequence, state: State::default(), accounts: Accounts::default() }
     }
 
     /// The next request.
@@ -121,15 +110,7 @@ impl Audit {
     /// # Errors
     /// The [`Fault`].
     pub fn request(&mut self, request: &Request) -> Result<(), Fault> {
-        follows("request", self.requests, request.number)?;
-        follows("entry", self.owed, request.first_entry)?;
-        if self.entries != self.owed {
-            return Err(out_of_order("request", self.requests, request.number));
-        }
-        self.requests += 1;
-        self.owed += u64::from(request.entries);
-        self.leaves.request(request);
-        Ok(())
+        self.sequence.request(request)
     }
 
     /// The next entry of the request told last.
@@ -137,10 +118,7 @@ impl Audit {
     /// # Errors
     /// The [`Fault`].
     pub fn entry(&mut self, entry: &Entry) -> Result<(), Fault> {
-        follows("entry", self.entries, entry.number)?;
-        if entry.request != self.requests || entry.number > self.owed {
-            return Err(out_of_order("entry of request", self.requests, entry.request));
-        }
+        self.sequence.entry(entry)?;
         let forbidden = |refusal| Fault::Forbidden { entry: entry.number, refusal };
         self.state.mark();
         self.state.apply(entry.number, &entry.kind).map_err(forbidden)?;
@@ -151,8 +129,6 @@ impl Audit {
             EntryKind::Settle { hold, .. } | EntryKind::Void { hold, .. } => self.state.forget_hold(*hold),
             EntryKind::Open { .. } | EntryKind::Move(_) => {}
         }
-        self.entries += 1;
-        self.leaves.entry(entry);
         Ok(())
     }
 
@@ -161,20 +137,7 @@ impl Audit {
     /// # Errors
     /// The [`Fault`].
     pub fn link(&mut self, link: &Link) -> Result<(), Fault> {
-        follows("link", self.head.number, link.number)?;
-        let accounts = self.state.accounts().len() as u64;
-        let counts = (link.accounts, link.requests, link.entries);
-        if counts != (accounts, self.requests, self.entries) || self.owed != self.entries {
-            return Err(Fault::WrongCount(link.number));
-        }
-        if link.root != self.leaves.take_root() {
-            return Err(Fault::WrongRoot(link.number));
-        }
-        if link.hash != link_hash(&self.head.hash, link) {
-            return Err(Fault::WrongHash(link.number));
-        }
-        self.head = *link;
-        Ok(())
+        self.sequence.link(link)
     }
 
     /// The root over all accounts as they stand after the entries so far: what a checkpoint here has to say.
@@ -185,49 +148,52 @@ impl Audit {
         root.finish()
     }
 
-    /// The end: the accounts as they are stored, in order of their numbers.
+    /// The next account as it is stored, in order of their numbers.
     ///
     /// # Errors
     /// The [`Fault`].
-    pub fn finish<'a>(self, stored: impl IntoIterator<Item = &'a Account>) -> Result<Tally, Fault> {
-        if self.entries != self.head.entries || self.requests != self.head.requests {
-            return Err(Fault::Unlinked);
+    pub fn account(&mut self, stored: &Account) -> Result<(), Fault> {
+        let place = usize::try_from(self.accounts.count).unwrap_or(usize::MAX);
+        if self.state.accounts().get(place) != Some(stored) {
+            return Err(Fault::WrongAccount(stored.id.clone()));
         }
-        let expected = self.state.accounts().len() as u64;
-        let mut found = 0;
-        for account in stored {
-            match self.state.accounts().get(usize::try_from(found).unwrap_or(usize::MAX)) {
-                Some(right) if right == account => found += 1,
-                _ => return Err(Fault::WrongAccount(account.id.clone())),
-            }
-        }
-        if found != expected {
-            return Err(Fault::WrongAccounts { expected, found });
-        }
-        balanced(self.state.accounts())?;
-        let Link { requests, entries, number: links, .. } = self.head;
-        Ok(Tally { accounts: found, requests, entries, links })
+        self.accounts.add(stored);
+        Ok(())
+    }
+
+    /// The end.
+    ///
+    /// # Errors
+    /// The [`Fault`].
+    pub fn finish(self) -> Result<Tally, Fault> {
+        self.accounts.finish(self.sequence.finish()?)
     }
 }
 
-/// Σ balances = 0, for every asset.
-fn balanced(accounts: &[Account]) -> Result<(), Fault> {
-    let mut sums = BTreeMap::<Asset, i128>::new();
-    for account in accounts {
-        let sum = sums.entry(account.asset).or_default();
+/// All accounts together: how many, and what they add up to.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    pub(crate) count: u64,
+    sums: BTreeMap<Asset, i128>,
+}
+
+impl Accounts {
+    pub(crate) fn add(&mut self, account: &Account) {
+        self.count += 1;
+        let sum = self.sums.entry(account.asset).or_default();
         // Wrapping, because partial sums may leave the range; the whole is zero or it is not.
         *sum = sum.wrapping_add(account.balance);
     }
-    match sums.into_iter().find(|(_, sum)| *sum != 0) {
-        Some((asset, sum)) => Err(Fault::Unbalanced { asset, sum }),
-        None => Ok(()),
+
+    /// As many as were opened, and Σ balances = 0 for every asset.
+    pub(crate) fn finish(self, head: Link) -> Result<Tally, Fault> {
+        if self.count != head.accounts {
+            return Err(Fault::WrongAccounts { expected: head.accounts, found: self.count });
+        }
+        if let Some((asset, sum)) = self.sums.into_iter().find(|(_, sum)| *sum != 0) {
+            return Err(Fault::Unbalanced { asset, sum });
+        }
+        let Link { accounts, requests, entries, number: links, .. } = head;
+        Ok(Tally { accounts, requests, entries, links })
     }
-}
-
-fn follows(what: &'static str, last: u64, number: u64) -> Result<(), Fault> {
-    if last.checked_add(1) == Some(number) { Ok(()) } else { Err(out_of_order(what, last, number)) }
-}
-
-fn out_of_order(what: &'static str, last: u64, found: u64) -> Fault {
-    Fault::OutOfOrder { what, expected: last.saturating_add(1), found }
 }

@@ -24,7 +24,9 @@ mod merkle;
 mod names;
 mod record;
 mod refusal;
+mod sequence;
 mod state;
+mod tail;
 
 pub use amount::{Amount, InvalidAmount, parse_balance};
 pub use audit::{Audit, Fault, Tally};
@@ -34,3 +36,4 @@ pub use checkpoint::{Checkpoint, StateRoot};
 pub use names::{AccountId, Asset, InvalidName, Key, Reference};
 pub use record::{Account, Entry, EntryKind, Floor, Hash, Head, Hold, Link, Receipt, Request};
 pub use refusal::Refusal;
+pub use tail::TailAudit;

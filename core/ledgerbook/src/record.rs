@@ -90,6 +90,18 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
+    /// The account that pays, if there is one, and the account that is paid or opened.
+    #[must_use]
+    pub fn accounts(&self) -> (Option<&AccountId>, &AccountId) {
+        match self {
+            Self::Open { account, .. } => (None, account),
+            Self::Move(transfer) | Self::Hold(transfer) => (Some(&transfer.from), &transfer.to),
+            Self::Settle { transfer, .. } | Self::Void { transfer, .. } => {
+                (Some(&transfer.from), &transfer.to)
+            }
+        }
+    }
+
     /// What is moved, held, settled or voided.
     #[must_use]
     pub fn transfer(&self) -> Option<&Transfer> {

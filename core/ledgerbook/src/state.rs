@@ -51,10 +51,6 @@ impl State {
         &self.accounts
     }
 
-    pub(crate) fn account_mut(&mut self, place: usize) -> &mut Account {
-        &mut self.accounts[place]
-    }
-
     /// A place to come back to with [`Self::roll_back`]. Whatever was done before is done for good.
     pub(crate) fn mark(&mut self) {
         self.undo.clear();

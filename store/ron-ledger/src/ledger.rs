@@ -46,10 +46,22 @@ pub trait Ledger: Send + Sync + Debug {
     /// # Errors
     /// [`LedgerError`].
     fn keep_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), LedgerError>;
+
+    /// Takes over everything another ledger has, in one transaction.
+    ///
+    /// # Errors
+    /// [`LedgerError::BadSetup`] unless this one is empty.
+    fn fill(&self, from: &mut dyn Snapshot) -> Result<(), LedgerError>;
 }
 
 /// A moment of a ledger. Rows come in order of their numbers, those after `after`, at most `limit`.
 pub trait Snapshot {
+    /// Checks what the store itself can check of its files: that its indexes agree with its tables.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] if they do not.
+    fn check_structure(&mut self) -> Result<(), LedgerError>;
+
     /// The last link.
     ///
     /// # Errors
@@ -80,18 +92,9 @@ pub trait Snapshot {
     /// [`LedgerError`].
     fn links(&mut self, after: u64, limit: u32) -> Result<Vec<Link>, LedgerError>;
 
-    /// Checkpoints, in order of their links.
+    /// Checkpoints in order of their links, without the first `skip`.
     ///
     /// # Errors
     /// [`LedgerError`].
-    fn checkpoints(&mut self, after_link: u64, limit: u32) -> Result<Vec<Checkpoint>, LedgerError>;
-}
-
-/// Whoever signs checkpoints: the node, with its Ed25519 key.
-pub trait Signer {
-    /// The public key.
-    fn public_key(&self) -> [u8; 32];
-
-    /// The signature over a payload.
-    fn sign(&self, payload: &[u8]) -> [u8; 64];
+    fn checkpoints(&mut self, skip: u64, limit: u32) -> Result<Vec<Checkpoint>, LedgerError>;
 }

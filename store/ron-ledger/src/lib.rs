@@ -9,13 +9,30 @@
 //!
 //! Everything here blocks: call it from a thread that may.
 
+mod backup;
+mod combine;
+mod copy;
+mod desk;
 mod error;
 mod ledger;
+mod pages;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod rows;
+mod sign;
+mod sqlite;
+mod verify;
 
+pub use backup::{backup, restore};
 pub use error::{LedgerError, Op};
-pub use ledger::{Ledger, Posted, Signer, Snapshot};
+pub use ledger::{Ledger, Posted, Snapshot};
 pub use ledgerbook::{
     Account, AccountId, Amount, Asset, Batch, Checkpoint, Entry, EntryKind, Fault, Floor, Hash, Hold,
     InvalidAmount, InvalidName, Key, Link, Receipt, Reference, Refusal, Request, Step, Tally, Terms,
     Transfer,
 };
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresLedger;
+pub use sign::{NodeKey, Signer, checkpoint};
+pub use sqlite::SqliteLedger;
+pub use verify::{Scrutiny, verify};
