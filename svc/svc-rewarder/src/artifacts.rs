@@ -54,14 +54,6 @@ impl Artifacts {
         Self::Memory(Arc::default())
     }
 
-    /// Where an epoch's files are, if they are on a disk.
-    pub(crate) fn folder(&self, epoch: u64) -> Option<PathBuf> {
-        match self {
-            Self::Folder(folder) => Some(folder.join(epoch.to_string())),
-            Self::Memory(_) => None,
-        }
-    }
-
     /// Writes all files of an epoch; durable when this returns. What was there before is replaced: the same epoch has the
     /// same files, unless a disk has lost some of them.
     pub(crate) fn write(&self, epoch: u64, files: Vec<FileToWrite<'_>>) -> io::Result<()> {

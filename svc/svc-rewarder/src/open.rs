@@ -164,10 +164,10 @@ pub fn node_key(config: &RewarderConfig, data_dir: Option<&Path>) -> Result<Sign
             let path = data.join("node.key");
             if !path.exists() {
                 make_folder(data)?;
-                match NodeKey::generate()?.save(&path) {
-                    // Somebody else has just made it.
-                    Err(TlsError::File(FileError::Exists { .. })) => {}
-                    other => other?,
+                let saved = NodeKey::generate()?.save(&path);
+                // Somebody else may have just made it.
+                if !path.exists() {
+                    saved?;
                 }
             }
             path
