@@ -220,7 +220,7 @@ pub(crate) fn fund(ledger: &dyn Ledger, key: &str, amount: u64) {
     let open = |name, floor| Step::Open(Terms { account: account(name), asset, floor });
     let transfer = Transfer { from: account("source"), to: account("pool/rewards"), amount: amount.into() };
     let steps =
-        vec![open("source", Floor::None), open("pool/rewards", Floor::Zero), Step::Transfer(transfer)];
+        vec![open("source", Floor::Unlimited), open("pool/rewards", Floor::ZERO), Step::Transfer(transfer)];
     let batch = Batch::new(Key::new(key).unwrap(), Reference::new("test").unwrap(), 1, steps).unwrap();
     ledger.post(&batch).unwrap();
 }
