@@ -75,9 +75,9 @@ enum Command {
         #[arg(long, value_name = "TEST", value_delimiter = ',', value_parser = fairness::TESTS, ignore_case = true)]
         only: Vec<String>,
         /// How long each case is measured.
-        #[arg(long, value_name = "TIME", default_value = "4s", value_parser = duration)]
+        #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
         length: Duration,
-        /// How often everything is run.
+        /// How often everything is run; after the first time, only what is held to something.
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
         repeat: u32,
         /// Slots of the server behind the gateway.

@@ -6,7 +6,7 @@
 mod v1;
 mod v2;
 
-use crate::{Amount, allocation::Entry, wide};
+use crate::{Amount, allocation::Entry, run::Base, wide};
 
 /// A set of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +73,14 @@ impl Ruleset {
         match self {
             Self::V1 => v1::apply(terms, scores, total),
             Self::V2 => v2::apply(terms, scores, total),
+        }
+    }
+
+    /// What is divided in proportion to scores, and between how many points.
+    pub(crate) fn base(self, terms: Terms, scores: &[u128], total: u128) -> Base {
+        match self {
+            Self::V1 => Base { pool: terms.pool, total },
+            Self::V2 => v2::base(terms, scores, total),
         }
     }
 }

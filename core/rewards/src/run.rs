@@ -3,8 +3,8 @@
 use types::{ActorId, ObjectId};
 
 use crate::{
-    Allocation, Amount, Digest, Epoch, InputSet, Int, Intent, Json, Manifest, Policy, Proof, Quarantine,
-    Residual, Row, Rule,
+    Allocation, Amount, Digest, Epoch, InputSet, Int, Intent, Json, Manifest, Points, Policy, Proof,
+    Quarantine, Residual, Row, Rule,
     allocation::{AllocationLine, Entry},
     digest::Domain,
     intents,
@@ -43,17 +43,17 @@ pub fn compute(policy: &Policy, inputs: &InputSet) -> Result<Run, Quarantine> {
     let (places, scores) = scores(policy, inputs)?;
     let add = |sum: u128, score: &u128| sum.checked_add(*score);
     let total = scores.iter().try_fold(0, add).ok_or(Quarantine::Overflow("scores"))?;
-    let terms = Terms {
-        pool: policy.terms().pool.minor(),
-        cap: policy.cap().minor(),
-        minimum: policy.terms().min_payout.minor(),
-    };
-    let outcome = policy.terms().ruleset.apply(terms, &scores, total);
+    let outcome = policy.terms().ruleset.apply(minor(policy), &scores, total);
     let scored = places.into_iter().zip(scores).zip(outcome.entries);
     let scored = scored.map(|((place, score), entry)| Scored { place, score, entry });
     let entries: Vec<_> = scored.map(|scored| unless_nobody(scored, inputs)).collect();
     let (paid, residual) = sums(policy.terms().pool, &entries, outcome.unshared)?;
     Ok(Run::new(policy.clone(), inputs.clone(), entries, Sums { paid, residual, total }))
+}
+
+fn minor(policy: &Policy) -> Terms {
+    let terms = policy.terms();
+    Terms { pool: terms.pool.minor(), cap: policy.cap().minor(), minimum: terms.min_payout.minor() }
 }
 
 /// The actors whose score is positive, in the order of their bytes, with their scores.
@@ -108,6 +108,12 @@ fn sums(pool: Amount, entries: &[Scored], unshared: u128) -> Result<(Amount, Amo
     let closes = paid.checked_add(residual) == Some(pool);
     debug_assert!(closes, "Σ payouts + residual = pool: {paid} + {residual} = {pool}");
     if closes { Ok((paid, residual)) } else { Err(Quarantine::Conservation { pool, paid, residual }) }
+}
+
+/// What was divided, and between how many points.
+pub(crate) struct Base {
+    pub(crate) pool: u128,
+    pub(crate) total: u128,
 }
 
 struct Sums {
@@ -210,6 +216,20 @@ impl Run {
     pub fn line_of(&self, actor: &str) -> Option<usize> {
         let place = u32::try_from(self.inputs.usage().find(actor)?).ok()?;
         self.entries.binary_search_by_key(&place, |scored| scored.place).ok()
+    }
+
+    /// What each metric earned the actor of a line.
+    pub(crate) fn points(&self, line: usize) -> impl Iterator<Item = Points<'_>> {
+        let place = self.entries[line].place as usize;
+        weighted(&self.policy, &self.inputs, place).map(|(Row { metric, units, .. }, weight_ppm)| {
+            let points = units * u128::from(weight_ppm); // Checked when the score was added up.
+            Points { metric, units, weight_ppm, points }
+        })
+    }
+
+    pub(crate) fn base(&self) -> Base {
+        let scores: Vec<_> = self.entries.iter().map(|scored| scored.score).collect();
+        self.policy.terms().ruleset.base(minor(&self.policy), &scores, self.manifest.score_total)
     }
 
     /// The proof that an actor's line is part of this run, if there is one.

@@ -35,7 +35,7 @@ fn product(a: u128, b: u128) -> (u128, u128) {
     const HALF: u128 = u64::MAX as u128;
     let (a1, a0, b1, b0) = (a >> 64, a & HALF, b >> 64, b & HALF);
     // At most (2⁶⁴ − 1)² + 2 (2⁶⁴ − 1) = 2¹²⁸ − 1, so neither sum overflows.
-    let middle = a1 * b0 + (a0 * b0 >> 64);
+    let middle = a1 * b0 + ((a0 * b0) >> 64);
     let carry = a0 * b1 + (middle & HALF);
     (a1 * b1 + (middle >> 64) + (carry >> 64), a.wrapping_mul(b))
 }

@@ -47,6 +47,10 @@ pub enum Reason {
     BadGateway,
     /// The origin's answer has no validator that it could be kept under.
     EtagInvalid,
+    /// What an origin sends is larger than is taken from one.
+    SourceCap,
+    /// What an origin or a pack has expands more than allowed.
+    SourceExpands,
     /// What is stored here was found to be damaged, and is kept from being served.
     Quarantined,
     /// The service behind did not answer in time.
@@ -61,7 +65,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::Malformed,
         Self::Unauth,
         Self::Forbidden,
@@ -83,6 +87,8 @@ impl Reason {
         Self::NotReady,
         Self::BadGateway,
         Self::EtagInvalid,
+        Self::SourceCap,
+        Self::SourceExpands,
         Self::Quarantined,
         Self::DownstreamTimeout,
         Self::Amnesia,
@@ -115,6 +121,8 @@ impl Reason {
             Self::NotReady => "not_ready",
             Self::BadGateway => "bad_gateway",
             Self::EtagInvalid => "etag_invalid",
+            Self::SourceCap => "source_cap",
+            Self::SourceExpands => "source_expands",
             Self::Quarantined => "quarantined",
             Self::DownstreamTimeout => "downstream_timeout",
             Self::Amnesia => "amnesia",
@@ -140,7 +148,11 @@ impl Reason {
             Self::InvalidRange => 416,
             Self::Quota | Self::Busy | Self::Shed => 429,
             Self::Internal => 500,
-            Self::BadGateway | Self::EtagInvalid | Self::Quarantined => 502,
+            Self::BadGateway
+            | Self::EtagInvalid
+            | Self::SourceCap
+            | Self::SourceExpands
+            | Self::Quarantined => 502,
             Self::Degraded | Self::NotReady | Self::Draining => 503,
             Self::DownstreamTimeout => 504,
             Self::Amnesia => 507,
@@ -190,6 +202,8 @@ impl Reason {
             Self::NotReady => "This is being made ready",
             Self::BadGateway => "The service behind failed",
             Self::EtagInvalid => "The origin's answer has no strong validator",
+            Self::SourceCap => "What the origin sends is too large",
+            Self::SourceExpands => "What is behind expands too much",
             Self::Quarantined => "What is stored here is damaged",
             Self::DownstreamTimeout => "The service behind did not answer in time",
             Self::Amnesia => "This could only be kept on a disk, and nothing is written here",
@@ -275,6 +289,8 @@ mod tests {
             ("not_ready", 503),
             ("bad_gateway", 502),
             ("etag_invalid", 502),
+            ("source_cap", 502),
+            ("source_expands", 502),
             ("quarantined", 502),
             ("downstream_timeout", 504),
             ("amnesia", 507),

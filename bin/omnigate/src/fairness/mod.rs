@@ -8,6 +8,7 @@ mod outcome;
 mod report;
 mod scenario;
 mod sleeper;
+mod stalls;
 mod subject;
 
 use std::{
@@ -40,6 +41,7 @@ use report::Row;
 pub(crate) use scenario::TESTS;
 use scenario::{Bench, Case, Mode};
 use sleeper::Sleeper;
+use stalls::Witness;
 use subject::Subject;
 
 /// How long a flow runs before it counts: what is slow has to be found out first.
@@ -80,7 +82,7 @@ pub(crate) struct Plan {
     pub(crate) only: Vec<String>,
     /// How long each case is measured.
     pub(crate) length: Duration,
-    /// How often everything is run.
+    /// How often everything is run that is held to something; the rest is there to compare with, and run once.
     pub(crate) repeat: u32,
     /// Slots of the sleeping server.
     pub(crate) slots: usize,
@@ -105,23 +107,27 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
     let sleeper = Sleeper::new(bench.slots, bench.service_time, server_scope.clock());
     let upstream = start_sleeper(&server, &server_scope, &sleeper).map_err(Failure::failed)?;
     let cases = scenario::cases(&bench, &plan.only);
-    let runs = cases.iter().map(|case| case.modes.len() as u64).sum::<u64>() * u64::from(plan.repeat);
+    let runs: Vec<_> = (1..=plan.repeat).flat_map(|round| runs_of(&cases, round)).collect();
     let stage =
         Stage { kernel: &kernel, scope: &scope, bench: &bench, sleeper: &sleeper, upstream, dir: &dir.0 };
     let (mut report, mut baseline, mut done) = (Report::default(), Baseline::default(), 0);
-    for round in 1..=plan.repeat {
-        for (case, mode) in cases.iter().flat_map(|case| case.modes.iter().map(move |mode| (case, *mode))) {
-            tell(&format!("{} {}, {}", case.test, case.name, mode.name()), done, runs);
-            let outcomes = stage
-                .run(case, mode)
-                .map_err(|error| Failure::failed(format!("the gateway under test: {error}")))?;
-            let (shown, holds) = case.judge.look(&bench, &outcomes, &mut baseline);
-            report.add(Row::new(round, case, mode, shown, holds));
-            done += 1;
-        }
+    for (round, case, mode) in &runs {
+        tell(&format!("{} {}, {}", case.test, case.name, mode.name()), done, runs.len() as u64);
+        let outcomes = stage
+            .run(case, *mode)
+            .map_err(|error| Failure::failed(format!("the gateway under test: {error}")))?;
+        let (shown, holds) = case.judge.look(&bench, &outcomes, &mut baseline);
+        report.add(Row::new(*round, case, *mode, shown, holds));
+        done += 1;
     }
-    tell("done", done, runs);
+    tell("done", done, done);
     Ok(report)
+}
+
+/// What is run in a round: everything in the first, later only what is held to something.
+fn runs_of(cases: &[Case], round: u32) -> impl Iterator<Item = (u32, &Case, Mode)> {
+    let all = cases.iter().flat_map(|case| case.modes.iter().map(move |mode| (case, *mode)));
+    all.filter(move |(_, mode)| round == 1 || mode.is_judged()).map(move |(case, mode)| (round, case, mode))
 }
 
 /// Where the cases are run.
@@ -151,6 +157,7 @@ impl Stage<'_> {
         let warm_up = case.flows.iter().map(Flow::warm_up).max().unwrap_or_default();
         let (counted_from, end) = (clock.within(warm_up), clock.within(lasts));
         let start = |flow: &Flow| Running::start(self.scope, flow.clone(), subject.addr(), length);
+        let witness = Witness::start(self.scope, lasts + LATE);
         // All of them run while this waits.
         let mut running = Vec::with_capacity(case.flows.len());
         running.extend(case.flows.iter().map(start));
@@ -165,7 +172,8 @@ impl Stage<'_> {
         let busy = self.sleeper.busy().saturating_sub(busy_before);
         let all = (lasts - warm_up).mul_f64(self.bench.slots as f64);
         pause(clock, clock.within(LATE)).await;
-        let flows = running.into_iter().map(Running::finish).collect();
+        let stalls = witness.stalls();
+        let flows = running.into_iter().map(|flow| flow.finish(&stalls)).collect();
         Ok((flows, busy.as_secs_f64() / all.as_secs_f64()))
     }
 }

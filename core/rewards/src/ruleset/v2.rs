@@ -8,6 +8,7 @@ use super::{Outcome, Terms};
 use crate::{
     allocation::{Entry, Rule},
     apportion::largest_remainder,
+    run::Base,
     wide,
 };
 
@@ -26,6 +27,12 @@ pub(super) fn apply(terms: Terms, scores: &[u128], total: u128) -> Outcome {
     };
     let entries = scores.iter().map(entry).collect();
     Outcome { entries, unshared: if open.is_empty() { capped.pool } else { 0 } }
+}
+
+/// What those below the cap share, and between how many points.
+pub(super) fn base(terms: Terms, scores: &[u128], total: u128) -> Base {
+    let Capped { pool, total, .. } = Capped::find(terms, scores, total);
+    Base { pool, total }
 }
 
 /// Who gets the cap, and what is left for the others.
