@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use ron_transport::addr::{Endpoint, ListenAddr};
 
 use crate::{
-    commands::{CasCommand, PackCommand, TokenCommand},
+    commands::{CasCommand, EpochCommand, PackCommand, PolicyCommand, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -104,6 +104,12 @@ enum Command {
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
+    /// Check, prove and recompute what an epoch paid.
+    #[command(subcommand)]
+    Epoch(EpochCommand),
+    /// Sign, check and show the policies that epochs are paid by.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -209,6 +215,8 @@ pub(crate) enum Task {
     Token(TokenCommand),
     Cas(CasCommand),
     Pack(PackCommand),
+    Epoch(EpochCommand),
+    Policy(PolicyCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -246,6 +254,8 @@ impl Cli {
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
             Command::Pack(command) => Task::Pack(command),
+            Command::Epoch(command) => Task::Epoch(command),
+            Command::Policy(command) => Task::Policy(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }

@@ -5,9 +5,11 @@ mod check;
 mod completions;
 mod config;
 mod docs;
+mod epoch;
 mod fairness;
 mod man;
 mod pack;
+mod policy;
 mod token;
 mod up;
 mod version;
@@ -20,7 +22,9 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
+pub(crate) use epoch::EpochCommand;
 pub(crate) use pack::PackCommand;
+pub(crate) use policy::PolicyCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
@@ -56,6 +60,8 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Token(command) => return token::run(command),
         Task::Cas(command) => return cas::run(command),
         Task::Pack(command) => return pack::run(command),
+        Task::Epoch(command) => return epoch::run(command),
+        Task::Policy(command) => return policy::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),
         Task::ConfigSchema => config::schema_json(),
