@@ -146,7 +146,8 @@ impl PostgresLedger {
     }
 
     fn moment(&self) -> Result<PostgresSnapshot<'_>, LedgerError> {
-        let connection = self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+        // The moment is that of the first read.
+        let connection = self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1")?;
         Ok(PostgresSnapshot::new(self, connection))
     }
 }
@@ -194,9 +195,10 @@ fn failed(error: &postgres::Error) -> LedgerError {
         // Others hold the locks, or were faster; the transaction is gone.
         SqlState::T_R_DEADLOCK_DETECTED
         | SqlState::T_R_SERIALIZATION_FAILURE
-        | SqlState::LOCK_NOT_AVAILABLE
         | SqlState::UNIQUE_VIOLATION => LedgerError::Busy,
-        SqlState::QUERY_CANCELED => LedgerError::Timeout { op: Op::Post, after: STATEMENT_TIMEOUT },
+        SqlState::QUERY_CANCELED | SqlState::LOCK_NOT_AVAILABLE => {
+            LedgerError::Timeout { op: Op::Post, after: STATEMENT_TIMEOUT }
+        }
         SqlState::DISK_FULL | SqlState::OUT_OF_MEMORY => LedgerError::Full(text),
         SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Fault::Unreadable(text).into(),
         SqlState::INVALID_PASSWORD
