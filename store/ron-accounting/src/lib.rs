@@ -25,7 +25,8 @@ mod window;
 pub use accounts::{Accounts, AccountsError, Announce, Flushed};
 pub use files::{Rows, SnapshotFiles};
 pub use journal::{BootId, Journal, JournalError, Used};
-pub use sign::{Ed25519, KeyError, NodeId, SigningKey, node_actor, node_id};
+pub use rewards::ed25519::Ed25519;
+pub use sign::{KeyError, NodeId, SigningKey, node_actor, node_id};
 pub use snapshot::{
     MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, lines, rows_of, seal_rows,
 };

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use rewards::{PublicKey, Sign, Signature, Verify};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use rewards::{PublicKey, Sign, Signature};
 use types::{ActorId, ObjectId};
 
 /// What a node is called: the BLAKE3 hash of its public key.
@@ -71,15 +71,5 @@ impl Sign for SigningKey {
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SigningKey").field(&self.public_key()).finish()
-    }
-}
-
-/// Checks Ed25519 signatures.
-#[derive(Clone, Copy, Debug)]
-pub struct Ed25519;
-
-impl Verify for Ed25519 {
-    fn is_signed(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
-        UnparsedPublicKey::new(&ED25519, key.as_bytes()).verify(message, signature.as_bytes()).is_ok()
     }
 }

@@ -20,7 +20,7 @@ use crate::crash;
 pub(crate) type Fill<'a> = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a>;
 
 /// One file to write: its name, and what is in it.
-pub(crate) type FileToWrite<'a> = (&'static str, Fill<'a>);
+pub(crate) type FileToWrite<'a> = (String, Fill<'a>);
 
 /// The files of epochs.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) enum Artifacts {
     Memory(Arc<Mutex<InMemory>>),
 }
 
-type InMemory = BTreeMap<u64, BTreeMap<&'static str, Bytes>>;
+type InMemory = BTreeMap<u64, BTreeMap<String, Bytes>>;
 
 /// Begins the names of folders that are not whole yet.
 const UNFINISHED: &str = ".unfinished-";
@@ -74,7 +74,7 @@ impl Artifacts {
     }
 
     /// Adds a file to an epoch that has its files; durable when this returns.
-    pub(crate) fn add(&self, epoch: u64, name: &'static str, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn add(&self, epoch: u64, name: &str, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Folder(folder) => {
                 let folder = folder.join(epoch.to_string());
@@ -88,7 +88,7 @@ impl Artifacts {
             Self::Memory(epochs) => {
                 let mut epochs = lock(epochs);
                 let files = epochs.get_mut(&epoch).ok_or(io::ErrorKind::NotFound)?;
-                files.insert(name, Bytes::copy_from_slice(bytes));
+                files.insert(name.to_owned(), Bytes::copy_from_slice(bytes));
                 Ok(())
             }
         }
@@ -103,6 +103,30 @@ impl Artifacts {
                 Err(error) => Err(error),
             },
             Self::Memory(epochs) => Ok(lock(epochs).get(&epoch).and_then(|files| files.get(name)).cloned()),
+        }
+    }
+
+    /// The names of an epoch's files, in order; those in a folder below with its name.
+    pub(crate) fn names(&self, epoch: u64) -> io::Result<Vec<String>> {
+        match self {
+            Self::Folder(folder) => {
+                let folder = folder.join(epoch.to_string());
+                let mut names = Vec::new();
+                for below in ["", "snapshots/", "attestations/"] {
+                    let Ok(entries) = fs::read_dir(folder.join(below)) else { continue };
+                    for entry in entries {
+                        let entry = entry?;
+                        if entry.file_type()?.is_file() {
+                            names.push(format!("{below}{}", entry.file_name().to_string_lossy()));
+                        }
+                    }
+                }
+                names.sort_unstable();
+                Ok(names)
+            }
+            Self::Memory(epochs) => {
+                Ok(lock(epochs).get(&epoch).map(|files| files.keys().cloned().collect()).unwrap_or_default())
+            }
         }
     }
 
@@ -141,7 +165,9 @@ fn write_folder(folder: &Path, epoch: u64, files: Vec<FileToWrite<'_>>) -> io::R
         _ => fs::create_dir_all(&aside)?,
     }
     for (name, fill) in files {
-        let mut file = BufWriter::with_capacity(1 << 20, File::create_new(aside.join(name))?);
+        let path = aside.join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
         fill(&mut file)?;
         file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     }
@@ -169,6 +195,10 @@ mod tests {
         Box::new(move |out| out.write_all(text.as_bytes()))
     }
 
+    fn file<'a>(name: &str, fill: Fill<'a>) -> FileToWrite<'a> {
+        (name.to_owned(), fill)
+    }
+
     fn both() -> (tempfile::TempDir, [Artifacts; 2]) {
         let dir = tempfile::tempdir().unwrap();
         let folder = Artifacts::at(dir.path().join("rewards")).unwrap();
@@ -179,12 +209,13 @@ mod tests {
     fn an_epochs_files_are_written_added_to_read_and_removed() {
         let (_dir, kinds) = both();
         for artifacts in kinds {
-            artifacts.write(7, vec![("run.json", fill("{}")), ("commitment", fill("c"))]).unwrap();
-            artifacts.write(7, vec![("run.json", fill("{}")), ("commitment", fill("d"))]).unwrap();
+            artifacts.write(7, vec![file("run.json", fill("{}")), file("commitment", fill("c"))]).unwrap();
+            artifacts.write(7, vec![file("run.json", fill("{}")), file("snapshots/commitment", fill("d"))]).unwrap();
             artifacts.add(7, "attestation.json", b"a").unwrap();
             let read = |name| artifacts.read(7, name).unwrap();
-            assert_eq!((read("commitment").unwrap(), read("attestation.json").unwrap()), ("d".into(), "a".into()));
+            assert_eq!((read("snapshots/commitment").unwrap(), read("attestation.json").unwrap()), ("d".into(), "a".into()));
             assert_eq!((read("other"), artifacts.read(8, "run.json").unwrap()), (None, None));
+            assert_eq!(artifacts.names(7).unwrap(), ["attestation.json", "run.json", "snapshots/commitment"]);
             assert_eq!(artifacts.epochs().unwrap(), [7]);
             assert_eq!((artifacts.remove(7).unwrap(), artifacts.remove(7).unwrap()), (true, false));
         }
@@ -195,7 +226,7 @@ mod tests {
         let (dir, kinds) = both();
         for artifacts in &kinds {
             let broken: Fill<'_> = Box::new(|_| Err(io::Error::other("the disk is full")));
-            assert!(artifacts.write(7, vec![("run.json", fill("{}")), ("commitment", broken)]).is_err());
+            assert!(artifacts.write(7, vec![file("run.json", fill("{}")), file("commitment", broken)]).is_err());
             assert_eq!(artifacts.epochs().unwrap(), [0_u64; 0]);
         }
         let again = Artifacts::at(dir.path().join("rewards")).unwrap();

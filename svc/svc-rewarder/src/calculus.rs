@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
-use rewards::{Epoch, InputSet, Limits, Quarantine, Run, SnapshotSeal, compute};
+use rewards::{Digest, Epoch, InputSet, Limits, Quarantine, Run, SnapshotSeal, Usage, compute};
 use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, lines, node_actor, node_id};
 use types::ObjectId;
 
@@ -49,11 +49,22 @@ pub(crate) fn closing(
     let input_document: String = counted.iter().map(|one| format!("{} {}\n", one.object, one.document)).collect();
     Ok(Some(Closing {
         epoch,
-        inputs: ObjectId::new(*blake3::hash(input_document.as_bytes()).as_bytes()).to_string(),
+        inputs: root_of(epoch, &input_document)?.to_string(),
         input_document,
         policy: policy.digest,
         policy_document: policy.document,
     }))
+}
+
+/// The hash of the list of an epoch's snapshots, which `run.json` names.
+fn root_of(epoch: u64, document: &str) -> Result<Digest, RewarderError> {
+    let epoch = Epoch::new(epoch).ok_or(RewarderError::Unknown("epoch"))?;
+    let damaged = |_| RewarderError::Files("a listed seal is damaged".to_owned());
+    let snapshot = |listed: Result<Listed, RewarderError>| {
+        SnapshotSeal::read(listed?.document.as_bytes()).map(|seal| seal.snapshot).map_err(damaged)
+    };
+    let snapshots = closed_inputs(document).map(snapshot).collect::<Result<Vec<_>, _>>()?;
+    Ok(InputSet::unchecked(epoch, snapshots, Usage::new(1, 1)).root())
 }
 
 /// The snapshots of a closed epoch: the address of each one's rows, and its seal.
@@ -117,7 +128,7 @@ impl Calculus {
     }
 
     /// A file of rows, from here or from the store that the fleet shares.
-    fn rows(&self, object: &str) -> Result<Vec<u8>, RewarderError> {
+    pub(crate) fn rows(&self, object: &str) -> Result<Vec<u8>, RewarderError> {
         let id: ObjectId =
             object.parse().map_err(|_| RewarderError::Files(format!("`{object}` is no address")))?;
         if let Some(rows) = self.files.fetch(id).map_err(RewarderError::Files)? {

@@ -4,22 +4,17 @@ use serde_json::json;
 
 use crate::{RewarderError, shared::Shared, store::Changed};
 
-/// The manifest.
-pub(crate) const RUN: &str = "run.json";
-/// The hash of the manifest.
-pub(crate) const COMMITMENT: &str = "commitment";
-/// The signed policy.
-pub(crate) const POLICY: &str = "policy.json";
-/// The signed snapshots, each behind the address of its rows.
-pub(crate) const INPUTS: &str = "inputs.txt";
-/// This node's word for the run.
-pub(crate) const ATTESTATION: &str = "attestation.json";
 /// Why nothing is paid.
 pub(crate) const QUARANTINE: &str = "quarantine.json";
 
-/// Those that are served as they are.
-pub(crate) const SERVED: [&str; 7] =
-    [RUN, COMMITMENT, rewards::Manifest::ALLOCATIONS, POLICY, INPUTS, ATTESTATION, QUARANTINE];
+/// Whether a name is one that an epoch's file can have; nothing else is looked for on the disk.
+pub(crate) fn can_be(name: &str) -> bool {
+    let plain = |name: &str| {
+        !name.starts_with('.') && !name.is_empty() && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.'))
+    };
+    let bare = ["snapshots/", "attestations/"].into_iter().find_map(|below| name.strip_prefix(below));
+    plain(bare.unwrap_or(name))
+}
 
 /// Sets an epoch aside: in the store, in a file, in the metrics and in readiness.
 pub(crate) async fn quarantine(shared: &Shared, epoch: u64, code: &str, reason: &str) -> Result<(), RewarderError> {
@@ -38,7 +33,7 @@ pub(crate) async fn quarantine(shared: &Shared, epoch: u64, code: &str, reason: 
         let bytes = document.as_bytes();
         let add = artifacts.add(epoch, QUARANTINE, bytes);
         // There may be no other files yet.
-        add.or_else(|_| artifacts.write(epoch, vec![(QUARANTINE, Box::new(|out| out.write_all(bytes)))]))
+        add.or_else(|_| artifacts.write(epoch, vec![(QUARANTINE.to_owned(), Box::new(|out| out.write_all(bytes)))]))
     };
     match shared.scope.blocking().run("write quarantine", write).await? {
         Ok(()) => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::{io::Write, sync::Arc};
 
-use rewards::{Attestation, Manifest, Quarantine, Run};
+use rewards::{Attestation, Quarantine, Run, SnapshotSeal, bundle};
 use ron_kernel::{
     queue::{Sender, SharedReceiver},
     supervisor::{TaskCtx, TaskResult},
@@ -11,7 +11,7 @@ use ron_kernel::{
 use crate::{
     RewarderError,
     artifacts::FileToWrite,
-    calculus::Outcome,
+    calculus::{self, Calculus, Outcome},
     crash, files,
     shared::Shared,
     store::{Changed, EpochStore, Record},
@@ -74,14 +74,14 @@ impl ArtifactWriter {
 
     async fn computed(&self, epoch: u64, run: Arc<Run>) -> Result<(), RewarderError> {
         let shared = &self.shared;
-        let (artifacts, store, key, written) =
-            (shared.artifacts.clone(), shared.store.clone(), shared.key.clone(), Arc::clone(&run));
+        let (artifacts, calculus, key, written) =
+            (shared.artifacts.clone(), shared.calculus(), shared.key.clone(), Arc::clone(&run));
         // Not bounded by the time of a call: there may be a million lines.
         let write = move || -> Result<Record, RewarderError> {
-            let attestation = Attestation::of(&written, &key).to_bytes();
+            let attestation = Attestation::of(&written, &key);
             let failed = |error: std::io::Error| RewarderError::Files(format!("files cannot be written: {error}"));
-            artifacts.write(epoch, epoch_files(&store, epoch, &written, &attestation)?).map_err(failed)?;
-            note(&store, epoch, &written)
+            artifacts.write(epoch, epoch_files(&calculus, epoch, &written, &attestation)?).map_err(failed)?;
+            note(&calculus.store, epoch, &written)
         };
         let record = shared.scope.blocking().run("write epoch", write).await??;
         if record.commitment.as_deref() != Some(run.commitment().to_string().as_str()) {
@@ -110,22 +110,37 @@ fn note(store: &EpochStore, epoch: u64, run: &Run) -> Result<Record, RewarderErr
     store.record(epoch)?.ok_or(RewarderError::Unknown("epoch"))
 }
 
-/// Everything that a stranger needs to check an epoch, but for the rows.
+/// Everything that a stranger needs to check an epoch: see [`bundle`].
 fn epoch_files<'a>(
-    store: &EpochStore,
+    calculus: &'a Calculus,
     epoch: u64,
     run: &'a Run,
-    attestation: &'a [u8],
+    attestation: &'a Attestation,
 ) -> Result<Vec<FileToWrite<'a>>, RewarderError> {
-    let (inputs, policy) = store.documents(epoch)?.ok_or(RewarderError::Unknown("epoch"))?;
-    Ok(vec![
-        (files::RUN, Box::new(|out| out.write_all(run.document()))),
-        (files::COMMITMENT, Box::new(|out| writeln!(out, "{}", run.commitment()))),
-        (Manifest::ALLOCATIONS, Box::new(|out| write_lines(run, out))),
-        (files::POLICY, Box::new(move |out| out.write_all(policy.as_bytes()))),
-        (files::INPUTS, Box::new(move |out| out.write_all(inputs.as_bytes()))),
-        (files::ATTESTATION, Box::new(|out| out.write_all(attestation))),
-    ])
+    let (inputs, policy) = calculus.store.documents(epoch)?.ok_or(RewarderError::Unknown("epoch"))?;
+    let mut files: Vec<FileToWrite<'a>> = vec![
+        (bundle::RUN.to_owned(), Box::new(|out| out.write_all(run.document()))),
+        (bundle::COMMITMENT.to_owned(), Box::new(|out| writeln!(out, "{}", run.commitment()))),
+        (bundle::ALLOCATIONS.to_owned(), Box::new(|out| write_lines(run, out))),
+        (bundle::POLICY.to_owned(), Box::new(move |out| out.write_all(policy.as_bytes()))),
+        (bundle::INPUTS.to_owned(), Box::new(|out| out.write_all(&run.inputs().list()))),
+        (bundle::attestation_file(attestation.key), Box::new(|out| out.write_all(&attestation.to_bytes()))),
+    ];
+    for snapshot in calculus::closed_inputs(&inputs) {
+        let snapshot = snapshot?;
+        let object = snapshot.object;
+        let damaged = |_| RewarderError::Files("a seal of a closed epoch is damaged".to_owned());
+        let seal = SnapshotSeal::read(snapshot.document.as_bytes()).map_err(damaged)?;
+        let (rows_root, document) = (seal.snapshot.rows_root, snapshot.document);
+        let rows = move |out: &mut dyn Write| {
+            let rows = calculus.rows(&object).map_err(std::io::Error::other)?;
+            out.write_all(&rows)
+        };
+        files.push((bundle::rows_file(rows_root), Box::new(rows)));
+        let name = bundle::seal_file(rows_root, seal.key);
+        files.push((name, Box::new(move |out| out.write_all(document.as_bytes()))));
+    }
+    Ok(files)
 }
 
 fn write_lines(run: &Run, out: &mut dyn Write) -> std::io::Result<()> {

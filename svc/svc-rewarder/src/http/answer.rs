@@ -94,7 +94,7 @@ pub(super) fn open(epoch: u64, listed: Value) -> Value {
         "epoch": epoch, "state": "open", "reason": null, "inputs": null, "policy": null, "run_key": null,
         "commitment": null, "batches": 0, "batches_posted": 0,
         "progress": { "rows": 0, "rows_total": 0, "batches": 0, "batches_posted": 0, "in_work": false },
-        "snapshots": listed, "manifest": null,
+        "snapshots": listed, "manifest": null, "files": [],
     })
 }
 

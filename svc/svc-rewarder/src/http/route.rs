@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::files::SERVED;
+use crate::files;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Route {
     /// That an actor's line is part of an epoch.
     Proof(u64, String),
     /// A file of an epoch.
-    File(u64, &'static str),
+    File(u64, String),
     /// A policy.
     Policy(String),
 }
@@ -37,8 +37,8 @@ impl Route {
             ["epochs", id] => Self::Epoch(epoch(id)?),
             ["epochs", id, "compute"] => Self::Compute(epoch(id)?),
             ["epochs", id, "proof", actor] => Self::Proof(epoch(id)?, decoded(actor)?),
-            ["epochs", id, "files", name] => {
-                Self::File(epoch(id)?, SERVED.into_iter().find(|served| served == name)?)
+            ["epochs", id, "files", name @ ..] => {
+                Self::File(epoch(id)?, Some(name.join("/")).filter(|name| files::can_be(name))?)
             }
             ["policy", id] => Self::Policy(decoded(id)?),
             _ => return None,
@@ -128,7 +128,10 @@ mod tests {
             ("/rewarder/epochs/7/proof/a%2", None),
             ("/rewarder/epochs/7/proof/%+1", None),
             ("/rewarder/epochs/7/proof/%ff", None),
-            ("/rewarder/epochs/7/files/run.json", Some(Route::File(7, "run.json"))),
+            ("/rewarder/epochs/7/files/run.json", Some(Route::File(7, "run.json".to_owned()))),
+            ("/rewarder/epochs/7/files/snapshots/00ff.jsonl", Some(Route::File(7, "snapshots/00ff.jsonl".to_owned()))),
+            ("/rewarder/epochs/7/files/snapshots/../run.json", None),
+            ("/rewarder/epochs/7/files/.unfinished", None),
             ("/rewarder/epochs/7/files/..%2frun.json", None),
             ("/rewarder/policy/default", Some(Route::Policy("default".to_owned()))),
             ("/rewarder", None),
@@ -146,7 +149,7 @@ mod tests {
             Route::Epoch(1),
             Route::Compute(1),
             Route::Proof(1, String::new()),
-            Route::File(1, "run.json"),
+            Route::File(1, String::new()),
             Route::Policy(String::new()),
         ];
         assert_eq!(routes.map(|route| route.name()), Route::NAMES);

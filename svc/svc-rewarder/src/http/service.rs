@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use rewards::SignedPolicy;
+use rewards::{SignedPolicy, bundle};
 use ron_kernel::{
     Fault,
     metrics::{RouteMetrics, ServiceMetrics},
@@ -19,7 +19,7 @@ use types::{ActorId, Deadline, Reason, Refusal};
 
 use super::{access, answer, route::Route};
 use crate::{
-    RewarderError, calculus, calculus::Outcome, files, policies,
+    RewarderError, calculus, calculus::Outcome, policies,
     registry::Progress,
     scheduler::{Taken, WorkRequest},
     shared::Shared,
@@ -167,13 +167,13 @@ impl Handler {
         let store = self.shared.store.clone();
         let find = move || -> Result<_, RewarderError> {
             let listed = store.snapshots(epoch)?;
-            let Some(record) = store.record(epoch)? else { return Ok((None, listed, None, None)) };
+            let Some(record) = store.record(epoch)? else { return Ok((None, listed, None, None, Vec::new())) };
             let closed = store.documents(epoch)?.map(|(inputs, _)| calculus::closed_inputs(&inputs).collect());
             let closed: Option<Result<Vec<_>, _>> = closed;
-            let manifest = artifacts.read(epoch, files::RUN).unwrap_or_default();
-            Ok((Some(record), listed, closed.transpose()?, manifest))
+            let manifest = artifacts.read(epoch, bundle::RUN).unwrap_or_default();
+            Ok((Some(record), listed, closed.transpose()?, manifest, artifacts.names(epoch).unwrap_or_default()))
         };
-        let (record, listed, closed, manifest) = self.shared.ask("find epoch", find).await.map_err(refused)?;
+        let (record, listed, closed, manifest, names) = self.shared.ask("find epoch", find).await.map_err(refused)?;
         let snapshots = answer::snapshots(&listed, closed.as_deref());
         let Some(record) = record else {
             return if listed.is_empty() {
@@ -183,7 +183,8 @@ impl Handler {
             };
         };
         let progress = self.shared.registry.progress(epoch);
-        let value = answer::whole(&record, manifest.as_deref(), progress.as_deref(), snapshots);
+        let mut value = answer::whole(&record, manifest.as_deref(), progress.as_deref(), snapshots);
+        value["files"] = names.into();
         let response = answer::document(StatusCode::OK, &value);
         Ok(match answer::final_tag(&record) {
             Some(tag) => answer::tagged(response, tag, &request.headers),
@@ -234,9 +235,9 @@ impl Handler {
         Ok(answer::tagged(response, record.commitment.as_deref().unwrap_or_default(), &request.headers))
     }
 
-    async fn file(&self, epoch: u64, name: &'static str) -> Answer {
-        let artifacts = self.shared.artifacts.clone();
-        let read = move || artifacts.read(epoch, name).map_err(|error| RewarderError::Files(error.to_string()));
+    async fn file(&self, epoch: u64, name: &str) -> Answer {
+        let (artifacts, wanted) = (self.shared.artifacts.clone(), name.to_owned());
+        let read = move || artifacts.read(epoch, &wanted).map_err(|error| RewarderError::Files(error.to_string()));
         let file = self.shared.ask("read file", read).await.map_err(refused)?;
         let file = file.ok_or(RewarderError::Unknown("file"))?;
         let kind = match name.rsplit_once('.') {
