@@ -64,6 +64,13 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
     },
+    /// Run the rewarder alone: keep accounts, compute epochs, and have them paid.
+    ///
+    /// Signals are those of `up`. The interface is described at `/rewarder/openapi.json`.
+    Rewarder {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Show on this machine that a flooding tenant does not hurt another.
     ///
     /// Starts a server of a few slots, puts this gateway in front, floods it, and prints what the victim sees with
@@ -246,6 +253,7 @@ impl Cli {
                 let source = config.resolve()?.only("edge");
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
+            Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),
             Command::Fairness { only, length, repeat, slots, service_time, json } => {
                 let plan = Plan { only, length, repeat, slots: slots.into(), service_time };
                 Task::Fairness { plan, json }

@@ -6,6 +6,7 @@ mod local_edge;
 mod manager;
 mod parts;
 mod reread;
+mod rewarder;
 mod upgrade;
 
 use std::{num::NonZeroUsize, sync::Arc};

@@ -11,6 +11,7 @@ use ron_kernel::{
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
 use svc_edge::{Edge, EdgeConfig, EdgeSettings};
 use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices};
+use svc_rewarder::{Rewarder, RewarderConfig};
 
 use crate::{
     admin::{self, Admin},
@@ -18,17 +19,23 @@ use crate::{
     settings::{AdminConfig, NodeConfig},
 };
 
-use super::{drain::Drain, local_edge::LocalEdge, reread::Reread};
+use super::{drain::Drain, local_edge::LocalEdge, reread::Reread, rewarder};
 
 /// Every service there is, running or not; the generated pages describe all of them.
-pub(crate) static TOPOLOGIES: [&Topology; 4] =
-    [&KERNEL_TOPOLOGY, &admin::TOPOLOGY, &svc_gateway::TOPOLOGY, &svc_edge::TOPOLOGY];
+pub(crate) static TOPOLOGIES: [&Topology; 5] = [
+    &KERNEL_TOPOLOGY,
+    &admin::TOPOLOGY,
+    &svc_gateway::TOPOLOGY,
+    &svc_edge::TOPOLOGY,
+    &svc_rewarder::TOPOLOGY,
+];
 
 /// The running services.
 #[derive(Debug)]
 pub(super) struct Parts {
     gateway: Option<Arc<Gateway>>,
     edge: Option<Arc<Edge>>,
+    rewarder: Option<Arc<Rewarder>>,
     admin: Arc<Admin>,
     admin_scope: Scope,
 }
@@ -43,13 +50,14 @@ impl Parts {
         // First, because the gateway's routes may lead to it.
         let edge = open_edge(kernel, config, inherited).await?;
         let gateway = open_gateway(kernel, config, edge.as_ref(), inherited).await?;
-        if edge.is_none() && gateway.is_none() {
+        let rewarder = rewarder::open(kernel, config, inherited).await?;
+        if edge.is_none() && gateway.is_none() && rewarder.is_none() {
             tracing::warn!("no service is enabled; only the admin listener answers");
         }
         let admin_scope = kernel.scope(&admin::TOPOLOGY);
         let topologies = kernel.topologies();
         let admin = Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, inherited)?;
-        Ok(Self { gateway, edge, admin, admin_scope })
+        Ok(Self { gateway, edge, rewarder, admin, admin_scope })
     }
 
     /// What follows a new configuration, in the order in which it commits.
@@ -62,6 +70,7 @@ impl Parts {
         ];
         parts.extend(self.edge.iter().map(|edge| Arc::clone(edge) as Arc<dyn Reconfigure>));
         parts.extend(self.gateway.iter().map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>));
+        parts.extend(self.rewarder.iter().map(|rewarder| Arc::clone(rewarder) as Arc<dyn Reconfigure>));
         parts
     }
 
@@ -70,7 +79,9 @@ impl Parts {
         let gateway = self.gateway.iter().map(|g| ("gateway", g.local_addr()));
         let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
         let edge = self.edge.iter().map(|edge| ("edge", edge.local_addr()));
-        gateway.chain(redirect).chain(edge).chain([("admin", self.admin.local_addr())]).collect()
+        let rewarder = self.rewarder.iter().map(|rewarder| ("rewarder", rewarder.local_addr()));
+        let admin = [("admin", self.admin.local_addr())];
+        gateway.chain(redirect).chain(edge).chain(rewarder).chain(admin).collect()
     }
 
     /// Addresses to look at with a browser: the edge's packs.
@@ -97,9 +108,13 @@ impl Parts {
             let configured = &config.get::<EdgeConfig>().listen;
             Some((name("edge", configured), edge.listener()?))
         });
+        let rewarder = self.rewarder.iter().map(|rewarder| {
+            let configured = &config.get::<RewarderConfig>().listen;
+            Some((name("rewarder", configured), rewarder.listener()?))
+        });
         let configured = &config.get::<AdminConfig>().listen;
         let admin = || Some((name("admin", configured), self.admin.listener()?));
-        gateway.chain(redirect).chain(edge).chain([admin()]).collect()
+        gateway.chain(redirect).chain(edge).chain(rewarder).chain([admin()]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.
