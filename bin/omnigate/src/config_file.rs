@@ -10,6 +10,7 @@ use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sourc
 use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig};
+use svc_overlay::{OverlayConfig, PeerAddr};
 use svc_rewarder::RewarderConfig;
 
 use crate::{
@@ -27,7 +28,7 @@ const ENV_FILE: &str = "OMNIGATE_CONFIG";
 const ENV_CRASH: &str = "OMNIGATE_CRASH_AT";
 
 /// The tables of services, each of which has `enabled`.
-const SERVICES: [&str; 3] = [GatewayConfig::NAME, EdgeConfig::NAME, RewarderConfig::NAME];
+const SERVICES: [&str; 4] = [GatewayConfig::NAME, EdgeConfig::NAME, OverlayConfig::NAME, RewarderConfig::NAME];
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
@@ -38,6 +39,7 @@ pub(crate) fn schema() -> Schema {
         .table::<AuthConfig>()
         .table::<GatewayConfig>()
         .table::<EdgeConfig>()
+        .table::<OverlayConfig>()
         .table::<RewarderConfig>()
         .table::<LedgerConfig>()
 }
@@ -59,6 +61,11 @@ impl ConfigSource {
         let file = named.or_else(|| usual.try_exists().unwrap_or(true).then(|| usual.to_owned()));
         let env = environment()?;
         Ok(Self { file, env, flags })
+    }
+
+    /// A file and nothing else: neither the environment nor the command line has a say.
+    pub(crate) const fn of_file_alone(file: PathBuf) -> Self {
+        Self { file: Some(file), env: Vec::new(), flags: Vec::new() }
     }
 
     /// The same, with one route that passes every request to `server`.
@@ -86,6 +93,16 @@ impl ConfigSource {
             }
         }
         self.flags.extend(listen.map(|addr| ("edge.listen".to_owned(), addr.to_string())));
+        self
+    }
+
+    /// The same, with an overlay that listens there and dials these, as far as they are given.
+    pub(crate) fn linking(mut self, listen: Option<&ListenAddr>, peers: &[PeerAddr]) -> Self {
+        if !peers.is_empty() {
+            let list = peers.iter().map(|peer| toml::Value::String(peer.to_string())).collect();
+            self.flags.push(("overlay.peers".to_owned(), toml::Value::Array(list).to_string()));
+        }
+        self.flags.extend(listen.map(|addr| ("overlay.listen".to_owned(), addr.to_string())));
         self
     }
 

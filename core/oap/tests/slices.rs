@@ -46,6 +46,18 @@ fn a_whole_object_arrives_as_it_is_and_its_length_is_proven() {
 }
 
 #[test]
+fn where_chunks_are_cut_is_the_senders_choice() {
+    let object = object(200_000);
+    let prover = prover(&object);
+    for (asked_for, longest) in [(0, 16_384), (16_384, 16_384), (40_000, 32_768), (usize::MAX, CHUNK_MAX)] {
+        let chunks: Vec<_> = Chunks::of_put(200_000).of_len(asked_for).collect();
+        assert_eq!(chunks.iter().map(|range| range.end - range.start).max(), Some(longest as u64));
+        let answer: Vec<_> = chunks.into_iter().map(|range| chunk(&prover, &object, range)).collect();
+        assert_eq!(receive(get(&object, 0, u64::MAX, false), &answer).as_ref(), Ok(&object));
+    }
+}
+
+#[test]
 fn the_tail_alone_tells_the_length() {
     for len in LENGTHS {
         let object = object(len);

@@ -33,6 +33,7 @@ const fn status(reason: Reason) -> u16 {
         Reason::Forbidden | Reason::NotAllowed => 7,
         Reason::BodyCap | Reason::DecodedCap | Reason::DecodedRatio => 8,
         Reason::Quota | Reason::Busy | Reason::Shed | Reason::Amnesia => 8,
+        Reason::SourceCap | Reason::SourceExpands => 8,
         Reason::InvalidRange => 11,
         Reason::NotFound | Reason::MethodNotAllowed => 12,
         Reason::Internal => 13,

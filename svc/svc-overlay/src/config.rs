@@ -1,6 +1,7 @@
 //! The `[overlay]` table of the configuration file.
 
 mod limits;
+mod objects;
 mod peer;
 mod security;
 
@@ -12,8 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use limits::{EgressPolicy, GossipConfig, PeerLimits, TimeoutsConfig, TransportConfig};
+pub use objects::ObjectsConfig;
 pub use peer::{PeerAddr, PeerAddrError};
 pub use security::{PqConfig, Security};
+pub(crate) use security::{is_reachable, public_key};
 
 /// Longer handshakes than this need `danger_ok`: each holds one of few places.
 const SAFE_MAX_HANDSHAKE: Duration = Duration::from_secs(30);
@@ -39,6 +42,9 @@ pub struct OverlayConfig {
     pub topics: Vec<String>,
     /// Topics in which only what its publisher signed is taken, and what this node publishes is signed.
     pub signed_topics: Vec<String>,
+    /// Ed25519 keys of nodes whose signatures are checked though they are no neighbours: 64 hexadecimal digits each, as
+    /// `omnigate node key` prints them there.
+    pub publishers: Vec<String>,
     /// `mtls`: nodes prove their keys, and only listed ones are let in. `token`: nodes prove their keys, and those that are
     /// not listed show a token with the scope `overlay.join`. `plaintext`: in the clear, between addresses of this machine
     /// only.
@@ -57,6 +63,8 @@ pub struct OverlayConfig {
     pub gossip: GossipConfig,
     /// How many connections.
     pub transport: TransportConfig,
+    /// Objects that peers may ask for and offer.
+    pub objects: ObjectsConfig,
 }
 
 impl Default for OverlayConfig {
@@ -68,6 +76,7 @@ impl Default for OverlayConfig {
             allow: Vec::new(),
             topics: Vec::new(),
             signed_topics: Vec::new(),
+            publishers: Vec::new(),
             security: Security::default(),
             token: None,
             pq: PqConfig::default(),
@@ -76,19 +85,29 @@ impl Default for OverlayConfig {
             peer: PeerLimits::default(),
             gossip: GossipConfig::default(),
             transport: TransportConfig::default(),
+            objects: ObjectsConfig::default(),
         }
     }
 }
 
 impl Table for OverlayConfig {
     const NAME: &'static str = "overlay";
-    const RESTART: &'static [&'static str] = &["enabled", "security", "gossip.shards", "gossip.relay_fanout"];
+    const RESTART: &'static [&'static str] = &[
+        "enabled",
+        "security",
+        "gossip.relay_fanout",
+        "gossip.burst_budget_frames",
+        "objects.max_bytes",
+        "objects.ram_bytes",
+        "objects.streams",
+    ];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
         self.check_security(problems);
         self.check_peers(problems);
         self.check_topics(problems);
+        self.check_publishers(problems);
         if self.handshake_timeout.as_duration().is_zero() {
             problems.at("handshake_timeout", "must be longer than nothing");
         }
@@ -98,6 +117,7 @@ impl Table for OverlayConfig {
         self.peer.check(danger_ok, problems);
         self.gossip.check(danger_ok, problems);
         self.transport.check(danger_ok, problems);
+        self.objects.check(danger_ok, problems);
     }
 }
 
@@ -130,14 +150,22 @@ impl OverlayConfig {
                     .help("write b3:<node id>@host:port; `omnigate node id` there prints the id");
             }
             if self.security == Security::Plaintext && !peer.is_local() {
-                problems.at(at, format!("{peer} would be spoken to in the clear")).help(
-                    "use security = \"mtls\" or \"token\"; plaintext is for addresses of this machine",
-                );
+                problems
+                    .at(at, format!("{peer} would be spoken to in the clear"))
+                    .help("use security = \"mtls\" or \"token\"; plaintext is for addresses of this machine");
             }
         }
         for (index, id) in self.allow.iter().enumerate() {
             if let Err(error) = id.parse::<types::NodeId>() {
                 problems.at(format!("allow.{index}"), error.to_string());
+            }
+        }
+    }
+
+    fn check_publishers(&self, problems: &mut Problems) {
+        for (index, key) in self.publishers.iter().enumerate() {
+            if security::public_key(key).is_none() {
+                problems.at(format!("publishers.{index}"), "is no key: write 64 hexadecimal digits");
             }
         }
     }

@@ -1,10 +1,6 @@
 //! Dialling: one task per peer in the configuration, which keeps a session with it.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ron_kernel::{
     Scope,

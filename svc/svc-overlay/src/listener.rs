@@ -193,7 +193,9 @@ impl Door {
                 }
             }
             Err(CapError::Total { .. }) => drop(metrics.connections_refused("overlay", "total").inc()),
-            Err(CapError::PerClient { .. }) => drop(metrics.connections_refused("overlay", "per_client").inc()),
+            Err(CapError::PerClient { .. }) => {
+                drop(metrics.connections_refused("overlay", "per_client").inc())
+            }
         }
     }
 }
@@ -270,7 +272,9 @@ async fn serve(shared: &Arc<Shared>, accepted: Accepted, place: OwnedSemaphorePe
     };
     match session::run(shared, stream, Began::There(peer), move || drop(place)).await {
         Ok(_) => {}
-        Err(NoSession::Io(error)) => tracing::debug!(%peer, %error, "a connection broke off before its session"),
+        Err(NoSession::Io(error)) => {
+            tracing::debug!(%peer, %error, "a connection broke off before its session")
+        }
         Err(error) => tracing::info!(%peer, "no session: {error}"),
     }
     drop(permit);

@@ -72,13 +72,7 @@ impl LossReport {
     }
 
     /// Writes a loss down and counts it.
-    pub(crate) fn add(
-        &self,
-        id: MessageId,
-        queue: &'static str,
-        peer: Option<NodeId>,
-        reason: &'static str,
-    ) {
+    pub(crate) fn add(&self, id: MessageId, queue: &'static str, peer: Option<NodeId>, reason: &'static str) {
         self.metrics.lost(reason);
         let at = self.clock.unix();
         let mut entries = self.entries.lock();

@@ -10,13 +10,17 @@ use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge}
 use ron_kernel::{Scope, lock::lock, topology::MetricSpec};
 use types::NodeId;
 
-use crate::{losses, session::CloseReason};
+use crate::{
+    losses,
+    objects::{OBJECT_BYTES, OBJECTS_TOTAL},
+    session::CloseReason,
+};
 
 /// Peers with a label of their own; the others are `other`.
 const NAMED_PEERS: usize = 32;
 
 /// Beyond the shared families.
-pub(crate) const METRICS: [MetricSpec; 11] = [
+pub(crate) const METRICS: [MetricSpec; 13] = [
     MetricSpec { name: "handshake_timeouts_total", labels: "", doc: "handshakes that took too long" },
     MetricSpec {
         name: "backpressure_events_total",
@@ -40,10 +44,24 @@ pub(crate) const METRICS: [MetricSpec; 11] = [
         labels: "reason",
         doc: "publications given up on the way to or from a peer; each is in the loss report",
     },
-    MetricSpec { name: "overlay_published_total", labels: "verdict", doc: "publications of this node, by verdict" },
-    MetricSpec { name: "overlay_delivered_total", labels: "", doc: "publications handed to subscribers here" },
-    MetricSpec { name: "overlay_gaps_total", labels: "", doc: "publications that subscribers here were told are missing" },
+    MetricSpec {
+        name: "overlay_published_total",
+        labels: "verdict",
+        doc: "publications of this node, by verdict",
+    },
+    MetricSpec {
+        name: "overlay_delivered_total",
+        labels: "",
+        doc: "publications handed to subscribers here",
+    },
+    MetricSpec {
+        name: "overlay_gaps_total",
+        labels: "",
+        doc: "publications that subscribers here were told are missing",
+    },
     MetricSpec { name: "overlay_peers", labels: "", doc: "peers with a session" },
+    OBJECTS_TOTAL,
+    OBJECT_BYTES,
 ];
 
 /// Why frames are refused.

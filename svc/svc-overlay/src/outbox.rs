@@ -1,7 +1,8 @@
 //! What waits to be written to one peer: three lanes, a bound on each, and one writer that takes from them.
 //!
 //! * Control goes first. It is answers to what the peer sent, so a peer that fills this lane does not read, and is given up.
-//! * Publications wait, at most so many frames and bytes. A full lane refuses the newcomer, or gives the oldest up.
+//! * Publications wait, at most so many frames and bytes, and topics take turns. A full lane refuses the newcomer, or gives
+//!   the oldest up.
 //! * Bulk is never queued: there is a place for one chunk, and whoever has more waits until it is taken.
 //!
 //! The writer takes as many frames at a time as there are permits, publications and bulk in the ratio 4 : 1 by bytes. Once
@@ -10,7 +11,6 @@
 //! Built of one lock that is held for a few steps and never across a wake-up, so that a model checker can try every order.
 
 use std::{
-    collections::VecDeque,
     fmt, mem,
     sync::PoisonError,
     task::{Context, Poll, Waker},
@@ -21,8 +21,7 @@ use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 use std::sync::{Mutex, MutexGuard};
 
-/// How many bytes of publications go out for each byte of bulk.
-const GOSSIP_TO_BULK: usize = 4;
+use gossip::{Lanes, Next, Pushed, WhenFull};
 
 /// Something that can be written.
 pub trait Parcel {
@@ -33,6 +32,9 @@ pub trait Parcel {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Among which it takes turns: its topic.
+    fn flow(&self) -> u64;
 }
 
 /// The bounds of a box.
@@ -88,12 +90,10 @@ pub struct Outbox<F> {
 
 struct State<F> {
     open: Open,
-    control: VecDeque<F>,
-    gossip: VecDeque<F>,
+    lanes: Lanes<u64, F>,
+    /// Bytes of publications that wait.
     gossip_bytes: usize,
     bulk: Option<F>,
-    /// Bytes of publications that went out since the last bulk, as far as they matter.
-    ahead: usize,
     /// The writer, while it waits.
     writer: Option<Waker>,
     /// Those who wait for bulk's place.
@@ -104,13 +104,12 @@ impl<F: Parcel> Outbox<F> {
     /// An empty box.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
+        let when_full = if limits.drop_oldest { WhenFull::DropOldest } else { WhenFull::RejectNew };
         let state = State {
             open: Open::Yes,
-            control: VecDeque::new(),
-            gossip: VecDeque::new(),
+            lanes: Lanes::new(limits.control, limits.queued, when_full),
             gossip_bytes: 0,
             bulk: None,
-            ahead: 0,
             writer: None,
             bulk_waits: Vec::new(),
         };
@@ -126,12 +125,9 @@ impl<F: Parcel> Outbox<F> {
         if state.open != Open::Yes {
             return Err(Refused::Closed(frame));
         }
-        if state.control.len() >= self.limits.control {
-            return Err(Refused::Busy(frame));
-        }
-        state.control.push_back(frame);
+        let pushed = state.lanes.push_control(frame);
         wake(state);
-        Ok(())
+        pushed.map_err(Refused::Busy)
     }
 
     /// Puts publications in, in order, and empties `frames`. Gives what did not get in or had to go to `refused`.
@@ -152,25 +148,19 @@ impl<F: Parcel> Outbox<F> {
         if state.open != Open::Yes {
             return out.push(Refused::Closed(frame));
         }
-        let is_full = |state: &State<F>| {
-            state.gossip.len() >= self.limits.queued
-                || !state.gossip.is_empty() && state.gossip_bytes + frame.len() > self.limits.queued_bytes
-        };
-        while is_full(state) {
-            match state.gossip.pop_front() {
-                Some(oldest) if self.limits.drop_oldest => {
-                    state.gossip_bytes -= oldest.len();
-                    out.push(Refused::Displaced(oldest));
-                }
-                oldest => {
-                    // Back to where it was: the newcomer is the one to go.
-                    oldest.into_iter().for_each(|oldest| state.gossip.push_front(oldest));
-                    return out.push(Refused::Busy(frame));
-                }
-            }
+        let len = frame.len();
+        if state.gossip_bytes > 0 && state.gossip_bytes + len > self.limits.queued_bytes {
+            return out.push(Refused::Busy(frame));
         }
-        state.gossip_bytes += frame.len();
-        state.gossip.push_back(frame);
+        let (flow, bytes) = (frame.flow(), u32::try_from(len).unwrap_or(u32::MAX));
+        match state.lanes.push_gossip(&flow, frame, bytes) {
+            Pushed::Queued => state.gossip_bytes += len,
+            Pushed::Shed(oldest) => {
+                state.gossip_bytes = state.gossip_bytes + len - oldest.len();
+                out.push(Refused::Displaced(oldest));
+            }
+            Pushed::Refused(frame) => out.push(Refused::Busy(frame)),
+        }
     }
 
     /// Resolves once bulk's place is free. Whoever is first takes it with [`Outbox::bulk`].
@@ -206,6 +196,7 @@ impl<F: Parcel> Outbox<F> {
     pub fn poll_take(&self, cx: &mut Context<'_>, batch: &mut Vec<F>) -> Poll<Taken> {
         let (taken, waits) = {
             let mut state = self.lock();
+            // A box that was killed is empty.
             let taken = state.take(self.limits.permits, batch);
             if !taken {
                 if state.open != Open::Yes {
@@ -238,8 +229,7 @@ impl<F: Parcel> Outbox<F> {
         let mut state = self.lock();
         state.open = Open::No;
         state.gossip_bytes = 0;
-        let mut left: Vec<F> = mem::take(&mut state.control).into();
-        left.extend(mem::take(&mut state.gossip));
+        let mut left: Vec<F> = state.lanes.drain().collect();
         left.extend(state.bulk.take());
         let waits = mem::take(&mut state.bulk_waits);
         wake(state);
@@ -250,7 +240,7 @@ impl<F: Parcel> Outbox<F> {
     /// Publications that wait.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.lock().gossip.len()
+        self.lock().lanes.gossip_len()
     }
 
     /// What it does leaves the state sound at each step, so a panic elsewhere does not spoil it.
@@ -262,23 +252,19 @@ impl<F: Parcel> Outbox<F> {
 impl<F: Parcel> State<F> {
     fn take(&mut self, permits: usize, batch: &mut Vec<F>) -> bool {
         let before = batch.len();
-        let full = |batch: &Vec<F>| batch.len() - before >= permits;
-        while !full(batch) && let Some(frame) = self.control.pop_front() {
-            batch.push(frame);
-        }
-        while !full(batch) {
-            let bulk_is_due = self.bulk.as_ref().is_some_and(|bulk| {
-                self.gossip.is_empty() || self.ahead >= bulk.len().saturating_mul(GOSSIP_TO_BULK)
-            });
-            if bulk_is_due {
-                self.ahead = 0;
-                batch.extend(self.bulk.take());
-            } else if let Some(frame) = self.gossip.pop_front() {
-                self.gossip_bytes -= frame.len();
-                self.ahead = if self.bulk.is_some() { self.ahead.saturating_add(frame.len()) } else { 0 };
-                batch.push(frame);
-            } else {
-                break;
+        while batch.len() - before < permits {
+            match self.lanes.next(self.bulk.is_some()) {
+                Some(Next::Control(frame)) => batch.push(frame),
+                Some(Next::Gossip(frame)) => {
+                    self.gossip_bytes -= frame.len();
+                    batch.push(frame);
+                }
+                Some(Next::Bulk) => {
+                    let bytes = self.bulk.as_ref().map_or(0, Parcel::len);
+                    self.lanes.bulk_sent(u32::try_from(bytes).unwrap_or(u32::MAX));
+                    batch.extend(self.bulk.take());
+                }
+                None => break,
             }
         }
         batch.len() > before

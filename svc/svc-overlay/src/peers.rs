@@ -1,9 +1,6 @@
 //! Who is connected: one session per peer, and which one stays if there are two.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use ron_kernel::{Scope, lock::Ranked, topology::LockSpec};
 use tokio::sync::Notify;
@@ -61,7 +58,9 @@ impl Peers {
         let replaced = {
             let mut index = self.index.lock();
             let replaced = match index.by_node.get(&conn.peer) {
-                Some(present) if present.conn.ending.reason().is_none() && !self.supersedes(conn, &present.conn) => {
+                Some(present)
+                    if present.conn.ending.reason().is_none() && !self.supersedes(conn, &present.conn) =>
+                {
                     return Err(CloseReason::Duplicate);
                 }
                 _ => index.by_node.remove(&conn.peer),

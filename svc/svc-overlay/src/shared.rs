@@ -1,7 +1,7 @@
 //! What all sessions of a node share.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     net::IpAddr,
     sync::{
         Arc,
@@ -18,14 +18,14 @@ use quota::Rate;
 use ron_kernel::{Clock, Scope, supervisor::Children};
 use ron_transport::{
     caps::ConnCaps,
-    tls::raw_key::{NodeKey, RawClientTls, RawServerTls},
+    tls::raw_key::{NodeKey, PeerKey, RawClientTls, RawServerTls},
 };
 use tokio::sync::Semaphore;
 use types::NodeId;
 
 use crate::{
-    OverlayConfig,
-    config::{EgressPolicy, Security},
+    ObjectsConfig, OverlayConfig,
+    config::{EgressPolicy, Security, public_key},
     gossip::Gossip,
     losses::LossReport,
     metrics::OverlayMetrics,
@@ -93,6 +93,9 @@ pub(crate) struct Settings {
     pub(crate) drop_oldest: bool,
     pub(crate) topics: Vec<Topic>,
     pub(crate) signed: HashSet<Topic>,
+    pub(crate) objects: ObjectsConfig,
+    /// Keys of nodes that are no neighbours.
+    pub(crate) publishers: HashMap<NodeId, PeerKey>,
 }
 
 /// Both ends of a handshake between nodes.
@@ -127,9 +130,10 @@ impl Settings {
         Self {
             security: config.security,
             listed: listed_peers.chain(allowed).collect(),
-            token: config.token.as_ref().and_then(|token| {
-                Token::new(Bytes::copy_from_slice(token.expose().as_bytes()))
-            }),
+            token: config
+                .token
+                .as_ref()
+                .and_then(|token| Token::new(Bytes::copy_from_slice(token.expose().as_bytes()))),
             tls,
             tokens,
             handshake: config.handshake_timeout.as_duration(),
@@ -145,6 +149,13 @@ impl Settings {
             drop_oldest: config.gossip.egress_policy == EgressPolicy::DropOldest,
             topics: topics(&config.topics),
             signed: topics(&config.signed_topics).into_iter().collect(),
+            objects: config.objects.clone(),
+            publishers: config
+                .publishers
+                .iter()
+                .filter_map(|key| public_key(key))
+                .map(|key| (NodeId::of_key(key.ed25519()), key))
+                .collect(),
         }
     }
 
@@ -178,7 +189,9 @@ impl Settings {
         if self.security == Security::Plaintext || self.listed.contains(&hello.node) {
             return true;
         }
-        let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else { return false };
+        let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else {
+            return false;
+        };
         let request = captoken::Request {
             path: "",
             method: "",

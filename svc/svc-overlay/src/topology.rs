@@ -10,6 +10,7 @@ use crate::{
     listener::{GREETER, INGRESS_WORK, LISTENER},
     losses::METRICS_BUFFER,
     metrics::METRICS,
+    objects::{OBJECT_STREAM, STREAM},
     peers::PEER_INDEX,
     session::{CONNECTION, LINGER, PERMIT_WAIT, READER, WRITER},
 };
@@ -29,8 +30,8 @@ pub static TOPOLOGY: Topology = Topology {
         "With amnesia nothing is written: the node's key lasts as long as the process.",
     ],
     tasks: &[LISTENER, GREETER, SHARD],
-    children: &[CONNECTION, READER, WRITER, DIALER],
-    queues: &[INGRESS_WORK, GOSSIP_INGRESS, GOSSIP_EGRESS, COMMANDS, SUBSCRIBER],
+    children: &[CONNECTION, READER, WRITER, DIALER, STREAM],
+    queues: &[INGRESS_WORK, GOSSIP_INGRESS, GOSSIP_EGRESS, COMMANDS, SUBSCRIBER, OBJECT_STREAM],
     locks: &[CFG_SNAPSHOT, PEER_INDEX, METRICS_BUFFER],
     timeouts: &TIMEOUTS,
     metrics: &METRICS,

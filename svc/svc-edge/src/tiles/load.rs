@@ -96,7 +96,8 @@ fn stored(tile: Tile) -> Representation {
 }
 
 fn decoded(tile: &Tile, limits: Limits) -> Result<Representation, Refusal> {
-    let bytes = decode_all(tile.coding.unwrap_or(Coding::Identity), &tile.bytes, limits).map_err(undecoded)?;
+    let bytes =
+        decode_all(tile.coding.unwrap_or(Coding::Identity), &tile.bytes, limits).map_err(undecoded)?;
     let media_type = HeaderValue::from_static(tile.media_type);
     let mut representation = Representation::new(Source::Ram(bytes), tag_of_decoded(tile.id), media_type);
     representation.varies = true;

@@ -24,8 +24,6 @@ const MAX_CHUNK: ByteSize = ByteSize::kib(64);
 const SAFE_MAX_FANOUT: usize = 64;
 /// More than a peer's queue holds would only be refused there.
 const SAFE_MAX_BURST: u32 = 512;
-/// More shards than this only take turns.
-const MAX_SHARDS: usize = 256;
 
 /// How long peers may keep us waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -113,19 +111,16 @@ pub struct GossipConfig {
     pub max_frame_bytes: ByteSize,
     /// What a full queue to a peer does with one more publication: `reject_new` or `drop_oldest`.
     pub egress_policy: EgressPolicy,
-    /// Tasks that topics are spread over; 0 stands for one per core.
-    pub shards: usize,
 }
 
 impl Default for GossipConfig {
     fn default() -> Self {
         Self {
             relay_fanout: 8,
-            burst_budget_frames: 16,
+            burst_budget_frames: 256,
             chunk_bytes: ByteSize::kib(64),
             max_frame_bytes: ByteSize::mib(1),
             egress_policy: EgressPolicy::default(),
-            shards: 0,
         }
     }
 }
@@ -145,9 +140,6 @@ impl GossipConfig {
         }
         if self.chunk_bytes == ByteSize::bytes(0) || self.chunk_bytes > MAX_CHUNK {
             problems.at("gossip.chunk_bytes", format!("must be at most {MAX_CHUNK}, and more than nothing"));
-        }
-        if self.shards > MAX_SHARDS {
-            problems.at("gossip.shards", format!("must be at most {MAX_SHARDS}"));
         }
     }
 }

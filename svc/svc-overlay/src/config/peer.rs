@@ -115,7 +115,8 @@ mod tests {
     #[test]
     fn what_is_no_peer_is_refused() {
         assert_eq!("b3:xyz@host:1".parse::<PeerAddr>(), Err(PeerAddrError::Id));
-        for text in ["", "@host:1", "host:0", "host:port", "http://host:1", "host:1/path", &format!("{ID}@")] {
+        for text in ["", "@host:1", "host:0", "host:port", "http://host:1", "host:1/path", &format!("{ID}@")]
+        {
             assert!(text.parse::<PeerAddr>().is_err(), "{text}");
         }
     }

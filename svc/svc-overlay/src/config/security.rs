@@ -5,6 +5,7 @@ use ron_transport::{
     addr::ListenAddr,
     tls::{
         self,
+        raw_key::PeerKey,
         settings::{PqFallback, PqMode},
     },
 };
@@ -61,4 +62,16 @@ impl PqConfig {
 /// Whether other machines can reach an address. An inherited socket is asked once it is at hand.
 pub(crate) fn is_reachable(addr: &ListenAddr) -> bool {
     matches!(addr, ListenAddr::Tcp(addr) if !addr.ip().to_canonical().is_loopback())
+}
+
+/// Reads a public key written as 64 hexadecimal digits.
+pub(crate) fn public_key(digits: &str) -> Option<PeerKey> {
+    if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, at) in key.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(PeerKey::from_ed25519(key))
 }

@@ -70,7 +70,8 @@ impl Inbound {
             }
             let messages = std::mem::take(&mut self.shards[shard]);
             let wanted = messages.len().min(conn.ingress_limit);
-            let permits = Arc::clone(&conn.ingress).acquire_many_owned(u32::try_from(wanted).unwrap_or(1)).await;
+            let permits =
+                Arc::clone(&conn.ingress).acquire_many_owned(u32::try_from(wanted).unwrap_or(1)).await;
             let batch = Batch { conn: Arc::clone(conn), messages, permits: permits.ok() };
             let sent = conn.shared().gossip.shards[shard].ingress.try_send(batch);
             if let Err(SendError::Busy(batch)) = sent {

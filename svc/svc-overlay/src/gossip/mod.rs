@@ -13,7 +13,10 @@ mod shard;
 mod signatures;
 mod subscribers;
 
-use std::{sync::{Arc, Mutex}, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use gossip::{Packet, Settings};
@@ -28,11 +31,11 @@ use tokio::sync::oneshot;
 
 pub(crate) use feedback::Pushed;
 use feedback::{Feedback, Note};
-pub(crate) use inbound::Inbound;
 use inbound::Batch;
+pub(crate) use inbound::Inbound;
 pub(crate) use shard::SHARD;
-pub(crate) use subscribers::{SUBSCRIBER, Sink};
 pub use subscribers::{Delivery, Gap};
+pub(crate) use subscribers::{SUBSCRIBER, Sink};
 
 use crate::{OverlayConfig, error::OverlayError, session::Conn, shared::Shared};
 
@@ -102,21 +105,38 @@ pub struct Published {
 /// What a shard is asked to do.
 #[derive(Debug)]
 enum Command {
-    Up { conn: Arc<Conn>, slot: u32, topics: Vec<Topic> },
-    Down { number: u64, slot: u32 },
-    Publish { topic: Topic, body: Bytes, done: oneshot::Sender<Result<Published, OverlayError>> },
-    Subscribe { topic: Topic, sink: Sink },
+    Up {
+        conn: Arc<Conn>,
+        slot: u32,
+        topics: Vec<Topic>,
+    },
+    Down {
+        number: u64,
+        slot: u32,
+    },
+    Publish {
+        topic: Topic,
+        body: Bytes,
+        done: oneshot::Sender<Result<Published, OverlayError>>,
+    },
+    Subscribe {
+        topic: Topic,
+        sink: Sink,
+    },
     /// A subscriber has gone.
-    Leave { topic: Topic, sink: u64 },
+    Leave {
+        topic: Topic,
+        sink: u64,
+    },
     /// The configuration's topics are these from now on.
-    Follow { topics: Vec<Topic> },
+    Follow {
+        topics: Vec<Topic>,
+    },
 }
 
 impl Gossip {
-    /// The queues of as many shards as are configured. Nobody works on them before [`Gossip::start`].
+    /// The queues of one shard per core. Nobody works on them before [`Gossip::start`].
     pub(crate) fn new(scope: &Scope, config: &OverlayConfig) -> Self {
-        let cores = scope.planes().cores().len();
-        let count = if config.gossip.shards == 0 { cores } else { config.gossip.shards };
         let make = |_| {
             let (ingress, batches) = scope.queue(&GOSSIP_INGRESS, "gossip");
             let (commands, asked) = scope.queue(&COMMANDS, "publish");
@@ -128,7 +148,7 @@ impl Gossip {
             burst_budget: config.gossip.burst_budget_frames,
             ..Settings::default()
         };
-        Self { shards: (0..count).map(make).collect(), settings }
+        Self { shards: scope.planes().cores().iter().map(make).collect(), settings }
     }
 
     /// Starts the shards' tasks.

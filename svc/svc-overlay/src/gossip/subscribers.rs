@@ -77,12 +77,13 @@ impl Subscribers {
         is_left
     }
 
-    pub(super) fn has(&self, topic: &Topic) -> bool {
-        self.0.contains_key(topic)
+    /// Nobody hears of the topic any more: subscriptions end.
+    pub(super) fn end(&mut self, topic: &Topic) {
+        self.0.remove(topic);
     }
 
-    pub(super) fn topics(&self) -> impl Iterator<Item = &Topic> {
-        self.0.keys()
+    pub(super) fn has(&self, topic: &Topic) -> bool {
+        self.0.contains_key(topic)
     }
 
     /// Hands a publication to everybody who wants it.

@@ -121,11 +121,8 @@ impl Activity {
 mod tests {
     use super::*;
 
-    const WAITS: Waits = Waits {
-        read: Duration::from_secs(5),
-        write: Duration::from_secs(5),
-        idle: Duration::from_secs(30),
-    };
+    const WAITS: Waits =
+        Waits { read: Duration::from_secs(5), write: Duration::from_secs(5), idle: Duration::from_secs(30) };
 
     fn at(secs: u64) -> Moment {
         Moment::ORIGIN.after(Duration::from_secs(secs))

@@ -143,6 +143,9 @@ mod tests {
             assert!(ending.say(CloseReason::Idle));
             assert!(!ending.say(CloseReason::Broken));
         });
-        assert_eq!((one, other, ending.heard().await), (CloseReason::Idle, CloseReason::Idle, CloseReason::Idle));
+        assert_eq!(
+            (one, other, ending.heard().await),
+            (CloseReason::Idle, CloseReason::Idle, CloseReason::Idle)
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::{
     future::poll_fn,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use oap::{Agreed, ErrorCode, Fault, Frame, Goaway, Message, MessageId, Session};
 use quota::Bucket;
 use ron_kernel::lock::lock;
+use ron_transport::tls::raw_key::PeerKey;
 use tokio::sync::{Notify, Semaphore};
 use types::{Moment, NodeId};
 
@@ -33,6 +34,8 @@ pub(crate) struct OutFrame {
     pub(crate) bytes: Bytes,
     /// What the gossip engine wants to hear of when it was written or given up.
     pub(crate) pushed: Option<Pushed>,
+    /// Its topic, as far as taking turns goes.
+    pub(crate) flow: u64,
     /// Since when it waits.
     pub(crate) since: Moment,
 }
@@ -40,6 +43,10 @@ pub(crate) struct OutFrame {
 impl Parcel for OutFrame {
     fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    fn flow(&self) -> u64 {
+        self.flow
     }
 }
 
@@ -56,6 +63,8 @@ pub(crate) struct Greeted {
     pub(crate) place: String,
     /// The group whose keys were exchanged; none in the clear.
     pub(crate) key_exchange: Option<&'static str>,
+    /// The key the peer has proven; none in the clear.
+    pub(crate) key: Option<PeerKey>,
 }
 
 /// One session.
@@ -66,14 +75,19 @@ pub(crate) struct Conn {
     pub(crate) dialled: bool,
     pub(crate) place: String,
     pub(crate) key_exchange: Option<&'static str>,
+    pub(crate) key: Option<PeerKey>,
     pub(crate) agreed: Agreed,
     pub(crate) began: Moment,
     pub(crate) activity: Activity,
     pub(crate) ending: Ending,
     /// Whether the peer said that it goes away.
     pub(crate) going: AtomicBool,
-    /// Frames from this peer that the gossip engine has not finished with.
+    /// Messages that may come from this peer before the gossip engine has finished with earlier ones.
     pub(crate) ingress: Arc<Semaphore>,
+    /// How many permits there are.
+    pub(crate) ingress_limit: usize,
+    /// The peer's small number in the index.
+    slot: AtomicU32,
     /// The peer's rate.
     pub(crate) rate: Bucket,
     pub(crate) frames_in: AtomicU64,
@@ -99,12 +113,15 @@ impl Conn {
             dialled: greeted.dialled,
             place: greeted.place,
             key_exchange: greeted.key_exchange,
+            key: greeted.key,
             agreed: greeted.agreed,
             began: now,
             activity: Activity::new(now),
             ending: Ending::default(),
             going: AtomicBool::new(false),
             ingress: Arc::new(Semaphore::new(settings.inflight_frames)),
+            ingress_limit: settings.inflight_frames,
+            slot: AtomicU32::new(u32::MAX),
             rate: Bucket::default(),
             frames_in: AtomicU64::new(0),
             frames_out: AtomicU64::new(0),
@@ -122,10 +139,25 @@ impl Conn {
         &self.shared
     }
 
+    /// The peer's small number in the index, once it has one.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot.load(Relaxed)
+    }
+
+    pub(super) fn set_slot(&self, slot: u32) {
+        self.slot.store(slot, Relaxed);
+    }
+
     /// Says something urgent. A peer that does not take it does not read, and is given up.
     pub(crate) fn control(&self, frame: &Frame) {
-        let Some(bytes) = self.encoded(frame) else { return };
-        let frame = OutFrame { bytes, pushed: None, since: self.shared.clock.now() };
+        if let Some(bytes) = self.encoded(frame) {
+            self.control_bytes(bytes, self.shared.clock.now());
+        }
+    }
+
+    /// The same, encoded for this peer.
+    pub(crate) fn control_bytes(&self, bytes: Bytes, now: Moment) {
+        let frame = OutFrame { bytes, pushed: None, flow: 0, since: now };
         if let Err(Refused::Busy(_)) = self.outbox.control(frame) {
             self.close(CloseReason::NeverReads);
         }
@@ -136,7 +168,7 @@ impl Conn {
     /// Cancel safe: what was not taken is not sent.
     pub(crate) async fn bulk(&self, frame: &Frame) -> bool {
         let Some(bytes) = self.encoded(frame) else { return false };
-        let mut frame = OutFrame { bytes, pushed: None, since: self.shared.clock.now() };
+        let mut frame = OutFrame { bytes, pushed: None, flow: 0, since: self.shared.clock.now() };
         loop {
             poll_fn(|cx| self.outbox.poll_bulk(cx)).await;
             frame = match self.outbox.bulk(frame) {

@@ -142,8 +142,9 @@ async fn introduce(
         Began::Here { place, .. } => place.clone(),
         Began::There(peer) => peer.to_string(),
     };
-    let key_exchange = wire.key_exchange();
-    Ok(Greeted { session, agreed, peer: theirs.node, topics: theirs.topics, dialled, place, key_exchange })
+    let (key_exchange, key) = (wire.key_exchange(), wire.peer_key());
+    let Hello { node: peer, topics, .. } = theirs;
+    Ok(Greeted { session, agreed, peer, topics, dialled, place, key_exchange, key })
 }
 
 /// Whether the peer is who it says, whom we look for, and somebody who may come.

@@ -26,6 +26,7 @@ pub(crate) use activity::Waits;
 pub(crate) use close::{CloseReason, Ending};
 pub(crate) use conn::{Conn, Greeted, OutFrame};
 pub(crate) use hello::{Began, NoSession, greet};
+pub(crate) use reader::reject_label;
 pub(crate) use wire::Wire;
 pub(crate) use writer::PERMIT_WAIT;
 
@@ -90,6 +91,7 @@ async fn live(shared: &Arc<Shared>, wire: Wire, mut greeted: Greeted) -> CloseRe
     match &joined {
         Ok(joined) => {
             tracing::debug!(peer = %conn.peer, place = conn.place, "a session begins");
+            conn.set_slot(joined.slot);
             shared.gossip.up(&conn, joined.slot, topics).await;
         }
         Err(reason) => conn.close(*reason),

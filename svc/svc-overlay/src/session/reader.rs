@@ -56,7 +56,7 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
     let decoder = conn.agreed.decoder();
     let mut buffer = BytesMut::new();
     let inbound = conn.shared().gossip.inbound();
-    let mut reader = Reader { conn, parser: Parser::default(), inbound, rate: None };
+    let mut reader = Reader { conn, parser: Parser::default(), inbound, rate: None, refused: None };
     let mut room = SMALL;
     loop {
         let missing = match decoder.missing(&buffer) {
@@ -73,7 +73,13 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
         conn.activity.heard(now, true);
         reader.rate = conn.shared().settings.load().rate;
         // A peer that fills its room gets more, one that does not gives it back.
-        room = if read >= room { (room * 4).min(LARGE) } else if read < room / 8 { SMALL } else { room };
+        room = if read >= room {
+            (room * 4).min(LARGE)
+        } else if read < room / 8 {
+            SMALL
+        } else {
+            room
+        };
         loop {
             let raw = match decoder.next(&mut buffer) {
                 Ok(Some(raw)) => raw,
@@ -108,6 +114,8 @@ struct Reader<'a> {
     parser: Parser,
     inbound: Inbound,
     rate: Option<Rate>,
+    /// Why the peer will close, if it said so.
+    refused: Option<ErrorCode>,
 }
 
 impl Reader<'_> {
@@ -134,15 +142,19 @@ impl Reader<'_> {
                 Ok(())
             }
             Ok(Incoming::Fault(fault)) => {
-                if let Some(id) = &fault.about {
-                    let topic = id.topic.clone();
-                    self.inbound.add(&topic, Message::Error(fault));
+                match &fault.about {
+                    Some(id) => self.inbound.add(&id.topic.clone(), Message::Error(fault)),
+                    None => self.refused = Some(fault.code),
                 }
                 Ok(())
             }
             Ok(Incoming::Pong(_) | Incoming::Late | Incoming::Hello(_) | Incoming::Gossip(_)) => Ok(()),
             Ok(stream) => {
-                if matches!(stream, Incoming::Start { .. }) && !self.charge(now) {
+                if let Incoming::Start { stream: number, .. } = stream
+                    && let Err(wait) = self.check_rate(now)
+                {
+                    conn.shared().metrics.rejected("quota");
+                    conn.shared().objects.refuse(conn, number, millis(wait));
                     return Ok(());
                 }
                 conn.shared().objects.receive(conn, stream);
@@ -192,7 +204,7 @@ impl Reader<'_> {
         if in_the_middle {
             self.conn.shared().metrics.rejected("truncated");
         }
-        CloseReason::PeerClosed
+        self.refused.map_or(CloseReason::PeerClosed, CloseReason::RefusedByPeer)
     }
 }
 
@@ -203,7 +215,7 @@ fn broken(error: &io::Error, in_the_middle: bool) -> CloseReason {
 }
 
 /// What a violation counts as.
-pub(super) fn reject_label(code: ErrorCode) -> &'static str {
+pub(crate) fn reject_label(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::FrameCap | ErrorCode::TooLarge => "size",
         ErrorCode::UnknownKind => "unknown_kind",

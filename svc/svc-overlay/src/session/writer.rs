@@ -63,7 +63,7 @@ fn give_up_late(conn: &Conn, batch: &mut Vec<OutFrame>, now: types::Moment) {
     for frame in batch.extract_if(.., is_late) {
         shared.metrics.backpressure(conn.peer);
         if let Some(pushed) = frame.pushed {
-            pushed.given_up(conn, "backpressure");
+            pushed.given_up(conn);
         }
     }
 }
@@ -80,7 +80,8 @@ async fn write_batch(conn: &Conn, wire: &mut WriteHalf<Wire>, batch: &[OutFrame]
             *piece = IoSlice::new(&frame.bytes[skip..]);
             count += 1;
         }
-        let mut written = poll_fn(|cx| Pin::new(&mut *wire).poll_write_vectored(cx, &pieces[..count])).await?;
+        let mut written =
+            poll_fn(|cx| Pin::new(&mut *wire).poll_write_vectored(cx, &pieces[..count])).await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

@@ -1,0 +1,7 @@
+//! Nodes that talk to each other over real sockets, in one process.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::disallowed_methods, reason = "tests have threads and sockets of their own")]
+
+mod sessions;
+mod support;
