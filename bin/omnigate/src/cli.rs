@@ -1,0 +1,399 @@
+//! The command line: as typed ([`Cli`]), and as used ([`Task`]) once files, variables and flags are known.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use ron_transport::addr::{Endpoint, ListenAddr};
+use svc_overlay::PeerAddr;
+
+use crate::{
+    commands::{CasCommand, EpochCommand, PackCommand, PolicyCommand, Publish, TokenCommand},
+    config_file::ConfigSource,
+    failure::Failure,
+    fairness::{self, Plan},
+};
+
+/// A fair, self-defending front door for many tenants.
+///
+/// Exit codes: 0 done or drained cleanly; 1 could not start or failed; 2 wrong command line or configuration;
+/// 3 the drain deadline passed; 4 something did not let go; 5 a second signal ended the process at once.
+#[derive(Debug, Parser)]
+#[command(name = "omnigate", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run what the configuration enables until told to stop.
+    ///
+    /// SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reloads the configuration and certificates;
+    /// SIGUSR2 starts the program anew with the same sockets and drains this process once the new one is ready.
+    Up {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
+        #[arg(long, value_name = "URL")]
+        to: Option<Endpoint>,
+    },
+    /// Run a whole node with a crowd in front of it, to look at.
+    ///
+    /// Everything is in this process, on free ports of the loopback interface and in a temporary folder: a server, guests
+    /// with a modest need, one who floods, a map. Ctrl-C drains it, and nothing is left.
+    Demo {
+        /// End by itself after so long.
+        #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+        length: Option<Duration>,
+    },
+    /// Run the gateway alone, whatever else the configuration enables.
+    ///
+    /// Signals are those of `up`.
+    Gateway {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
+        #[arg(long, value_name = "URL")]
+        to: Option<Endpoint>,
+    },
+    /// Run the edge alone: serve tile packs and folders, every byte of them verified.
+    ///
+    /// Signals are those of `up`. Maps are at `/edge/tiles/<pack>`, files at `/edge/assets/`, the list of packs at
+    /// `/edge/packs`.
+    Edge {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Serve this tile pack, PMTiles or MBTiles, instead of those in the file. May be repeated.
+        #[arg(long, value_name = "FILE")]
+        pack: Vec<PathBuf>,
+        /// Serve the files in this folder, instead of those in the file. May be repeated; the first that has a file wins.
+        #[arg(long, value_name = "FOLDER")]
+        dir: Vec<PathBuf>,
+        /// Listen there, such as `0.0.0.0:8081`.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<ListenAddr>,
+    },
+    /// Run the rewarder alone: keep accounts, compute epochs, and have them paid.
+    ///
+    /// Signals are those of `up`. The interface is described at `/rewarder/openapi.json`.
+    Rewarder {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Run the overlay alone: sessions with other nodes, publications, objects.
+    ///
+    /// Signals are those of `up`.
+    Overlay {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Listen there, such as `0.0.0.0:9500`.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<ListenAddr>,
+        /// Dial this node, such as `b3:<node id>@node-b.example:9500`, instead of those in the file. May be repeated.
+        #[arg(long, value_name = "PEER")]
+        peer: Vec<PeerAddr>,
+    },
+    /// Publish in a topic, through the node whose configuration this is.
+    ///
+    /// Prints `accepted` once a neighbour has taken it on, `local_only` if it is known to that node alone.
+    Pub {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The topic.
+        topic: String,
+        /// What to publish; without it, what comes on standard input.
+        message: Option<String>,
+        /// Publish each line of standard input by itself.
+        #[arg(long, conflicts_with = "message")]
+        lines: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what is published in a topic, through the node whose configuration this is.
+    ///
+    /// Publications go to standard output, one per line; what is missing is named on standard error.
+    Sub {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The topic.
+        topic: String,
+        /// End after so many publications.
+        #[arg(long, value_name = "NUMBER")]
+        count: Option<u64>,
+        /// Everything as JSON, one line each, on standard output.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the peers of the node whose configuration this is.
+    Peers {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show who this node is to others.
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Show on this machine that a flooding tenant does not hurt another.
+    ///
+    /// Starts a server of a few slots, puts this gateway in front, floods it, and prints what the victim sees with
+    /// admission off, first come first served, and fair. Uses loopback only and ends by itself. Exit code 1 if a test
+    /// does not hold.
+    Fairness {
+        /// Run only these tests: T1 (elephant), T4 (weights), T5 (slow requests and readers), T8 (many keys); or those
+        /// that are not run unless named: T2 (0.5× to 10×), T3 (a flood that ends), T9 (reloads), retry (`Retry-After`).
+        #[arg(long, value_name = "TEST", value_delimiter = ',', value_parser = fairness::TESTS, ignore_case = true)]
+        only: Vec<String>,
+        /// How long each case is measured.
+        #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+        length: Duration,
+        /// How often everything is run; after the first time, only what is held to something.
+        #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+        repeat: u32,
+        /// Slots of the server behind the gateway.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
+        slots: u16,
+        /// How long a request takes a slot.
+        #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration)]
+        service_time: Duration,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say whether the configuration would work, without opening anything.
+    Check {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Make, tighten, look at, judge and revoke capability tokens.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Store, fetch and check objects by the hash of their bytes.
+    #[command(subcommand)]
+    Cas(CasCommand),
+    /// Check, inspect and make packs of map tiles.
+    #[command(subcommand)]
+    Pack(PackCommand),
+    /// Check, prove and recompute what an epoch paid.
+    #[command(subcommand)]
+    Epoch(EpochCommand),
+    /// Sign, check and show the policies that epochs are paid by.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Write, show and describe the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Write the pages that are generated from the program itself.
+    #[command(subcommand)]
+    Docs(DocsCommand),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page, or write all of them into a folder.
+    Man {
+        /// Write one page per command into this folder.
+        #[arg(long, value_name = "FOLDER")]
+        dir: Option<PathBuf>,
+    },
+    /// Print the version and what the program was built with.
+    Version {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum NodeCommand {
+    /// Print the node's id, which peers list it by. Makes the node's key if there is none yet.
+    Id {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Print the node's public key, which its signatures are checked with. Makes the node's key if there is none yet.
+    Key {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Write a file with every setting, its meaning and its default, commented out.
+    Init {
+        /// Where to write it.
+        #[arg(default_value = crate::config_file::DEFAULT_FILE)]
+        path: PathBuf,
+        /// Replace a file that is already there.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Show every value in force and where it came from; secrets are hidden.
+    Show {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON schema of the file, for editors.
+    Schema,
+    /// Print the reference of all settings as Markdown.
+    Reference,
+}
+
+#[derive(Debug, Subcommand)]
+enum DocsCommand {
+    /// Write one page per service: its tasks, queues, timeouts and how it stops.
+    Concurrency {
+        /// The folder of the pages.
+        #[arg(long, value_name = "FOLDER", default_value = "docs/concurrency")]
+        dir: PathBuf,
+        /// Write nothing; fail if a page is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+/// Where the configuration comes from.
+#[derive(Args, Debug)]
+struct ConfigArgs {
+    /// The configuration file; without it, ./omnigate.toml if there is one, else the defaults.
+    #[arg(long, value_name = "FILE", env = "OMNIGATE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Set one value over the file and the environment: `--set gateway.max_conns=100`. May be repeated.
+    ///
+    /// Other users of the machine can see it; give secrets in the file or in the environment, as in
+    /// `OMNIGATE_ADMIN__TOKEN`.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+}
+
+impl ConfigArgs {
+    fn resolve(self) -> Result<ConfigSource, Failure> {
+        ConfigSource::resolve(self.config, self.set)
+    }
+}
+
+/// A length of time as people write it.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let read = humantime::parse_duration(text).ok().filter(|length| !length.is_zero());
+    read.ok_or_else(|| "write a number with a unit, such as 5s or 250ms".to_owned())
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("write a key and a value, such as gateway.max_conns=100".to_owned()),
+    }
+}
+
+/// What is to be done, with everything the command line leaves open filled in.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Up(ConfigSource),
+    Demo { length: Option<Duration> },
+    Pub { source: ConfigSource, what: Publish },
+    Sub { source: ConfigSource, topic: String, count: Option<u64>, json: bool },
+    Peers { source: ConfigSource, json: bool },
+    NodeId(ConfigSource),
+    NodeKey(ConfigSource),
+    Fairness { plan: Plan, json: bool },
+    Check(ConfigSource),
+    Token(TokenCommand),
+    Cas(CasCommand),
+    Pack(PackCommand),
+    Epoch(EpochCommand),
+    Policy(PolicyCommand),
+    ConfigInit { path: PathBuf, force: bool },
+    ConfigShow { source: ConfigSource, json: bool },
+    ConfigSchema,
+    ConfigReference,
+    DocsConcurrency { dir: PathBuf, check: bool },
+    Completions(Shell),
+    Man { dir: Option<PathBuf> },
+    Version { json: bool },
+}
+
+impl Cli {
+    /// Fills in what the command line leaves to the environment and the working directory.
+    pub(crate) fn resolve(self) -> Result<Task, Failure> {
+        Ok(match self.command {
+            Command::Up { config, to } => Task::Up(match to {
+                Some(to) => config.resolve()?.passing_everything_to(&to),
+                None => config.resolve()?,
+            }),
+            Command::Demo { length } => Task::Demo { length },
+            Command::Gateway { config, to } => {
+                let source = config.resolve()?.only("gateway");
+                Task::Up(match to {
+                    Some(to) => source.passing_everything_to(&to),
+                    None => source,
+                })
+            }
+            Command::Edge { config, pack, dir, listen } => {
+                let source = config.resolve()?.only("edge");
+                Task::Up(source.serving(&pack, &dir, listen.as_ref()))
+            }
+            Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),
+            Command::Overlay { config, listen, peer } => {
+                Task::Up(config.resolve()?.only("overlay").linking(listen.as_ref(), &peer))
+            }
+            Command::Pub { config, topic, message, lines, json } => {
+                Task::Pub { source: config.resolve()?, what: Publish { topic, message, lines, json } }
+            }
+            Command::Sub { config, topic, count, json } => {
+                Task::Sub { source: config.resolve()?, topic, count, json }
+            }
+            Command::Peers { config, json } => Task::Peers { source: config.resolve()?, json },
+            Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
+            Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
+            Command::Fairness { only, length, repeat, slots, service_time, json } => {
+                let plan = Plan { only, length, repeat, slots: slots.into(), service_time };
+                Task::Fairness { plan, json }
+            }
+            Command::Check { config } => Task::Check(config.resolve()?),
+            Command::Token(command) => Task::Token(command),
+            Command::Cas(command) => Task::Cas(command),
+            Command::Pack(command) => Task::Pack(command),
+            Command::Epoch(command) => Task::Epoch(command),
+            Command::Policy(command) => Task::Policy(command),
+            Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
+            Command::Config(ConfigCommand::Show { config, json }) => {
+                Task::ConfigShow { source: config.resolve()?, json }
+            }
+            Command::Config(ConfigCommand::Schema) => Task::ConfigSchema,
+            Command::Config(ConfigCommand::Reference) => Task::ConfigReference,
+            Command::Docs(DocsCommand::Concurrency { dir, check }) => Task::DocsConcurrency { dir, check },
+            Command::Completions { shell } => Task::Completions(shell),
+            Command::Man { dir } => Task::Man { dir },
+            Command::Version { json } => Task::Version { json },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_assignment_splits_at_its_first_equals_sign() {
+        let pair = |key: &str, value: &str| Ok((key.to_owned(), value.to_owned()));
+        assert_eq!(assignment("a.b=c=d"), pair("a.b", "c=d"));
+        assert_eq!(assignment("a.b ="), pair("a.b", ""));
+        for wrong in ["a.b", "=1", " =1", ""] {
+            assert!(assignment(wrong).is_err(), "{wrong}");
+        }
+    }
+}
