@@ -75,6 +75,13 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
     },
+    /// Run the rewarder alone: keep accounts, compute epochs, and have them paid.
+    ///
+    /// Signals are those of `up`. The interface is described at `/rewarder/openapi.json`.
+    Rewarder {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Run the overlay alone: sessions with other nodes, publications, objects.
     ///
     /// Signals are those of `up`.
@@ -366,6 +373,7 @@ impl Cli {
                 let source = config.resolve()?.only("edge");
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
+            Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),
             Command::Overlay { config, listen, peer } => {
                 Task::Up(config.resolve()?.only("overlay").linking(listen.as_ref(), &peer))
             }
