@@ -2,6 +2,8 @@
 //!
 //! Row groups are added up on several threads; the sums are sealed as one snapshot and computed as any epoch is.
 
+mod dictionary;
+
 use std::{
     error::Error,
     fs::{self, File},
@@ -11,17 +13,16 @@ use std::{
 };
 
 use parquet::{
-    column::reader::{ColumnReaderImpl, get_typed_column_reader},
-    data_type::{ByteArray, ByteArrayType, DataType, Int64Type},
+    column::reader::get_typed_column_reader,
+    data_type::Int64Type,
     file::reader::{FileReader, RowGroupReader, SerializedFileReader},
 };
 use rewards::{
-    Epoch, InputSet, Int, Limits, Row, RowsHasher, Run, SignedPolicy, Snapshot, Usage, UsageTable, bundle,
-    compute,
+    Epoch, InputSet, Int, Limits, RowsHasher, Run, SignedPolicy, Snapshot, Usage, UsageTable, bundle, compute,
 };
 use types::ActorId;
 
-type Failed = Box<dyn Error + Send + Sync>;
+pub(crate) type Failed = Box<dyn Error + Send + Sync>;
 
 /// Rows that are decoded at a time.
 const BATCH: usize = 8192;
@@ -65,46 +66,27 @@ fn added_up(path: &Path, threads: usize) -> Result<UsageTable, Failed> {
     Ok(usage.into_table())
 }
 
-/// A column, decoded batch by batch.
-struct Column<T: DataType> {
-    reader: ColumnReaderImpl<T>,
-    values: Vec<T::T>,
-    levels: Vec<i16>,
-}
-
-impl<T: DataType> Column<T> {
-    fn new(group: &dyn RowGroupReader, number: usize) -> Result<Self, Failed> {
-        let reader = get_typed_column_reader::<T>(group.get_column_reader(number)?);
-        Ok(Self { reader, values: Vec::with_capacity(BATCH), levels: Vec::with_capacity(BATCH) })
-    }
-
-    fn next(&mut self) -> Result<&[T::T], Failed> {
-        self.values.clear();
-        self.levels.clear();
-        let (records, values, _) =
-            self.reader.read_records(BATCH, Some(&mut self.levels), None, &mut self.values)?;
-        if records == values { Ok(&self.values) } else { Err("a value is missing".into()) }
-    }
-}
-
 fn add_group(group: &dyn RowGroupReader, usage: &mut Usage) -> Result<(), Failed> {
-    let mut actors = Column::<ByteArrayType>::new(group, 0)?;
-    let mut metrics = Column::<ByteArrayType>::new(group, 1)?;
-    let mut units = Column::<Int64Type>::new(group, 2)?;
+    let actors = dictionary::numbers(group, 0, |name| Ok(usage.actor(name)?))?;
+    let metrics = dictionary::numbers(group, 1, |name| Ok(usage.metric(name)?))?;
+    let mut column = get_typed_column_reader::<Int64Type>(group.get_column_reader(2)?);
+    let (mut units, mut levels) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+    let mut places = actors.into_iter().zip(metrics);
     loop {
-        let (actors, metrics, units) = (actors.next()?, metrics.next()?, units.next()?);
+        units.clear();
+        levels.clear();
+        let (records, values, _) = column.read_records(BATCH, Some(&mut levels), None, &mut units)?;
+        if records != values {
+            return Err("a value is missing".into());
+        }
         if units.is_empty() {
             return Ok(());
         }
-        for ((actor, metric), units) in actors.iter().zip(metrics).zip(units) {
-            let units = u128::from(units.cast_unsigned());
-            usage.add(Row { actor: as_text(actor)?, metric: as_text(metric)?, units })?;
+        for units in &units {
+            let (actor, metric) = places.next().ok_or("columns of different lengths")?;
+            usage.add_numbered(actor, metric, units.cast_unsigned().into())?;
         }
     }
-}
-
-fn as_text(value: &ByteArray) -> Result<&str, Failed> {
-    Ok(str::from_utf8(value.data())?)
 }
 
 /// The sums as the snapshot of one node.
