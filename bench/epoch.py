@@ -12,7 +12,8 @@ keep the result in memory. Every result is compared: the payouts have to be the 
 Parquet is not read by the default build. `--reader` names the program built in bench/epoch_parquet, which reads the file
 and hands the rows to the same code; without it that row is left out.
 
-Peers are timed without their start and imports; omnigate from its start to its end. Memory is the peak of the process.
+Peers are timed without their start and imports; omnigate from its start to its end. Columns: seconds by the clock, seconds
+of CPU (what counts on a machine with other work), peak memory of the process.
 Needs: a release build (cargo build --release) or OMNIGATE, and from Python's index blake3, duckdb, polars, pyarrow, numpy.
 """
 import argparse, hashlib, json, os, pathlib, shutil, statistics, subprocess, sys, tempfile, time
@@ -88,11 +89,19 @@ def largest_remainder(scores):
     return out.items()
 
 
+def now():
+    return time.perf_counter(), time.process_time()
+
+
+def since(start):
+    return [end - begin for begin, end in zip(start, now())]
+
+
 def by_duckdb(folder, source, threads):
     import duckdb
 
     connection = duckdb.connect(config={"threads": threads})
-    start = time.perf_counter()
+    start = now()
     rows = (f"read_json('{folder}/snapshots/*.jsonl', format='newline_delimited', "
             "columns={actor: 'VARCHAR', metric: 'VARCHAR', units: 'UBIGINT'})"
             if source == "json" else f"'{folder}/rows.parquet'")
@@ -104,14 +113,14 @@ def by_duckdb(folder, source, threads):
         rest as (select {POOL}::hugeint - sum(q)::hugeint n from shares),
         ranked as (select actor, q, row_number() over (order by r desc, actor) place from shares)
         select actor, q + case when place <= n then 1 else 0 end from ranked, rest""").fetchall()
-    return time.perf_counter() - start, digest(result)
+    return since(start), digest(result)
 
 
 def by_polars(folder, source, threads):
     os.environ["POLARS_MAX_THREADS"] = str(threads)
     import polars
 
-    start = time.perf_counter()
+    start = now()
     if source == "json":
         schema = {"actor": polars.String, "metric": polars.String, "units": polars.String}
         rows = polars.scan_ndjson(f"{folder}/snapshots/*.jsonl", schema=schema)
@@ -123,13 +132,13 @@ def by_polars(folder, source, threads):
     sums = rows.group_by("actor").agg(s=(polars.col("units") * weight).sum())
     scores = dict(sums.collect(engine="streaming").iter_rows())
     result = list(largest_remainder(scores))
-    return time.perf_counter() - start, digest(result)
+    return since(start), digest(result)
 
 
 def peer(arguments):
     engine = {"duckdb": by_duckdb, "polars": by_polars}[arguments.engine]
-    seconds, result = engine(arguments.dir, arguments.source, arguments.threads)
-    print(json.dumps({"seconds": seconds, "digest": result}))
+    (seconds, cpu), result = engine(arguments.dir, arguments.source, arguments.threads)
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "digest": result}))
 
 
 # A process begins with the peak of the one it was forked from: here a small one, whatever this one has grown to.
@@ -138,32 +147,32 @@ import os, sys, time
 start = time.perf_counter()
 child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
 _, status, usage = os.wait4(child, 0)
-print(f"\\n{time.perf_counter() - start} {usage.ru_maxrss * 1024} {status}")
+print(f"\\n{time.perf_counter() - start} {usage.ru_utime + usage.ru_stime} {usage.ru_maxrss * 1024} {status}")
 """
 
 
 def timed(command):
-    """Seconds, the peak memory of that one process, and what it printed."""
+    """Seconds by the clock and of CPU, the peak memory of that one process, and what it printed."""
     ran = subprocess.run([sys.executable, "-S", "-c", SMALL, *command], stdout=subprocess.PIPE)
     out, last = ran.stdout.decode().rstrip("\n").rsplit("\n", 1)
-    seconds, peak, status = last.split()
+    seconds, cpu, peak, status = last.split()
     assert status == "0", f"{command} failed"
-    return float(seconds), int(peak), out
+    return float(seconds), float(cpu), int(peak), out
 
 
 def by_omnigate(folder, threads):
     out = folder / "out"
     command = [PROGRAM, "epoch", "rerun", str(folder), "--into", str(out), "--threads", str(threads)]
-    seconds, peak, _ = timed(command)
-    return {"seconds": seconds, "peak": peak, "digest": result_of(out)}
+    seconds, cpu, peak, _ = timed(command)
+    return {"seconds": seconds, "cpu": cpu, "peak": peak, "digest": result_of(out)}
 
 
 def by_reader(reader, folder, threads):
     out = folder / "out-parquet"
     out.mkdir(exist_ok=True)
     command = [reader, str(folder / "rows.parquet"), str(folder / "policy.json"), str(out), str(threads)]
-    seconds, peak, _ = timed(command)
-    return {"seconds": seconds, "peak": peak, "digest": result_of(out)}
+    seconds, cpu, peak, _ = timed(command)
+    return {"seconds": seconds, "cpu": cpu, "peak": peak, "digest": result_of(out)}
 
 
 def result_of(out):
@@ -174,7 +183,7 @@ def result_of(out):
 def by_peer(engine, source, folder, threads):
     command = [sys.executable, "-B", __file__, "--peer", engine, "--source", source, "--dir", str(folder),
                "--threads", str(threads)]
-    _, peak, said = timed(command)
+    _, _, peak, said = timed(command)
     return {**json.loads(said), "peak": peak}
 
 
@@ -202,28 +211,29 @@ def compare(arguments, folder):
           f"{(folder / 'rows.parquet').stat().st_size >> 20} MiB as Parquet, {arguments.threads} threads; "
           f"median of {arguments.reps}; all payouts agree")
     for name, list_ in runs.items():
-        seconds, peak = (statistics.median(run[key] for run in list_) for key in ("seconds", "peak"))
-        print(f"| {name} | {seconds:.2f} s | {peak / 1e6:.0f} MB |")
+        seconds, cpu, peak = (statistics.median(run[key] for run in list_) for key in ("seconds", "cpu", "peak"))
+        print(f"| {name} | {seconds:.2f} s | {cpu:.2f} s | {peak / 1e6:.0f} MB |")
 
 
 def million(arguments, folder):
     """Computed, verified and proven: a million actors with one metric each in four snapshots."""
     make(folder, 4_000_000, 1_000_000, 4)
     key = "ed25519:" + __import__("ed25519").Key(bytes(32)).public.hex()
-    for threads in (1, arguments.threads):
-        seconds, peak, said = timed(
-            [PROGRAM, "epoch", "rerun", str(folder), "--into", str(folder), "--threads", str(threads)])
-        print(f"| compute and write, {threads} threads | {seconds:.2f} s | {peak / 1e6:.0f} MB | {said.strip()}")
-    for threads in (1, arguments.threads):
-        verify = [PROGRAM, "epoch", "verify", str(folder), "--policy-key", key, "--actor", "actor-0777777"]
-        seconds, peak, said = timed([*verify, "--threads", str(threads)])
-        print(f"| verify, {threads} threads | {seconds:.2f} s | {peak / 1e6:.0f} MB |")
-    seconds, peak, proof = timed([PROGRAM, "epoch", "prove", str(folder), "actor-0777777"])
-    print(f"| prove | {seconds:.2f} s | {peak / 1e6:.0f} MB | {len(proof)} bytes")
-    assert len(proof) <= 2048
+    def row(name, command):
+        seconds, cpu, peak, said = timed([PROGRAM, "epoch", *command])
+        print(f"| {name} | {seconds:.2f} s | {cpu:.2f} s | {peak / 1e6:.0f} MB |")
+        return said
+
+    verify = ["verify", str(folder), "--policy-key", key, "--actor", "actor-0777777"]
+    for threads in ("1", str(arguments.threads)):
+        row(f"compute and write, {threads} threads",
+            ["rerun", str(folder), "--into", str(folder), "--threads", threads])
+        said = row(f"verify, {threads} threads", [*verify, "--threads", threads])
+    proof = row("prove", ["prove", str(folder), "actor-0777777"])
+    assert len(proof) <= 2048, f"a proof of {len(proof)} bytes"
+    print(f"a proof has {len(proof)} bytes")
     shutil.rmtree(folder / "snapshots")
-    seconds, peak, _ = timed(verify)
-    print(f"| verify without rows | {seconds:.2f} s | {peak / 1e6:.0f} MB |")
+    row("verify without rows", verify)
     print(said)
 
 
