@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use ron_transport::addr::{Endpoint, ListenAddr};
 
 use crate::{
-    commands::{CasCommand, PackCommand, TokenCommand},
+    commands::{CasCommand, LedgerCommand, PackCommand, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -101,6 +101,9 @@ enum Command {
     /// Store, fetch and check objects by the hash of their bytes.
     #[command(subcommand)]
     Cas(CasCommand),
+    /// Show, check, export, sign and back up the ledger, and move amounts in it.
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
@@ -208,6 +211,7 @@ pub(crate) enum Task {
     Check(ConfigSource),
     Token(TokenCommand),
     Cas(CasCommand),
+    Ledger(LedgerCommand),
     Pack(PackCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
@@ -245,6 +249,7 @@ impl Cli {
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
+            Command::Ledger(command) => Task::Ledger(command),
             Command::Pack(command) => Task::Pack(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {

@@ -13,7 +13,7 @@ use svc_gateway::{AuthConfig, GatewayConfig};
 
 use crate::{
     failure::Failure,
-    settings::{AdminConfig, LogConfig, NodeConfig},
+    settings::{AdminConfig, LedgerConfig, LogConfig, NodeConfig},
 };
 
 /// The file that is used if there is one and none is named.
@@ -35,6 +35,7 @@ pub(crate) fn schema() -> Schema {
         .table::<AuthConfig>()
         .table::<GatewayConfig>()
         .table::<EdgeConfig>()
+        .table::<LedgerConfig>()
 }
 
 /// Where a configuration comes from: everything but the text of the file, which is read at each load.

@@ -6,6 +6,7 @@ mod completions;
 mod config;
 mod docs;
 mod fairness;
+mod ledger;
 mod man;
 mod pack;
 mod token;
@@ -20,6 +21,7 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
+pub(crate) use ledger::LedgerCommand;
 pub(crate) use pack::PackCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
@@ -55,6 +57,7 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
         Task::Cas(command) => return cas::run(command),
+        Task::Ledger(command) => return ledger::run(command),
         Task::Pack(command) => return pack::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),
