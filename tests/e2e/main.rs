@@ -7,6 +7,7 @@
 )]
 
 mod clients;
+mod demo;
 mod docs;
 mod drain;
 mod edge;
