@@ -32,6 +32,7 @@ mod quotas;
 mod redirect;
 mod router;
 mod shared;
+mod status;
 mod sweeper;
 mod tenant;
 mod topology;
@@ -50,4 +51,5 @@ pub use config::{
     TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
+pub use status::{ClassStatus, GatewayStatus, ServerStatus, SlotsStatus, TenantStatus, UpstreamStatus};
 pub use topology::TOPOLOGY;

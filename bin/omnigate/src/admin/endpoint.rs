@@ -12,6 +12,11 @@ pub(super) enum Endpoint {
     Version,
     Topology,
     Events,
+    Config,
+    /// The console's page and the files it is made of.
+    Console,
+    /// What the console shows, each second.
+    Live,
     Shutdown,
 }
 
@@ -25,7 +30,7 @@ pub(super) enum Audience {
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
@@ -33,6 +38,9 @@ impl Endpoint {
         Self::Version,
         Self::Topology,
         Self::Events,
+        Self::Config,
+        Self::Console,
+        Self::Live,
         Self::Shutdown,
     ];
 
@@ -46,6 +54,9 @@ impl Endpoint {
             Self::Version => "/version",
             Self::Topology => "/topology",
             Self::Events => "/events",
+            Self::Config => "/config",
+            Self::Console => "/console",
+            Self::Live => "/console/live",
             Self::Shutdown => "/shutdown",
         }
     }
@@ -61,6 +72,9 @@ impl Endpoint {
             Self::Version => "version and build",
             Self::Topology => "what the node is made of, and how it is doing",
             Self::Events => "what happens to the node, as server-sent events",
+            Self::Config => "every setting and where it comes from, secrets hidden",
+            Self::Console => "the console, for a browser",
+            Self::Live => "the numbers the console shows, each second, as server-sent events",
             Self::Shutdown => "drain and stop; needs the header `X-Omnigate: 1`",
         }
     }
@@ -84,25 +98,26 @@ impl Endpoint {
     /// Who may ask.
     pub(super) const fn audience(self) -> Audience {
         match self {
-            Self::Healthz | Self::Readyz => Audience::Anyone,
+            // The console's files hold nothing of the node: it asks for the token and then for the numbers.
+            Self::Healthz | Self::Readyz | Self::Console => Audience::Anyone,
             _ => Audience::Operator,
         }
     }
 
-    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`.
+    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`, the file's behind `/console/`.
     pub(super) fn find(path: &str) -> Option<(Self, Option<&str>)> {
-        if let Some(service) = path.strip_prefix("/readyz/") {
-            return Some((Self::Readyz, Some(service)));
+        if let Some(endpoint) = Self::ALL.into_iter().find(|endpoint| endpoint.path() == path) {
+            return Some((endpoint, None));
         }
-        let endpoint = Self::ALL.into_iter().find(|endpoint| endpoint.path() == path)?;
-        Some((endpoint, None))
+        let service = path.strip_prefix("/readyz/").map(|service| (Self::Readyz, Some(service)));
+        service.or_else(|| path.strip_prefix("/console/").map(|file| (Self::Console, Some(file))))
     }
 
     /// The endpoints for people.
     pub(super) fn index() -> String {
         let line = |e: Self| {
             let method = if e == Self::Shutdown { "POST" } else { "GET" };
-            format!("{method:<5}{:<11}{}\n", e.path(), e.about())
+            format!("{method:<5}{:<15}{}\n", e.path(), e.about())
         };
         format!("The admin listener of an Omnigate node.\n\n{}", Self::ALL.map(line).concat())
     }
@@ -123,6 +138,7 @@ mod tests {
             assert_eq!(Endpoint::find(endpoint.path()), Some((endpoint, None)));
         }
         assert_eq!(Endpoint::find("/readyz/gateway"), Some((Endpoint::Readyz, Some("gateway"))));
+        assert_eq!(Endpoint::find("/console/app.js"), Some((Endpoint::Console, Some("app.js"))));
         for path in ["", "/metrics/", "/healthz/x", "/nothing", "//", "*"] {
             assert_eq!(Endpoint::find(path), None, "{path}");
         }

@@ -20,6 +20,7 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
+pub(crate) use config::listed;
 pub(crate) use pack::PackCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;

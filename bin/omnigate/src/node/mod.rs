@@ -7,6 +7,7 @@ mod manager;
 mod parts;
 mod reread;
 mod upgrade;
+mod watched;
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -17,7 +18,10 @@ use ron_kernel::{
 };
 use ron_transport::inherit::Inherited;
 
-use crate::{config_file::ConfigSource, failure::Failure, logging::LogControl, settings::NodeConfig};
+use crate::{
+    admin::ConfigInForce, config_file::ConfigSource, failure::Failure, logging::LogControl,
+    settings::NodeConfig,
+};
 pub(crate) use announce::ANNOUNCER;
 use announce::News;
 use parts::Parts;
@@ -63,7 +67,8 @@ async fn start(
 ) -> Result<(), String> {
     let predecessor = inherited.predecessor();
     let store = Arc::new(ConfigStore::new(snapshot));
-    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited).await?);
+    let in_force = ConfigInForce { store: Arc::clone(&store), file: source.name() };
+    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force).await?);
     close_unused(inherited);
     let file = source.file().map(ToOwned::to_owned);
     let reread = Reread::new(source, snapshot);

@@ -13,12 +13,12 @@ use svc_edge::{Edge, EdgeConfig, EdgeSettings};
 use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices};
 
 use crate::{
-    admin::{self, Admin},
+    admin::{self, Admin, ConfigInForce, Shown},
     logging::LogControl,
     settings::{AdminConfig, NodeConfig},
 };
 
-use super::{drain::Drain, local_edge::LocalEdge, reread::Reread};
+use super::{drain::Drain, local_edge::LocalEdge, reread::Reread, watched};
 
 /// Every service there is, running or not; the generated pages describe all of them.
 pub(crate) static TOPOLOGIES: [&Topology; 4] =
@@ -39,6 +39,7 @@ impl Parts {
         kernel: &Kernel,
         config: &Snapshot,
         inherited: &mut Inherited,
+        in_force: ConfigInForce,
     ) -> Result<Self, String> {
         // First, because the gateway's routes may lead to it.
         let edge = open_edge(kernel, config, inherited).await?;
@@ -48,7 +49,8 @@ impl Parts {
         }
         let admin_scope = kernel.scope(&admin::TOPOLOGY);
         let topologies = kernel.topologies();
-        let admin = Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, inherited)?;
+        let shown = Shown { config: in_force, parts: watched::parts(gateway.as_ref(), edge.as_ref()) };
+        let admin = Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, shown, inherited)?;
         Ok(Self { gateway, edge, admin, admin_scope })
     }
 
@@ -73,9 +75,10 @@ impl Parts {
         gateway.chain(redirect).chain(edge).chain([("admin", self.admin.local_addr())]).collect()
     }
 
-    /// Addresses to look at with a browser: the edge's packs.
+    /// Addresses to look at with a browser: the console, and the edge's packs.
     pub(super) fn to_look_at(&self) -> Vec<String> {
-        self.edge.iter().flat_map(|edge| edge.to_look_at()).collect()
+        let packs = self.edge.iter().flat_map(|edge| edge.to_look_at());
+        self.admin.console_url().into_iter().chain(packs).collect()
     }
 
     /// The listening sockets, each under the name by which a successor with this configuration looks for it; `None` once
