@@ -37,9 +37,11 @@ function render() {
   const names = there().map(([name]) => name);
   const wanted = location.hash.slice(1);
   const name = names.includes(wanted) ? wanted : "overview";
-  if (name !== current) open(name);
+  const opened = name !== current;
+  if (opened) open(name);
   show(nav, h("ul", null, names.map((one, at) => h("li", null,
     h("a", { href: `#${one}`, "aria-current": one === name ? "page" : null, "data-view": one }, VIEWS[one].title, h("kbd", { "aria-hidden": "true" }, String(at + 1)))))));
+  if (opened) nav.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   fetchFor(name);
   VIEWS[name].render(main, { now, old: oldest(), answers: answers[name] ?? {} });
 }

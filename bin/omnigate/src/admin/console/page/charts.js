@@ -5,9 +5,10 @@ import { s, h } from "./dom.js";
 import { KEPT } from "./history.js";
 
 const HEIGHT = 150;
-const LEFT = 44;
+const LEFT = 52;
 const BOTTOM = 18;
 const TOP = 8;
+const LEAST = 30;
 
 /** A round number at or above `n`, for the top of an axis. */
 function roundUp(n) {
@@ -16,21 +17,24 @@ function roundUp(n) {
   return [1, 2, 2.5, 5, 10].map((step) => step * size).find((step) => step >= n * 0.999);
 }
 
-function frame(width, ticks, label) {
+function frame(width, seconds, ticks, label) {
   const [right, bottom] = [width - 6, HEIGHT - BOTTOM];
   const lines = ticks.map(([y, text]) => [
     s("line", { x1: LEFT, x2: right, y1: y, y2: y, class: "grid" }),
     s("text", { x: LEFT - 6, y: y + 4, class: "tick end" }, text),
   ]);
-  const times = [[0, "2 min"], [0.5, "1 min"], [1, "now"]].map(([part, text]) =>
+  const times = [[0, `${Math.round(seconds)} s ago`], [0.5, `${Math.round(seconds / 2)} s`], [1, "now"]].map(([part, text]) =>
     s("text", { x: LEFT + part * (right - LEFT), y: HEIGHT - 3, class: `tick ${part === 0 ? "" : part === 1 ? "end" : "middle"}` }, text));
   return [s("title", null, label), lines, times, s("line", { x1: LEFT, x2: right, y1: bottom, y2: bottom, class: "axis" })];
 }
 
-/** Where a point lies: the newest is at the right, the oldest of two minutes at the left. */
+/** How many seconds are shown: what there is, a little at least, two minutes at most. */
+const shownSeconds = (points) => (points.length ? Math.min(Math.max((points.at(-1).t - points[0].t) / 1000, LEAST), KEPT) : LEAST);
+
+/** Where a point lies: the newest is at the right. */
 function scaleX(width, points) {
-  const newest = points.at(-1)?.t ?? 0;
-  return (point) => LEFT + (1 - (newest - point.t) / (KEPT * 1000)) * (width - 6 - LEFT);
+  const [newest, seconds] = [points.at(-1)?.t ?? 0, shownSeconds(points)];
+  return (point) => LEFT + (1 - (newest - point.t) / (seconds * 1000)) * (width - 6 - LEFT);
 }
 
 const path = (dots) => dots.map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
@@ -62,7 +66,8 @@ export function areas(label, width, points, series, { format, most }) {
       s("path", { class: "line", d: path(line) }));
   });
   const ticks = [0, 0.5, 1].map((part) => [y(top * part), format(top * part)]);
-  return figure(label, width, series, [frame(width, ticks, label), drawn]);
+  // The lower on top: a line that adds nothing does not hide the one below it.
+  return figure(label, width, series, [frame(width, shownSeconds(points), ticks, label), drawn.reverse()]);
 }
 
 /** Lines on a scale of powers of ten: durations differ by thousands. */
@@ -82,7 +87,7 @@ export function logLines(label, width, points, series, { format, least, most }) 
     return s("g", { class: kind }, runs.filter((run) => run.length > 1).map((run) => s("path", { class: "line", d: path(run) }, s("title", null, name))));
   });
   const steps = Array.from({ length: high - low + 1 }, (_, at) => low + at).filter((step, at, all) => all.length < 5 || (step - low) % 2 === 0);
-  return figure(label, width, series, [frame(width, steps.map((step) => [y(10 ** step), format(10 ** step)]), label), drawn]);
+  return figure(label, width, series, [frame(width, shownSeconds(points), steps.map((step) => [y(10 ** step), format(10 ** step)]), label), drawn]);
 }
 
 /** A few numbers in the room of a word. */

@@ -92,12 +92,13 @@ function derive(before, now, old) {
   }
   const tenants = tenantsOf(now, before, old, seconds, window);
   const outside = Object.entries(services).filter(([name]) => name !== "admin");
+  const served = servedLately(tenants, now.gateway) ?? { counts: lately, bounds: boundsMs };
   const point = {
     answered: (status[0] ?? 0) + (status[1] ?? 0) + (status[2] ?? 0),
     refused: total(outside.map(([, service]) => service.refused_now)),
     status,
-    p50: percentile(lately, boundsMs, 0.5),
-    p99: percentile(lately, boundsMs, 0.99),
+    p50: percentile(served.counts, served.bounds, 0.5),
+    p99: percentile(served.counts, served.bounds, 0.99),
     waiting: now.gateway?.slots.waiting ?? 0,
     inside: total((now.gateway?.slots.classes ?? []).map((of) => of.inside)),
     hits: per((now.edge?.hits ?? 0) - (before?.edge?.hits ?? 0), seconds),
@@ -135,11 +136,18 @@ function tenantsOf(now, before, old, seconds, window) {
       share_now: per(tenant.slot_ms, last?.slot_ms, seconds) / capacity,
       refusals: first ? rates(tenant.refused, first.refused, window) : {},
       refused_now: last ? total(Object.values(rates(tenant.refused, last.refused, seconds))) : 0,
+      lately: latency,
       p50: percentile(latency, gateway.latency_bounds_ms, 0.5),
       p99: percentile(latency, gateway.latency_bounds_ms, 0.99),
     };
   });
   return withDue(all, gateway.slots.classes);
+}
+
+/** How long requests took that were served and not refused; `null` if nobody can tell. */
+function servedLately(tenants, gateway) {
+  const counts = tenants.reduce((sums, tenant) => tenant.lately.map((n, at) => n + (sums[at] ?? 0)), []);
+  return total(counts) > 0 ? { counts, bounds: gateway.latency_bounds_ms } : null;
 }
 
 /** Adds what each tenant is due while all of them ask: its weight in its class, of its class's weight among classes. */

@@ -18,9 +18,11 @@ export function canonical(value) {
   return `{${Object.keys(value).sort().map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`).join(",")}}`;
 }
 
+/** The hashes of a path; `null` if it is none. */
 function hashes(text) {
+  if (typeof text !== "string" || !/^[\w-]*$/.test(text) || text.length % 4 === 1) return null;
   const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (character) => character.charCodeAt(0));
-  if (bytes.length % 32) throw new Error("the path is no list of hashes");
+  if (bytes.length % 32) return null;
   return Array.from({ length: bytes.length / 32 }, (_, at) => bytes.subarray(32 * at, 32 * at + 32));
 }
 
@@ -30,6 +32,7 @@ export function check(proof, manifest) {
   if (proof?.format !== "omnigate-proof/1") return { steps, problem: "it is no proof of this kind" };
   if (!(proof.index < proof.lines)) return { steps, problem: "there is no such line" };
   const path = hashes(proof.path);
+  if (!path) return { steps, problem: "the path is no list of hashes" };
   let at = blake3(utf8.encode(canonical(proof.allocation)), LEAF);
   steps.push(["line", digest(at)]);
   for (let [index, lines] = [proof.index, proof.lines]; lines > 1; [index, lines] = [Math.floor(index / 2), Math.ceil(lines / 2)]) {

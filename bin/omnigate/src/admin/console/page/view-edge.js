@@ -28,7 +28,7 @@ function tiles(edge, { point }) {
     tile("misses", `${rate(point.misses)}/s`, `${count(edge.misses)} so far`),
     tile("from here", asked ? percent(edge.hits / asked) : "–", edge.live ? "origins are asked for the rest" : "offline: nobody else is asked"),
     h("div", { class: "tile" }, h("span", { class: "name" }, "RAM"), h("b", null, bytes(edge.ram_bytes)),
-      bar([[edge.ram_bytes / Math.max(edge.ram_limit, 1), "c1"]], null, `${bytes(edge.ram_bytes)} of ${bytes(edge.ram_limit)}`), h("span", { class: "note" }, `${count(edge.ram_entries)} answers, at most ${bytes(edge.ram_limit)}`)),
+      bar([[edge.ram_bytes / Math.max(edge.ram_limit, 1), "c1"]], null, `${bytes(edge.ram_bytes)} of ${bytes(edge.ram_limit)}`), h("span", { class: "note" }, `of ${bytes(edge.ram_limit)}, entries: ${count(edge.ram_entries)}`)),
     tile("damages", count(edge.quarantined), "set aside, never served", edge.quarantined > 0 ? "bad" : ""),
     tile("inside", count(edge.inside), "wait for a disk, or are sent"));
 }
@@ -45,7 +45,8 @@ function map(packs, width) {
     const [west, south, east, north] = pack.bounds;
     const [bx, by] = [x(west), y(Math.min(north, 85))];
     const [bw, bh] = [Math.max(x(east) - bx, 6), Math.max(y(Math.max(south, -85)) - by, 6)];
-    return s("g", { class: `pack ${COLOURS[at % COLOURS.length]}` }, s("rect", { x: bx + 1, y: by + 1, width: Math.max(bw - 2, 4), height: Math.max(bh - 2, 4), rx: 2 }),
+    const isAll = bw * bh > 0.7 * width * height;
+    return s("g", { class: `pack ${isAll ? "all" : ""} ${COLOURS[at % COLOURS.length]}` }, s("rect", { x: bx + 1, y: by + 1, width: Math.max(bw - 2, 4), height: Math.max(bh - 2, 4), rx: 2 }),
       s("title", null, `${pack.name}: ${pack.bounds.map((n) => n.toFixed(1)).join(", ")}`));
   });
   return h("figure", { class: "chart map" }, s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "The world, and the bounds of each pack" },

@@ -38,7 +38,7 @@ function tiles({ snapshot, lately, point, services }) {
   return h("div", { class: "tiles wide" },
     tile("requests", `${rate(lately.rate)}/s`, "answered or refused"),
     tile("refused", `${rate(point.refused)}/s`, "this second", point.refused > 0 ? "warn" : ""),
-    tile("median", ms(lately.p50), "to the response's head"),
+    tile("median", ms(lately.p50), "of what is served"),
     tile("99 of 100", ms(lately.p99), "are faster than"),
     slots ? tile("slots", `${point.inside} of ${slots.slots}`, `${slots.waiting} wait`, slots.waiting > 0 ? "warn" : "") : null,
     tile("connections", count(connections), `on ${snapshot.cores.length} core${snapshot.cores.length === 1 ? "" : "s"}`));
@@ -58,7 +58,7 @@ function latency({ points }, width) {
     { name: "median", kind: "c1", of: (point) => point.p50 },
     { name: "99 of 100 are faster", kind: "c5", of: (point) => point.p99 },
   ];
-  return card("Time to the response's head", null, logLines("Latency", width, points, series, { format: ms, least: 0.1, most: 10000 }));
+  return card("How long requests take that are served", null, logLines("Latency", width, points, series, { format: ms, least: 0.1, most: 10000 }));
 }
 
 function refusals({ snapshot, refused }) {
