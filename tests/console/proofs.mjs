@@ -32,17 +32,17 @@ const KNOWN = {
 };
 
 /** A run of three lines, and the proof of each. */
-function run() {
-  const lines = ["ann", "ben", "cy"].map((actor, at) => ({ actor, payout: String(100 * (at + 1)) }));
+export function run() {
+  const lines = ["ann", "ben", "cy"].map((actor, at) => ({ actor, extra: 0, payout: String(100 * (at + 1)), rule: "share", score: String(at + 1), share: String(100 * (at + 1)), units: {} }));
   const leaves = lines.map((line) => blake3(bytes(canonical(line)), key("leaf")));
   const join = (left, right) => blake3(Uint8Array.from([...left, ...right]), key("node"));
   const pair = join(leaves[0], leaves[1]);
   const root = digest(join(pair, leaves[2]));
-  const manifest = { allocations: { lines: 3, root }, epoch: 7, format: "omnigate-run/1" };
+  const manifest = { allocations: { lines: 3, root }, batches: 1, epoch: 7, format: "omnigate-run/1", paid: "600", pool: "1000", residual: "400", score_total: "6" };
   const commitment = digest(blake3(bytes(canonical(manifest)), key("commitment")));
   const paths = [[leaves[1], leaves[2]], [leaves[0], leaves[2]], [pair]];
   const proof = (at) => ({ allocation: lines[at], commitment, epoch: 7, format: "omnigate-proof/1", index: at, lines: 3, path: Buffer.concat(paths[at]).toString("base64url"), root });
-  return { manifest, proofs: lines.map((_, at) => proof(at)) };
+  return { manifest, lines, proofs: lines.map((_, at) => proof(at)) };
 }
 
 export function checkProofs() {

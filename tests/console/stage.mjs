@@ -40,12 +40,12 @@ function slowServer() {
 
 /** A node in a folder of its own. */
 export class Stage {
-  static async start(program, { token, edge } = {}) {
+  static async start(program, { token, everything } = {}) {
     const stage = new Stage();
     stage.dir = mkdtempSync(join(tmpdir(), "console-"));
     stage.server = await slowServer();
-    [stage.gateway, stage.admin, stage.edge, stage.nobody] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
-    const packs = edge ? demoPacks(program, stage.dir) : [];
+    [stage.gateway, stage.admin, stage.edge, stage.nobody, stage.overlay, stage.rewarder] = await Promise.all(Array.from({ length: 6 }, freePort));
+    const packs = everything ? demoPacks(program, stage.dir) : [];
     stage.good = stage.config(token, packs);
     stage.mendConfig();
     stage.child = spawn(program, ["up"], { cwd: stage.dir, stdio: ["ignore", "ignore", "pipe"], env: {} });
@@ -90,6 +90,16 @@ upstream.spare = { endpoints = ["http://127.0.0.1:${app}", "http://127.0.0.1:${t
 enabled = ${packs.length > 0}
 listen = "127.0.0.1:${this.edge}"
 packs = ${JSON.stringify(packs)}
+[overlay]
+enabled = ${packs.length > 0}
+listen = "127.0.0.1:${this.overlay}"
+security = "plaintext"
+topics = ["harbour/news"]
+[rewarder]
+enabled = ${packs.length > 0}
+listen = "127.0.0.1:${this.rewarder}"
+epoch_duration = "5s"
+max_epoch_skew = "1s"
 `;
   }
 

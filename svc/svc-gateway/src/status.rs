@@ -140,7 +140,7 @@ impl Gateway {
 fn busiest(tenants: &Tenants) -> (Vec<TenantStatus>, u64) {
     let (mut busy, mut others) = (Vec::new(), 0);
     tenants.visit(|key, tenant| match tenant.record().look() {
-        0 => others += tenant.record().totals().served,
+        0 => others += tenant.record().served_so_far(),
         lately => busy.push((lately, key.clone(), tenant.record().totals(), tenant.open_streams())),
     });
     busy.sort_by_key(|(lately, ..)| Reverse(*lately));

@@ -160,12 +160,18 @@ mod tests {
 
     #[test]
     fn pages_of_other_origins_are_refused_and_our_own_and_programs_are_not() {
-        let admit = |pairs: &[(&'static str, &str)]| admit_site(&Uri::from_static("/metrics"), &headers(pairs)).is_ok();
+        let admit = |pairs: &[(&'static str, &str)]| {
+            admit_site(&Uri::from_static("/metrics"), &headers(pairs)).is_ok()
+        };
         let host = ("host", "127.0.0.1:9600");
         assert!(admit(&[]) && admit(&[host]), "a program");
         assert!(admit(&[host, ("origin", "http://127.0.0.1:9600"), ("sec-fetch-site", "same-origin")]));
         assert!(admit(&[host, ("sec-fetch-site", "none")]), "typed into the address bar");
-        let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        let link = [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
         assert!(admit(&[host, link[0], link[1], link[2]]), "a link");
         for bad in [
             &[host, ("origin", "http://evil.example")][..],

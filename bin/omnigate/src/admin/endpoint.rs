@@ -18,6 +18,15 @@ pub(super) enum Endpoint {
     /// What the console shows, each second.
     Live,
     Shutdown,
+    OverlayPub,
+    OverlaySub,
+    OverlayPeers,
+    OverlayLosses,
+    OverlayStore,
+    OverlayObject,
+    OverlayOffer,
+    /// The rewarder's answers to those who look.
+    Rewarder,
 }
 
 /// Who may ask.
@@ -30,7 +39,7 @@ pub(super) enum Audience {
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
@@ -42,6 +51,14 @@ impl Endpoint {
         Self::Console,
         Self::Live,
         Self::Shutdown,
+        Self::OverlayPub,
+        Self::OverlaySub,
+        Self::OverlayPeers,
+        Self::OverlayLosses,
+        Self::OverlayStore,
+        Self::OverlayObject,
+        Self::OverlayOffer,
+        Self::Rewarder,
     ];
 
     /// Its path, which is also its name in metrics.
@@ -58,6 +75,14 @@ impl Endpoint {
             Self::Console => "/console",
             Self::Live => "/console/live",
             Self::Shutdown => "/shutdown",
+            Self::OverlayPub => "/overlay/pub/{topic}",
+            Self::OverlaySub => "/overlay/sub/{topic}",
+            Self::OverlayPeers => "/overlay/peers",
+            Self::OverlayLosses => "/overlay/losses",
+            Self::OverlayStore => "/overlay/objects",
+            Self::OverlayObject => "/overlay/objects/{id}",
+            Self::OverlayOffer => "/overlay/offer/{id}",
+            Self::Rewarder => "/rewarder/{path}",
         }
     }
 
@@ -76,13 +101,27 @@ impl Endpoint {
             Self::Console => "the console, for a browser",
             Self::Live => "the numbers the console shows, each second, as server-sent events",
             Self::Shutdown => "drain and stop; needs the header `X-Omnigate: 1`",
+            Self::OverlayPub => "publish the body in a topic; needs the header `X-Omnigate: 1`",
+            Self::OverlaySub => "what is published in a topic, as server-sent events; gaps are named",
+            Self::OverlayPeers => "the overlay's peers",
+            Self::OverlayLosses => {
+                "publications that were given up here, and why; ?after=N for those behind the Nth"
+            }
+            Self::OverlayStore => "keep the body as an object; needs the header `X-Omnigate: 1`",
+            Self::OverlayObject => "an object of this node or its peers",
+            Self::OverlayOffer => {
+                "hand an object to the peer ?to=, told as server-sent events; needs the header `X-Omnigate: 1`"
+            }
+            Self::Rewarder => {
+                "what the rewarder answers there: epochs, proofs, files, policies; to look at alone"
+            }
         }
     }
 
     /// The methods it takes, as the `Allow` header lists them.
     pub(super) const fn allow(self) -> &'static str {
         match self {
-            Self::Shutdown => "POST",
+            Self::Shutdown | Self::OverlayPub | Self::OverlayStore | Self::OverlayOffer => "POST",
             _ => "GET, HEAD",
         }
     }
@@ -90,7 +129,7 @@ impl Endpoint {
     /// Whether it takes a method.
     pub(super) fn takes(self, method: &Method) -> bool {
         match self {
-            Self::Shutdown => method == Method::POST,
+            _ if self.allow() == "POST" => method == Method::POST,
             _ => method == Method::GET || method == Method::HEAD,
         }
     }
@@ -104,20 +143,29 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`, the file's behind `/console/`.
+    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`, the console's file, a topic, or an
+    /// object.
     pub(super) fn find(path: &str) -> Option<(Self, Option<&str>)> {
         if let Some(endpoint) = Self::ALL.into_iter().find(|endpoint| endpoint.path() == path) {
             return Some((endpoint, None));
         }
-        let service = path.strip_prefix("/readyz/").map(|service| (Self::Readyz, Some(service)));
-        service.or_else(|| path.strip_prefix("/console/").map(|file| (Self::Console, Some(file))))
+        let below = [
+            (Self::Readyz, "/readyz/"),
+            (Self::Console, "/console/"),
+            (Self::OverlayPub, "/overlay/pub/"),
+            (Self::OverlaySub, "/overlay/sub/"),
+            (Self::OverlayObject, "/overlay/objects/"),
+            (Self::OverlayOffer, "/overlay/offer/"),
+            (Self::Rewarder, "/rewarder/"),
+        ];
+        below.into_iter().find_map(|(endpoint, prefix)| Some((endpoint, Some(path.strip_prefix(prefix)?))))
     }
 
     /// The endpoints for people.
     pub(super) fn index() -> String {
         let line = |e: Self| {
-            let method = if e == Self::Shutdown { "POST" } else { "GET" };
-            format!("{method:<5}{:<15}{}\n", e.path(), e.about())
+            let method = if e.allow() == "POST" { "POST" } else { "GET" };
+            format!("{method:<5}{:<21}{}\n", e.path(), e.about())
         };
         format!("The admin listener of an Omnigate node.\n\n{}", Self::ALL.map(line).concat())
     }
@@ -135,10 +183,11 @@ mod tests {
     #[test]
     fn every_endpoint_is_found_at_its_path_and_only_there() {
         for endpoint in Endpoint::ALL {
-            assert_eq!(Endpoint::find(endpoint.path()), Some((endpoint, None)));
+            assert_eq!(Endpoint::find(endpoint.path()).map(|(found, _)| found), Some(endpoint));
         }
         assert_eq!(Endpoint::find("/readyz/gateway"), Some((Endpoint::Readyz, Some("gateway"))));
         assert_eq!(Endpoint::find("/console/app.js"), Some((Endpoint::Console, Some("app.js"))));
+        assert_eq!(Endpoint::find("/overlay/sub/a/b"), Some((Endpoint::OverlaySub, Some("a/b"))));
         for path in ["", "/metrics/", "/healthz/x", "/nothing", "//", "*"] {
             assert_eq!(Endpoint::find(path), None, "{path}");
         }

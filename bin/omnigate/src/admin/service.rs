@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
 use ron_kernel::{
     Fault, Scope,
     config::Secret,
     metrics::{OPENMETRICS, PROMETHEUS_TEXT, RouteMetrics},
     topology::Topology,
 };
-use ron_transport::{Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
+use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
 use serde_json::json;
+use svc_overlay::Overlay;
 use types::{Reason, Refusal};
 
 use super::{
@@ -19,7 +20,9 @@ use super::{
     console::{self, Console, Shown},
     endpoint::{Audience, Endpoint},
     events::EventStreams,
-    live, readyz, reply,
+    live, objects,
+    overlay::OverlayPages,
+    readyz, reply,
 };
 
 /// Connections in all. Scrapers, balancers and people share them.
@@ -38,6 +41,7 @@ pub(super) struct Shared {
     token: ArcSwapOption<Secret>,
     events: EventStreams,
     console: Console,
+    overlay: OverlayPages,
     /// One per endpoint, in the order of [`Endpoint::ALL`], and one for everything else.
     routes: Vec<RouteMetrics>,
 }
@@ -47,6 +51,7 @@ impl Shared {
         scope: &Scope,
         token: Option<Secret>,
         topologies: Vec<&'static Topology>,
+        overlay: Option<Arc<Overlay>>,
         shown: Shown,
     ) -> Self {
         let names = Endpoint::ALL.into_iter().map(Endpoint::path).chain(["other"]);
@@ -59,6 +64,7 @@ impl Shared {
             topologies,
             token: ArcSwapOption::from(token.map(Arc::new)),
             events: EventStreams::new(),
+            overlay: OverlayPages::new(scope, overlay),
             routes,
         }
     }
@@ -79,7 +85,7 @@ impl Shared {
         access::admit_operator(token.as_deref(), conn, uri, headers)
     }
 
-    async fn answer(&self, conn: &ConnInfo, request: &Parts) -> Result<Response, Refusal> {
+    async fn answer(&self, conn: &ConnInfo, request: &Parts, body: Body) -> Result<Response, Refusal> {
         let (uri, headers) = (&request.uri, &request.headers);
         let Some((endpoint, rest)) = Endpoint::find(uri.path()) else {
             let detail = format!("there are {}", Endpoint::paths());
@@ -110,6 +116,26 @@ impl Shared {
             Endpoint::Console => console::file(rest),
             Endpoint::Live => self.console.open(&self.scope),
             Endpoint::Shutdown => self.shutdown(headers),
+            Endpoint::OverlayPub => {
+                access::admit_intent(headers)?;
+                self.overlay.publish(rest.unwrap_or_default(), body).await
+            }
+            Endpoint::OverlaySub => self.overlay.subscribe(rest.unwrap_or_default()).await,
+            Endpoint::OverlayPeers => self.overlay.peers(),
+            Endpoint::OverlayLosses => self.overlay.losses(uri.query()),
+            Endpoint::OverlayStore => {
+                access::admit_intent(headers)?;
+                objects::store(self.overlay.overlay()?, body).await
+            }
+            Endpoint::OverlayObject => {
+                let is_head = request.method == Method::HEAD;
+                objects::read(self.overlay.overlay()?, rest.unwrap_or_default(), is_head).await
+            }
+            Endpoint::OverlayOffer => {
+                access::admit_intent(headers)?;
+                objects::offer(self.overlay.overlay()?, rest.unwrap_or_default(), uri.query())
+            }
+            Endpoint::Rewarder => self.console.rewarder(request).await,
         }
     }
 
@@ -158,13 +184,12 @@ impl Service for AdminService {
     type PerConn = ();
 
     async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
-        // No endpoint takes a body.
-        let (request, _) = request.into_parts();
+        let (request, body) = request.into_parts();
         let shared = &self.0;
         let clock = shared.scope.clock();
         let route = shared.route(Endpoint::find(request.uri.path()).map(|(endpoint, _)| endpoint));
         let (began, _in_flight) = (clock.now(), route.enter());
-        let answer = match shared.answer(conn, &request).await {
+        let answer = match shared.answer(conn, &request, body).await {
             Err(refusal) if refusal.reason == Reason::Unauth => {
                 shared.scope.metrics().rejected(Reason::Unauth).inc();
                 Ok(reply::unauthorized(&refusal))

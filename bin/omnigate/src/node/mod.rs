@@ -1,11 +1,14 @@
 //! The node: services composed on one kernel, from the first socket to the exit code.
 
+mod accounting;
 mod announce;
 mod drain;
 mod local_edge;
 mod manager;
+mod overlay_objects;
 mod parts;
 mod reread;
+mod rewarder;
 mod upgrade;
 mod watched;
 
@@ -22,6 +25,7 @@ use crate::{
     admin::ConfigInForce, config_file::ConfigSource, failure::Failure, logging::LogControl,
     settings::NodeConfig,
 };
+pub(crate) use accounting::{SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR};
 pub(crate) use announce::ANNOUNCER;
 use announce::News;
 use parts::Parts;

@@ -44,7 +44,7 @@ impl Record {
         self.served.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn served_so_far(&self) -> u64 {
+    pub(crate) fn served_so_far(&self) -> u64 {
         self.served.load(Relaxed)
     }
 
@@ -61,7 +61,8 @@ impl Record {
 
     /// How busy the tenant was of late, by those who look about once a second.
     pub(crate) fn look(&self) -> u64 {
-        let refused = self.refused.get().map_or(0, |all| all.iter().map(|n| u64::from(n.load(Relaxed))).sum());
+        let refused =
+            self.refused.get().map_or(0, |all| all.iter().map(|n| u64::from(n.load(Relaxed))).sum());
         let now = self.served_so_far() + refused;
         let lately = self.lately.load(Relaxed) / 2 + now.saturating_sub(self.seen.swap(now, Relaxed));
         self.lately.store(lately, Relaxed);

@@ -74,13 +74,18 @@ mod tests {
     fn the_page_is_made_of_nothing_from_elsewhere_and_nothing_inline() {
         for (name, _, text) in all() {
             let text = text.replace("http://www.w3.org/2000/svg", "");
-            for banned in ["http://", "https://", "innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval("] {
+            for banned in
+                ["http://", "https://", "innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval("]
+            {
                 assert!(!text.contains(banned), "{name} has {banned}");
             }
         }
         let (.., page) = PAGE;
         assert!(!page.contains("style=") && !page.contains(" on"), "nothing inline");
-        assert_eq!(page.matches("<script").count(), page.matches("<script type=\"module\" src=\"/console/").count());
+        assert_eq!(
+            page.matches("<script").count(),
+            page.matches("<script type=\"module\" src=\"/console/").count()
+        );
     }
 
     #[test]

@@ -11,10 +11,12 @@ mod snapshot;
 
 use std::{fmt, sync::Arc};
 
+use http::request::Parts;
 use ron_kernel::{Scope, config::ConfigStore, topology::Topology};
 use ron_transport::Response;
 use serde_json::{Value, json};
-use types::Refusal;
+use svc_rewarder::Rewarder;
+use types::{Reason, Refusal};
 
 use crate::{commands, settings::NodeConfig};
 use feed::Feed;
@@ -37,6 +39,8 @@ pub(crate) trait Part: fmt::Debug + Send + Sync {
 pub(crate) struct Shown {
     pub(crate) config: ConfigInForce,
     pub(crate) parts: Vec<Box<dyn Part>>,
+    /// Whose epochs are shown.
+    pub(crate) rewarder: Option<Arc<Rewarder>>,
 }
 
 /// The configuration in force and where it was read from.
@@ -51,20 +55,27 @@ pub(crate) struct ConfigInForce {
 #[derive(Debug)]
 pub(super) struct Console {
     config: ConfigInForce,
+    rewarder: Option<Arc<Rewarder>>,
     feed: Arc<Feed>,
 }
 
 impl Console {
     pub(super) fn start(scope: &Scope, topologies: &[&'static Topology], shown: Shown) -> Self {
-        let Shown { config, parts } = shown;
+        let Shown { config, parts, rewarder } = shown;
         let node = config.store.current().get::<NodeConfig>().name.clone();
         let looker = Looker::new(scope, node, topologies.to_vec(), parts);
-        Self { config, feed: Feed::start(scope, looker) }
+        Self { config, rewarder, feed: Feed::start(scope, looker) }
     }
 
     /// A viewer's stream of numbers, until the node has stopped.
     pub(super) fn open(&self, scope: &Scope) -> Result<Response, Refusal> {
         self.feed.open(scope)
+    }
+
+    /// What the rewarder answers, if there is one.
+    pub(super) async fn rewarder(&self, request: &Parts) -> Result<Response, Refusal> {
+        let missing = || Refusal::new(Reason::NotFound, "the rewarder is not enabled: set `rewarder.enabled`");
+        Ok(self.rewarder.as_ref().ok_or_else(missing)?.look(request.clone()).await)
     }
 
     /// Every setting and where it comes from.

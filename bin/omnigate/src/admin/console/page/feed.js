@@ -22,6 +22,14 @@ export async function ask(path) {
   return answer.json();
 }
 
+/** Asks for a file with one line of JSON each; the first `most` of them. */
+export async function askLines(path, most) {
+  const answer = await fetch(path, { headers: headers(), cache: "no-store" });
+  if (!answer.ok) return [];
+  const lines = (await answer.text()).split("\n", most + 1).filter(Boolean);
+  return lines.slice(0, most).map((line) => JSON.parse(line));
+}
+
 async function reason(answer) {
   const text = await answer.text();
   try {

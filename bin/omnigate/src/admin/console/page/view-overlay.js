@@ -2,11 +2,11 @@
 "use strict";
 
 import { card, h, pill, show, table, tile } from "./dom.js";
-import { count, ms, shorten } from "./format.js";
+import { count, ms, rate, shorten, span } from "./format.js";
 
 export const title = "Overlay";
 export const when = (snapshot) => Boolean(snapshot.services.overlay);
-export const needs = { peers: "/overlay/peers", losses: "/overlay/losses" };
+export const needs = { peers: "/overlay/peers", losses: "/overlay/losses", config: "/config" };
 /** Seconds between two questions while the view is open. */
 export const every = 2;
 
@@ -16,37 +16,24 @@ export const listIn = (answer, name) => (Array.isArray(answer) ? answer : (answe
 export function render(main, { answers, now }) {
   const peers = listIn(answers.peers, "peers");
   const losses = listIn(answers.losses, "losses");
-  const about = Array.isArray(answers.peers) ? {} : (answers.peers ?? {});
-  const topics = about.topics ?? [...new Set(peers.flatMap((peer) => peer.topics ?? []))];
+  const queued = peers.reduce((sum, peer) => sum + (peer.queued ?? 0), 0);
   show(main, h("div", { class: "tiles wide" },
-    about.node ? tile("this node", shorten(about.node, 16), "its id") : null,
-    tile("peers", count(peers.length), "connected"), tile("topics", count(topics.length), "are followed"),
-    tile("losses", count(about.lost ?? answers.losses?.total ?? losses.length), "each has a name", losses.length ? "warn" : ""),
-    tile("connections", count(now.services.overlay?.children.connection ?? peers.length), "of the service")),
-  card("Peers", { class: "wide" }, generic("Peers", peers, ["node", "id", "addr", "direction", "state", "topics"], "No peer is connected.")),
-  card("Topics", null, topicsTable(topics)),
-  card("Losses", null, generic("Losses", losses.slice(-100).toReversed(), ["topic", "publisher", "seq", "reason", "queue", "peer"], "Nothing was lost.")));
+    tile("this node", shorten(answers.peers?.node ?? "–", 14), answers.peers?.listen ?? ""),
+    tile("peers", count(peers.length), "are connected"),
+    tile("queued", count(queued), "frames on their way out", queued > 100 ? "warn" : ""),
+    tile("losses", count(answers.losses?.total ?? losses.length), "each with its name", losses.length ? "warn" : ""),
+    tile("refused", `${rate(now.services.overlay?.refused_now ?? 0)}/s`, "this second")),
+  card("Peers", { class: "wide" }, table("Peers", [["node"], ["place"], ["dialled by"], ["key exchange"], ["up", "num"], ["heard", "num"], ["in", "num"], ["out", "num"], ["queued", "num"], ["state"]],
+    peers.map((peer) => [h("code", { title: peer.node }, shorten(peer.node, 18)), h("code", null, peer.place ?? "–"), peer.dialled ? "us" : "it", peer.key_exchange ?? "–", span(peer.up_secs),
+      `${ms(peer.heard_ms)} ago`, count(peer.frames_in), count(peer.frames_out), count(peer.queued), pill(peer.going ? "going" : "up", peer.going ? "warn" : "good")]), "No peer is connected.")),
+  card("Topics", null, topics(losses, now, answers)),
+  card("Losses", null, table("Losses", [["topic"], ["publisher"], ["seq", "num"], ["queue"], ["peer"], ["reason"]], losses.slice(-100).toReversed().map((loss) =>
+    [h("code", null, loss.id.topic), h("code", { title: loss.id.publisher }, shorten(loss.id.publisher, 14)), count(loss.id.seq), loss.queue, loss.peer ? h("code", { title: loss.peer }, shorten(loss.peer, 14)) : "–", pill(loss.reason, "warn")]), "Nothing was lost.")));
 }
 
-function topicsTable(topics) {
-  if (topics.length && typeof topics[0] === "object") return generic("Topics", topics, ["topic", "name"], "No topic is followed.");
-  return table("Topics", [["topic"]], topics.map((topic) => [h("code", null, String(topic))]), "No topic is followed.");
-}
-
-/** A table of whatever the rows have, the named columns first. */
-export function generic(name, rows, first, empty) {
-  const simple = (value) => value === null || typeof value !== "object" || (Array.isArray(value) && value.every((item) => typeof item !== "object"));
-  const found = [...new Set(rows.flatMap((row) => Object.keys(row).filter((key) => simple(row[key]))))];
-  const columns = [...first.filter((key) => found.includes(key)), ...found.filter((key) => !first.includes(key))].slice(0, 9);
-  const isNumber = (key) => rows.every((row) => row[key] === undefined || row[key] === null || typeof row[key] === "number");
-  return table(name, columns.map((key) => [key.replaceAll("_", " "), isNumber(key) ? "num" : ""]), rows.map((row) => columns.map((key) => cell(key, row[key]))), empty);
-}
-
-function cell(key, value) {
-  if (value === null || value === undefined) return "–";
-  if (typeof value === "boolean") return pill(value ? "yes" : "no", value ? "good" : "note");
-  if (typeof value === "number") return key.endsWith("_ms") ? ms(value) : count(value);
-  const text = Array.isArray(value) ? value.join(", ") : String(value);
-  if (key === "state" || key === "reason" || key === "direction") return pill(text, text === "up" || text === "connected" ? "good" : "info");
-  return h("code", { title: text }, shorten(text, 34));
+/** The topics that the configuration follows, with what was lost of each. */
+function topics(losses, now, answers) {
+  const configured = (answers.config?.settings ?? []).filter(({ key }) => /^overlay\.topics(\[\d+\]\.name)?$/.test(key)).flatMap(({ value }) => value);
+  const names = [...new Set([...configured.map((topic) => topic.name ?? topic), ...losses.map((loss) => loss.id.topic)])];
+  return table("Topics", [["topic", "grow"], ["losses kept", "num"]], names.map((name) => [h("code", null, name), count(losses.filter((loss) => loss.id.topic === name).length)]), "No topic is followed by configuration.");
 }

@@ -26,7 +26,7 @@ export function statusKind(status) {
 
 function readiness({ status, conditions }) {
   const line = ({ service, name, effect, reason }) =>
-    h("li", null, pill(effect.replace("_", " "), EFFECTS[effect]), h("span", null, h("b", null, `${service} · ${name}`), ` ${reason ?? ""}`));
+    h("li", null, pill(effect.replace("_", " "), EFFECTS[effect]), h("div", null, h("b", null, `${service} · ${name}`), reason ? h("pre", { class: "reason", tabindex: "0" }, reason) : null));
   return card("Readiness", { class: `ready wide ${statusKind(status)}` },
     h("p", { class: "verdict" }, h("b", { id: "verdict" }, status), ` ${MEANS[status] ?? ""}`),
     conditions.length ? h("ul", { class: "conditions" }, conditions.map(line)) : h("p", { class: "empty" }, "No condition stands."));

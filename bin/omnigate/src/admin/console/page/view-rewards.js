@@ -3,9 +3,9 @@
 
 import { card, h, pill, show, table, tile } from "./dom.js";
 import { bar } from "./charts.js";
-import { ask } from "./feed.js";
+import { ask, askLines } from "./feed.js";
 import { count, shorten } from "./format.js";
-import { generic, listIn } from "./view-overlay.js";
+import { listIn } from "./view-overlay.js";
 import { check } from "./proof.js";
 
 export const title = "Rewards";
@@ -13,6 +13,8 @@ export const when = (snapshot) => Boolean(snapshot.services.rewarder);
 export const needs = { epochs: "/rewarder/epochs" };
 export const every = 2;
 
+/** Payouts that are shown; the file has all. */
+const LISTED = 100;
 const STATES = { settled: "good", quarantined: "bad", unfunded: "warn" };
 /** An epoch's way, in order. */
 const WAY = ["open", "sealed", "computing", "computed", "emitting", "settled"];
@@ -36,7 +38,9 @@ const number = (epoch) => epoch.epoch ?? epoch.id;
 async function choose(epoch, again) {
   [chosen.epoch, chosen.detail, chosen.verdict] = [epoch, null, null];
   try {
-    chosen.detail = await ask(`/rewarder/epochs/${epoch}`);
+    const detail = await ask(`/rewarder/epochs/${epoch}`);
+    const lines = detail?.files?.includes("allocations.jsonl") ? await askLines(`/rewarder/epochs/${epoch}/files/allocations.jsonl`, LISTED) : [];
+    chosen.detail = { ...detail, payouts: lines.toSorted((one, two) => (BigInt(two.payout) > BigInt(one.payout) ? 1 : -1)) };
   } catch (error) {
     chosen.detail = { problem: error.message };
   }
@@ -46,12 +50,13 @@ async function choose(epoch, again) {
 function epochTable(epochs, again) {
   const rows = epochs.slice(0, 50).map((epoch) => {
     const step = WAY.indexOf(epoch.state);
-    const part = epoch.progress?.percent !== undefined ? epoch.progress.percent / 100 : step >= 0 ? step / (WAY.length - 1) : 0;
+    const posted = epoch.state === "emitting" && epoch.batches ? epoch.batches_posted / epoch.batches : 0;
+    const part = step >= 0 ? Math.min((step + posted) / (WAY.length - 1), 1) : 0;
     return [h("button", { type: "button", class: "link", "aria-pressed": String(number(epoch) === chosen.epoch), onclick: () => choose(number(epoch), again) }, `epoch ${number(epoch)}`),
       pill(epoch.state ?? "–", STATES[epoch.state] ?? "info"), bar([[part, STATES[epoch.state] === "bad" ? "c4" : "c2"]], null, `${epoch.state}`),
-      amount(epoch.paid), amount(epoch.pool), h("code", { title: epoch.commitment ?? "" }, epoch.commitment ? shorten(epoch.commitment, 20) : "–")];
+      `${count(epoch.batches_posted ?? 0)} of ${count(epoch.batches ?? 0)}`, epoch.reason ? h("span", { class: "problem" }, epoch.reason) : h("code", { title: epoch.commitment ?? "" }, epoch.commitment ? shorten(epoch.commitment, 20) : "–")];
   });
-  return table("Epochs", [["epoch"], ["state"], ["progress", "grow"], ["paid", "num"], ["pool", "num"], ["commitment"]], rows, "No epoch has ended yet.");
+  return table("Epochs", [["epoch"], ["state"], ["progress", "grow"], ["batches paid", "num"], ["commitment, or what is wrong"]], rows, "No epoch has ended yet.");
 }
 
 const amount = (value) => (value === undefined || value === null ? "–" : String(value).replace(/\B(?=(\d{3})+$)/g, " "));
@@ -63,10 +68,11 @@ function payouts() {
   if (!detail) return h("p", { class: "empty" }, "Asking …");
   if (detail.problem) return h("p", { class: "problem" }, detail.problem);
   const run = manifest() ?? detail;
-  const lines = detail.payouts ?? detail.allocations;
-  const facts = ["state", "reason", "paid", "residual", "pool", "score_total", "batches"].filter((key) => run[key] !== undefined || detail[key] !== undefined);
-  return h("div", null, h("dl", { class: "facts" }, facts.flatMap((key) => [h("dt", null, key.replace("_", " ")), h("dd", null, amount(detail[key] ?? run[key]))])),
-    Array.isArray(lines) ? generic("Payouts", lines.slice(0, 100), ["actor", "payout", "amount", "score"], "Nobody earned anything.") : null);
+  const lines = detail.payouts ?? [];
+  const facts = ["state", "paid", "residual", "pool", "score_total", "batches"].filter((key) => run[key] ?? detail[key]);
+  return h("div", null, h("dl", { class: "facts" }, facts.flatMap((key) => [h("dt", null, key.replace("_", " ")), h("dd", null, amount(run[key] ?? detail[key]))])),
+    table("Payouts", [["actor"], ["payout", "num"], ["share", "num"], ["score", "num"], ["rule"]],
+      lines.map((line) => [h("b", null, line.actor), amount(line.payout), amount(line.share), amount(line.score), line.rule ?? "–"]), "Nobody earned anything, or the files are gone."));
 }
 
 function checker(again) {

@@ -43,8 +43,8 @@ function list({ tenants, points }) {
     const before = Object.entries(tenant.refused).filter(([reason]) => !tenant.refusals[reason]);
     const sparked = points.slice(-60).map((point) => point.tenants[tenant.id]?.rate ?? 0);
     return [
-      h("b", { class: "tenant" }, tenant.name),
-      h("span", null, tenant.class, tenant.weight === 1 ? "" : h("span", { class: "faint" }, ` × ${tenant.weight}`)),
+      h("b", { class: "tenant", title: tenant.name }, tenant.name),
+      h("span", { class: "class" }, tenant.class, tenant.weight === 1 ? "" : h("span", { class: "faint" }, ` × ${tenant.weight}`)),
       h("span", { class: "share" }, bar([[tenant.share, "c1"]], tenant.due > 0 ? tenant.due : null, `${percent(tenant.share)} of the slots, due ${percent(tenant.due)}`), h("span", null, percent(tenant.share))),
       h("span", { class: "pair" }, spark(sparked, "c1", "requests of the last minute"), `${rate(tenant.rate)}/s`),
       ms(tenant.p50), ms(tenant.p99), count(tenant.waiting),

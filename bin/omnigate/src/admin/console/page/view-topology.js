@@ -114,7 +114,8 @@ function queueBox(queue, live, { x, y, width, height }, narrow) {
   const perSecond = live.dropped[queue.name] ?? 0;
   const full = depth === null ? 0 : Math.min(depth / queue.capacity, 1);
   const kind = perSecond > 0 ? "dropping" : full > 0.5 ? "filling" : "";
-  const dropped = drops ? `${count(drops)} dropped${perSecond > 0 ? `, ${rate(perSecond)}/s` : ""}` : "";
+  const shortly = perSecond > 0 ? `drops ${rate(perSecond)}/s` : `${count(drops)} dropped`;
+  const dropped = drops ? (narrow ? shortly : `${count(drops)} dropped${perSecond > 0 ? `, ${rate(perSecond)}/s` : ""}`) : "";
   const room = Math.floor((width - 20) / 7);
   const depthText = depth === null ? "" : `${count(depth)} / ${count(queue.capacity)}`;
   const last = shorten(dropped || (narrow ? queue.policy : `${queue.policy}: ${queue.when_full}`), room);
