@@ -77,7 +77,8 @@ impl Beside {
 pub(crate) fn start_beside(source: &ConfigSource) -> Result<Beside, Failure> {
     let snapshot = source.load()?;
     let kernel = build_kernel(&snapshot.get::<NodeConfig>())?;
-    let parts = kernel.block_on(Parts::open(&kernel, &snapshot, &mut Inherited::default()));
+    let in_force = ConfigInForce { store: Arc::new(ConfigStore::new(&snapshot)), file: source.name() };
+    let parts = kernel.block_on(Parts::open(&kernel, &snapshot, &mut Inherited::default(), in_force));
     parts.map(|parts| Beside { kernel, _parts: parts }).map_err(Failure::failed)
 }
 
