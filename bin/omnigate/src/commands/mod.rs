@@ -25,6 +25,7 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
+pub(crate) use config::listed;
 pub(crate) use epoch::EpochCommand;
 pub(crate) use ledger::LedgerCommand;
 pub(crate) use overlay::{Publish, PutObject};
