@@ -82,7 +82,7 @@ fn what_cannot_be_done_is_told() {
     assert_eq!(elsewhere.code, Some(1));
     assert!(elsewhere.err.starts_with("error: there is no ledger ./data/ledger.db\n"), "{}", elsewhere.err);
     assert_eq!(fixture.ledger("balances --url nowhere").code, Some(2));
-    assert_eq!(fixture.ledger("balances --url sqlite::memory:").code, Some(2));
+    assert_eq!(fixture.ledger("balances --url memory:").code, Some(2));
 }
 
 #[test]

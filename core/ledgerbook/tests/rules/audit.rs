@@ -156,6 +156,27 @@ fn a_hold_is_settled_for_what_it_held() {
     assert_eq!(fault, Fault::Forbidden { entry: 7, refusal: Refusal::UnknownHold(6) });
 }
 
+#[test]
+fn a_hold_that_was_closed_is_no_hold_any_more() {
+    let rows = journal();
+    let mut audit = ledgerbook::Audit::new();
+    let mut entries = rows.entries.iter();
+    for request in &rows.requests {
+        let mut request = request.clone();
+        // Room for one more at the end.
+        request.entries += u32::from(request.number == 4);
+        audit.request(&request).unwrap();
+        entries
+            .by_ref()
+            .take(if request.number == 4 { 3 } else { usize::try_from(request.entries).unwrap() })
+            .for_each(|entry| audit.entry(entry).unwrap());
+    }
+    let kind = rows.entries[10].kind.clone();
+    assert!(matches!(kind, EntryKind::Settle { hold: 6, .. }));
+    let fault = audit.entry(&Entry { number: 14, request: 4, kind }).unwrap_err();
+    assert_eq!(fault, Fault::Forbidden { entry: 14, refusal: Refusal::UnknownHold(6) });
+}
+
 /// An audit from a checkpoint at the second link.
 fn tail(change: impl FnOnce(&mut Rows, &mut Checkpoint)) -> Result<Tally, Fault> {
     let mut rows = Rows::funded();

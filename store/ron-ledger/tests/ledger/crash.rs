@@ -41,6 +41,8 @@ fn the_process_that_is_killed() {
                     // What is not known is asked again.
                     while let Err(error) = ledger.post(&paid) {
                         assert!(error.is_transient(), "{error}");
+                        // As whoever asks again should.
+                        std::thread::sleep(std::time::Duration::from_millis(10));
                     }
                     // One write per line, so that lines of threads do not mix.
                     std::io::stdout().write_all(format!("\nack {number}\n").as_bytes()).unwrap();
