@@ -75,7 +75,7 @@ impl Announce for Board {
         let word = json!({ "object": sealed.object.to_string(), "seal": seal }).to_string();
         let posted = Posted { object: sealed.object, word: word.into(), rows: Some(Bytes::copy_from_slice(rows)) };
         let mut board = self.posted();
-        board.insert(sealed.seal.epoch.get(), posted);
+        board.insert(sealed.seal.snapshot.epoch.get(), posted);
         while board.len() > ANNOUNCED {
             board.pop_first();
         }

@@ -153,6 +153,23 @@ fn a_book_knows_what_it_was_told() {
 }
 
 #[test]
+fn an_account_that_is_open_on_the_same_terms_is_left_as_it_is() {
+    let mut rows = Rows::funded();
+    let posted = rows.post(&batch("a", vec![open("ada", Floor::ZERO), pay("pool", "ada", 1)])).unwrap();
+    assert_eq!((posted.entries, rows.accounts.len()), (1, 4));
+    assert!(rows.audit().is_ok());
+}
+
+#[test]
+fn a_book_says_which_accounts_must_not_exist_yet() {
+    let mut book = Book::new();
+    book.know(Rows::funded().account("ada").clone());
+    book.apply(&batch("a", vec![open("ada", Floor::ZERO), open("eve", Floor::ZERO)])).unwrap();
+    assert!(book.apply(&batch("b", vec![open("fay", Floor::ZERO), pay("ada", "eve", 1)])).is_err());
+    assert_eq!(book.opened().collect::<Vec<_>>(), [&id("eve")]);
+}
+
+#[test]
 fn an_entry_names_its_accounts() {
     let moved = transfer("ada", "bob", 1);
     let (ada, bob) = (id("ada"), id("bob"));
