@@ -54,6 +54,17 @@ const CHAIN: [&str; 4] = [
     "7fc3278bd44a99c23b4003d4bdaba56edacbb63192318db6238991e935a34a69",
 ];
 
+#[test]
+fn an_audit_knows_what_a_checkpoint_has_to_say() {
+    let rows = Rows::funded();
+    let mut audit = ledgerbook::Audit::new();
+    audit.request(&rows.requests[0]).unwrap();
+    rows.entries.iter().for_each(|entry| audit.entry(entry).unwrap());
+    let mut root = StateRoot::new();
+    rows.accounts.iter().for_each(|account| root.account(account));
+    assert_eq!(audit.state_root(), root.finish());
+}
+
 /// One change of one row, and what is found.
 fn found(change: impl FnOnce(&mut Rows)) -> Fault {
     let mut rows = journal();
