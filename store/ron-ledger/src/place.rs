@@ -25,7 +25,11 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self, InvalidPlace> {
         match text.split_once(':') {
+<<<<<<< HEAD
             Some(("memory", "")) => Ok(Self::Memory),
+=======
+            Some(("sqlite", ":memory:") | ("memory", "")) => Ok(Self::Memory),
+>>>>>>> main
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::File(path.into())),
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
                 Ok(Self::Postgres(text.to_owned()))
@@ -81,10 +85,18 @@ mod tests {
     fn a_place_is_a_file_memory_or_a_server() {
         let server = "postgres://me:secret@db.example/ledger";
         assert_eq!("sqlite:./a/b.db".parse(), Ok(Place::File("./a/b.db".into())));
+<<<<<<< HEAD
         assert_eq!("memory:".parse(), Ok(Place::Memory));
         assert_eq!(server.parse(), Ok(Place::Postgres(server.to_owned())));
         assert_eq!("postgresql://h/d".parse(), Ok(Place::Postgres("postgresql://h/d".to_owned())));
         for wrong in ["", "sqlite:", "memory", "memory:x", "ledger.db", "mysql://h/d", "postgres:h"] {
+=======
+        assert_eq!("sqlite::memory:".parse(), Ok(Place::Memory));
+        assert_eq!("memory:".parse(), Ok(Place::Memory));
+        assert_eq!(server.parse(), Ok(Place::Server(server.to_owned())));
+        assert_eq!("postgresql://h/d".parse(), Ok(Place::Server("postgresql://h/d".to_owned())));
+        for wrong in ["", "sqlite:", "ledger.db", "mysql://h/d", "postgres:h"] {
+>>>>>>> main
             assert_eq!(wrong.parse::<Place>(), Err(InvalidPlace), "{wrong}");
         }
         assert!(!format!("{:?}", Place::Postgres(server.to_owned())).contains("secret"));

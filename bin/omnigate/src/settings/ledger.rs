@@ -7,10 +7,15 @@ use ron_ledger::Scrutiny;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+<<<<<<< HEAD
 pub(crate) use ron_ledger::Place as LedgerPlace;
 
 /// The file in the node's data, unless another is named.
 const DEFAULT_FILE: &str = "ledger.db";
+=======
+/// The file in `node.data_dir` that is the ledger unless another place is named.
+const FILE: &str = "ledger.db";
+>>>>>>> main
 /// More signers than anybody rotates through.
 const MAX_KEYS: usize = 64;
 
@@ -18,10 +23,17 @@ const MAX_KEYS: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LedgerConfig {
+<<<<<<< HEAD
     /// `sqlite:./data/ledger.db` for a file, `postgres://user@host/database` for a server that nodes share (epochs are
     /// then kept there as well), `memory:` for a ledger that ends with the process. Empty for `ledger.db` in
     /// `node.data_dir`; with `node.amnesia` one of the others must be named.
     pub(crate) url: Secret,
+=======
+    /// Where the ledger is: `sqlite:./data/ledger.db`, `memory:` for one that ends with the process, or
+    /// `postgres://user:password@host/database` for one that nodes share (epochs are then kept there as well). Unset, the
+    /// file `ledger.db` in `node.data_dir`; with `node.amnesia` one of the others must be named.
+    pub(crate) url: Option<Secret>,
+>>>>>>> main
     /// How much is checked when the ledger is opened: everything, or what follows the last checkpoint signed by one of
     /// `trusted_keys`.
     pub(crate) verify: VerifyAtOpen,
@@ -61,6 +73,7 @@ impl Table for LedgerConfig {
 }
 
 impl LedgerConfig {
+<<<<<<< HEAD
     /// Where the ledger of a node is; the error says what to write instead.
     pub(crate) fn place(&self, data_dir: &Path, amnesia: bool) -> Result<LedgerPlace, String> {
         match self.read(data_dir) {
@@ -72,6 +85,25 @@ impl LedgerConfig {
             Some(place) => Ok(place),
             None => Err("ledger.url names no ledger".to_owned()),
         }
+=======
+    /// Where the ledger is, for a node that keeps its things in `data_dir`.
+    pub(crate) fn place(&self, data_dir: &Path, amnesia: bool) -> Place {
+        let named = self.url.as_ref().and_then(|url| url.expose().parse().ok());
+        named.unwrap_or_else(|| if amnesia { Place::Memory } else { Place::File(data_dir.join(FILE)) })
+>>>>>>> main
+    }
+
+    /// Where the ledger of a running node is; the error says what to write instead.
+    pub(crate) fn place_of_node(&self, data_dir: &Path, amnesia: bool) -> Result<Place, String> {
+        let place = self.place(data_dir, amnesia);
+        if amnesia && (self.url.is_none() || matches!(place, Place::File(_))) {
+            return Err(
+                "ledger.url: a node with `node.amnesia` writes no file: name a server (postgres://…), or \
+                        `memory:` to say that the ledger may end with the process"
+                    .to_owned(),
+            );
+        }
+        Ok(place)
     }
 
     /// What is checked when it is opened.
@@ -110,6 +142,7 @@ fn public_key(text: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::*;
 
+<<<<<<< HEAD
     fn place(url: &str, amnesia: bool) -> Option<LedgerPlace> {
         let config = LedgerConfig { url: Secret::new(url), ..LedgerConfig::default() };
         config.place(Path::new("data"), amnesia).ok()
@@ -135,6 +168,8 @@ mod tests {
         assert_eq!(place("sqlite:./x.db", true), None);
     }
 
+=======
+>>>>>>> main
     #[test]
     fn a_public_key_is_64_hexadecimal_digits() {
         assert_eq!(public_key(&"0f".repeat(32)), Some([15; 32]));
@@ -142,4 +177,20 @@ mod tests {
             assert_eq!(public_key(wrong), None, "{wrong}");
         }
     }
+<<<<<<< HEAD
+=======
+
+    #[test]
+    fn a_ledger_is_in_the_data_folder_unless_the_node_forgets_or_another_place_is_named() {
+        let mut config = LedgerConfig::default();
+        assert_eq!(config.place(Path::new("d"), false), Place::File("d/ledger.db".into()));
+        assert_eq!(config.place(Path::new("d"), true), Place::Memory);
+        assert!(config.place_of_node(Path::new("d"), true).is_err(), "that it may end must be said");
+        config.url = Some(Secret::new("memory:"));
+        assert_eq!(config.place_of_node(Path::new("d"), true), Ok(Place::Memory));
+        config.url = Some(Secret::new("sqlite:other.db"));
+        assert!(config.place_of_node(Path::new("d"), true).is_err());
+        assert_eq!(config.place(Path::new("d"), true), Place::File("other.db".into()));
+    }
+>>>>>>> main
 }
