@@ -26,7 +26,7 @@ fn main() {
     ours(&place, count, single);
     match &place {
         Place::File(path) => by_hand_sqlite(&path.with_extension("hand"), count, single),
-        Place::Postgres(url) => by_hand_postgres(url, count, single),
+        Place::Server(url) => by_hand_postgres(url, count, single),
         Place::Memory => panic!("measure something that is kept"),
     }
 }

@@ -12,12 +12,12 @@ pub enum Place {
     /// This process's memory: gone when it ends.
     Memory,
     /// A PostgreSQL database. The text may hold a password.
-    Postgres(String),
+    Server(String),
 }
 
 /// The text names no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a ledger is at sqlite:<file>, memory: or postgres://<user>@<host>/<database>")]
+#[error("a ledger is at sqlite:<file>, sqlite::memory: or postgres://<user>@<host>/<database>")]
 pub struct InvalidPlace;
 
 impl FromStr for Place {
@@ -25,14 +25,10 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self, InvalidPlace> {
         match text.split_once(':') {
-<<<<<<< HEAD
-            Some(("memory", "")) => Ok(Self::Memory),
-=======
             Some(("sqlite", ":memory:") | ("memory", "")) => Ok(Self::Memory),
->>>>>>> main
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::File(path.into())),
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
-                Ok(Self::Postgres(text.to_owned()))
+                Ok(Self::Server(text.to_owned()))
             }
             _ => Err(InvalidPlace),
         }
@@ -44,8 +40,8 @@ impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "sqlite:{}", path.display()),
-            Self::Memory => f.write_str("memory:"),
-            Self::Postgres(_) => f.write_str("postgres:…"),
+            Self::Memory => f.write_str("sqlite::memory:"),
+            Self::Server(_) => f.write_str("postgres:…"),
         }
     }
 }
@@ -67,9 +63,9 @@ impl Place {
             Self::File(path) => Box::new(SqliteLedger::open(path, scrutiny)?),
             Self::Memory => Box::new(SqliteLedger::in_memory()?),
             #[cfg(feature = "postgres")]
-            Self::Postgres(url) => Box::new(crate::PostgresLedger::open(url, scrutiny)?),
+            Self::Server(url) => Box::new(crate::PostgresLedger::open(url, scrutiny)?),
             #[cfg(not(feature = "postgres"))]
-            Self::Postgres(_) => {
+            Self::Server(_) => {
                 let what = "this program was built without PostgreSQL (the feature `postgres`)";
                 return Err(LedgerError::BadSetup(what.to_owned()));
             }
@@ -85,20 +81,13 @@ mod tests {
     fn a_place_is_a_file_memory_or_a_server() {
         let server = "postgres://me:secret@db.example/ledger";
         assert_eq!("sqlite:./a/b.db".parse(), Ok(Place::File("./a/b.db".into())));
-<<<<<<< HEAD
-        assert_eq!("memory:".parse(), Ok(Place::Memory));
-        assert_eq!(server.parse(), Ok(Place::Postgres(server.to_owned())));
-        assert_eq!("postgresql://h/d".parse(), Ok(Place::Postgres("postgresql://h/d".to_owned())));
-        for wrong in ["", "sqlite:", "memory", "memory:x", "ledger.db", "mysql://h/d", "postgres:h"] {
-=======
         assert_eq!("sqlite::memory:".parse(), Ok(Place::Memory));
         assert_eq!("memory:".parse(), Ok(Place::Memory));
         assert_eq!(server.parse(), Ok(Place::Server(server.to_owned())));
         assert_eq!("postgresql://h/d".parse(), Ok(Place::Server("postgresql://h/d".to_owned())));
         for wrong in ["", "sqlite:", "ledger.db", "mysql://h/d", "postgres:h"] {
->>>>>>> main
             assert_eq!(wrong.parse::<Place>(), Err(InvalidPlace), "{wrong}");
         }
-        assert!(!format!("{:?}", Place::Postgres(server.to_owned())).contains("secret"));
+        assert!(!format!("{:?}", Place::Server(server.to_owned())).contains("secret"));
     }
 }

@@ -39,7 +39,7 @@ impl args::LedgerArgs {
         let (config, node) = (snapshot.get::<LedgerConfig>(), snapshot.get::<NodeConfig>());
         let place = match &self.url {
             Some(url) => url.expose().parse().map_err(Failure::bad_config)?,
-            None => config.place(&node.data_dir, node.amnesia).map_err(Failure::bad_config)?,
+            None => config.place(&node.data_dir, node.amnesia),
         };
         if !place.is_durable() {
             return Err(

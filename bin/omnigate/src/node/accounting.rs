@@ -77,11 +77,7 @@ impl Announce for Board {
         let posted =
             Posted { object: sealed.object, word: word.into(), rows: Some(Bytes::copy_from_slice(rows)) };
         let mut board = self.posted();
-<<<<<<< HEAD
-        board.insert(sealed.seal.snapshot.epoch.get(), posted);
-=======
         board.insert(sealed.seal.snapshot.epoch, posted);
->>>>>>> main
         while board.len() > ANNOUNCED {
             board.pop_first();
         }

@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use ron_accounting::Announce;
 use ron_kernel::{Kernel, config::Snapshot};
-<<<<<<< HEAD
-use ron_ledger::{Ledger, Scrutiny};
-=======
 use ron_ledger::{Ledger, Place, Scrutiny};
->>>>>>> main
 use ron_transport::inherit::Inherited;
 use svc_gateway::{AuthConfig, load_auth};
 use svc_rewarder::{
@@ -28,15 +24,9 @@ pub(super) async fn open(
     if !rewarder.enabled {
         return Ok(None);
     }
-<<<<<<< HEAD
-    let booking = config.get::<LedgerConfig>();
-    let (place, scrutiny) = (booking.place(&node.data_dir, node.amnesia)?, booking.scrutiny());
-    if node.amnesia && place == LedgerPlace::Memory {
-=======
     let ledger = config.get::<LedgerConfig>();
     let (place, scrutiny) = (ledger.place_of_node(&node.data_dir, node.amnesia)?, ledger.scrutiny());
     if !place.is_durable() {
->>>>>>> main
         tracing::warn!("the ledger is in memory: every balance ends with this process");
     }
     let store = match &place {
@@ -76,13 +66,8 @@ fn load_authority(config: &Snapshot) -> Result<Authority, String> {
 }
 
 /// Opens a ledger. Blocking.
-<<<<<<< HEAD
-pub(crate) fn open_ledger(place: &LedgerPlace, scrutiny: &Scrutiny) -> Result<Arc<dyn Ledger>, String> {
-    if let LedgerPlace::File(path) = place
-=======
 pub(crate) fn open_ledger(place: &Place, scrutiny: &Scrutiny) -> Result<Arc<dyn Ledger>, String> {
     if let Place::File(path) = place
->>>>>>> main
         && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
     {
         make_folder(folder)?;
