@@ -37,6 +37,28 @@ fn every_refusal_has_its_case() {
 }
 
 #[test]
+fn every_refusal_has_a_word_of_its_own() {
+    let (account, asked, available) = (id("a"), Amount::from(1), 0);
+    let words = [
+        (Refusal::Empty, "empty"),
+        (Refusal::TooManySteps, "too_many_steps"),
+        (Refusal::BadTime, "bad_time"),
+        (Refusal::ZeroAmount, "zero_amount"),
+        (Refusal::SameAccount(id("a")), "same_account"),
+        (Refusal::UnknownAccount(id("a")), "unknown_account"),
+        (Refusal::OtherTerms(id("a")), "other_terms"),
+        (Refusal::AssetMismatch { from: id("a"), to: id("b") }, "asset_mismatch"),
+        (Refusal::Insufficient { account, asked, available }, "insufficient"),
+        (Refusal::Overflow(id("a")), "overflow"),
+        (Refusal::UnknownHold(1), "unknown_hold"),
+        (Refusal::HoldClosed(1), "hold_closed"),
+    ];
+    for (refusal, word) in words {
+        assert_eq!(refusal.code(), word);
+    }
+}
+
+#[test]
 fn what_no_ledger_could_do_is_no_batch() {
     let build =
         |at, steps| Batch::new(Key::new("k").unwrap(), Reference::new("").unwrap(), at, steps).map(drop);
