@@ -12,7 +12,10 @@ use std::{
 
 use fairq::SlotMean;
 use quota::{Bucket, Forgettable, ShardedBook};
-use ron_kernel::meter::{Meter, MeterBook};
+use ron_kernel::{
+    Scope,
+    meter::{Meter, MeterBook},
+};
 use ron_transport::caps::ClientKey;
 use types::{ActorId, Moment};
 
@@ -95,16 +98,18 @@ pub(crate) struct Tenant {
     /// Answered requests since it became known.
     served: AtomicU64,
     requests: Meter,
+    /// What this node did for all of them.
+    provided: Meter,
 }
 
 impl Tenant {
-    fn new(key: TenantKey, meters: &MeterBook) -> Self {
+    fn new(key: TenantKey, books: &Books) -> Self {
         // Addresses never enter the books: whoever has no name is booked with everybody else who has none.
         let actor = match &key.name {
             TenantName::Named(name) => ActorId::new(name).unwrap_or_else(|_| ActorId::other()),
             _ => ActorId::other(),
         };
-        let requests = meters.meter(&actor, "used.requests");
+        let requests = books.meters.meter(&actor, "used.requests");
         Self {
             key,
             rate: Bucket::default(),
@@ -113,6 +118,7 @@ impl Tenant {
             decoding: AtomicU64::new(0),
             served: AtomicU64::new(0),
             requests,
+            provided: books.provided.clone(),
         }
     }
 
@@ -131,6 +137,7 @@ impl Tenant {
     pub(crate) fn book_request(&self) {
         self.served.fetch_add(1, Ordering::Relaxed);
         self.requests.add(1);
+        self.provided.add(1);
     }
 
     /// Takes one of `limit` places for streams, which are outside the slots.
@@ -164,22 +171,29 @@ impl Forgettable for Tenant {
 pub(crate) struct Tenants {
     book: ShardedBook<TenantKey, Tenant, RandomState>,
     others: [Arc<Tenant>; Class::ALL.len()],
+    books: Books,
+}
+
+/// Where usage is booked.
+#[derive(Clone, Debug)]
+struct Books {
     meters: MeterBook,
+    /// For the node, which is who provides it.
+    provided: Meter,
 }
 
 impl Tenants {
-    pub(crate) fn new(capacity: usize, meters: &MeterBook) -> Self {
-        let other = |class| Arc::new(Tenant::new(TenantKey { class, name: TenantName::Other }, meters));
-        Self {
-            book: ShardedBook::new(capacity, RandomState::new()),
-            others: Class::ALL.map(other),
-            meters: meters.clone(),
-        }
+    pub(crate) fn new(capacity: usize, scope: &Scope) -> Self {
+        let meters = scope.meters();
+        let node = ActorId::new(scope.node()).unwrap_or_else(|_| ActorId::other());
+        let books = Books { meters: meters.clone(), provided: meters.meter(&node, "provided.answers") };
+        let other = |class| Arc::new(Tenant::new(TenantKey { class, name: TenantName::Other }, &books));
+        Self { book: ShardedBook::new(capacity, RandomState::new()), others: Class::ALL.map(other), books }
     }
 
     /// What is known of a tenant; a new entry if nothing is.
     pub(crate) fn get(&self, key: &TenantKey, now: Moment) -> Arc<Tenant> {
-        let known = self.book.get_or_insert(key, now, || Tenant::new(key.clone(), &self.meters));
+        let known = self.book.get_or_insert(key, now, || Tenant::new(key.clone(), &self.books));
         known.unwrap_or_else(|_| Arc::clone(&self.others[key.class.index()]))
     }
 

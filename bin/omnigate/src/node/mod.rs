@@ -14,7 +14,7 @@ mod upgrade;
 use std::{num::NonZeroUsize, sync::Arc};
 
 use ron_kernel::{
-    Exit, ExitCode, Kernel,
+    Exit, ExitCode, Kernel, Scope,
     config::{ConfigStore, Snapshot},
     reload::{self, Reloader},
 };
@@ -45,6 +45,36 @@ pub(crate) fn run(
     let exit = kernel.run().map_err(Failure::failed)?;
     log_exit(&exit);
     started.map(|()| exit.code).map_err(Failure::failed)
+}
+
+/// A node beside another one in the same process.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    kernel: Kernel,
+    /// Kept as long as it runs.
+    _parts: Parts,
+}
+
+impl Beside {
+    /// What stops it.
+    pub(crate) fn scope(&self) -> &Scope {
+        self.kernel.own()
+    }
+
+    /// Conducts it until it has stopped, which signals to the process do not do.
+    ///
+    /// Not cancel safe: dropped, it ends the node without a drain.
+    pub(crate) async fn conduct(self) -> Result<Exit, String> {
+        self.kernel.conduct().await.map_err(|error| error.to_string())
+    }
+}
+
+/// Starts a node that neither says so nor follows its file, for somebody else to conduct.
+pub(crate) fn start_beside(source: &ConfigSource) -> Result<Beside, Failure> {
+    let snapshot = source.load()?;
+    let kernel = build_kernel(&snapshot.get::<NodeConfig>())?;
+    let parts = kernel.block_on(Parts::open(&kernel, &snapshot, &mut Inherited::default()));
+    parts.map(|parts| Beside { kernel, _parts: parts }).map_err(Failure::failed)
 }
 
 fn build_kernel(node: &NodeConfig) -> Result<Kernel, Failure> {
