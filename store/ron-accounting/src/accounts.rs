@@ -5,7 +5,7 @@ use std::{fmt, path::Path, time::Duration};
 use cas::{OpenError, WriteError};
 
 use crate::{
-    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally, Windows,
+    BootId, Journal, JournalError, Page, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally, Windows,
     rows_of, seal_rows,
 };
 
@@ -117,7 +117,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError`].
-    pub fn seal(&mut self, epoch: u64, passing: impl Fn(&'static str)) -> Result<(Sealed, Vec<u8>), AccountsError> {
+    pub fn seal(&mut self, epoch: u64, passing: impl Fn(&'static str)) -> Result<Sealed, AccountsError> {
         let used = self.journal.used(epoch)?;
         let (rows, rows_root) = rows_of(&used)?;
         passing("seal.before_file");
@@ -126,17 +126,23 @@ impl Accounts {
         let seal = seal_rows(&self.key, epoch, used.len(), rows_root)?;
         let sealed = self.journal.seal(&Sealed { seal, object })?;
         passing("seal.after_insert");
-        // What the first seal said stands, should anything have been different.
-        let rows = if sealed.object == object { rows } else { self.fetch(&sealed)?.unwrap_or_default() };
-        Ok((sealed, rows))
+        Ok(sealed)
     }
 
-    /// Epochs sealed by this node from `first` on.
+    /// Sealed epochs that nobody was told of for certain, the oldest first.
     ///
     /// # Errors
     /// [`AccountsError::Journal`].
-    pub fn sealed_since(&self, first: u64) -> Result<Vec<u64>, AccountsError> {
-        Ok(self.journal.sealed_since(first)?)
+    pub fn untold(&self) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.untold()?)
+    }
+
+    /// Those who had to be told of a sealed epoch have been.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn told(&mut self, epoch: u64) -> Result<(), AccountsError> {
+        Ok(self.journal.told(epoch)?)
     }
 
     /// What this node sealed an epoch as, with its rows.
@@ -146,6 +152,14 @@ impl Accounts {
     pub fn sealed(&self, epoch: u64) -> Result<Option<(Sealed, Vec<u8>)>, AccountsError> {
         let Some(sealed) = self.journal.sealed(epoch)? else { return Ok(None) };
         Ok(self.fetch(&sealed)?.map(|rows| (sealed, rows)))
+    }
+
+    /// Writes usage down that was counted elsewhere, as that of one more process.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn book(&mut self, boot: BootId, pages: &[Page]) -> Result<u64, AccountsError> {
+        Ok(self.journal.book(boot, pages)?)
     }
 
     fn fetch(&self, sealed: &Sealed) -> Result<Option<Vec<u8>>, AccountsError> {
