@@ -5,8 +5,8 @@ use std::{fmt, path::Path, time::Duration};
 use cas::{OpenError, WriteError};
 
 use crate::{
-    BootId, Journal, JournalError, Page, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally, Windows,
-    rows_of, seal_rows,
+    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally, Used,
+    Windows, rows_of, seal_rows,
 };
 
 /// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.
@@ -119,7 +119,21 @@ impl Accounts {
     /// [`AccountsError`].
     pub fn seal(&mut self, epoch: u64, passing: impl Fn(&'static str)) -> Result<Sealed, AccountsError> {
         let used = self.journal.used(epoch)?;
-        let (rows, rows_root) = rows_of(&used)?;
+        self.seal_used(epoch, &used, passing)
+    }
+
+    /// Seals an epoch as usage that was counted elsewhere, in the order of actors and metrics. Sealed before, it is what
+    /// it was the first time.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub fn seal_used(
+        &mut self,
+        epoch: u64,
+        used: &[Used],
+        passing: impl Fn(&'static str),
+    ) -> Result<Sealed, AccountsError> {
+        let (rows, rows_root) = rows_of(used)?;
         passing("seal.before_file");
         let object = self.files.keep(&rows)?;
         passing("seal.after_file");
@@ -152,14 +166,6 @@ impl Accounts {
     pub fn sealed(&self, epoch: u64) -> Result<Option<(Sealed, Vec<u8>)>, AccountsError> {
         let Some(sealed) = self.journal.sealed(epoch)? else { return Ok(None) };
         Ok(self.fetch(&sealed)?.map(|rows| (sealed, rows)))
-    }
-
-    /// Writes usage down that was counted elsewhere, as that of one more process.
-    ///
-    /// # Errors
-    /// [`AccountsError::Journal`].
-    pub fn book(&mut self, boot: BootId, pages: &[Page]) -> Result<u64, AccountsError> {
-        Ok(self.journal.book(boot, pages)?)
     }
 
     fn fetch(&self, sealed: &Sealed) -> Result<Option<Vec<u8>>, AccountsError> {

@@ -23,7 +23,7 @@ const MAX_ANSWER: u64 = 64 * 1024 * 1024;
 const MAX_LINE: u64 = 1024 * 1024;
 
 /// Asks the admin listener of a configuration.
-pub(super) struct AdminClient {
+pub(in crate::commands) struct AdminClient {
     addr: ListenAddr,
     token: Option<Secret>,
 }
@@ -40,23 +40,28 @@ struct Answer {
 
 impl AdminClient {
     /// The client that `source` describes.
-    pub(super) fn of(source: &ConfigSource) -> Result<Self, Failure> {
+    pub(in crate::commands) fn of(source: &ConfigSource) -> Result<Self, Failure> {
         let admin = source.load()?.get::<AdminConfig>();
         Ok(Self { addr: admin.listen.clone(), token: admin.token.clone() })
     }
 
+    /// The client of another of the node's listeners, with a capability if that is needed.
+    pub(in crate::commands) fn at(addr: ListenAddr, token: Option<Secret>) -> Self {
+        Self { addr, token }
+    }
+
     /// The answer to a question.
-    pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
+    pub(in crate::commands) fn get(&self, path: &str) -> Result<Value, Failure> {
         self.exchange("GET", path, None)
     }
 
     /// The answer to something that is to be done.
-    pub(super) fn post(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
+    pub(in crate::commands) fn post(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
         self.exchange("POST", path, Some(body))
     }
 
     /// Hands server-sent events to `see`, until that has seen enough or there are no more.
-    pub(super) fn events(
+    pub(in crate::commands) fn events(
         &self,
         path: &str,
         mut see: impl FnMut(&str, &Value) -> Result<bool, Failure>,
@@ -84,7 +89,7 @@ impl AdminClient {
         let answer = self.ask(method, path, body)?;
         let status = answer.status;
         let text = self.read_all(answer)?;
-        if status != 200 {
+        if !(200..300).contains(&status) {
             return Err(refused(&text));
         }
         serde_json::from_str(&text).map_err(Failure::failed)
@@ -129,7 +134,7 @@ impl AdminClient {
 
     fn on_io<T>(&self, outcome: io::Result<T>) -> Result<T, Failure> {
         outcome.map_err(|error| {
-            Failure::failed(format!("the node's admin listener at {} does not answer: {error}", self.addr))
+            Failure::failed(format!("the node's listener at {} does not answer: {error}", self.addr))
                 .help("start the node, or name its configuration with --config")
         })
     }
