@@ -1,5 +1,6 @@
 //! The rewarder as a program: what it pays, that it pays it once however it dies, and what others find in its files.
 
+mod clients;
 mod crashes;
 mod ground;
 mod life;
