@@ -13,7 +13,7 @@ fn what_is_not_there_is_not_found_and_what_is_not_over_is_a_conflict() {
         ("GET", "/rewarder/policy/none", 404),
         ("GET", "/rewarder/nothing", 404),
         ("POST", "/rewarder/epochs/7/compute", 404),
-        ("POST", &format!("{future}/compute"), 409),
+        ("POST", format!("{future}/compute").as_str(), 409),
         ("GET", "/rewarder/epochs/7/proof/two%20words", 400),
         ("GET", "/rewarder/epochs?limit=0", 400),
         ("GET", "/rewarder/epochs?limit=101", 400),
