@@ -188,7 +188,7 @@ impl Ground {
             let Some(last) = entries.last() else { break };
             after = last.number;
             for entry in entries {
-                if let EntryKind::Transfer(transfer) = entry.kind
+                if let EntryKind::Move(transfer) = entry.kind
                     && transfer.from.as_str() == "pool/rewards"
                 {
                     transfers += 1;
