@@ -18,8 +18,8 @@ use ron_ledger::{
 use super::server::Database;
 use crate::support::{eventually, free_addr, get};
 
-/// Actors of each epoch: three batches of a thousand transfers at most.
-pub(super) const ACTORS: usize = 2_100;
+/// Actors of each epoch: two batches of a thousand transfers at most.
+pub(super) const ACTORS: usize = 1_100;
 /// What each of them is paid for an epoch.
 pub(super) const PAYOUT: u128 = 4;
 /// What the pool has at the start.
@@ -93,7 +93,7 @@ impl Ground {
         let text = format!(
             "[node]\nname = \"n{node}\"\ndata_dir = \"{data}\"\ncores = 1\n[log]\nlevel = \"warn\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nenabled = false\n[ledger]\nurl = \"{ledger}\"\n\
-             [rewarder]\nenabled = true\nlisten = \"127.0.0.1:0\"\nepoch_duration = \"1s\"\nmax_epoch_skew = \"0s\"\n\
+             [rewarder]\nenabled = true\nlisten = \"127.0.0.1:0\"\nepoch_duration = \"1m\"\nmax_epoch_skew = \"0s\"\n\
              policy_files = [\"{policy}\"]\npolicy_keys = [\"{policy_key}\"]\naccounting_nodes = {nodes:?}\n",
             data = self.data(node).display(),
             ledger = self.ledger_url(),
@@ -139,7 +139,7 @@ impl Ground {
         for node in 0..self.nodes {
             let journal = ron_accounting::Journal::open(
                 &self.data(node).join(ron_accounting::Accounts::JOURNAL),
-                std::time::Duration::from_secs(1),
+                std::time::Duration::from_secs(60),
             );
             let actors = (0..ACTORS).filter(|actor| actor % self.nodes == node);
             let one = |actor: usize| (types::ActorId::new(&format!("actor-{actor:05}")).unwrap(), "provided.bytes", 5);
