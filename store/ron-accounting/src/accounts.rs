@@ -5,8 +5,8 @@ use std::{fmt, path::Path, time::Duration};
 use cas::{OpenError, WriteError};
 
 use crate::{
-    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally, Used,
-    Windows, rows_of, seal_rows,
+    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally,
+    Used, Windows, rows_of, seal_rows,
 };
 
 /// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.

@@ -8,8 +8,8 @@ mod schema;
 
 use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use rewards::SnapshotSeal;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use types::ActorId;
 
 use crate::{Page, Sealed};
@@ -21,7 +21,9 @@ pub enum JournalError {
     #[error("the usage journal cannot be used: {0}")]
     Failed(String),
     /// The file is damaged.
-    #[error("the usage journal is damaged: {0}; restore it from a backup, or move it away and lose what is not sealed")]
+    #[error(
+        "the usage journal is damaged: {0}; restore it from a backup, or move it away and lose what is not sealed"
+    )]
     Damaged(String),
     /// The file belongs to epochs of another length.
     #[error(
@@ -166,7 +168,8 @@ impl Journal {
                     last.units = last.units.checked_add(units).ok_or(JournalError::Overflow { epoch })?;
                 }
                 _ => {
-                    let actor = ActorId::new(&name).map_err(|error| JournalError::Damaged(error.to_string()))?;
+                    let actor =
+                        ActorId::new(&name).map_err(|error| JournalError::Damaged(error.to_string()))?;
                     all.push(Used { actor, metric, units });
                 }
             }
@@ -205,7 +208,9 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn untold(&self) -> Result<Vec<u64>, JournalError> {
-        let mut find = self.connection.prepare_cached("SELECT epoch FROM sealed WHERE told = 0 ORDER BY epoch LIMIT 64")?;
+        let mut find = self
+            .connection
+            .prepare_cached("SELECT epoch FROM sealed WHERE told = 0 ORDER BY epoch LIMIT 64")?;
         let epochs = find.query_map((), |row| row.get(0))?;
         Ok(epochs.collect::<Result<_, _>>()?)
     }
@@ -225,7 +230,8 @@ impl Journal {
     /// [`JournalError`].
     pub fn prunable(&self, epoch: u64) -> Result<Vec<u64>, JournalError> {
         let first = schema::number(&self.connection, "pruned")?.unwrap_or(0);
-        let find = "SELECT epoch FROM sealed WHERE epoch >= ? AND epoch < ? AND told = 1 ORDER BY epoch LIMIT 64";
+        let find =
+            "SELECT epoch FROM sealed WHERE epoch >= ? AND epoch < ? AND told = 1 ORDER BY epoch LIMIT 64";
         let mut find = self.connection.prepare_cached(find)?;
         let epochs = find.query_map([first, epoch], |row| row.get(0))?;
         Ok(epochs.collect::<Result<_, _>>()?)

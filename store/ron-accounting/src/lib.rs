@@ -27,9 +27,7 @@ pub use files::{Rows, SnapshotFiles};
 pub use journal::{BootId, Journal, JournalError, Used};
 pub use rewards::ed25519::Ed25519;
 pub use sign::{KeyError, SigningKey, node_actor, node_id};
-pub use snapshot::{
-    MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, lines, rows_of, seal_rows,
-};
-pub use types::NodeId;
+pub use snapshot::{MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, lines, rows_of, seal_rows};
 pub use tally::{MAX_PAGES, Page, Reading, Tally};
+pub use types::NodeId;
 pub use window::Windows;

@@ -6,7 +6,8 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use proptest::prelude::*;
 use ron_accounting::{
-    Accounts, AccountsError, BootId, JournalError, Rows, SigningKey, SnapshotError, Windows, check_rows, check_seal,
+    Accounts, AccountsError, BootId, JournalError, Rows, SigningKey, SnapshotError, Windows, check_rows,
+    check_seal,
 };
 use types::ActorId;
 
@@ -58,14 +59,9 @@ fn a_seal_stays_what_it_was_and_is_told_of_until_somebody_knows() {
     accounts.flush([reading("alice", 5)], at(10)).unwrap();
     let sealed = accounts.seal(0, |_| ()).unwrap();
     // Another process, whose clock is behind, still books into the epoch.
-    let mut behind = Accounts::open(
-        Some(dir.path()),
-        windows(),
-        (key.clone(), BootId::new([2; 16])),
-        at(12),
-        100,
-    )
-    .unwrap();
+    let mut behind =
+        Accounts::open(Some(dir.path()), windows(), (key.clone(), BootId::new([2; 16])), at(12), 100)
+            .unwrap();
     behind.flush([reading("bob", 5)], at(12)).unwrap();
     assert_eq!(accounts.seal(0, |_| ()).unwrap(), sealed);
     assert_eq!(accounts.due(at(30)).unwrap(), [0; 0]);
@@ -84,7 +80,10 @@ fn somebody_else_can_check_a_seal_and_its_rows() {
     let nodes = BTreeSet::from([key.node()]);
     let seal = check_seal(&sealed.seal.to_bytes(), &nodes).unwrap();
     check_rows(&seal, &rows).unwrap();
-    assert!(matches!(check_seal(&sealed.seal.to_bytes(), &BTreeSet::new()), Err(SnapshotError::UnknownNode(_))));
+    assert!(matches!(
+        check_seal(&sealed.seal.to_bytes(), &BTreeSet::new()),
+        Err(SnapshotError::UnknownNode(_))
+    ));
     assert_eq!(check_rows(&seal, b""), Err(SnapshotError::RowsDiffer));
 }
 

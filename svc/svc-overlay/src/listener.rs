@@ -185,18 +185,18 @@ impl Door {
 
     fn admit(&self, stream: RawStream, peer: Peer) {
         let metrics = self.shared.scope.metrics();
-        match self.shared.caps.try_admit(ClientKey::of(&peer)) {
+        let cap = match self.shared.caps.try_admit(ClientKey::of(&peer)) {
             Ok(permit) => {
                 // A full queue has counted it; the connection closes as it goes.
                 if let Err(SendError::Busy(_)) = self.waiting.try_send(Accepted { stream, peer, permit }) {
                     self.shared.metrics.rejected("busy");
                 }
+                return;
             }
-            Err(CapError::Total { .. }) => drop(metrics.connections_refused("overlay", "total").inc()),
-            Err(CapError::PerClient { .. }) => {
-                drop(metrics.connections_refused("overlay", "per_client").inc())
-            }
-        }
+            Err(CapError::Total { .. }) => "total",
+            Err(CapError::PerClient { .. }) => "per_client",
+        };
+        metrics.connections_refused(self.shared.scope.service(), cap).inc();
     }
 }
 

@@ -89,6 +89,7 @@ pub(crate) struct Settings {
     pub(crate) inflight_frames: usize,
     pub(crate) rate: Option<Rate>,
     pub(crate) max_frame: u32,
+    features: Features,
     pub(crate) chunk: usize,
     pub(crate) drop_oldest: bool,
     pub(crate) topics: Vec<Topic>,
@@ -145,6 +146,10 @@ impl Settings {
             inflight_frames: config.peer.inflight_frames,
             rate: Rate::per_second(max_rps, max_rps.saturating_mul(2)).ok(),
             max_frame: u32::try_from(config.gossip.max_frame_bytes.as_u64()).unwrap_or(oap::FRAME_MAX),
+            features: match config.gossip.checksums {
+                true => Features::OBJECTS.with(Features::CRC32C),
+                false => Features::OBJECTS,
+            },
             chunk: config.gossip.chunk_bytes.as_usize(),
             drop_oldest: config.gossip.egress_policy == EgressPolicy::DropOldest,
             topics: topics(&config.topics),
@@ -175,7 +180,7 @@ impl Settings {
         Hello {
             version: oap::VERSION,
             node: me,
-            features: Features::OBJECTS,
+            features: self.features,
             max_frame: self.max_frame,
             credit: CREDIT,
             max_streams: MAX_STREAMS,

@@ -132,14 +132,18 @@ impl World {
                 next.push(world);
             }
             Process::Wrote => {
-                if matches!(self.row, State::Sealed | State::Computing) || without == Without::ConditionalUpdates {
+                if matches!(self.row, State::Sealed | State::Computing)
+                    || without == Without::ConditionalUpdates
+                {
                     world.row = State::Computed;
                 }
                 world.processes[at] = Process::Idle;
                 next.push(world);
             }
             Process::Sending(BATCHES) => {
-                if self.row == State::Emitting && self.posted == BATCHES || without == Without::ConditionalUpdates {
+                if self.row == State::Emitting && self.posted == BATCHES
+                    || without == Without::ConditionalUpdates
+                {
                     world.row = State::Settled;
                     world.settled += 1;
                 }

@@ -11,8 +11,8 @@ use std::{
 
 use rewards::{Policy, Sign, SignedPolicy, ed25519::SecretKey};
 use ron_ledger::{
-    AccountId, Asset, Batch, EntryKind, Floor, Key, Ledger, PostgresLedger, Reference, Scrutiny, SqliteLedger, Step,
-    Terms, Transfer, verify,
+    AccountId, Asset, Batch, EntryKind, Floor, Key, Ledger, PostgresLedger, Reference, Scrutiny,
+    SqliteLedger, Step, Terms, Transfer, verify,
 };
 
 use super::server::Database;
@@ -81,7 +81,8 @@ impl Ground {
             Place::Postgres(database) => {
                 let settings = database.url();
                 let setting = |name: &str| {
-                    let found = settings.split(' ').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+                    let found =
+                        settings.split(' ').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
                     found.unwrap().to_owned()
                 };
                 format!("postgres:///{}?host={}&user={}", setting("dbname"), setting("host"), setting("user"))
@@ -120,9 +121,11 @@ impl Ground {
 
     fn fund(&self) {
         let account = |name| AccountId::new(name).unwrap();
-        let open =
-            |name, floor| Step::Open(Terms { account: account(name), asset: Asset::new("CREDIT").unwrap(), floor });
-        let transfer = Transfer { from: account("source"), to: account("pool/rewards"), amount: FUNDS.into() };
+        let open = |name, floor| {
+            Step::Open(Terms { account: account(name), asset: Asset::new("CREDIT").unwrap(), floor })
+        };
+        let transfer =
+            Transfer { from: account("source"), to: account("pool/rewards"), amount: FUNDS.into() };
         let steps = vec![
             open("source", Floor::Unlimited),
             open("pool/rewards", Floor::ZERO),
@@ -142,7 +145,9 @@ impl Ground {
                 std::time::Duration::from_secs(60),
             );
             let actors = (0..ACTORS).filter(|actor| actor % self.nodes == node);
-            let one = |actor: usize| (types::ActorId::new(&format!("actor-{actor:05}")).unwrap(), "provided.bytes", 5);
+            let one = |actor: usize| {
+                (types::ActorId::new(&format!("actor-{actor:05}")).unwrap(), "provided.bytes", 5)
+            };
             let page = ron_accounting::Page { epoch, units: actors.map(one).collect() };
             journal.unwrap().book(ron_accounting::BootId::new([9; 16]), &[page]).unwrap();
         }
@@ -164,7 +169,9 @@ impl Ground {
     pub(super) fn settled(&self) -> usize {
         let ledger = self.ledger();
         let last = ACTORS.div_ceil(1000) - 1;
-        let is_paid = |epoch: &&u64| ledger.request(&Key::new(&format!("reward/{epoch}/{last}")).unwrap()).unwrap().is_some();
+        let is_paid = |epoch: &&u64| {
+            ledger.request(&Key::new(&format!("reward/{epoch}/{last}")).unwrap()).unwrap().is_some()
+        };
         self.epochs.iter().filter(is_paid).count()
     }
 

@@ -10,7 +10,9 @@ use ron_kernel::{
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
 use svc_edge::{Edge, EdgeConfig, EdgeSettings};
-use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, load_auth};
+use svc_gateway::{
+    AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, OBJECTS, ObjectBridge, load_auth,
+};
 use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
 use svc_rewarder::{Rewarder, RewarderConfig};
 
@@ -20,7 +22,14 @@ use crate::{
     settings::{AdminConfig, NodeConfig},
 };
 
-use super::{drain::Drain, local_edge::LocalEdge, reread::Reread, rewarder};
+use super::{
+    accounting::{self, Board},
+    drain::Drain,
+    local_edge::LocalEdge,
+    overlay_objects::OverlayObjects,
+    reread::Reread,
+    rewarder,
+};
 
 /// Every service there is, running or not; the generated pages describe all of them.
 pub(crate) static TOPOLOGIES: [&Topology; 6] = [
@@ -50,15 +59,21 @@ impl Parts {
         config: &Snapshot,
         inherited: &mut Inherited,
     ) -> Result<Self, String> {
-        // First, because the gateway's routes may lead to it.
+        // First, because the gateway's routes may lead to them.
         let edge = open_edge(kernel, config, inherited).await?;
-        let gateway = open_gateway(kernel, config, edge.as_ref(), inherited).await?;
         let overlay = open_overlay(kernel, config, inherited).await?;
-        let rewarder = rewarder::open(kernel, config, inherited).await?;
+        let gateway = open_gateway(kernel, config, local_services(&edge, &overlay), inherited).await?;
+        let board = Arc::new(Board::default());
+        let announce = overlay.is_some().then(|| Arc::clone(&board) as _);
+        let rewarder = rewarder::open(kernel, config, announce, inherited).await?;
         if edge.is_none() && gateway.is_none() && overlay.is_none() && rewarder.is_none() {
             tracing::warn!("no service is enabled; only the admin listener answers");
         }
         let admin_scope = kernel.scope(&admin::TOPOLOGY);
+        if let (Some(overlay), Some(rewarder)) = (&overlay, &rewarder) {
+            accounting::start_announcer(&admin_scope, board, overlay);
+            accounting::start_collector(&admin_scope, overlay, rewarder);
+        }
         let topologies = kernel.topologies();
         let admin =
             Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, overlay.clone(), inherited)?;
@@ -168,10 +183,22 @@ async fn open_overlay(
     built.map(Some).map_err(|error| error.to_string())
 }
 
+/// What the gateway's routes may lead to in this process.
+fn local_services(edge: &Option<Arc<Edge>>, overlay: &Option<Arc<Overlay>>) -> LocalServices {
+    let mut services = LocalServices::default();
+    if let Some(edge) = edge {
+        services = services.with(EdgeConfig::NAME, Arc::new(LocalEdge(Arc::clone(edge))));
+    }
+    if let Some(overlay) = overlay {
+        services = services.with(OBJECTS, Arc::new(ObjectBridge::new(OverlayObjects(overlay.objects()))));
+    }
+    services
+}
+
 async fn open_gateway(
     kernel: &Kernel,
     config: &Snapshot,
-    edge: Option<&Arc<Edge>>,
+    services: LocalServices,
     inherited: &mut Inherited,
 ) -> Result<Option<Arc<Gateway>>, String> {
     let (gateway, auth) = (config.get::<GatewayConfig>(), config.get::<AuthConfig>());
@@ -179,10 +206,6 @@ async fn open_gateway(
         return Ok(None);
     }
     let settings = GatewaySettings { gateway: &gateway, auth: &auth };
-    let mut services = LocalServices::default();
-    if let Some(edge) = edge {
-        services = services.with(EdgeConfig::NAME, Arc::new(LocalEdge(Arc::clone(edge))));
-    }
     let built = Gateway::build(&kernel.scope(&svc_gateway::TOPOLOGY), settings, services, inherited).await;
     built.map(Some).map_err(|error| error.to_string())
 }

@@ -109,6 +109,8 @@ pub struct GossipConfig {
     pub chunk_bytes: ByteSize,
     /// The longest frame that is read; 128KiB to 1MiB. The smaller of both sides' is agreed.
     pub max_frame_bytes: ByteSize,
+    /// Whether frames have checksums where the peer wants them too; TLS has its own.
+    pub checksums: bool,
     /// What a full queue to a peer does with one more publication: `reject_new` or `drop_oldest`.
     pub egress_policy: EgressPolicy,
 }
@@ -120,6 +122,7 @@ impl Default for GossipConfig {
             burst_budget_frames: 256,
             chunk_bytes: ByteSize::kib(64),
             max_frame_bytes: ByteSize::mib(1),
+            checksums: false,
             egress_policy: EgressPolicy::default(),
         }
     }

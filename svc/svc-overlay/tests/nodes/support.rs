@@ -16,7 +16,9 @@ use ron_kernel::{
     reload::Reconfigure as _,
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
-use svc_overlay::{Delivery, Overlay, OverlayConfig, OverlaySettings, Published, Subscription, TOPOLOGY};
+use svc_overlay::{
+    Delivery, LoadTokens, Overlay, OverlayConfig, OverlaySettings, Published, Subscription, TOPOLOGY,
+};
 use types::NodeId;
 
 /// How long anything may take before a test gives up.
@@ -50,15 +52,14 @@ impl Node {
     }
 
     pub(crate) fn start_in(data_dir: Option<&std::path::Path>, lines: &str) -> Self {
+        Self::start_with(data_dir, lines, Arc::new(|_| Ok(Default::default())))
+    }
+
+    pub(crate) fn start_with(data_dir: Option<&std::path::Path>, lines: &str, tokens: LoadTokens) -> Self {
         let kernel = Kernel::builder("test").drain_deadline(Duration::from_secs(5)).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let config = snapshot(lines);
-        let settings = OverlaySettings {
-            config: &config,
-            data_dir,
-            idle: Duration::from_secs(30),
-            tokens: Arc::new(|_| Ok(Default::default())),
-        };
+        let settings = OverlaySettings { config: &config, data_dir, idle: Duration::from_secs(30), tokens };
         let mut inherited = Inherited::from_env().unwrap();
         let overlay = kernel.block_on(Overlay::build(&scope, settings, &mut inherited)).unwrap();
         let conductor = thread::spawn(move || kernel.run().unwrap());
@@ -226,6 +227,11 @@ impl Hand {
                 Err(error) => panic!("the node says nothing: {error}"),
             }
         }
+    }
+
+    /// From now on frames have checksums.
+    pub(crate) fn expect_checksums(&mut self) {
+        self.decoder = Decoder::new(oap::FRAME_MAX, true);
     }
 
     /// The next message that is wanted; others are passed over.

@@ -38,7 +38,12 @@ fn policies_that_cannot_be_trusted_or_understood_are_refused() {
         ("under another id", "/rewarder/policy/other", good.as_slice(), (400, "malformed")),
         ("as it should be", path, good.as_slice(), (200, "taken")),
         ("the same again", path, good.as_slice(), (200, "taken")),
-        ("the same version with other terms", path, policy(&running.signer, 2, 7).as_slice(), (409, "conflict")),
+        (
+            "the same version with other terms",
+            path,
+            policy(&running.signer, 2, 7).as_slice(),
+            (409, "conflict"),
+        ),
         ("an older version", path, policy(&running.signer, 1, 1000).as_slice(), (409, "conflict")),
     ] {
         let (status, reason) = put(path, body);
@@ -78,13 +83,15 @@ fn snapshots_that_are_not_what_their_node_sealed_are_refused() {
     let row = String::from_utf8(rows.clone()).unwrap();
     let twice = format!("{row}{row}");
     let unsorted = format!("{row}{}", row.replace("alice", "aaa"));
-    let has_row = |at: u64| move |error: &SnapshotError| matches!(error, SnapshotError::Row { row, .. } if *row == at);
-    let check = |what: &str, document: &[u8], rows: &[u8], is_it: &dyn Fn(&SnapshotError) -> bool| {
-        match accept(&running, document, rows) {
+    let has_row =
+        |at: u64| move |error: &SnapshotError| matches!(error, SnapshotError::Row { row, .. } if *row == at);
+    let check =
+        |what: &str, document: &[u8], rows: &[u8], is_it: &dyn Fn(&SnapshotError) -> bool| match accept(
+            &running, document, rows,
+        ) {
             Err(RewarderError::Snapshot(error)) if is_it(&error) => {}
             other => panic!("{what}: {other:?}"),
-        }
-    };
+        };
     check("no document", b"{}", &rows, &|error| matches!(error, SnapshotError::Malformed(_)));
     check("of a stranger", &stranger, &rows, &|error| matches!(error, SnapshotError::UnknownNode(_)));
     check("altered", altered.as_bytes(), &rows, &|error| *error == SnapshotError::BadSignature);

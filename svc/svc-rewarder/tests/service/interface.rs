@@ -37,12 +37,18 @@ fn bodies_are_bounded_and_of_one_kind() {
     let running = Running::with(Wish::default(), |config| {
         config.limits.max_body_bytes = ron_kernel::config::ByteSize::bytes(100);
     });
-    let ask = |kind: &str, body: &[u8]| running.ask("POST", "/rewarder/epochs/7/compute", &[("content-type", kind)], body);
+    let ask = |kind: &str, body: &[u8]| {
+        running.ask("POST", "/rewarder/epochs/7/compute", &[("content-type", kind)], body)
+    };
     assert_eq!(ask("application/json", &[b'x'; 101]).status, 413);
     assert_eq!(ask("text/plain", b"{}").status, 415);
     assert_eq!(ask("application/json", b"{").status, 400);
     assert_eq!(ask("application/json", br#"{"other":1}"#).status, 400);
-    assert_eq!(ask("application/json; charset=utf-8", b"{}").status, 404, "well said, of an epoch that is not there");
+    assert_eq!(
+        ask("application/json; charset=utf-8", b"{}").status,
+        404,
+        "well said, of an epoch that is not there"
+    );
 }
 
 #[test]
@@ -50,7 +56,8 @@ fn when_every_place_is_taken_a_request_is_told_to_come_back() {
     let running = Running::with(Wish::default(), |config| config.concurrency.io_inflight = 1);
     // Many at once for the one place; each answer is one of the two.
     let statuses: Vec<u16> = std::thread::scope(|scope| {
-        let asking: Vec<_> = (0..32).map(|_| scope.spawn(|| running.get("/rewarder/epochs").status)).collect();
+        let asking: Vec<_> =
+            (0..32).map(|_| scope.spawn(|| running.get("/rewarder/epochs").status)).collect();
         asking.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");

@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use ron_ledger::{
-    Account, AccountId, Amount, Batch, Checkpoint, Key, Ledger, LedgerError, Op, Posted, Refusal, Request, Snapshot,
-    SqliteLedger,
+    Account, AccountId, Amount, Batch, Checkpoint, Key, Ledger, LedgerError, Op, Posted, Refusal, Request,
+    Snapshot, SqliteLedger,
 };
 
 use crate::support::{Running, Wish, fund};
@@ -41,7 +41,8 @@ impl Ledger for Troubled {
             return self.inner.post(batch);
         }
         self.posts.fetch_add(1, Ordering::SeqCst);
-        let troubled = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        let troubled =
+            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
         if !troubled {
             return self.inner.post(batch);
         }

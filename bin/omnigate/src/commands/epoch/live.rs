@@ -11,6 +11,7 @@ use std::{
 
 use clap::Args;
 use ron_kernel::config::Secret;
+use ron_ledger::Place;
 use ron_transport::files;
 use serde_json::Value;
 use svc_rewarder::{RewarderConfig, StorePlace, seal_epoch};
@@ -20,7 +21,7 @@ use crate::{
     commands::{overlay::admin_client::AdminClient, pretty, print},
     config_file::ConfigSource,
     failure::Failure,
-    settings::{LedgerConfig, LedgerPlace, NodeConfig},
+    settings::{LedgerConfig, NodeConfig},
 };
 
 /// More than any snapshot has.
@@ -81,14 +82,17 @@ pub(super) fn seal(args: SealArgs) -> Result<(), Failure> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if !rewarder.windows().is_over(args.epoch, unix) {
         let present = rewarder.windows().epoch_at(unix);
-        return Err(Failure::failed(format!("epoch {} is not over: the present one is {present}", args.epoch)));
+        return Err(Failure::failed(format!(
+            "epoch {} is not over: the present one is {present}",
+            args.epoch
+        )));
     }
-    let place = config.get::<LedgerConfig>().place(&node.data_dir, false).map_err(Failure::bad_config)?;
-    let store = match place {
-        LedgerPlace::Postgres(url) => StorePlace::Postgres(url),
-        LedgerPlace::File(_) | LedgerPlace::Memory => StorePlace::Local,
+    let store = match config.get::<LedgerConfig>().place(&node.data_dir, false) {
+        Place::Server(url) => StorePlace::Postgres(url),
+        Place::File(_) | Place::Memory => StorePlace::Local,
     };
-    let rows = args.rows.map(|path| files::read_public(&path, MAX_ROWS)).transpose().map_err(Failure::failed)?;
+    let rows =
+        args.rows.map(|path| files::read_public(&path, MAX_ROWS)).transpose().map_err(Failure::failed)?;
     let sealed = seal_epoch(&rewarder, &node.data_dir, store, (args.epoch, rows.as_deref()), unix);
     let sealed = sealed.map_err(Failure::failed)?;
     let snapshot = &sealed.seal.snapshot;
