@@ -20,6 +20,8 @@ use crate::{
 
 /// Between two writes: what a crash can lose.
 const PERIOD: Duration = Duration::from_secs(1);
+/// How many of the last epochs others are told of again after a start.
+const LAST: u64 = 2;
 
 /// The accountant.
 #[derive(Clone, Debug)]
@@ -34,6 +36,9 @@ impl Accountant {
     ///
     /// Cancel safe: a write that is cut off is made up for by the next.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        if let Err(error) = self.tell_again().await {
+            tracing::warn!(%error, "the last snapshots could not be told of again");
+        }
         loop {
             self.turn().await;
             let wake = self.shared.clock.within(self.until_next());
@@ -123,6 +128,22 @@ impl Accountant {
         self.shared.scope.blocking().run("seal epoch", seal).await?.map_err(failed)?;
         tracing::info!(epoch, "this node's usage is sealed");
         Ok(())
+    }
+
+    /// Tells others of the last epochs anew: who announces for us may have forgotten with the process before.
+    async fn tell_again(&self) -> Result<(), RewarderError> {
+        let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
+        let present = shared.windows.epoch_at(shared.clock.unix());
+        let tell = move || -> Result<(), RewarderError> {
+            for epoch in present.saturating_sub(LAST)..present {
+                let sealed = lock(&accounts).sealed(epoch).map_err(failed)?;
+                if let Some((sealed, rows)) = sealed {
+                    shared.list(&sealed, &rows)?;
+                }
+            }
+            Ok(())
+        };
+        self.shared.scope.blocking().run("tell of snapshots", tell).await?
     }
 
     /// Lists what is sealed and tells others of it, as often as it takes.
