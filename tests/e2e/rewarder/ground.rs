@@ -55,10 +55,11 @@ impl Ground {
         let policy = SignedPolicy::unsigned(Policy::read(terms.as_bytes()).unwrap()).signed_by(&signer);
         fs::write(ground.dir.path().join("policy.json"), policy.to_bytes()).unwrap();
         (0..nodes).for_each(|node| fs::create_dir_all(ground.data(node)).unwrap());
-        // Once without nodes listed, to learn what they are called.
-        (0..nodes).for_each(|node| ground.configure(node, &signer.public_key().to_string(), &[]));
-        let ids: Vec<String> = (0..nodes).map(|node| ground.id(node)).collect();
-        (0..nodes).for_each(|node| ground.configure(node, &signer.public_key().to_string(), &ids));
+        // Once without nodes listed, to learn what the first is called: its usage counts for all.
+        let key = signer.public_key().to_string();
+        ground.configure(0, &key, &[]);
+        let counts = [ground.id(0)];
+        (0..nodes).for_each(|node| ground.configure(node, &key, &counts));
         ground.fund();
         ground
     }
@@ -135,22 +136,16 @@ impl Ground {
         self.ledger().post(&batch).unwrap();
     }
 
-    /// Books one more epoch of usage, as an earlier process of each node would have: each node an equal part of it.
+    /// Books one more epoch of usage, as an earlier process of the first node would have.
     pub(super) fn book_epoch(&mut self) {
         let epoch = 1_000 + self.epochs.len() as u64;
         self.epochs.push(epoch);
-        for node in 0..self.nodes {
-            let journal = ron_accounting::Journal::open(
-                &self.data(node).join(ron_accounting::Accounts::JOURNAL),
-                std::time::Duration::from_secs(60),
-            );
-            let actors = (0..ACTORS).filter(|actor| actor % self.nodes == node);
-            let one = |actor: usize| {
-                (types::ActorId::new(&format!("actor-{actor:05}")).unwrap(), "provided.bytes", 5)
-            };
-            let page = ron_accounting::Page { epoch, units: actors.map(one).collect() };
-            journal.unwrap().book(ron_accounting::BootId::new([9; 16]), &[page]).unwrap();
-        }
+        let path = self.data(0).join(ron_accounting::Accounts::JOURNAL);
+        let mut journal = ron_accounting::Journal::open(&path, std::time::Duration::from_secs(60)).unwrap();
+        let one =
+            |actor: usize| (types::ActorId::new(&format!("actor-{actor:05}")).unwrap(), "provided.bytes", 5);
+        let page = ron_accounting::Page { epoch, units: (0..ACTORS).map(one).collect() };
+        journal.book(ron_accounting::BootId::new([9; 16]), &[page]).unwrap();
     }
 
     /// Starts a node that dies at a point, if one is given.
