@@ -18,6 +18,7 @@ mod overload;
 mod proxy;
 mod refusals;
 mod reload;
+mod rewarder;
 mod slow_clients;
 mod smuggling;
 mod support;

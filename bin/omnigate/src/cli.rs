@@ -303,7 +303,7 @@ enum DocsCommand {
 
 /// Where the configuration comes from.
 #[derive(Args, Debug)]
-struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// The configuration file; without it, ./omnigate.toml if there is one, else the defaults.
     #[arg(long, value_name = "FILE", env = "OMNIGATE_CONFIG")]
     config: Option<PathBuf>,
@@ -316,7 +316,7 @@ struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    fn resolve(self) -> Result<ConfigSource, Failure> {
+    pub(crate) fn resolve(self) -> Result<ConfigSource, Failure> {
         ConfigSource::resolve(self.config, self.set)
     }
 }
