@@ -6,9 +6,12 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_overlay::PeerAddr;
+use types::{NodeId, ObjectId};
 
 use crate::{
-    commands::{CasCommand, EpochCommand, PackCommand, PolicyCommand, Publish, TokenCommand},
+    commands::{
+        CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand,
+    },
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -74,6 +77,13 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
     },
+    /// Run the rewarder alone: keep accounts, compute epochs, and have them paid.
+    ///
+    /// Signals are those of `up`. The interface is described at `/rewarder/openapi.json`.
+    Rewarder {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
     /// Run the overlay alone: sessions with other nodes, publications, objects.
     ///
     /// Signals are those of `up`.
@@ -127,6 +137,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Keep objects and get them, through the node whose configuration this is.
+    #[command(subcommand)]
+    Object(ObjectCommand),
     /// Show who this node is to others.
     #[command(subcommand)]
     Node(NodeCommand),
@@ -167,6 +180,9 @@ enum Command {
     /// Store, fetch and check objects by the hash of their bytes.
     #[command(subcommand)]
     Cas(CasCommand),
+    /// Show, check, export, sign and back up the ledger, and move amounts in it.
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
@@ -198,6 +214,33 @@ enum Command {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ObjectCommand {
+    /// Keep a file as an object, print its name, and hand it to peers.
+    Put {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The file; `-` is standard input.
+        file: PathBuf,
+        /// Hand it to the peer with this node id, and wait until it is stored there. May be repeated.
+        #[arg(long, value_name = "NODE")]
+        to: Vec<NodeId>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Get an object of the node or its peers by its name. Every byte is checked, on the way and again at the end.
+    Get {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The object: `b3:` and 64 hexadecimal digits.
+        id: ObjectId,
+        /// Where to write it, whole or not at all; without this, to standard output.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
 }
 
@@ -294,12 +337,15 @@ pub(crate) enum Task {
     Pub { source: ConfigSource, what: Publish },
     Sub { source: ConfigSource, topic: String, count: Option<u64>, json: bool },
     Peers { source: ConfigSource, json: bool },
+    ObjectPut { source: ConfigSource, what: PutObject },
+    ObjectGet { source: ConfigSource, id: ObjectId, output: Option<PathBuf> },
     NodeId(ConfigSource),
     NodeKey(ConfigSource),
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
     Token(TokenCommand),
     Cas(CasCommand),
+    Ledger(LedgerCommand),
     Pack(PackCommand),
     Epoch(EpochCommand),
     Policy(PolicyCommand),
@@ -333,6 +379,7 @@ impl Cli {
                 let source = config.resolve()?.only("edge");
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
+            Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),
             Command::Overlay { config, listen, peer } => {
                 Task::Up(config.resolve()?.only("overlay").linking(listen.as_ref(), &peer))
             }
@@ -343,6 +390,12 @@ impl Cli {
                 Task::Sub { source: config.resolve()?, topic, count, json }
             }
             Command::Peers { config, json } => Task::Peers { source: config.resolve()?, json },
+            Command::Object(ObjectCommand::Put { config, file, to, json }) => {
+                Task::ObjectPut { source: config.resolve()?, what: PutObject { file, to, json } }
+            }
+            Command::Object(ObjectCommand::Get { config, id, output }) => {
+                Task::ObjectGet { source: config.resolve()?, id, output }
+            }
             Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
             Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
             Command::Fairness { only, length, repeat, slots, service_time, json } => {
@@ -352,6 +405,7 @@ impl Cli {
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
+            Command::Ledger(command) => Task::Ledger(command),
             Command::Pack(command) => Task::Pack(command),
             Command::Epoch(command) => Task::Epoch(command),
             Command::Policy(command) => Task::Policy(command),

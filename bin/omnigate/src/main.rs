@@ -9,6 +9,7 @@ mod failure;
 mod fairness;
 mod logging;
 mod node;
+mod object_body;
 mod rig;
 mod settings;
 

@@ -51,5 +51,5 @@ pub use config::{
     TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
-pub use objects::{Finding, OBJECTS, ObjectBridge, ObjectSource};
+pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};
 pub use topology::TOPOLOGY;

@@ -30,16 +30,22 @@ const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// An answer of a source under way.
 pub type Finding<'a, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send + 'a>>;
 
-/// Where objects come from. Both futures are dropped when the client goes away or its deadline passes.
+/// Where objects come from. Its futures are dropped when the client goes away or its deadline passes.
 pub trait ObjectSource: Send + Sync {
-    /// The length of an object, proven and not only said; [`None`] if nobody has it.
-    fn len(&self, id: ObjectId) -> Finding<'_, Option<u64>>;
+    /// Looks for an object; [`None`] if nobody has it.
+    fn open(&self, id: ObjectId) -> Finding<'_, Option<Box<dyn FoundObject>>>;
+}
+
+/// An object that was found.
+pub trait FoundObject: Send {
+    /// Its length, proven and not only said.
+    fn length(&self) -> u64;
 
     /// A part of an object, which is not empty and inside of it. The first bytes are here and checked before this
     /// resolves; whatever is found to be wrong later breaks the body off, so that no wrong byte is passed on.
     ///
     /// [`Reason::BadGateway`] says that the bytes which came were not the object's.
-    fn read(&self, id: ObjectId, range: Range<u64>) -> Finding<'_, Body>;
+    fn read(self: Box<Self>, range: Range<u64>) -> Finding<'static, Body>;
 }
 
 /// Answers for a source as a service that routes lead to. The last segment of the path names the object.
@@ -58,15 +64,15 @@ impl<S: ObjectSource> ObjectBridge<S> {
             return Ok(not_allowed());
         }
         let id = object_id(head.uri.path())?;
-        let len = self.0.len(id).await?;
-        let Some(len) = len else {
+        let found = self.0.open(id).await?;
+        let Some(object) = found else {
             return Err(Refusal::new(Reason::NotFound, "nobody here has this object"));
         };
-        match plan(&head.method, &head.headers, id, len) {
+        match plan(&head.method, &head.headers, id, object.length()) {
             Plan::Done(response) => Ok(response),
             Plan::Send(mut response, range) => {
                 response.headers_mut().insert(CONTENT_LENGTH, (range.end - range.start).into());
-                *response.body_mut() = self.0.read(id, range).await?;
+                *response.body_mut() = object.read(range).await?;
                 Ok(response)
             }
         }

@@ -9,7 +9,9 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use bytes::Bytes;
 use ron_transport::Body;
 use support::Running;
-use svc_gateway::{Finding, GatewayConfig, LocalServices, OBJECTS, ObjectBridge, ObjectSource, RouteConfig};
+use svc_gateway::{
+    Finding, FoundObject, GatewayConfig, LocalServices, OBJECTS, ObjectBridge, ObjectSource, RouteConfig,
+};
 use types::{ObjectId, Reason, Refusal};
 
 const GOOD: ObjectId = ObjectId::new([1; 32]);
@@ -24,22 +26,29 @@ const CONTENT: &[u8] = b"0123456789abcdef";
 
 struct Shelf;
 
+struct Found(ObjectId);
+
 impl ObjectSource for Shelf {
-    fn len(&self, id: ObjectId) -> Finding<'_, Option<u64>> {
+    fn open(&self, id: ObjectId) -> Finding<'_, Option<Box<dyn FoundObject>>> {
         Box::pin(async move {
             match id {
                 SILENT => std::future::pending().await,
                 ABSENT => Ok(None),
-                EMPTY => Ok(Some(0)),
-                _ => Ok(Some(CONTENT.len() as u64)),
+                _ => Ok(Some(Box::new(Found(id)) as _)),
             }
         })
     }
+}
 
-    fn read(&self, id: ObjectId, range: Range<u64>) -> Finding<'_, Body> {
+impl FoundObject for Found {
+    fn length(&self) -> u64 {
+        if self.0 == EMPTY { 0 } else { CONTENT.len() as u64 }
+    }
+
+    fn read(self: Box<Self>, range: Range<u64>) -> Finding<'static, Body> {
         Box::pin(async move {
             assert!(!range.is_empty() && range.end <= CONTENT.len() as u64);
-            if id == WRONG {
+            if self.0 == WRONG {
                 return Err(Refusal::new(Reason::BadGateway, "the bytes that came are not the object's"));
             }
             let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();

@@ -17,6 +17,9 @@ pub(super) enum Endpoint {
     OverlaySub,
     OverlayPeers,
     OverlayLosses,
+    OverlayStore,
+    OverlayObject,
+    OverlayOffer,
 }
 
 /// Who may ask.
@@ -29,7 +32,7 @@ pub(super) enum Audience {
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
@@ -42,6 +45,9 @@ impl Endpoint {
         Self::OverlaySub,
         Self::OverlayPeers,
         Self::OverlayLosses,
+        Self::OverlayStore,
+        Self::OverlayObject,
+        Self::OverlayOffer,
     ];
 
     /// Its path, which is also its name in metrics.
@@ -59,6 +65,9 @@ impl Endpoint {
             Self::OverlaySub => "/overlay/sub/{topic}",
             Self::OverlayPeers => "/overlay/peers",
             Self::OverlayLosses => "/overlay/losses",
+            Self::OverlayStore => "/overlay/objects",
+            Self::OverlayObject => "/overlay/objects/{id}",
+            Self::OverlayOffer => "/overlay/offer/{id}",
         }
     }
 
@@ -80,13 +89,18 @@ impl Endpoint {
             Self::OverlayLosses => {
                 "publications that were given up here, and why; ?after=N for those behind the Nth"
             }
+            Self::OverlayStore => "keep the body as an object; needs the header `X-Omnigate: 1`",
+            Self::OverlayObject => "an object of this node or its peers",
+            Self::OverlayOffer => {
+                "hand an object to the peer ?to=, told as server-sent events; needs the header `X-Omnigate: 1`"
+            }
         }
     }
 
     /// The methods it takes, as the `Allow` header lists them.
     pub(super) const fn allow(self) -> &'static str {
         match self {
-            Self::Shutdown | Self::OverlayPub => "POST",
+            Self::Shutdown | Self::OverlayPub | Self::OverlayStore | Self::OverlayOffer => "POST",
             _ => "GET, HEAD",
         }
     }
@@ -94,7 +108,7 @@ impl Endpoint {
     /// Whether it takes a method.
     pub(super) fn takes(self, method: &Method) -> bool {
         match self {
-            Self::Shutdown | Self::OverlayPub => method == Method::POST,
+            _ if self.allow() == "POST" => method == Method::POST,
             _ => method == Method::GET || method == Method::HEAD,
         }
     }
@@ -107,12 +121,17 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`, or a topic.
+    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`, a topic, or an object.
     pub(super) fn find(path: &str) -> Option<(Self, Option<&str>)> {
         if let Some(service) = path.strip_prefix("/readyz/") {
             return Some((Self::Readyz, Some(service)));
         }
-        for (endpoint, prefix) in [(Self::OverlayPub, "/overlay/pub/"), (Self::OverlaySub, "/overlay/sub/")] {
+        for (endpoint, prefix) in [
+            (Self::OverlayPub, "/overlay/pub/"),
+            (Self::OverlaySub, "/overlay/sub/"),
+            (Self::OverlayObject, "/overlay/objects/"),
+            (Self::OverlayOffer, "/overlay/offer/"),
+        ] {
             if let Some(topic) = path.strip_prefix(prefix) {
                 return Some((endpoint, Some(topic)));
             }

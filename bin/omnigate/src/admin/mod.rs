@@ -4,6 +4,7 @@ mod access;
 mod endpoint;
 mod events;
 mod live;
+mod objects;
 mod overlay;
 mod readyz;
 mod reply;

@@ -92,7 +92,7 @@ impl OverlayPages {
         Ok(reply::json(StatusCode::OK, &json!({ "total": total, "losses": losses })))
     }
 
-    fn overlay(&self) -> Result<&Arc<Overlay>, Refusal> {
+    pub(super) fn overlay(&self) -> Result<&Arc<Overlay>, Refusal> {
         let missing = || Refusal::new(Reason::NotFound, "the overlay is not enabled: set `overlay.enabled`");
         self.overlay.as_ref().ok_or_else(missing)
     }

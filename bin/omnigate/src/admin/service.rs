@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
 use ron_kernel::{
     Fault, Scope,
     config::Secret,
@@ -19,7 +19,7 @@ use super::{
     access,
     endpoint::{Audience, Endpoint},
     events::EventStreams,
-    live,
+    live, objects,
     overlay::OverlayPages,
     readyz, reply,
 };
@@ -112,6 +112,18 @@ impl Shared {
             Endpoint::OverlaySub => self.overlay.subscribe(rest.unwrap_or_default()).await,
             Endpoint::OverlayPeers => self.overlay.peers(),
             Endpoint::OverlayLosses => self.overlay.losses(uri.query()),
+            Endpoint::OverlayStore => {
+                access::admit_intent(headers)?;
+                objects::store(self.overlay.overlay()?, body).await
+            }
+            Endpoint::OverlayObject => {
+                let is_head = request.method == Method::HEAD;
+                objects::read(self.overlay.overlay()?, rest.unwrap_or_default(), is_head).await
+            }
+            Endpoint::OverlayOffer => {
+                access::admit_intent(headers)?;
+                objects::offer(self.overlay.overlay()?, rest.unwrap_or_default(), uri.query())
+            }
         }
     }
 

@@ -7,6 +7,7 @@ mod config;
 mod docs;
 mod epoch;
 mod fairness;
+mod ledger;
 mod man;
 mod node;
 mod overlay;
@@ -25,7 +26,8 @@ use clap::Parser;
 
 pub(crate) use cas::CasCommand;
 pub(crate) use epoch::EpochCommand;
-pub(crate) use overlay::Publish;
+pub(crate) use ledger::LedgerCommand;
+pub(crate) use overlay::{Publish, PutObject};
 pub(crate) use pack::{PackCommand, make_demo_pack};
 pub(crate) use policy::PolicyCommand;
 pub(crate) use token::TokenCommand;
@@ -63,12 +65,15 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Pub { source, what } => overlay::publish(&source, &what),
         Task::Sub { source, topic, count, json } => overlay::subscribe(&source, &topic, count, json),
         Task::Peers { source, json } => overlay::peers(&source, json),
+        Task::ObjectPut { source, what } => overlay::put_object(&source, &what),
+        Task::ObjectGet { source, id, output } => overlay::get_object(&source, id, output.as_deref()),
         Task::NodeId(source) => node::id(&source),
         Task::NodeKey(source) => node::key(&source),
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
         Task::Cas(command) => return cas::run(command),
+        Task::Ledger(command) => return ledger::run(command),
         Task::Pack(command) => return pack::run(command),
         Task::Epoch(command) => return epoch::run(command),
         Task::Policy(command) => return policy::run(command),

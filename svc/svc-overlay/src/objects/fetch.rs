@@ -23,6 +23,8 @@ pub(super) struct Fetch {
     /// [`None`] once all has come, or something went wrong.
     arriving: Option<Arriving>,
     pieces: VecDeque<Bytes>,
+    /// The object's length, once its last byte has come.
+    proven_len: Option<u64>,
 }
 
 impl Fetch {
@@ -36,7 +38,8 @@ impl Fetch {
         let arriving = objects.store.begin(Checker::of_get(get), keeps).await?;
         let line = objects.open_line(conn, Start::Get(get))?;
         let (store, metrics) = (objects.store.clone(), objects.metrics.clone());
-        Ok(Self { line, store, metrics, patience, arriving: Some(arriving), pieces: VecDeque::new() })
+        let (arriving, pieces) = (Some(arriving), VecDeque::new());
+        Ok(Self { line, store, metrics, patience, arriving, pieces, proven_len: None })
     }
 
     /// The next bytes that were asked for, checked; [`None`] once all have come and what is to be kept is stored.
@@ -58,11 +61,10 @@ impl Fetch {
     /// Not cancel safe.
     pub(super) async fn proven_len(&mut self) -> Result<u64, ObjectError> {
         loop {
-            let arriving = self.arriving.take().ok_or(ObjectError::Mismatch)?;
-            if let Some(len) = arriving.checker.proven_len() {
-                self.arriving = Some(arriving);
+            if let Some(len) = self.proven_len {
                 return Ok(len);
             }
+            let arriving = self.arriving.take().ok_or(ObjectError::Mismatch)?;
             let more = self.more(arriving).await;
             self.arriving = more.inspect_err(|error| self.count(error))?;
         }
@@ -76,6 +78,7 @@ impl Fetch {
                 let (chunks, is_end) = self.line.gather(first);
                 let cost = chunks.iter().map(oap::Data::cost).sum();
                 let (arriving, pieces) = self.store.take(arriving, chunks).await?;
+                self.proven_len = self.proven_len.or(arriving.checker.proven_len());
                 self.metrics.received(pieces.iter().map(Bytes::len).sum());
                 self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
                 self.line.used(cost);

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod flow;
+mod objects;
 mod secure;
 mod sessions;
 mod support;

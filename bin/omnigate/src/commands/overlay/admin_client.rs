@@ -19,6 +19,8 @@ use crate::{config_file::ConfigSource, failure::Failure, settings::AdminConfig};
 
 /// The longest answer that is read.
 const MAX_ANSWER: u64 = 64 * 1024 * 1024;
+/// What is read and sent at once of a file.
+const UPLOADED_AT_ONCE: usize = 256 * 1024;
 /// The longest line of an answer.
 const MAX_LINE: u64 = 1024 * 1024;
 
@@ -35,6 +37,8 @@ impl<T: Read + Write> Socket for T {}
 struct Answer {
     status: u16,
     chunked: bool,
+    /// The length of the body, if it was said.
+    length: Option<u64>,
     body: BufReader<Box<dyn Socket>>,
 }
 
@@ -55,13 +59,63 @@ impl AdminClient {
         self.exchange("POST", path, Some(body))
     }
 
+    /// Sends what is read, and tells how many bytes have been sent.
+    pub(super) fn upload(
+        &self,
+        path: &str,
+        from: &mut dyn Read,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Value, Failure> {
+        let mut socket = self.on_io(self.connect())?;
+        let head = self.head("POST", path, "Transfer-Encoding: chunked\r\n");
+        self.on_io(socket.write_all(head.as_bytes()))?;
+        let (mut piece, mut sent) = (vec![0; UPLOADED_AT_ONCE], 0);
+        loop {
+            let read =
+                from.read(&mut piece).map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
+            let written = write!(socket, "{read:x}\r\n")
+                .and_then(|()| socket.write_all(&piece[..read]))
+                .and_then(|()| socket.write_all(b"\r\n"));
+            // A node that refuses does not read on: its answer says why.
+            if written.is_err() || read == 0 {
+                break;
+            }
+            sent += read as u64;
+            progress(sent);
+        }
+        self.value(self.on_io(Answer::read(socket))?)
+    }
+
+    /// Writes what the node sends, and tells how many bytes have been written.
+    pub(super) fn download(
+        &self,
+        path: &str,
+        mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<(), Failure> {
+        let mut answer = self.ask("GET", path, None)?;
+        if answer.status != 200 {
+            let body = self.read_all(answer)?;
+            return Err(refused(&body));
+        }
+        let (mut piece, mut written) = (Vec::new(), 0);
+        while self.on_io(answer.more(&mut piece))? {
+            write(&piece)?;
+            written += piece.len() as u64;
+            progress(written, answer.length.unwrap_or_default());
+            piece.clear();
+        }
+        Ok(())
+    }
+
     /// Hands server-sent events to `see`, until that has seen enough or there are no more.
     pub(super) fn events(
         &self,
+        method: &str,
         path: &str,
         mut see: impl FnMut(&str, &Value) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
-        let mut answer = self.ask("GET", path, None)?;
+        let mut answer = self.ask(method, path, None)?;
         if answer.status != 200 {
             let body = self.read_all(answer)?;
             return Err(refused(&body));
@@ -81,7 +135,10 @@ impl AdminClient {
     }
 
     fn exchange(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Value, Failure> {
-        let answer = self.ask(method, path, body)?;
+        self.value(self.ask(method, path, body)?)
+    }
+
+    fn value(&self, answer: Answer) -> Result<Value, Failure> {
         let status = answer.status;
         let text = self.read_all(answer)?;
         if status != 200 {
@@ -92,19 +149,23 @@ impl AdminClient {
 
     fn ask(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Answer, Failure> {
         let mut socket = self.on_io(self.connect())?;
+        let framing = body.map_or_else(String::new, |body| format!("Content-Length: {}\r\n", body.len()));
+        let head = self.head(method, path, &framing);
+        let asked =
+            socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body.unwrap_or_default()));
+        self.on_io(asked)?;
+        self.on_io(Answer::read(socket))
+    }
+
+    fn head(&self, method: &str, path: &str, framing: &str) -> String {
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Omnigate: 1\r\n");
         if let Some(token) = &self.token {
             head.push_str(&format!("Authorization: Bearer {}\r\n", token.expose()));
         }
-        if let Some(body) = body {
-            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
-        }
+        head.push_str(framing);
         head.push_str("\r\n");
-        let asked =
-            socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body.unwrap_or_default()));
-        self.on_io(asked)?;
-        self.on_io(Answer::read(socket))
+        head
     }
 
     fn connect(&self) -> io::Result<Box<dyn Socket>> {
@@ -141,11 +202,15 @@ impl Answer {
         let mut body = BufReader::new(socket);
         let status = read_line(&mut body)?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let mut answer = Self { status: status.ok_or(io::ErrorKind::InvalidData)?, chunked: false, body };
+        let mut answer =
+            Self { status: status.ok_or(io::ErrorKind::InvalidData)?, chunked: false, length: None, body };
         loop {
             let line = read_line(&mut answer.body)?.to_ascii_lowercase();
             if line.is_empty() {
                 return Ok(answer);
+            }
+            if let Some(length) = line.strip_prefix("content-length:") {
+                answer.length = length.trim().parse().ok();
             }
             answer.chunked |= line.starts_with("transfer-encoding:") && line.contains("chunked");
         }
@@ -168,7 +233,7 @@ impl Answer {
     /// Receives more of the body; false at its end.
     fn more(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
         if !self.chunked {
-            let mut room = [0; 4096];
+            let mut room = [0; 64 * 1024];
             let read = self.body.read(&mut room)?;
             into.extend_from_slice(&room[..read]);
             return Ok(read > 0);

@@ -1,6 +1,7 @@
 //! `omnigate pub`, `sub` and `peers`: the overlay of a running node, by way of its admin listener.
 
 mod admin_client;
+mod objects;
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -10,6 +11,8 @@ use serde_json::Value;
 
 use crate::{config_file::ConfigSource, failure::Failure};
 use admin_client::AdminClient;
+pub(crate) use objects::PutObject;
+pub(super) use objects::{get as get_object, put as put_object};
 
 /// What `pub` is to do.
 #[derive(Debug)]
@@ -69,7 +72,7 @@ pub(super) fn subscribe(
     let topic = topic(topic_name)?;
     let client = AdminClient::of(source)?;
     let mut left = count;
-    client.events(&format!("/overlay/sub/{topic}"), |name, data| {
+    client.events("GET", &format!("/overlay/sub/{topic}"), |name, data| {
         if left == Some(0) {
             return Ok(false);
         }
