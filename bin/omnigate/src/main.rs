@@ -8,8 +8,8 @@ mod demo;
 mod failure;
 mod fairness;
 mod logging;
-mod object_body;
 mod node;
+mod object_body;
 mod rig;
 mod settings;
 
