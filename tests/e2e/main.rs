@@ -14,6 +14,7 @@ mod edge_proofs;
 mod kept_state;
 mod metrics;
 mod objects;
+mod overlay;
 mod overload;
 mod proxy;
 mod refusals;
