@@ -13,6 +13,7 @@ mod edge;
 mod edge_proofs;
 mod kept_state;
 mod metrics;
+mod objects;
 mod overlay;
 mod overload;
 mod proxy;

@@ -56,7 +56,7 @@ async fn write_all(conn: &Conn, mut wire: WriteHalf<Wire>) -> io::Result<()> {
 fn give_up_late(conn: &Conn, batch: &mut Vec<OutFrame>, now: types::Moment) {
     let is_late = |frame: &mut OutFrame| frame.pushed.is_some() && now.since(frame.since) > PERMIT_WAIT;
     // The first is the oldest.
-    if !batch.iter_mut().any(|frame| is_late(frame)) {
+    if !batch.iter_mut().any(is_late) {
         return;
     }
     let shared = conn.shared();
