@@ -89,7 +89,7 @@ fn steady(readers: u64, with_deaf: bool) -> (Duration, Vec<svc_overlay::Loss>) {
             };
             (0..COUNT).map(hear).collect()
         };
-        let reading: Vec<_> = hands.iter_mut().map(|hand| scope.spawn(|| listen(hand))).collect();
+        let reading: Vec<_> = hands.iter_mut().map(|hand| scope.spawn(move || listen(hand))).collect();
         for seq in 1..=COUNT {
             sent[usize::try_from(seq).unwrap()].set(Instant::now()).unwrap();
             publisher.say(Message::Publish(publication(1, seq, body.clone())));
