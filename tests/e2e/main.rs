@@ -14,6 +14,8 @@ mod edge;
 mod edge_proofs;
 mod kept_state;
 mod metrics;
+mod objects;
+mod overlay;
 mod overload;
 mod proxy;
 mod refusals;
