@@ -9,7 +9,9 @@ use svc_overlay::PeerAddr;
 use types::{NodeId, ObjectId};
 
 use crate::{
-    commands::{CasCommand, EpochCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand},
+    commands::{
+        CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand,
+    },
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -74,6 +76,13 @@ enum Command {
         /// Listen there, such as `0.0.0.0:8081`.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
+    },
+    /// Run the rewarder alone: keep accounts, compute epochs, and have them paid.
+    ///
+    /// Signals are those of `up`. The interface is described at `/rewarder/openapi.json`.
+    Rewarder {
+        #[command(flatten)]
+        config: ConfigArgs,
     },
     /// Run the overlay alone: sessions with other nodes, publications, objects.
     ///
@@ -171,6 +180,9 @@ enum Command {
     /// Store, fetch and check objects by the hash of their bytes.
     #[command(subcommand)]
     Cas(CasCommand),
+    /// Show, check, export, sign and back up the ledger, and move amounts in it.
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
@@ -333,6 +345,7 @@ pub(crate) enum Task {
     Check(ConfigSource),
     Token(TokenCommand),
     Cas(CasCommand),
+    Ledger(LedgerCommand),
     Pack(PackCommand),
     Epoch(EpochCommand),
     Policy(PolicyCommand),
@@ -366,6 +379,7 @@ impl Cli {
                 let source = config.resolve()?.only("edge");
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
+            Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),
             Command::Overlay { config, listen, peer } => {
                 Task::Up(config.resolve()?.only("overlay").linking(listen.as_ref(), &peer))
             }
@@ -391,6 +405,7 @@ impl Cli {
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
+            Command::Ledger(command) => Task::Ledger(command),
             Command::Pack(command) => Task::Pack(command),
             Command::Epoch(command) => Task::Epoch(command),
             Command::Policy(command) => Task::Policy(command),

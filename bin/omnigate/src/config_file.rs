@@ -11,10 +11,11 @@ use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig};
 use svc_overlay::{OverlayConfig, PeerAddr};
+use svc_rewarder::RewarderConfig;
 
 use crate::{
     failure::Failure,
-    settings::{AdminConfig, LogConfig, NodeConfig},
+    settings::{AdminConfig, LedgerConfig, LogConfig, NodeConfig},
 };
 
 /// The file that is used if there is one and none is named.
@@ -23,9 +24,12 @@ pub(crate) const DEFAULT_FILE: &str = "omnigate.toml";
 const ENV_PREFIX: &str = "OMNIGATE_";
 /// Names the file; has the prefix and is no setting.
 const ENV_FILE: &str = "OMNIGATE_CONFIG";
+/// Has a test build die at a point; has the prefix and is no setting.
+const ENV_CRASH: &str = "OMNIGATE_CRASH_AT";
 
 /// The tables of services, each of which has `enabled`.
-const SERVICES: [&str; 3] = [GatewayConfig::NAME, EdgeConfig::NAME, OverlayConfig::NAME];
+const SERVICES: [&str; 4] =
+    [GatewayConfig::NAME, EdgeConfig::NAME, OverlayConfig::NAME, RewarderConfig::NAME];
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
@@ -37,6 +41,8 @@ pub(crate) fn schema() -> Schema {
         .table::<GatewayConfig>()
         .table::<EdgeConfig>()
         .table::<OverlayConfig>()
+        .table::<RewarderConfig>()
+        .table::<LedgerConfig>()
 }
 
 /// Where a configuration comes from: everything but the text of the file, which is read at each load.
@@ -141,7 +147,7 @@ impl ConfigSource {
     }
 
     fn load_text(&self, file: Option<(PathBuf, String)>) -> Result<Snapshot, Report> {
-        let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE]);
+        let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE, ENV_CRASH]);
         loader.load(Sources { file, env: self.env.clone(), flags: self.flags.clone() })
     }
 }

@@ -319,3 +319,33 @@ fn a_policy_is_signed_checked_and_shown() {
     fs::write(fixture.path("terms.json"), "{}").unwrap();
     assert_refused(&fixture.run("policy sign terms.json --key old.key"), "terms.json: the format is not");
 }
+
+/// The page shows the files of the first ruleset's epoch, laid out for reading.
+#[test]
+fn the_page_of_formats_shows_files_that_verify() {
+    let page = fs::read_to_string(Path::new(ORACLE).join("../../docs/rewards-format.md")).unwrap();
+    let golden = Path::new(ORACLE).join("golden/v1");
+    let list: Value = serde_json::from_str(&fs::read_to_string(golden.join("inputs.json")).unwrap()).unwrap();
+    let root = list[0]["rows_root"].as_str().unwrap().replace("b3k:", "");
+    let key = &KEY["ed25519:".len()..];
+    let documents = |text: &str| -> Vec<Value> {
+        serde_json::Deserializer::from_str(text).into_iter().map(Result::unwrap).collect()
+    };
+    let mut shown = 0;
+    for block in page.split("\n```json ").skip(1) {
+        let (name, rest) = block.split_once('\n').unwrap();
+        let file = match name {
+            "rows" => format!("snapshots/{root}.jsonl"),
+            "seal" => format!("snapshots/{root}.{key}.seal.json"),
+            "attestation" => format!("attestations/{key}.json"),
+            name => name.to_owned(),
+        };
+        let text = fs::read_to_string(golden.join(&file)).unwrap();
+        assert_eq!(documents(rest.split("\n```").next().unwrap()), documents(&text), "{name}");
+        shown += 1;
+    }
+    assert_eq!(shown, 8, "the page has lost its examples");
+    let proof = golden.join("proof-node-c.json");
+    let ran = run(omnigate(&golden, &["epoch", "verify", proof.to_str().unwrap(), "--run", "run.json"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+}

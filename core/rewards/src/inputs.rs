@@ -218,10 +218,13 @@ impl SnapshotRows<'_> {
     /// # Errors
     /// [`Quarantine`], if it cannot stand there.
     pub fn row(&mut self, row: Row<'_>) -> Result<(), Quarantine> {
-        let at = self.hasher.rows();
-        if let Err(fault) = self.hasher.push(row) {
-            return Err(self.bad_row(at, fault));
+        match self.hasher.push(row) {
+            Ok(()) => self.add(row),
+            Err(fault) => Err(self.bad_row(fault)),
         }
+    }
+
+    fn add(&mut self, row: Row<'_>) -> Result<(), Quarantine> {
         self.set.usage.add(row).map_err(|fault| {
             // Names were checked just now, so what is left are limits and sums.
             let wrong = unfit(fault).unwrap_or(Quarantine::Overflow("units"));
@@ -236,8 +239,11 @@ impl SnapshotRows<'_> {
     pub fn line(&mut self, line: &[u8]) -> Result<(), Quarantine> {
         let mut room = std::mem::take(&mut self.room);
         let taken = match read_row(line, &mut room) {
-            Ok(row) => self.row(row),
-            Err(fault) => Err(self.bad_row(self.hasher.rows(), fault)),
+            Ok(row) => match self.hasher.push_line(row, line) {
+                Ok(()) => self.add(row),
+                Err(fault) => Err(self.bad_row(fault)),
+            },
+            Err(fault) => Err(self.bad_row(fault)),
         };
         self.room = room;
         taken
@@ -257,7 +263,9 @@ impl SnapshotRows<'_> {
         Ok(())
     }
 
-    fn bad_row(&mut self, row: u64, fault: RowFault) -> Quarantine {
+    /// The fault of the row that would have been the next one.
+    fn bad_row(&mut self, fault: RowFault) -> Quarantine {
+        let row = self.hasher.rows();
         let node = self.snapshot.node.clone();
         self.set.fail(Quarantine::Row { node, row, fault })
     }

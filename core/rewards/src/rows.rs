@@ -155,12 +155,25 @@ impl RowsHasher {
     pub fn push(&mut self, row: Row<'_>) -> Result<(), RowFault> {
         self.follows(row)?;
         write_row(&mut self.pending, row);
+        self.taken();
+        Ok(())
+    }
+
+    /// Takes the next row with the line that it was read from, which is the one text of it.
+    pub(crate) fn push_line(&mut self, row: Row<'_>, line: &[u8]) -> Result<(), RowFault> {
+        self.follows(row)?;
+        self.pending.extend_from_slice(line);
+        self.pending.push(b'\n');
+        self.taken();
+        Ok(())
+    }
+
+    fn taken(&mut self) {
         if self.pending.len() >= PENDING {
             self.hasher.update(&self.pending);
             self.pending.clear();
         }
         self.rows += 1;
-        Ok(())
     }
 
     /// The rows so far.

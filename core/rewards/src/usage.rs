@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Metric, Row, ids, rows::is_actor};
+use crate::{Metric, Row, rows::is_actor};
 
 /// Sums per actor and metric, growing.
 ///
@@ -15,8 +15,9 @@ pub struct Usage {
     metrics: Vec<Metric>,
     /// One column per metric, as long as its last actor's number asks for.
     columns: Vec<Vec<u128>>,
-    /// Rows of one actor mostly come together.
-    last: Option<(Box<str>, u32)>,
+    /// Rows of one actor mostly come together. Empty before the first one, and no actor's name is.
+    last_name: String,
+    last_number: u32,
 }
 
 /// Why usage could not be added. What was added before still stands.
@@ -45,8 +46,8 @@ impl Usage {
     #[must_use]
     pub fn new(max_actors: usize, max_metrics: usize) -> Self {
         let max_actors = max_actors.min(u32::MAX as usize);
-        let (index, metrics, columns, last) = (HashMap::new(), Vec::new(), Vec::new(), None);
-        Self { max_actors, max_metrics, index, metrics, columns, last }
+        let (index, metrics, columns, last_name) = (HashMap::new(), Vec::new(), Vec::new(), String::new());
+        Self { max_actors, max_metrics, index, metrics, columns, last_name, last_number: 0 }
     }
 
     /// Adds units.
@@ -82,17 +83,15 @@ impl Usage {
     }
 
     fn actor(&mut self, name: &str) -> Result<usize, UsageFault> {
-        if let Some((last, number)) = &self.last
-            && **last == *name
-        {
-            return Ok(*number as usize);
+        if self.last_name != name || name.is_empty() {
+            self.last_number = match self.index.get(name) {
+                Some(number) => *number,
+                None => self.new_actor(name)?,
+            };
+            self.last_name.clear();
+            self.last_name.push_str(name);
         }
-        let number = match self.index.get(name) {
-            Some(number) => *number,
-            None => self.new_actor(name)?,
-        };
-        self.last = Some((name.into(), number));
-        Ok(number as usize)
+        Ok(self.last_number as usize)
     }
 
     fn new_actor(&mut self, name: &str) -> Result<u32, UsageFault> {
@@ -114,7 +113,6 @@ impl Usage {
         if self.metrics.len() >= self.max_metrics {
             return Err(UsageFault::TooManyMetrics);
         }
-        debug_assert!(!ids::is_name(name) || Metric::new(name).is_ok());
         self.metrics.push(Metric::new(name).map_err(|_| UsageFault::Metric)?);
         self.columns.push(Vec::new());
         Ok(self.metrics.len() - 1)

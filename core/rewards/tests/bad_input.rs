@@ -345,4 +345,8 @@ fn a_quarantined_epoch_leaves_a_document_that_says_why() {
     ];
     let codes: BTreeSet<_> = all.iter().map(Quarantine::code).collect();
     assert_eq!(codes.len(), all.len(), "each reason has a code of its own");
+    let page = include_str!("../../../docs/rewards-format.md");
+    for code in codes {
+        assert!(page.contains(&format!("`{code}`")), "{code} is not on the page of formats");
+    }
 }

@@ -5,7 +5,8 @@ mod support;
 
 use proptest::{collection::vec, prelude::*};
 use rewards::{
-    Allocation, Amount, InputSet, Limits, Policy, Quarantine, Residual, Rule, Ruleset, Run, compute,
+    Allocation, Amount, InputSet, Limits, Policy, Quarantine, Residual, Row, RowsHasher, Rule, Ruleset, Run,
+    compute, read_row, write_row,
 };
 use support::{Rows, actor, each, epoch, inputs, inputs_in_order, node, policy, served, snapshot, terms};
 
@@ -178,6 +179,31 @@ fn keeps_the_rules(run: &Run, a: Allocation<'_>) {
 }
 
 proptest! {
+    #[test]
+    fn a_row_has_one_line_and_nothing_else_is_read_as_one(
+        actor in "[!-~]{1,6}",
+        metric in "[a-z.]{1,5}",
+        units in any::<u128>(),
+        at in any::<proptest::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let row = Row { actor: &actor, metric: &metric, units };
+        let mut line = Vec::new();
+        write_row(&mut line, row);
+        line.pop();
+        let mut room = String::new();
+        prop_assert_eq!(read_row(&line, &mut room), Ok(row));
+        *at.get_mut(&mut line) = byte;
+        if let Ok(read) = read_row(&line, &mut room) {
+            let mut hasher = RowsHasher::new();
+            if hasher.push(read).is_ok() {
+                let mut again = Vec::new();
+                write_row(&mut again, read);
+                prop_assert_eq!(&again[..again.len() - 1], &line[..]);
+            }
+        }
+    }
+
     #[test]
     fn the_sums_close_and_every_payout_keeps_the_rules(nodes in vec(any_rows(), 0..4), policy in any_policy()) {
         let run = compute(&policy, &inputs(&nodes).unwrap()).unwrap();

@@ -19,6 +19,8 @@ pub enum Reason {
     MethodNotAllowed,
     /// The request did not arrive in time.
     RequestTimeout,
+    /// It contradicts what stands, or what is there is not in a state for it.
+    Conflict,
     /// Was served there, was found to be damaged, and cannot be had again.
     Gone,
     /// The body is larger than allowed.
@@ -63,7 +65,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Malformed,
         Self::Unauth,
         Self::Forbidden,
@@ -71,6 +73,7 @@ impl Reason {
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
+        Self::Conflict,
         Self::Gone,
         Self::BodyCap,
         Self::DecodedCap,
@@ -104,6 +107,7 @@ impl Reason {
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
+            Self::Conflict => "conflict",
             Self::Gone => "gone",
             Self::BodyCap => "body_cap",
             Self::DecodedCap => "decoded-cap",
@@ -137,6 +141,7 @@ impl Reason {
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
+            Self::Conflict => 409,
             Self::Gone => 410,
             Self::BodyCap | Self::DecodedCap | Self::DecodedRatio => 413,
             Self::Unsupported => 415,
@@ -183,6 +188,7 @@ impl Reason {
             Self::NotFound => "Nothing is served here",
             Self::MethodNotAllowed => "This method is not allowed here",
             Self::RequestTimeout => "The request did not arrive in time",
+            Self::Conflict => "This contradicts what stands",
             Self::Gone => "What was served here was damaged, and cannot be had again",
             Self::BodyCap => "The body is too large",
             Self::DecodedCap => "The decoded body is too large",

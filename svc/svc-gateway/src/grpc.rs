@@ -40,6 +40,7 @@ const fn status(reason: Reason) -> u16 {
         Reason::Degraded | Reason::NotReady | Reason::BadGateway | Reason::EtagInvalid | Reason::Draining => {
             14
         }
+        Reason::Conflict => 9,
         Reason::Quarantined | Reason::Gone => 15,
         Reason::Unauth => 16,
     }

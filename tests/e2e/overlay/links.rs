@@ -71,22 +71,32 @@ fn what_is_published_over_bad_links_arrives_once_they_heal_or_is_named() {
     for link in &row.links {
         link.delay(30);
     }
-    (0..5).for_each(|_| drop(publish("delayed")));
+    for _ in 0..5 {
+        publish("delayed");
+    }
     near.delay(0);
     far.delay(0);
     far.throttle(100_000);
-    (0..5).for_each(|_| drop(publish(&"throttled ".repeat(400))));
+    for _ in 0..5 {
+        publish(&"throttled ".repeat(400));
+    }
     far.throttle(0);
     near.stall(true);
-    (0..3).for_each(|_| drop(publish("into a link that stalls")));
+    for _ in 0..3 {
+        publish("into a link that stalls");
+    }
     std::thread::sleep(Duration::from_millis(1500));
     near.stall(false);
     near.reset();
     far.reset();
-    (0..3).for_each(|_| drop(publish("into links that break")));
+    for _ in 0..3 {
+        publish("into links that break");
+    }
     far.part(true);
     eventually("the last one is alone", || row.last.peers().is_empty().then_some(()));
-    (0..5).for_each(|_| drop(publish("while it is away")));
+    for _ in 0..5 {
+        publish("while it is away");
+    }
     far.part(false);
     row.last.wait_for_peers(1);
     eventually("the row stands again", || publish("again").then_some(()));

@@ -99,10 +99,8 @@ impl OverlayNode {
         });
         // The command has to be heard by the node before anything is published.
         eventually("the subscription stands", || {
-            let open = self
-                .node
-                .metric("inflight_requests{node=\"omnigate\",service=\"admin\",route=\"/overlay/sub");
-            (open > 0.0).then_some(())
+            let scrape = get(self.node.admin, "/metrics").unwrap().body;
+            scrape.contains("queue=\"subscriber\"").then_some(())
         });
         Listening { child, events }
     }
@@ -135,5 +133,5 @@ impl Drop for Listening {
 
 fn settings(addr: SocketAddr, lines: &str) -> String {
     let overlay = format!("[overlay]\nenabled = true\nlisten = \"{addr}\"\n{lines}\n");
-    format!("enabled = false\n[node]\ndata_dir = \"./data\"\n{overlay}")
+    format!("enabled = false\n[node]\ncores = 2\ndata_dir = \"./data\"\n{overlay}")
 }

@@ -73,7 +73,7 @@ fn a_scrape_of_the_overlay_has_the_series_of_the_golden_file() {
     let ids = homes.each_ref().map(|home| home.id.clone());
     let [one, two] = homes;
     let a = OverlayNode::start(one, &format!("allow = [\"{}\"]\n", ids[1]));
-    let b = OverlayNode::start(two, &format!("peers = [\"{}@{}\"]\n[node]\n", ids[0], a.addr));
+    let b = OverlayNode::start(two, &format!("peers = [\"{}@{}\"]\n", ids[0], a.addr));
     b.wait_for_peers(1);
     a.wait_for_peers(1);
     compare_with_golden(&a.node, "metrics-overlay.txt");

@@ -60,7 +60,7 @@ impl Crowd {
         let viewer = Guest::new("viewer", places.gateway, tile, 20, 4);
         let flood = Guest {
             begins_after: FLOOD_AFTER,
-            ..Guest::new("flood", places.gateway, |_| "/".to_owned(), 1500, 120)
+            ..Guest::new("flood", places.gateway, |_| "/".to_owned(), 1500, 700)
         };
         let guests = [modest("ada"), modest("bo"), modest("cy"), viewer, flood];
         Self { guests: guests.map(Arc::new).into() }

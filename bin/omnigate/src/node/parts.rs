@@ -14,6 +14,7 @@ use svc_gateway::{
     AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, OBJECTS, ObjectBridge, load_auth,
 };
 use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
+use svc_rewarder::{Rewarder, RewarderConfig};
 
 use crate::{
     admin::{self, Admin},
@@ -21,11 +22,24 @@ use crate::{
     settings::{AdminConfig, NodeConfig},
 };
 
-use super::{drain::Drain, local_edge::LocalEdge, overlay_objects::OverlayObjects, reread::Reread};
+use super::{
+    accounting::{self, Board},
+    drain::Drain,
+    local_edge::LocalEdge,
+    overlay_objects::OverlayObjects,
+    reread::Reread,
+    rewarder,
+};
 
 /// Every service there is, running or not; the generated pages describe all of them.
-pub(crate) static TOPOLOGIES: [&Topology; 5] =
-    [&KERNEL_TOPOLOGY, &admin::TOPOLOGY, &svc_gateway::TOPOLOGY, &svc_edge::TOPOLOGY, &svc_overlay::TOPOLOGY];
+pub(crate) static TOPOLOGIES: [&Topology; 6] = [
+    &KERNEL_TOPOLOGY,
+    &admin::TOPOLOGY,
+    &svc_gateway::TOPOLOGY,
+    &svc_edge::TOPOLOGY,
+    &svc_overlay::TOPOLOGY,
+    &svc_rewarder::TOPOLOGY,
+];
 
 /// The running services.
 #[derive(Debug)]
@@ -33,6 +47,7 @@ pub(super) struct Parts {
     gateway: Option<Arc<Gateway>>,
     edge: Option<Arc<Edge>>,
     overlay: Option<Arc<Overlay>>,
+    rewarder: Option<Arc<Rewarder>>,
     admin: Arc<Admin>,
     admin_scope: Scope,
 }
@@ -48,14 +63,21 @@ impl Parts {
         let edge = open_edge(kernel, config, inherited).await?;
         let overlay = open_overlay(kernel, config, inherited).await?;
         let gateway = open_gateway(kernel, config, local_services(&edge, &overlay), inherited).await?;
-        if edge.is_none() && gateway.is_none() && overlay.is_none() {
+        let board = Arc::new(Board::default());
+        let announce = overlay.is_some().then(|| Arc::clone(&board) as _);
+        let rewarder = rewarder::open(kernel, config, announce, inherited).await?;
+        if edge.is_none() && gateway.is_none() && overlay.is_none() && rewarder.is_none() {
             tracing::warn!("no service is enabled; only the admin listener answers");
         }
         let admin_scope = kernel.scope(&admin::TOPOLOGY);
+        if let (Some(overlay), Some(rewarder)) = (&overlay, &rewarder) {
+            accounting::start_announcer(&admin_scope, board, overlay);
+            accounting::start_collector(&admin_scope, overlay, rewarder);
+        }
         let topologies = kernel.topologies();
         let admin =
             Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, overlay.clone(), inherited)?;
-        Ok(Self { gateway, edge, overlay, admin, admin_scope })
+        Ok(Self { gateway, edge, overlay, rewarder, admin, admin_scope })
     }
 
     /// What follows a new configuration, in the order in which it commits.
@@ -69,6 +91,7 @@ impl Parts {
         parts.extend(self.edge.iter().map(|edge| Arc::clone(edge) as Arc<dyn Reconfigure>));
         parts.extend(self.overlay.iter().map(|overlay| Arc::clone(overlay) as Arc<dyn Reconfigure>));
         parts.extend(self.gateway.iter().map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>));
+        parts.extend(self.rewarder.iter().map(|rewarder| Arc::clone(rewarder) as Arc<dyn Reconfigure>));
         parts
     }
 
@@ -78,8 +101,9 @@ impl Parts {
         let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
         let edge = self.edge.iter().map(|edge| ("edge", edge.local_addr()));
         let overlay = self.overlay.iter().map(|overlay| ("overlay", overlay.local_addr()));
+        let rewarder = self.rewarder.iter().map(|rewarder| ("rewarder", rewarder.local_addr()));
         let admin = [("admin", self.admin.local_addr())];
-        gateway.chain(redirect).chain(edge).chain(overlay).chain(admin).collect()
+        gateway.chain(redirect).chain(edge).chain(overlay).chain(rewarder).chain(admin).collect()
     }
 
     /// Addresses to look at with a browser: the edge's packs.
@@ -110,9 +134,13 @@ impl Parts {
             let configured = &config.get::<OverlayConfig>().listen;
             Some((name("overlay", configured), overlay.listener()?))
         });
+        let rewarder = self.rewarder.iter().map(|rewarder| {
+            let configured = &config.get::<RewarderConfig>().listen;
+            Some((name("rewarder", configured), rewarder.listener()?))
+        });
         let configured = &config.get::<AdminConfig>().listen;
         let admin = || Some((name("admin", configured), self.admin.listener()?));
-        gateway.chain(redirect).chain(edge).chain(overlay).chain([admin()]).collect()
+        gateway.chain(redirect).chain(edge).chain(overlay).chain(rewarder).chain([admin()]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.
