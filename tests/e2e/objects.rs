@@ -34,8 +34,8 @@ fn overlay(listen: SocketAddr, more: &str) -> String {
 /// A folder with a node's key, and who that makes it.
 fn identity() -> (tempfile::TempDir, NodeId) {
     let dir = tempfile::tempdir().unwrap();
-    let unused = free_addr();
-    std::fs::write(dir.path().join("omnigate.toml"), config(unused, unused, &overlay(unused, ""))).unwrap();
+    let unused = config(free_addr(), free_addr(), &overlay(free_addr(), ""));
+    std::fs::write(dir.path().join("omnigate.toml"), unused).unwrap();
     let id = omnigate(dir.path(), &["node", "id", "--config", "omnigate.toml"]);
     (dir, id.parse().unwrap())
 }
