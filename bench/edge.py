@@ -38,12 +38,13 @@ max_conns_per_client = 8192
 packs = ["{dir}/pm.pmtiles", "{dir}/mb.mbtiles"]
 roots = ["{dir}/www"]
 ingress = {{ rps_limit = 0, max_inflight = 512 }}
+ram_bytes = "{ram}"
 cas = {{ ram_bytes = "{ram}" }}
 """
 MARTIN = """listen_addresses: 127.0.0.1:{port}
 route_prefix: /edge/tiles
 worker_processes: 2
-pmtiles:
+{cache}pmtiles:
   sources:
     pm: {dir}/pm.pmtiles
 mbtiles:
@@ -96,8 +97,9 @@ def start(bench, name, martin):
     if name == "nginx":
         text = NGINX.format(dir=bench.dir, name="files", body=FILES.format(port=port, dir=bench.dir))
         command = ["/usr/sbin/nginx", "-c", bench.write("nginx.conf", text)]
-    elif name == "martin":
-        command = [martin, "-c", bench.write("martin.yaml", MARTIN.format(port=port, dir=bench.dir))]
+    elif name.startswith("martin"):
+        cache = "cache_size_mb: 0\n" if name.endswith("-cold") else ""
+        command = [martin, "-c", bench.write(f"{name}.yaml", MARTIN.format(port=port, dir=bench.dir, cache=cache))]
     else:
         ram = "0B" if name.endswith("-cold") else "256MiB"
         conf = bench.write(f"{name}.toml", EDGE.format(port=port, dir=bench.dir, ram=ram))
@@ -125,7 +127,7 @@ def main():
         files = ["omnigate", "omnigate-cold", "nginx"]
         ports = {name: start(bench, name, None) for name in files}
         if args.martin:
-            ports["martin"] = start(bench, "martin", args.martin)
+            ports |= {name: start(bench, name, args.martin) for name in ["martin", "martin-cold"]}
         script = lambda name: ["-s", os.path.join(folder, name)]
         cases = {
             "1k": ("/edge/assets/1k.bin", []),
@@ -136,7 +138,7 @@ def main():
         }
         rows = []
         for case in args.cases:
-            peers = {n: p for n, p in ports.items() if n != "martin" or case.startswith("tiles")}
+            peers = {n: p for n, p in ports.items() if not n.startswith("martin") or case.startswith("tiles")}
             rows += compare(bench, peers, argparse.Namespace(cases=[cases[case]], reps=args.reps, secs=args.secs))
             for row in rows:
                 row["case"] = case if row["case"] == cases[case] else row["case"]

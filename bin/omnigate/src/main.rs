@@ -4,10 +4,13 @@ mod admin;
 mod cli;
 mod commands;
 mod config_file;
+mod demo;
 mod failure;
 mod fairness;
 mod logging;
 mod node;
+mod object_body;
+mod rig;
 mod settings;
 
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Objects in chunks that each can be checked alone: what a sender sends, and how a receiver is convinced of it.
 //!
-//! Sender and receiver compute the same [`Chunks`] from what was asked for and the object's length, so a chunk that is
-//! missing, repeated or out of order is noticed when the next one comes.
+//! What answers a request follows from it and the object's length, so a chunk that is missing, repeated or out of order is
+//! noticed when the next one comes. Where the chunks are cut is the sender's choice.
 
 use std::ops::Range;
 
@@ -11,13 +11,14 @@ use types::ObjectId;
 
 use crate::message::{CHUNK_MAX, Data, Get};
 
-/// [`CHUNK_MAX`], for arithmetic on lengths of objects.
-const CHUNK: u64 = CHUNK_MAX as u64;
+/// [`GROUP_LEN`], for arithmetic on lengths of objects.
+const GROUP: u64 = GROUP_LEN as u64;
 
 /// The ranges of an object that DATA frames carry, in order. Each is of whole groups and at most [`CHUNK_MAX`] long.
 #[derive(Clone, Debug)]
 pub struct Chunks {
     object_len: u64,
+    chunk_len: u64,
     /// The last group, if it is to be sent first.
     tail: Option<Range<u64>>,
     /// What is left.
@@ -39,13 +40,20 @@ impl Chunks {
         };
         // An object of one group is its own tail.
         let tail = tail.filter(|tail| next.is_none() || tail.start > 0);
-        Ok(Self { object_len, tail, next })
+        Ok(Self { object_len, chunk_len: CHUNK_MAX as u64, tail, next })
     }
 
     /// A whole object of this length.
     #[must_use]
     pub fn of_put(object_len: u64) -> Self {
-        Self { object_len, tail: None, next: Some(0..object_len) }
+        Self { object_len, chunk_len: CHUNK_MAX as u64, tail: None, next: Some(0..object_len) }
+    }
+
+    /// The same in chunks of so many bytes, rounded down to whole groups, at least one and at most [`CHUNK_MAX`].
+    #[must_use]
+    pub fn of_len(self, chunk_len: usize) -> Self {
+        let groups = chunk_len.clamp(GROUP_LEN, CHUNK_MAX) / GROUP_LEN;
+        Self { chunk_len: groups as u64 * GROUP, ..self }
     }
 
     /// The object's length.
@@ -53,6 +61,25 @@ impl Chunks {
     pub fn object_len(&self) -> u64 {
         self.object_len
     }
+
+    /// Takes the range of a chunk, if it is the next one, wherever it is cut.
+    fn take(&mut self, chunk: &Range<u64>) -> Option<Taken> {
+        if let Some(tail) = self.tail.take() {
+            return (tail == *chunk).then_some(Taken::Tail);
+        }
+        let left = self.next.take().filter(|left| left.start == chunk.start && left.end >= chunk.end)?;
+        self.next = (chunk.end < left.end).then_some(chunk.end..left.end);
+        Some(Taken::Part)
+    }
+}
+
+/// What a chunk is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// It proves the length.
+    Tail,
+    /// It is of what was asked for.
+    Part,
 }
 
 impl Iterator for Chunks {
@@ -64,7 +91,7 @@ impl Iterator for Chunks {
         }
         let left = self.next.take()?;
         // At multiples of a chunk, so that proofs are short.
-        let end = (left.start + 1).checked_next_multiple_of(CHUNK).unwrap_or(left.end).min(left.end);
+        let end = (left.start + 1).checked_next_multiple_of(self.chunk_len).unwrap_or(left.end).min(left.end);
         self.next = (end < left.end).then_some(end..left.end);
         Some(left.start..end)
     }
@@ -141,13 +168,13 @@ impl Checker {
         if data.object_len != chunks.object_len {
             return Err(NotTheObject::Length);
         }
-        let is_tail = chunks.tail.is_some();
-        if chunks.next() != Some(data.range()) {
-            return Err(NotTheObject::Order);
-        }
+        let taken = chunks.take(&data.range()).ok_or(NotTheObject::Order)?;
         verify_slice(self.get.id, data.object_len, data.range(), &data.body, &data.proof)?;
         self.is_len_proven |= data.range().end == data.object_len;
-        Ok(if is_tail { Bytes::new() } else { self.asked_for(data) })
+        Ok(match taken {
+            Taken::Tail => Bytes::new(),
+            Taken::Part => self.asked_for(data),
+        })
     }
 
     /// The object's length, once a chunk with its last byte has proven it.

@@ -187,8 +187,14 @@ impl Planes {
     /// connection evens it out.
     #[must_use]
     pub fn seat(&self) -> Seat {
-        let core =
-            self.cores.iter().min_by_key(|core| core.load()).expect("a data plane has at least one core");
+        self.seat_where(|_| true)
+    }
+
+    /// A seat on the core with the fewest connections among those that `suits`; among all if none does.
+    #[must_use]
+    pub fn seat_where(&self, suits: impl Fn(&Core) -> bool) -> Seat {
+        let rank = |core: &&Arc<Core>| (!suits(core), core.load());
+        let core = self.cores.iter().min_by_key(rank).expect("a data plane has at least one core");
         core.load.fetch_add(1, Ordering::Relaxed);
         Seat(Arc::clone(core))
     }

@@ -17,7 +17,7 @@ use ron_transport::{
     listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
     resolve::Resolver,
-    serve::{HttpServer, ListenPlan, Roles},
+    serve::{HttpServer, ListenPlan, Roles, WORKER},
     tls::{ServerTls, TlsError},
 };
 
@@ -116,9 +116,10 @@ impl Edge {
             .collect();
         let secure = tls.is_some();
         let plan = listen_plan(config, Some(listener), tls);
-        let server = HttpServer::start(scope, Roles::default(), plan, |core| {
-            Handler::new(Arc::clone(&policies[core]), Arc::clone(&shared))
-        });
+        let server =
+            HttpServer::start(scope, Roles { worker: Some(&WORKER), ..Roles::default() }, plan, |core| {
+                Handler::new(Arc::clone(&policies[core]), Arc::clone(&shared))
+            });
         let outboards = settings.data_dir.map(|data| data.join("outboards"));
         let verifier = Verifier::start(scope, &shared.registry, outboards);
         let local = |policy: &Arc<_>| Handler::new(Arc::clone(policy), Arc::clone(&shared));

@@ -17,7 +17,6 @@ mod budget;
 mod client;
 mod entry;
 mod failure;
-mod flights;
 mod guard;
 mod index;
 mod path;
@@ -49,10 +48,10 @@ pub use url::OriginUrl;
 pub(crate) use index::{INDEX_OWNER, INDEX_QUEUE};
 pub(crate) use worker::{FILL_WORKER, WORK};
 
+use crate::flights::{Flights, Landing, Turn};
 use budget::Budget;
 use client::Client;
-use entry::Known;
-use flights::{Flights, Landed, Landing, Turn};
+use entry::{Known, Landed};
 use index::{IndexHandle, News};
 use receive::Receiver;
 use table::Table;
@@ -102,7 +101,7 @@ pub enum Found {
 pub struct Fill {
     settings: ArcSwap<FillSettings>,
     table: Table,
-    flights: Arc<Flights>,
+    flights: Arc<Flights<Landed>>,
     work: Sender<Job>,
     begun: Bucket,
     client: Client,
@@ -273,7 +272,7 @@ impl Fill {
     }
 
     /// Joins the fill of a URL, or begins one.
-    fn join(&self, url: &OriginUrl, request: &RequestDirectives) -> Landing {
+    fn join(&self, url: &OriginUrl, request: &RequestDirectives) -> Landing<Landed> {
         let (flight, landing) = match Flights::turn(&self.flights, url.key()) {
             Turn::Theirs(landing) => return landing,
             Turn::Ours(flight, landing) => (flight, landing),

@@ -1,26 +1,61 @@
-//! One load at a time of one thing: who comes while it is loaded waits for the same result.
+//! One flight per thing that is wanted, however many wait for it.
+//!
+//! Whoever comes first gets a [`Flight`] to see to its end, all others its [`Landing`]. A flight that is dropped before it
+//! has landed, because whoever saw to it is gone, tells those who wait that it is their turn again.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-use ron_kernel::{Fault, blocking::Blocking};
+use ron_kernel::{Fault, blocking::Blocking, lock::lock};
 use tokio::sync::watch;
 
-type UnderWay<T> = HashMap<Box<str>, watch::Receiver<Option<T>>>;
-
-/// Loads under way, by what is loaded. There are no more of them than there are requests and blocking threads.
+/// The flights that are under way, by what is wanted: no more than there are those who see to them.
 #[derive(Debug)]
-pub(crate) struct Flights<T>(Arc<Mutex<UnderWay<T>>>);
+pub(crate) struct Flights<T>(Mutex<HashMap<Arc<str>, watch::Receiver<Option<T>>>>);
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub(crate) enum Turn<T> {
+    /// Ours; the landing is for ourselves.
+    Ours(Flight<T>, Landing<T>),
+    /// Somebody does it.
+    Theirs(Landing<T>),
+}
+
+/// A flight. It ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Flight<T> {
+    flights: Arc<Flights<T>>,
+    what: Arc<str>,
+    told: watch::Sender<Option<T>>,
+    has_landed: bool,
+}
+
+/// Where a flight is awaited.
+#[derive(Debug)]
+pub(crate) struct Landing<T>(watch::Receiver<Option<T>>);
 
 impl<T> Default for Flights<T> {
     fn default() -> Self {
-        Self(Arc::default())
+        Self(Mutex::default())
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> Flights<T> {
+    /// Joins the flight of what is wanted, or begins one.
+    pub(crate) fn turn(flights: &Arc<Self>, what: &Arc<str>) -> Turn<T> {
+        let mut all = lock(&flights.0);
+        if let Some(landing) = all.get(what) {
+            return Turn::Theirs(Landing(landing.clone()));
+        }
+        let (told, landing) = watch::channel(None);
+        all.insert(Arc::clone(what), landing.clone());
+        let flight = Flight { flights: Arc::clone(flights), what: Arc::clone(what), told, has_landed: false };
+        Turn::Ours(flight, Landing(landing))
+    }
+
     /// Has `load` run on the blocking pool, unless it is being run for somebody else, and waits for its result.
     ///
     /// Cancel safe: a load that has begun ends by itself, and whoever else waits for it gets its result. One that has not
@@ -29,74 +64,73 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
     /// # Errors
     /// The pool is full, or the load panicked.
     pub(crate) async fn load(
-        &self,
+        flights: &Arc<Self>,
         what: &str,
         blocking: &Blocking,
         job: &'static str,
         load: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Fault> {
-        let mut load = Some(load);
-        loop {
-            match self.join(what) {
-                Turn::Wait(mut landing) => {
-                    if let Ok(landed) = landing.wait_for(Option::is_some).await {
-                        return Ok(landed.clone().expect("just seen"));
+        let what: Arc<str> = what.into();
+        let flight = loop {
+            match Self::turn(flights, &what) {
+                Turn::Ours(flight, _) => break flight,
+                Turn::Theirs(landing) => {
+                    if let Some(landed) = landing.wait().await {
+                        return Ok(landed);
                     }
-                    // Whoever led went away before it began: somebody else leads, perhaps this one.
-                }
-                Turn::Lead(flight) => {
-                    let load = load.take().expect("a leader returns");
-                    let landed = blocking.run(job, move || flight.land(load())).await;
-                    return landed.map_err(Fault::from);
                 }
             }
-        }
+        };
+        let loaded = blocking.run(job, move || {
+            let loaded = load();
+            flight.land(loaded.clone());
+            loaded
+        });
+        loaded.await.map_err(Fault::from)
     }
 
-    fn join(&self, what: &str) -> Turn<T> {
-        let mut under_way = lock(&self.0);
-        if let Some(landing) = under_way.get(what) {
-            return Turn::Wait(landing.clone());
-        }
-        let (sender, landing) = watch::channel(None);
-        under_way.insert(what.into(), landing);
-        Turn::Lead(Flight { under_way: Arc::clone(&self.0), what: what.into(), sender })
-    }
-
-    /// How many loads are under way.
+    /// How many there are.
     #[cfg(test)]
     fn len(&self) -> usize {
         lock(&self.0).len()
     }
 }
 
-enum Turn<T> {
-    Wait(watch::Receiver<Option<T>>),
-    Lead(Flight<T>),
-}
+impl<T> Flight<T> {
+    /// Tells everybody what came of it. What is to be known of it elsewhere must be known before: who comes next begins
+    /// anew, and must not hear of this one again.
+    pub(crate) fn land(mut self, landed: T) {
+        self.leave();
+        // Nobody may be waiting any more.
+        let _ = self.told.send(Some(landed));
+    }
 
-/// A load under way, until it is dropped.
-struct Flight<T> {
-    under_way: Arc<Mutex<UnderWay<T>>>,
-    what: Box<str>,
-    sender: watch::Sender<Option<T>>,
-}
-
-impl<T: Clone> Flight<T> {
-    fn land(self, result: T) -> T {
-        self.sender.send_replace(Some(result.clone()));
-        result
+    /// Makes way for the next. Once only: the next may be there already.
+    fn leave(&mut self) {
+        if !std::mem::replace(&mut self.has_landed, true) {
+            lock(&self.flights.0).remove(&self.what);
+        }
     }
 }
 
 impl<T> Drop for Flight<T> {
     fn drop(&mut self) {
-        lock(&self.under_way).remove(&self.what);
+        self.leave();
     }
 }
 
-fn lock<T>(under_way: &Mutex<T>) -> MutexGuard<'_, T> {
-    under_way.lock().unwrap_or_else(PoisonError::into_inner)
+impl<T: Clone> Landing<T> {
+    /// What came of it, if it has landed already.
+    pub(crate) fn landed(&self) -> Option<T> {
+        self.0.borrow().clone()
+    }
+
+    /// Waits for the end of the flight; `None` if it ended without a word.
+    ///
+    /// Cancel safe: the flight goes on.
+    pub(crate) async fn wait(mut self) -> Option<T> {
+        self.0.wait_for(Option::is_some).await.ok()?.clone()
+    }
 }
 
 #[cfg(test)]
@@ -129,15 +163,52 @@ mod tests {
         (kernel, scope)
     }
 
+    fn begin(flights: &Arc<Flights<u8>>, what: &Arc<str>) -> (Flight<u8>, Landing<u8>) {
+        match Flights::turn(flights, what) {
+            Turn::Ours(flight, landing) => (flight, landing),
+            Turn::Theirs(_) => panic!("nobody else flies"),
+        }
+    }
+
+    fn join(flights: &Arc<Flights<u8>>, what: &Arc<str>) -> Landing<u8> {
+        match Flights::turn(flights, what) {
+            Turn::Theirs(landing) => landing,
+            Turn::Ours(..) => panic!("somebody flies already"),
+        }
+    }
+
+    #[tokio::test]
+    async fn everybody_hears_of_one_flight() {
+        let (flights, what) = (Arc::<Flights<u8>>::default(), Arc::from("it"));
+        let (flight, first) = begin(&flights, &what);
+        let others: Vec<_> = (0..100).map(|_| join(&flights, &what)).collect();
+        let (_elsewhere, _) = begin(&flights, &Arc::from("another"));
+        flight.land(7);
+        for landing in others.into_iter().chain([first]) {
+            assert_eq!(landing.wait().await, Some(7));
+        }
+        let _next = begin(&flights, &what);
+        assert_eq!(flights.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_flight_that_is_lost_makes_way_for_the_next() {
+        let (flights, what) = (Arc::<Flights<u8>>::default(), Arc::from("it"));
+        let (flight, landing) = begin(&flights, &what);
+        drop(flight);
+        assert!(landing.wait().await.is_none());
+        let (_flight, _) = begin(&flights, &what);
+    }
+
     #[test]
     fn a_hundred_who_want_the_same_cause_one_load() {
         let (kernel, scope) = kernel();
-        let (flights, loads) = (Flights::<usize>::default(), Arc::new(AtomicUsize::new(0)));
+        let (flights, loads) = (Arc::<Flights<usize>>::default(), Arc::new(AtomicUsize::new(0)));
         let gate = Arc::new(Barrier::new(2));
         kernel.block_on(async {
             let want = || {
                 let (loads, gate) = (Arc::clone(&loads), Arc::clone(&gate));
-                flights.load("it", scope.blocking(), "load", move || {
+                Flights::load(&flights, "it", scope.blocking(), "load", move || {
                     gate.wait();
                     loads.fetch_add(1, Ordering::SeqCst) + 41
                 })
@@ -156,10 +227,10 @@ mod tests {
     #[test]
     fn a_leader_that_goes_away_leaves_the_load_to_those_who_wait() {
         let (kernel, scope) = kernel();
-        let flights = Flights::<u8>::default();
+        let flights = Arc::<Flights<u8>>::default();
         kernel.block_on(async {
-            let abandoned = flights.join("it");
-            let waiting = flights.load("it", scope.blocking(), "load", || 7);
+            let (abandoned, _) = begin(&flights, &Arc::from("it"));
+            let waiting = Flights::load(&flights, "it", scope.blocking(), "load", || 7);
             let (got, ()) = futures_util::future::join(waiting, async { drop(abandoned) }).await;
             assert_eq!(got, Ok(7));
         });

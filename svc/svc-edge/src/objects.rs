@@ -90,7 +90,8 @@ impl Objects {
         }
         let this = self.clone();
         let open = move || this.open_now(id);
-        self.opening.load(&id.to_string(), self.scope.blocking(), "open an object", open).await?
+        let blocking = self.scope.blocking();
+        Flights::load(&self.opening, &id.to_string(), blocking, "open an object", open).await?
     }
 
     fn open_now(&self, id: ObjectId) -> Opened {

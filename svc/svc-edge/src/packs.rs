@@ -39,12 +39,18 @@ impl Registry {
         Arc::new(registry)
     }
 
-    /// The packs of a new configuration; those that are in the present one too stay mounted.
+    /// The packs of a new configuration; those that are in the present one too stay mounted, and one whose file is now
+    /// another is served from the old one until the new one is mounted.
     pub(crate) fn prepare(&self, configs: &[PackConfig]) -> Packs {
         let present = self.all();
-        let slot = |config: &PackConfig| {
-            let kept = present.get(&config.name()).filter(|slot| *slot.config() == *config);
-            kept.cloned().unwrap_or_else(|| Arc::new(Slot::new(config.clone(), Arc::clone(&self.damages))))
+        let slot = |config: &PackConfig| match present.get(&config.name()) {
+            Some(slot) if slot.config() == config => Arc::clone(slot),
+            before => {
+                // The same file under other conditions has to meet them first.
+                let elsewhere = before.filter(|slot| slot.config().path != config.path);
+                let served = elsewhere.and_then(|slot| slot.mounted().ok());
+                Arc::new(Slot::new(config.clone(), served, Arc::clone(&self.damages)))
+            }
         };
         Arc::new(configs.iter().map(|config| (config.name(), slot(config))).collect())
     }
@@ -53,7 +59,7 @@ impl Registry {
     pub(crate) fn commit(&self, packs: Packs) {
         let before = std::mem::replace(&mut *self.packs.lock(), Arc::clone(&packs));
         for (name, slot) in before.iter() {
-            if !packs.get(name).is_some_and(|kept| Arc::ptr_eq(kept, slot)) {
+            if !packs.get(name).is_some_and(|kept| kept.serves_what(slot)) {
                 slot.retire();
             }
         }

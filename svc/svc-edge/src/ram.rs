@@ -56,7 +56,7 @@ pub(crate) enum Of {
 }
 
 impl Ready {
-    /// Whether it can be served at this moment without another look.
+    /// Whether it can be served at this moment without another look. Whoever is told no for a file has to look at it.
     pub(crate) fn holds(&self, now: Moment) -> bool {
         match &self.of {
             Of::Pack(mounted) => mounted.is_served(),
@@ -64,7 +64,8 @@ impl Ready {
         }
     }
 
-    fn is_in_ram(&self) -> bool {
+    /// Whether it can be served without a look at a disk.
+    pub(crate) fn is_in_ram(&self) -> bool {
         let source = self.representation.as_ref().map(|representation| &representation.source);
         !matches!(source, Some(Source::Disk { .. }))
     }

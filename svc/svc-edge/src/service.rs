@@ -98,8 +98,9 @@ impl Service for Handler {
 
     async fn call(&self, conn: &Arc<Conn<ConnMemo>>, request: Request) -> Result<Response, Refusal> {
         let began = self.shared.clock.now();
-        let charged = self.shared.ingress.charge(conn, &self.policy.load().limits, began);
-        Ok(self.answer(conn, request, began, charged).await)
+        let policy = self.policy.load_full();
+        let charged = self.shared.ingress.charge(conn, &policy.limits, began);
+        Ok(self.answer(conn, request, &policy, began, charged).await)
     }
 }
 
@@ -109,20 +110,19 @@ impl Handler {
     /// Cancel safe.
     pub(crate) async fn answer_admitted(&self, conn: &ConnInfo, request: Request) -> Response {
         let began = self.shared.clock.now();
-        self.answer(conn, request, began, Ok(())).await
+        self.answer(conn, request, &self.policy.load_full(), began, Ok(())).await
     }
 
     async fn answer(
         &self,
         conn: &ConnInfo,
         request: Request,
+        policy: &Policy,
         began: Moment,
         charged: Result<(), Refusal>,
     ) -> Response {
-        let policy = self.policy.load_full();
         let (request, body) = request.into_parts();
-        let visit =
-            Visit { handler: self, policy: &policy, request: &request, began, tls: conn.tls.is_some() };
+        let visit = Visit { handler: self, policy, request: &request, began, tls: conn.tls.is_some() };
         let route = Route::find(request.uri.path());
         let metrics = self.routes.of(&route);
         let _in_flight = metrics.enter();

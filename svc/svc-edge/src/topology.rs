@@ -5,7 +5,7 @@ use std::time::Duration;
 use ron_kernel::topology::{TimeoutSpec, Topology, joined};
 use ron_transport::{
     client::H2_UPSTREAM,
-    serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS},
+    serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS, WORKER},
 };
 
 use crate::{
@@ -29,7 +29,7 @@ pub static TOPOLOGY: Topology = Topology {
         "Offline opens no outgoing socket, and amnesia opens no file for writing.",
         "A refusal tells its reason as a problem document and is counted by it.",
     ],
-    tasks: &[LISTENER, PACK_VERIFIER, FILL_WORKER, INDEX_OWNER],
+    tasks: &[LISTENER, WORKER, PACK_VERIFIER, FILL_WORKER, INDEX_OWNER],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, QUARANTINE],
     queues: &[WORK, INDEX_QUEUE],
     locks: &[STATE_META, ROUTING_TABLE],

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ron_kernel::topology::{MetricSpec, TimeoutSpec, Topology, joined};
 use ron_transport::{
     client::H2_UPSTREAM,
-    serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS},
+    serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS, WORKER},
 };
 
 use crate::{
@@ -37,6 +37,7 @@ pub static TOPOLOGY: Topology = Topology {
     ],
     tasks: &[
         LISTENER,
+        WORKER,
         REDIRECT_LISTENER,
         POOL_SWEEPER,
         UPSTREAM_WATCH,

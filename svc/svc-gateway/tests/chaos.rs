@@ -10,7 +10,7 @@
 mod support;
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpStream,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
@@ -37,16 +37,22 @@ fn connect(gateway: &Running) -> TcpStream {
 
 /// A request on a connection that was there before; the whole answer.
 fn ask_on(stream: &mut TcpStream, method: &str) -> String {
-    write!(stream, "{method} /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").unwrap();
+    try_ask_on(stream, method).expect("the connection goes on")
+}
+
+fn try_ask_on(stream: &mut TcpStream, method: &str) -> io::Result<String> {
+    write!(stream, "{method} /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")?;
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
     loop {
-        let read = stream.read(&mut buffer).unwrap();
-        assert!(read > 0, "the connection ended after {answer:?}");
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         answer.push_str(&String::from_utf8_lossy(&buffer[..read]));
         if let Some((head, body)) = answer.split_once("\r\n\r\n") {
             let lengths = head.lines().filter_map(|line| line.strip_prefix("content-length: "));
             if lengths.filter_map(|length| length.parse().ok()).any(|length: usize| body.len() >= length) {
-                return answer;
+                return Ok(answer);
             }
         }
     }
@@ -116,4 +122,52 @@ fn a_listener_killed_under_load_comes_back_and_nobody_is_lost() {
             }
         }
     });
+}
+
+/// Kills that many workers and waits until readiness tells.
+fn kill_workers(gateway: &Running, workers: usize) {
+    let supervisor = gateway.scope.supervisor();
+    assert!((0..workers).all(|worker| supervisor.kill("gateway", &format!("worker#{worker}"))));
+    let state = gateway.scope.readiness().service("gateway");
+    wait_until("readiness tells that workers are lost", || state.sheds_writes());
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < Duration::from_secs(10), "{what}: not within ten seconds");
+        thread::yield_now();
+    }
+}
+
+/// How many connections of clients the gateway holds.
+fn live_connections(gateway: &Running) -> usize {
+    let children = gateway.scope.supervisor().children();
+    children.iter().filter(|child| (child.0, child.1) == ("gateway", "connection")).map(|child| child.2).sum()
+}
+
+/// Whether a connection still answers.
+fn answers(stream: &mut TcpStream) -> bool {
+    try_ask_on(stream, "GET").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+}
+
+#[test]
+fn half_of_the_workers_killed_take_their_connections_with_them_and_no_others() {
+    let gateway = start();
+    let cores = gateway.scope.planes().cores();
+    let (killed, spared) = cores.split_at(cores.len().div_ceil(2));
+    for round in 1..=3 {
+        let mut clients: Vec<_> = (0..cores.len() * 8).map(|_| connect(&gateway)).collect();
+        assert!(clients.iter_mut().all(answers), "round {round}");
+        let expected: usize = spared.iter().map(|core| core.load()).sum();
+        kill_workers(&gateway, killed.len());
+        let left: Vec<_> = clients.iter_mut().map(answers).collect();
+        let left = left.iter().filter(|answered| **answered).count();
+        assert!(left == expected && left < clients.len(), "round {round}: {left} of {expected}");
+        let state = gateway.scope.readiness().service("gateway");
+        wait_until("the workers are back", || !state.sheds_writes());
+        drop(clients);
+        wait_until("no connection is left behind", || live_connections(&gateway) == 0);
+        assert!(ask_on(&mut connect(&gateway), "POST").starts_with("HTTP/1.1 200 "), "round {round}");
+    }
 }

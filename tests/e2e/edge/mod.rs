@@ -1,17 +1,12 @@
-//! The edge as a program: what it serves, how it starts, swaps, reloads and stops, and what rot it withstands.
+//! The edge as a program: what it serves, how it starts, reloads and stops. What it withstands is in `edge_proofs`.
 
+mod clients;
 mod life;
 mod packs;
 mod preview;
-mod rot;
 mod serving;
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use std::{fs, net::SocketAddr, path::Path};
 
 use pmtiles::{Coord, Settings, Writer};
 
@@ -100,22 +95,4 @@ fn pack(max: u8, generation: usize) -> Vec<u8> {
 
 fn tile((zoom, x, y): (u8, u32, u32), generation: usize) -> String {
     format!("generation {generation} tile {zoom}/{x}/{y}; ").repeat(60)
-}
-
-/// Flips a bit of a file as rot does: nothing else of the file changes.
-fn flip(path: &Path, offset: u64, bit: u8) {
-    use std::os::unix::fs::FileExt;
-    let modified = fs::metadata(path).unwrap().modified().unwrap();
-    let file = fs::File::options().read(true).write(true).open(path).unwrap();
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, offset).unwrap();
-    byte[0] ^= 1 << bit;
-    file.write_all_at(&byte, offset).unwrap();
-    file.set_modified(modified).unwrap();
-}
-
-/// Makes a file look as if nobody had touched it for an hour.
-fn age(path: &Path) {
-    let then = SystemTime::now() - Duration::from_secs(3600);
-    fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
 }

@@ -13,12 +13,8 @@ use std::{
 use ron_kernel::{Clock, Scope};
 use types::{Deadline, Moment};
 
-use super::{
-    LOAD, WARM_UP,
-    client::{Answer, LoadConn, Pace},
-    obedient,
-    outcome::Outcome,
-};
+use super::{LOAD, WARM_UP, obedient, outcome::Outcome, stalls::Stalls};
+use crate::rig::{Answer, LoadConn, Pace};
 
 /// One source of load: who sends what, how often, over how many connections.
 #[derive(Clone, Debug)]
@@ -129,10 +125,12 @@ impl Running {
         Self { shared }
     }
 
-    /// The flow's name and what became of it so far.
-    pub(super) fn finish(self) -> (String, Outcome) {
+    /// The flow's name and what became of it so far, if the thread of [`Lane::Own`] stood still then.
+    pub(super) fn finish(self, stalls: &Stalls) -> (String, Outcome) {
         let outcome = std::mem::take(&mut *self.shared.outcome());
-        (self.shared.flow.name.clone(), outcome.sorted())
+        let none = Stalls::default();
+        let stalls = if self.shared.flow.lane == Lane::Own { stalls } else { &none };
+        (self.shared.flow.name.clone(), outcome.settled(stalls))
     }
 }
 
@@ -167,7 +165,7 @@ impl Sending {
         if due >= self.counted_from || in_time {
             let mut outcome = self.outcome();
             if due >= self.counted_from {
-                outcome.record(now.since(due), now.since(sent), &answer);
+                outcome.record(due, sent, now, &answer);
             }
             if in_time && answer.as_ref().is_ok_and(|answer| answer.status == 200) {
                 outcome.served_in_time += 1;

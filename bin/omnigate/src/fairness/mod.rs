@@ -1,37 +1,27 @@
 //! The proof that a flooding tenant does not move another: sleeping server, gateway and clients on one machine.
 
-mod client;
 mod judge;
 mod load;
 mod obedient;
 mod outcome;
 mod report;
 mod scenario;
-mod sleeper;
+mod stalls;
 mod subject;
 
-use std::{
-    io,
-    net::SocketAddr,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, num::NonZeroUsize, path::Path, time::Duration};
 
 use ron_kernel::{
     Clock, Kernel, Scope,
     topology::{self, ChildSpec, Plane, Topology},
 };
-use ron_transport::{
-    addr::ListenAddr,
-    listen::{BindOptions, Listener},
-    proxy_protocol::TrustedSources,
-    serve::{CONNECTION, H2_STREAM, HttpLimits, HttpServer, LISTENER, ListenPlan, Roles},
-};
-
+use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER};
 use types::Deadline;
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    rig::{ScratchDir, Sleeper, start_sleeper},
+};
 use judge::{Baseline, Outcomes};
 use load::{Flow, Running};
 use outcome::Outcome;
@@ -39,7 +29,7 @@ pub(crate) use report::Report;
 use report::Row;
 pub(crate) use scenario::TESTS;
 use scenario::{Bench, Case, Mode};
-use sleeper::Sleeper;
+use stalls::Witness;
 use subject::Subject;
 
 /// How long a flow runs before it counts: what is slow has to be found out first.
@@ -80,7 +70,7 @@ pub(crate) struct Plan {
     pub(crate) only: Vec<String>,
     /// How long each case is measured.
     pub(crate) length: Duration,
-    /// How often everything is run.
+    /// How often everything is run that is held to something; the rest is there to compare with, and run once.
     pub(crate) repeat: u32,
     /// Slots of the sleeping server.
     pub(crate) slots: usize,
@@ -90,7 +80,8 @@ pub(crate) struct Plan {
 
 /// Runs the plan; `tell` hears what is being run. Blocking.
 pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result<Report, Failure> {
-    let dir = ScratchDir::make().map_err(|error| Failure::failed(format!("no scratch folder: {error}")))?;
+    let dir = ScratchDir::make("fairness")
+        .map_err(|error| Failure::failed(format!("no scratch folder: {error}")))?;
     // The server has a kernel of its own, and who is measured a thread: neither is to wait for the crowd's turn.
     let server =
         Kernel::builder("fairness-server").cores(NonZeroUsize::MIN).build().map_err(Failure::failed)?;
@@ -105,23 +96,27 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
     let sleeper = Sleeper::new(bench.slots, bench.service_time, server_scope.clock());
     let upstream = start_sleeper(&server, &server_scope, &sleeper).map_err(Failure::failed)?;
     let cases = scenario::cases(&bench, &plan.only);
-    let runs = cases.iter().map(|case| case.modes.len() as u64).sum::<u64>() * u64::from(plan.repeat);
+    let runs: Vec<_> = (1..=plan.repeat).flat_map(|round| runs_of(&cases, round)).collect();
     let stage =
-        Stage { kernel: &kernel, scope: &scope, bench: &bench, sleeper: &sleeper, upstream, dir: &dir.0 };
+        Stage { kernel: &kernel, scope: &scope, bench: &bench, sleeper: &sleeper, upstream, dir: dir.path() };
     let (mut report, mut baseline, mut done) = (Report::default(), Baseline::default(), 0);
-    for round in 1..=plan.repeat {
-        for (case, mode) in cases.iter().flat_map(|case| case.modes.iter().map(move |mode| (case, *mode))) {
-            tell(&format!("{} {}, {}", case.test, case.name, mode.name()), done, runs);
-            let outcomes = stage
-                .run(case, mode)
-                .map_err(|error| Failure::failed(format!("the gateway under test: {error}")))?;
-            let (shown, holds) = case.judge.look(&bench, &outcomes, &mut baseline);
-            report.add(Row::new(round, case, mode, shown, holds));
-            done += 1;
-        }
+    for (round, case, mode) in &runs {
+        tell(&format!("{} {}, {}", case.test, case.name, mode.name()), done, runs.len() as u64);
+        let outcomes = stage
+            .run(case, *mode)
+            .map_err(|error| Failure::failed(format!("the gateway under test: {error}")))?;
+        let (shown, holds) = case.judge.look(&bench, &outcomes, &mut baseline);
+        report.add(Row::new(*round, case, *mode, shown, holds));
+        done += 1;
     }
-    tell("done", done, runs);
+    tell("done", done, done);
     Ok(report)
+}
+
+/// What is run in a round: everything in the first, later only what is held to something.
+fn runs_of(cases: &[Case], round: u32) -> impl Iterator<Item = (u32, &Case, Mode)> {
+    let all = cases.iter().flat_map(|case| case.modes.iter().map(move |mode| (case, *mode)));
+    all.filter(move |(_, mode)| round == 1 || mode.is_judged()).map(move |(case, mode)| (round, case, mode))
 }
 
 /// Where the cases are run.
@@ -151,6 +146,7 @@ impl Stage<'_> {
         let warm_up = case.flows.iter().map(Flow::warm_up).max().unwrap_or_default();
         let (counted_from, end) = (clock.within(warm_up), clock.within(lasts));
         let start = |flow: &Flow| Running::start(self.scope, flow.clone(), subject.addr(), length);
+        let witness = Witness::start(self.scope, lasts + LATE);
         // All of them run while this waits.
         let mut running = Vec::with_capacity(case.flows.len());
         running.extend(case.flows.iter().map(start));
@@ -165,55 +161,12 @@ impl Stage<'_> {
         let busy = self.sleeper.busy().saturating_sub(busy_before);
         let all = (lasts - warm_up).mul_f64(self.bench.slots as f64);
         pause(clock, clock.within(LATE)).await;
-        let flows = running.into_iter().map(Running::finish).collect();
+        let stalls = witness.stalls();
+        let flows = running.into_iter().map(|flow| flow.finish(&stalls)).collect();
         Ok((flows, busy.as_secs_f64() / all.as_secs_f64()))
     }
 }
 
 async fn pause(clock: Clock, until: Deadline) {
     let _ = clock.by(until, std::future::pending::<()>()).await;
-}
-
-/// Starts the sleeping server on a port of its own.
-fn start_sleeper(kernel: &Kernel, scope: &Scope, sleeper: &Sleeper) -> Result<SocketAddr, String> {
-    let addr = ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
-    let limits = HttpLimits {
-        max_conns: 16_384,
-        max_conns_per_client: 16_384,
-        write_timeout: Duration::from_secs(60),
-        ..HttpLimits::default()
-    };
-    kernel.block_on(async {
-        let listener = Listener::bind(&addr, BindOptions::default()).map_err(|error| error.to_string())?;
-        let plan = ListenPlan {
-            listener: Some(listener),
-            tls: None,
-            proxy_protocol: TrustedSources::default(),
-            limits,
-        };
-        let server = HttpServer::start(scope, Roles::default(), plan, |_| sleeper.clone());
-        match server.local_addr() {
-            ListenAddr::Tcp(addr) => Ok(addr),
-            other => Err(format!("the server listens on {other}")),
-        }
-    })
-}
-
-/// A folder that goes with its last use.
-struct ScratchDir(PathBuf);
-
-#[expect(clippy::disallowed_methods, reason = "the command has nothing else to do meanwhile")]
-impl ScratchDir {
-    fn make() -> io::Result<Self> {
-        let dir = std::env::temp_dir().join(format!("omnigate-fairness-{}", std::process::id()));
-        std::fs::create_dir(&dir)?;
-        Ok(Self(dir))
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the command has nothing else to do meanwhile")]
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

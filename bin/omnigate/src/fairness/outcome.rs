@@ -2,13 +2,20 @@
 
 use std::{io, time::Duration};
 
-use super::client::Answer;
+use types::Moment;
+
+use super::stalls::Stalls;
+use crate::rig::Answer;
 
 /// What became of a flow's requests.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// How long those took that were answered 200, sorted.
+    /// When those were due that were answered 200, and how long they took.
+    timed: Vec<(Moment, Duration)>,
+    /// How long those took that were answered 200, sorted; without those that could not be timed.
     pub(super) served: Vec<Duration>,
+    /// How many were answered 200 and could not be timed, because who timed them stood still.
+    pub(super) untimed: u64,
     /// How long those took that were answered 429 or 503, sorted; from when they were sent, because it is the answer's
     /// speed that counts here, and not how late a busy client was.
     pub(super) refused: Vec<Duration>,
@@ -23,16 +30,21 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Counts an answer that took so long since it was due, and since it was sent.
-    pub(super) fn record(&mut self, since_due: Duration, since_sent: Duration, answer: &io::Result<Answer>) {
+    /// Counts an answer that came now to a request that was due and was sent then.
+    pub(super) fn record(&mut self, due: Moment, sent: Moment, now: Moment, answer: &io::Result<Answer>) {
         match answer.as_ref().map(|answer| answer.status) {
-            Ok(200) => self.served.push(since_due),
-            Ok(429 | 503) => self.refused.push(since_sent),
+            Ok(200) => self.timed.push((due, now.since(due))),
+            Ok(429 | 503) => self.refused.push(now.since(sent)),
             _ => self.failed += 1,
         }
     }
 
-    pub(super) fn sorted(mut self) -> Self {
+    /// Leaves out what was timed while the thread that timed it stood still, and sorts the rest.
+    pub(super) fn settled(mut self, stalls: &Stalls) -> Self {
+        let (untimed, timed): (Vec<_>, Vec<_>) =
+            self.timed.drain(..).partition(|(due, took)| stalls.touch(*due, *took));
+        self.untimed = untimed.len() as u64;
+        self.served = timed.into_iter().map(|(_, took)| took).collect();
         self.served.sort_unstable();
         self.refused.sort_unstable();
         self
@@ -40,8 +52,13 @@ impl Outcome {
 
     /// The share of all answered requests that were served.
     pub(super) fn success(&self) -> f64 {
-        let all = (self.served.len() + self.refused.len()) as u64 + self.failed;
-        share(self.served.len() as u64, all)
+        let served = self.served.len() as u64 + self.untimed;
+        share(served, served + self.refused.len() as u64 + self.failed)
+    }
+
+    /// The share of those served that could not be timed.
+    pub(super) fn untimed_share(&self) -> f64 {
+        share(self.untimed, self.untimed + self.served.len() as u64)
     }
 }
 
@@ -61,6 +78,8 @@ pub(super) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 mod tests {
     use super::*;
 
+    const NOW: Moment = Moment::ORIGIN;
+
     #[test]
     fn percentiles_are_values_that_were_measured() {
         let sorted: Vec<_> = (1..=200).map(Duration::from_millis).collect();
@@ -74,9 +93,10 @@ mod tests {
     fn answers_are_counted_as_served_refused_or_failed() {
         let mut outcome = Outcome::default();
         for status in [200, 200, 429, 503, 502] {
-            outcome.record(Duration::ZERO, Duration::ZERO, &Ok(Answer { status, retry_after: None }));
+            outcome.record(NOW, NOW, NOW, &Ok(Answer { status, retry_after: None }));
         }
-        outcome.record(Duration::ZERO, Duration::ZERO, &Err(io::ErrorKind::ConnectionReset.into()));
+        outcome.record(NOW, NOW, NOW, &Err(io::ErrorKind::ConnectionReset.into()));
+        let outcome = outcome.settled(&Stalls::default());
         assert_eq!((outcome.served.len(), outcome.refused.len(), outcome.failed), (2, 2, 2));
         assert!((outcome.success() - 1.0 / 3.0).abs() < 1e-9);
     }

@@ -45,10 +45,12 @@ impl Shown {
     /// What it is, and its figures.
     fn json(&self) -> (&'static str, Value) {
         match self {
-            Self::Victim { p50, p99, success, share } => {
-                let (p50, p99) = (millis(*p50), millis(*p99));
-                ("victim", json!({ "p50_ms": p50, "p99_ms": p99, "success": success, "share": share }))
-            }
+            Self::Victim { p50, p99, success, share, untimed } => (
+                "victim",
+                json!({
+                    "p50_ms": millis(*p50), "p99_ms": millis(*p99), "success": success, "share": share, "untimed": untimed,
+                }),
+            ),
             Self::Shares(shares) => {
                 let shares = shares.iter().map(|(group, expected, got)| {
                     json!({ "group": group.trim_end_matches('-'), "expected": expected, "got": got })
@@ -78,9 +80,9 @@ impl Shown {
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Victim { p50, p99, success, share } => write!(
+            Self::Victim { p50, p99, success, share, untimed } => write!(
                 f,
-                "{:>8.1} ms {:>7.1} ms {:>6.1}% {:>5.1}%",
+                "{:>7.1} ms {:>7.1} ms {:>6.1}% {:>5.1}% {untimed:>8}",
                 millis(*p50),
                 millis(*p99),
                 success * 100.0,
@@ -130,7 +132,10 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "test  case                  admission  victim p50    p99  served  share  verdict")?;
+        writeln!(
+            f,
+            "test  case                  admission  victim p50       p99  served  share  untimed  verdict"
+        )?;
         for row in &self.0 {
             let verdict = match row.holds {
                 Some(true) => "holds",

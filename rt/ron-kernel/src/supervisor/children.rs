@@ -1,6 +1,6 @@
 //! Counted children: short-lived tasks of one declared kind, as cheap as a bare spawn allows.
 //!
-//! A child has no handle. It is counted while it lives, a panic in it is caught and counted, and at the end of the
+//! A child has no handle, unless it belongs to a [`Crew`](super::Crew). It is counted while it lives, a panic in it is caught and counted, and at the end of the
 //! drain deadline it goes with the runtime it runs on.
 
 use std::{
@@ -11,6 +11,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 use ron_sync::phase::Stage;
+use tokio::task::AbortHandle;
 
 use crate::{
     InFlight, InFlightShard, lock::NoLockAcrossAwait, metrics::TaskMetrics, planes::Core, topology::ChildSpec,
@@ -52,6 +53,15 @@ impl Children {
         core.handle().spawn(self.child(work));
     }
 
+    /// Starts a child on a core, and returns how to end it.
+    #[expect(clippy::disallowed_methods, reason = "the supervisor is where tasks are started")]
+    pub(super) fn start_on<F>(&self, core: &Core, work: F) -> AbortHandle
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        core.handle().spawn(self.child(work)).abort_handle()
+    }
+
     /// How many are alive.
     #[must_use]
     pub fn live(&self) -> usize {
@@ -68,7 +78,11 @@ impl Children {
     }
 
     pub(super) fn count_aborted(&self) {
-        self.0.metrics.aborted.inc_by(self.live() as u64);
+        self.count_lost(self.live());
+    }
+
+    pub(super) fn count_lost(&self, children: usize) {
+        self.0.metrics.aborted.inc_by(children as u64);
     }
 
     #[inline]

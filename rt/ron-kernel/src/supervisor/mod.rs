@@ -5,6 +5,7 @@
 //! knows at any time what is alive, at which stage it stops, and what to call it if it does not.
 
 mod children;
+mod crew;
 mod keeper;
 mod restart;
 
@@ -19,6 +20,7 @@ use ron_sync::phase::Stage;
 use tokio::task::AbortHandle;
 
 pub use children::Children;
+pub use crew::{Crew, Lead};
 pub(crate) use keeper::panic_message;
 pub use keeper::{TaskCtx, TaskFault, TaskResult};
 

@@ -4,6 +4,7 @@
 
 mod blocking;
 mod chaos;
+mod crew;
 mod drain;
 mod faults;
 mod housekeeping;

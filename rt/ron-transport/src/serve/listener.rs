@@ -72,8 +72,8 @@ fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
         Ok(permit) => permit,
         Err(cap) => return server.count_refused(&cap),
     };
-    let seat = server.scope.planes().seat();
+    let seat = server.workers.seat(server.scope.planes());
     let core = Arc::clone(seat.core());
     let accepted = Accepted { stream, peer, proxied, permit, seat };
-    server.connections.spawn_on(&core, connection::run(Arc::clone(server), accepted));
+    server.workers.place(&server.connections, &core, connection::run(Arc::clone(server), accepted));
 }

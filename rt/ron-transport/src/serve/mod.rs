@@ -17,6 +17,7 @@ mod metered;
 mod one_by_one;
 mod server;
 mod waits;
+mod workers;
 
 use std::time::Duration;
 
@@ -36,6 +37,15 @@ pub const LISTENER: TaskSpec = TaskSpec {
     restart: Restart::usual(Escalation::Degrade(Effect::Down)),
     stop: Stage::Intake,
     doc: "accepts connections, applies the caps, and places each on the core with the fewest",
+};
+
+/// Who answers for the connections of a core; part of the topology of services whose [`Roles`] say so.
+pub const WORKER: TaskSpec = TaskSpec {
+    name: "worker",
+    plane: Plane::Data,
+    restart: Restart::usual(Escalation::Degrade(Effect::ShedWrites)),
+    stop: Stage::Writers,
+    doc: "one per core, answers for its connections: lost, they end with it, and newcomers go to other cores until it is back",
 };
 
 /// A connection; part of the topology of every service that listens.

@@ -15,7 +15,7 @@ use ron_kernel::{
 };
 use tokio::sync::Notify;
 
-use super::{CONNECTION, H2_STREAM, HttpLimits, LISTENER, listener};
+use super::{CONNECTION, H2_STREAM, HttpLimits, LISTENER, listener, workers::Workers};
 use crate::{
     addr::ListenAddr,
     caps::{CapError, ConnCaps},
@@ -43,6 +43,8 @@ pub struct ListenPlan {
 pub struct Roles {
     /// The accept loop.
     pub listener: &'static TaskSpec,
+    /// Who answers for the connections of a core; `None` where they are on their own.
+    pub worker: Option<&'static TaskSpec>,
     /// A connection; it closes at that stage if it is idle then.
     pub connection: &'static ChildSpec,
     /// An HTTP/2 stream.
@@ -54,7 +56,13 @@ pub struct Roles {
 impl Default for Roles {
     /// A service on the data plane: intake stops first, requests in flight finish, then connections close.
     fn default() -> Self {
-        Self { listener: &LISTENER, connection: &CONNECTION, stream: &H2_STREAM, drains_requests: true }
+        Self {
+            listener: &LISTENER,
+            worker: None,
+            connection: &CONNECTION,
+            stream: &H2_STREAM,
+            drains_requests: true,
+        }
     }
 }
 
@@ -70,6 +78,7 @@ pub(super) struct Shared<S> {
     pub(super) caps: ConnCaps,
     pub(super) changed: Notify,
     pub(super) connections: Children,
+    pub(super) workers: Workers,
     pub(super) streams: Children,
     pub(super) work: InFlight,
     pub(super) roles: Roles,
@@ -103,6 +112,7 @@ impl<S: Service> HttpServer<S> {
     pub fn start(scope: &Scope, roles: Roles, plan: ListenPlan, service: impl Fn(usize) -> S) -> Self {
         let services = scope.planes().cores().iter().map(|core| Arc::new(service(core.index()))).collect();
         let listener = plan.listener.expect("a server starts with a listener");
+        let connections = scope.children(roles.connection);
         let shared = Arc::new(Shared {
             services,
             caps: ConnCaps::new(plan.limits.max_conns, plan.limits.max_conns_per_client),
@@ -110,7 +120,8 @@ impl<S: Service> HttpServer<S> {
             tls: ArcSwapOption::from(plan.tls.map(Arc::new)),
             proxy_protocol: ArcSwap::from_pointee(plan.proxy_protocol),
             changed: Notify::new(),
-            connections: scope.children(roles.connection),
+            workers: Workers::start(scope, roles.worker, &connections),
+            connections,
             streams: scope.children(roles.stream),
             work: if roles.drains_requests { scope.work() } else { InFlight::new() },
             roles,

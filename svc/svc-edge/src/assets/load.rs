@@ -89,12 +89,22 @@ pub(crate) struct FileRecord {
 }
 
 impl FileRecord {
-    /// Whether it can be served without another look.
+    /// Whether it can be served without another look. When one is due, whoever asks first is told no, and has to look;
+    /// all others go on with what is known until that is done.
     pub(crate) fn is_fresh(&self, now: Moment) -> bool {
-        let looked_at = Moment::from_nanos(self.looked_at.load(Ordering::Relaxed));
-        now.since(looked_at) < LOOK_EVERY
-            && !self.damaged.load(Ordering::Relaxed)
-            && !self.roots.retired.load(Ordering::Relaxed)
+        if self.damaged.load(Ordering::Relaxed) || self.roots.retired.load(Ordering::Relaxed) {
+            return false;
+        }
+        let looked_at = self.looked_at.load(Ordering::Relaxed);
+        now.since(Moment::from_nanos(looked_at)) < LOOK_EVERY || {
+            let taken = self.looked_at.compare_exchange(
+                looked_at,
+                now.as_nanos(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            taken.is_err()
+        }
     }
 
     fn look(&self) {

@@ -31,7 +31,8 @@ pub struct FillConfig {
     pub default_ttl: HumanDuration,
     /// How long a miss at an origin (404, 410) is remembered, where the origin does not say.
     pub negative_ttl: HumanDuration,
-    /// URLs remembered, at about half a KiB of memory each; what was not asked for the longest goes first.
+    /// URLs remembered, at half a KiB of memory each, so that a long one counts as several; what was not asked for the
+    /// longest goes first.
     pub max_entries: usize,
 }
 

@@ -41,11 +41,27 @@ impl Entry {
         self.stored.age_at(now)
     }
 
+    /// What its fields take, in bytes.
+    pub(super) fn text_len(&self) -> usize {
+        let fields =
+            [&self.media_type, &self.cache_control, &self.validators.etag, &self.validators.last_modified];
+        fields.into_iter().flatten().map(HeaderValue::len).sum()
+    }
+
     /// Its bytes, if it is held for those who asked for it and not stored. They have been checked against its name.
     #[must_use]
     pub fn held(&self) -> Option<&Bytes> {
         self.held.as_ref()
     }
+}
+
+/// What came of a fill.
+#[derive(Clone, Debug)]
+pub(super) struct Landed {
+    /// What whoever asked gets.
+    pub(super) outcome: Result<Arc<Entry>, Refusal>,
+    /// Whether the origin was asked.
+    pub(super) asked: bool,
 }
 
 /// What is known of a URL.

@@ -23,12 +23,12 @@ use super::{
     Fill, OriginUrl,
     ask::{self, Answer},
     client::Validators,
-    entry::Known,
+    entry::{Known, Landed},
     failure::Failure,
-    flights::{Flight, Landed},
     receive,
     settings::FillSettings,
 };
+use crate::flights::Flight;
 
 /// The longest body of an answer without an object that is read, so that its connection can be used again.
 const DRAINED_MAX: u64 = 64 * 1024;
@@ -60,7 +60,7 @@ pub(super) struct Job {
     /// What whoever began it said of storing.
     pub(super) request: RequestDirectives,
     pub(super) deadline: Deadline,
-    pub(super) flight: Flight,
+    pub(super) flight: Flight<Landed>,
 }
 
 /// What a fetch brought.
@@ -131,31 +131,37 @@ impl Fill {
         let settings = self.settings.load_full();
         let before = self.table.get(job.url.text());
         let brought = self.clock.by(job.deadline, pin!(self.bring(&settings, &job, before.as_ref()))).await;
-        let outcome = match brought {
-            Some(Ok(brought)) => {
-                let kept = brought.keep.then_some(&brought.known);
-                match kept {
-                    Some(known) => self.table.learn(job.url.key(), known.clone()),
-                    None => self.table.forget(job.url.text()),
-                }
-                let (url, kept) = (Arc::clone(job.url.key()), kept.cloned());
-                job.flight.land(Landed { outcome: brought.known.answer(), asked: true });
-                if kept.is_some() || before.is_some() {
-                    self.index.know(&url, kept.as_ref()).await;
-                }
-                return;
-            }
+        match brought {
+            Some(Ok(brought)) => self.deliver(job, brought, before.is_some()).await,
             Some(Err(failure)) => {
                 tracing::debug!(url = %job.url, %failure, "an object was not fetched");
-                (failure.refusal(), failure.is_the_origins())
+                self.give_up(job, failure.refusal(), failure.is_the_origins());
             }
             None => {
                 self.timeouts.inc();
                 tracing::debug!(url = %job.url, "an object was not fetched in time");
-                (Refusal::new(Reason::DownstreamTimeout, "the origin did not answer in time"), true)
+                let late = Refusal::new(Reason::DownstreamTimeout, "the origin did not answer in time");
+                self.give_up(job, late, true);
             }
-        };
-        let (refusal, is_the_origins) = outcome;
+        }
+    }
+
+    /// Learns what was brought, tells those who wait, and has it written down.
+    async fn deliver(&self, job: Job, brought: Brought, was_known: bool) {
+        let url = Arc::clone(job.url.key());
+        let kept = brought.keep.then_some(&brought.known);
+        match kept {
+            Some(known) => self.table.learn(&url, known.clone()),
+            None => self.table.forget(&url),
+        }
+        job.flight.land(Landed { outcome: brought.known.answer(), asked: true });
+        if kept.is_some() || was_known {
+            self.index.know(&url, kept).await;
+        }
+    }
+
+    /// Tells those who wait that there is nothing; what says something of the origin is remembered for a moment.
+    fn give_up(&self, job: Job, refusal: Refusal, is_the_origins: bool) {
         if is_the_origins {
             self.table.fail(job.url.key(), refusal.clone(), self.clock.now());
         }

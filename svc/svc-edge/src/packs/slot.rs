@@ -148,9 +148,21 @@ impl Owner for WholePack {
 }
 
 impl Slot {
-    pub(crate) fn new(config: PackConfig, damages: Arc<Damages>) -> Self {
+    /// A place for a pack, where `served` is served until it is mounted.
+    pub(crate) fn new(config: PackConfig, served: Option<Arc<Mounted>>, damages: Arc<Damages>) -> Self {
         let name = config.name().into();
-        Self { name, config, state: ArcSwap::from_pointee(State::Mounting(Arc::default())), damages }
+        let state = match served {
+            Some(mounted) => State::Served { mounted, problem: None },
+            None => State::Mounting(Arc::default()),
+        };
+        Self { name, config, state: ArcSwap::from_pointee(state), damages }
+    }
+
+    /// Whether it is the same place as another, or serves the same generation.
+    pub(super) fn serves_what(&self, other: &Self) -> bool {
+        let same = |one: Arc<Mounted>, two: Arc<Mounted>| Arc::ptr_eq(&one, &two);
+        std::ptr::eq(self, other)
+            || self.mounted().is_ok_and(|mine| other.mounted().is_ok_and(|theirs| same(mine, theirs)))
     }
 
     pub(crate) fn name(&self) -> &str {

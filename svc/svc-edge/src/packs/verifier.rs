@@ -73,61 +73,61 @@ impl Verifier {
     }
 
     async fn run(self, ctx: TaskCtx) -> TaskResult {
-        let mut under_way = FuturesUnordered::new();
-        let mut busy = BTreeSet::new();
+        let mut mounting = FuturesUnordered::new();
+        // Those that are being mounted or wait for it, and those that wait.
+        let (mut busy, mut waiting) = (BTreeSet::new(), VecDeque::new());
         loop {
-            self.tell();
-            // Each has its turn once in a look, so that those at the front never keep the others waiting.
-            let mut due: VecDeque<_> = self.registry.all().values().cloned().collect();
+            let looked = tokio::select! {
+                () = ctx.stopping() => return Ok(()),
+                looked = self.look_at_all(&ctx.scope, &busy) => looked,
+            };
+            for (slot, stat) in looked {
+                if let Some(stat) = follow(&slot, stat) {
+                    busy.insert(slot.name().to_owned());
+                    waiting.push_back((slot, stat));
+                }
+            }
             let next_look = tokio::time::sleep(LOOK_EVERY);
             tokio::pin!(next_look);
             loop {
-                while busy.len() < AT_ONCE
-                    && let Some(slot) = due.pop_front()
+                while mounting.len() < AT_ONCE
+                    && let Some((slot, stat)) = waiting.pop_front()
                 {
-                    if busy.insert(slot.name().to_owned()) {
-                        under_way.push(self.clone().attend(ctx.scope.clone(), slot));
-                    }
+                    mounting.push(self.clone().mount(ctx.scope.clone(), slot, stat));
                 }
+                self.tell();
                 tokio::select! {
                     () = ctx.stopping() => return Ok(()),
                     () = self.changed.notified() => break,
                     () = &mut next_look => break,
-                    Some(name) = under_way.next(), if !under_way.is_empty() => {
-                        busy.remove(&name);
-                        self.tell();
-                    }
+                    Some(name) = mounting.next(), if !mounting.is_empty() => drop(busy.remove(&name)),
                 }
             }
         }
     }
 
-    /// Looks at one pack's file and does what is to be done. Returns the pack's name.
-    async fn attend(self, scope: Scope, slot: Arc<Slot>) -> String {
-        let path = slot.config().path.clone();
-        let stat = scope.blocking().run("look at a pack", move || FileStat::at(&path)).await;
+    /// What is where packs should be, of those that nobody is busy with.
+    async fn look_at_all(
+        &self,
+        scope: &Scope,
+        busy: &BTreeSet<String>,
+    ) -> Vec<(Arc<Slot>, Option<FileStat>)> {
+        let all = self.registry.all();
+        let slots: Vec<Arc<Slot>> =
+            all.values().filter(|slot| !busy.contains(slot.name())).cloned().collect();
+        let look = move || {
+            let looked = slots.into_iter().map(|slot| {
+                let stat = FileStat::at(&slot.config().path);
+                (slot, stat)
+            });
+            looked.collect()
+        };
         // If the pool is full, another look comes.
-        if let Ok(stat) = stat {
-            self.follow(&scope, &slot, stat).await;
-        }
-        slot.name().to_owned()
+        scope.blocking().run("look at packs", look).await.unwrap_or_default()
     }
 
-    async fn follow(&self, scope: &Scope, slot: &Arc<Slot>, stat: Option<FileStat>) {
-        let todo = judge(&slot.state(), stat);
-        match todo {
-            Todo::Nothing => {}
-            Todo::Keep(problem) => slot.keep(problem),
-            Todo::Refuse(problem) => {
-                tracing::error!(pack = slot.name(), reason = &*problem.reason, "the pack is not served");
-                slot.refuse(problem);
-            }
-            Todo::Mount(stat) => self.mount(scope, slot, stat).await,
-        }
-    }
-
-    /// Mounts the file that is there now, and serves it if it is good.
-    async fn mount(&self, scope: &Scope, slot: &Arc<Slot>, stat: FileStat) {
+    /// Mounts a file, and serves it if it is good. Returns the pack's name.
+    async fn mount(self, scope: Scope, slot: Arc<Slot>, stat: FileStat) -> String {
         let progress = Arc::new(Progress::default());
         progress.total.store(stat.len, Ordering::Relaxed);
         if !matches!(&**slot.state(), State::Served { .. }) {
@@ -141,29 +141,14 @@ impl Verifier {
             progress,
             shutdown: scope.shutdown().clone(),
         };
-        let mounted = match scope.blocking().run("mount a pack", move || job.run()).await {
-            Ok(mounted) => mounted,
+        match scope.blocking().run("mount a pack", move || job.run()).await {
+            Ok(mounted) => settle(&slot, stat, mounted),
+            // Nothing is known about the file: another look comes.
             Err(error) => {
-                // Nothing is known about the file: another look comes.
                 tracing::warn!(pack = slot.name(), %error, "the pack could not be mounted for now");
-                return;
-            }
-        };
-        match mounted {
-            Ok(pack) => {
-                tracing::info!(pack = slot.name(), "served");
-                slot.serve(pack, stat);
-            }
-            Err(reason) => {
-                tracing::error!(pack = slot.name(), reason, "the pack is refused");
-                let problem = Problem::new(Found::Bad(stat), &reason);
-                if matches!(&**slot.state(), State::Served { .. }) {
-                    slot.keep(Some(problem));
-                } else {
-                    slot.refuse(problem);
-                }
             }
         }
+        slot.name().to_owned()
     }
 
     /// Says which packs are not served as they should be.
@@ -174,6 +159,40 @@ impl Verifier {
             self.unserved.clear();
         } else {
             self.unserved.raise(told.join("; "));
+        }
+    }
+}
+
+/// Does what is to be done about a pack at once; returns the file that is to be mounted, if one is.
+fn follow(slot: &Slot, stat: Option<FileStat>) -> Option<FileStat> {
+    let todo = judge(&slot.state(), stat);
+    match todo {
+        Todo::Nothing => {}
+        Todo::Keep(problem) => slot.keep(problem),
+        Todo::Refuse(problem) => {
+            tracing::error!(pack = slot.name(), reason = &*problem.reason, "the pack is not served");
+            slot.refuse(problem);
+        }
+        Todo::Mount(stat) => return Some(stat),
+    }
+    None
+}
+
+/// Serves what was mounted, or goes on with what was before.
+fn settle(slot: &Slot, stat: FileStat, mounted: Result<Pack, String>) {
+    match mounted {
+        Ok(pack) => {
+            tracing::info!(pack = slot.name(), "served");
+            slot.serve(pack, stat);
+        }
+        Err(reason) => {
+            tracing::error!(pack = slot.name(), reason, "the pack is refused");
+            let problem = Problem::new(Found::Bad(stat), &reason);
+            if matches!(&**slot.state(), State::Served { .. }) {
+                slot.keep(Some(problem));
+            } else {
+                slot.refuse(problem);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use super::{Answer, Visit, redirect};
 use crate::{
     assets::Loaded,
     deny::Deny,
+    flights::Flights,
     ingress::Place,
     ram::{Ready, Variant},
     route::decoded,
@@ -25,7 +26,7 @@ impl Visit<'_> {
             Ok(path) => path,
             Err(refusal) => return Some(Err(refusal.into())),
         };
-        let ready = self.shared().ram.get(Variant::File, &path)?;
+        let ready = self.shared().ram.get(Variant::File, &path).filter(|ready| ready.is_in_ram())?;
         if ready.holds(self.began) { self.ready(&ready, Class::Asset) } else { None }
     }
 
@@ -54,7 +55,9 @@ impl Visit<'_> {
             return Ok(Loaded::Nothing);
         }
         let known = shared.ram.get(Variant::File, path);
-        if let Some(fresh) = known.as_ref().filter(|known| known.holds(self.began)) {
+        // What is in RAM would have been served already, had there been no need for a look.
+        let on_disk = known.as_ref().filter(|known| !known.is_in_ram());
+        if let Some(fresh) = on_disk.filter(|known| known.holds(self.began)) {
             return Ok(Loaded::File(Arc::clone(fresh)));
         }
         let (roots, ram, wanted) = (Arc::clone(&self.policy.roots), Arc::clone(&shared.ram), path.to_owned());
@@ -63,7 +66,9 @@ impl Visit<'_> {
             remember(&ram, &wanted, known.as_ref(), &loaded);
             loaded
         };
-        shared.files.load(path, shared.scope.blocking(), "load a file", load).await?.map_err(Deny::from)
+        Flights::load(&shared.files, path, shared.scope.blocking(), "load a file", load)
+            .await?
+            .map_err(Deny::from)
     }
 }
 

@@ -10,6 +10,7 @@ use super::{Answer, Visit};
 use crate::{
     EmptyTile,
     deny::Deny,
+    flights::Flights,
     packs,
     ram::{Ready, Variant},
     route::TilePath,
@@ -79,7 +80,9 @@ impl Visit<'_> {
             }
             loaded
         };
-        shared.tiles.load(&what, shared.scope.blocking(), "read a tile", load).await?.map_err(Deny::from)
+        Flights::load(&shared.tiles, &what, shared.scope.blocking(), "read a tile", load)
+            .await?
+            .map_err(Deny::from)
     }
 
     /// There is no tile at a place of the grid.

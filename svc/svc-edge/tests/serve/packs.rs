@@ -160,3 +160,19 @@ fn a_tile_that_rots_is_refused_and_the_rest_of_its_pack_served() {
     eventually("readiness tells", || edge.standing().contains("pack world"));
     assert!(SystemTime::now() >= modified);
 }
+
+#[test]
+fn many_packs_are_all_mounted_a_few_at_a_time_and_each_can_be_swapped() {
+    let names: Vec<String> = (0..11).map(|number| format!("pack{number}")).collect();
+    let edge = Running::start(
+        |dir| names.iter().for_each(|name| write(&dir.join(name), &raster_pack(name))),
+        |config| config.packs = names.iter().map(|name| PackConfig::new(name.into())).collect(),
+    );
+    for name in &names {
+        edge.wait_for_pack(name, "served");
+        assert_eq!(edge.get(&format!("/edge/tiles/{name}/1/1/0")).text(), tile_text((1, 1, 0), name));
+    }
+    rename_over(&edge.path(&names[10]), &raster_pack("new"));
+    let url = format!("/edge/tiles/{}/1/1/0", names[10]);
+    eventually("the last of them is swapped", || edge.get(&url).text() == tile_text((1, 1, 0), "new"));
+}
