@@ -8,6 +8,7 @@ mod failure;
 mod fairness;
 mod logging;
 mod node;
+mod observe;
 mod settings;
 
 use std::process::ExitCode;

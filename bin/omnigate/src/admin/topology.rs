@@ -38,8 +38,13 @@ const H2_STREAM: ChildSpec = ChildSpec {
 };
 
 /// The parts of the HTTP server, which stop last and hold no drain up.
-pub(super) const ROLES: Roles =
-    Roles { listener: &LISTENER, worker: None, connection: &CONNECTION, stream: &H2_STREAM, drains_requests: false };
+pub(super) const ROLES: Roles = Roles {
+    listener: &LISTENER,
+    worker: None,
+    connection: &CONNECTION,
+    stream: &H2_STREAM,
+    drains_requests: false,
+};
 
 // The texts above and below state these numbers.
 const _: () = assert!(MAX_CONNS == 64 && MAX_SUBSCRIBERS == 16);

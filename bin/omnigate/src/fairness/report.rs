@@ -132,7 +132,10 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "test  case                  admission  victim p50       p99  served  share  untimed  verdict")?;
+        writeln!(
+            f,
+            "test  case                  admission  victim p50       p99  served  share  untimed  verdict"
+        )?;
         for row in &self.0 {
             let verdict = match row.holds {
                 Some(true) => "holds",
