@@ -5,9 +5,11 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use ron_transport::addr::{Endpoint, ListenAddr};
+use svc_overlay::PeerAddr;
+use types::{NodeId, ObjectId};
 
 use crate::{
-    commands::{CasCommand, PackCommand, TokenCommand},
+    commands::{CasCommand, EpochCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand},
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -37,6 +39,15 @@ enum Command {
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
     },
+    /// Run a whole node with a crowd in front of it, to look at.
+    ///
+    /// Everything is in this process, on free ports of the loopback interface and in a temporary folder: a server, guests
+    /// with a modest need, one who floods, a map. Ctrl-C drains it, and nothing is left.
+    Demo {
+        /// End by itself after so long.
+        #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+        length: Option<Duration>,
+    },
     /// Run the gateway alone, whatever else the configuration enables.
     ///
     /// Signals are those of `up`.
@@ -64,6 +75,72 @@ enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
     },
+    /// Run the rewarder alone: keep accounts, compute epochs, and have them paid.
+    ///
+    /// Signals are those of `up`. The interface is described at `/rewarder/openapi.json`.
+    Rewarder {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Run the overlay alone: sessions with other nodes, publications, objects.
+    ///
+    /// Signals are those of `up`.
+    Overlay {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Listen there, such as `0.0.0.0:9500`.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<ListenAddr>,
+        /// Dial this node, such as `b3:<node id>@node-b.example:9500`, instead of those in the file. May be repeated.
+        #[arg(long, value_name = "PEER")]
+        peer: Vec<PeerAddr>,
+    },
+    /// Publish in a topic, through the node whose configuration this is.
+    ///
+    /// Prints `accepted` once a neighbour has taken it on, `local_only` if it is known to that node alone.
+    Pub {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The topic.
+        topic: String,
+        /// What to publish; without it, what comes on standard input.
+        message: Option<String>,
+        /// Publish each line of standard input by itself.
+        #[arg(long, conflicts_with = "message")]
+        lines: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what is published in a topic, through the node whose configuration this is.
+    ///
+    /// Publications go to standard output, one per line; what is missing is named on standard error.
+    Sub {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The topic.
+        topic: String,
+        /// End after so many publications.
+        #[arg(long, value_name = "NUMBER")]
+        count: Option<u64>,
+        /// Everything as JSON, one line each, on standard output.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the peers of the node whose configuration this is.
+    Peers {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Keep objects and get them, through the node whose configuration this is.
+    #[command(subcommand)]
+    Object(ObjectCommand),
+    /// Show who this node is to others.
+    #[command(subcommand)]
+    Node(NodeCommand),
     /// Show on this machine that a flooding tenant does not hurt another.
     ///
     /// Starts a server of a few slots, puts this gateway in front, floods it, and prints what the victim sees with
@@ -104,6 +181,12 @@ enum Command {
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
+    /// Check, prove and recompute what an epoch paid.
+    #[command(subcommand)]
+    Epoch(EpochCommand),
+    /// Sign, check and show the policies that epochs are paid by.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -126,6 +209,47 @@ enum Command {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ObjectCommand {
+    /// Keep a file as an object, print its name, and hand it to peers.
+    Put {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The file; `-` is standard input.
+        file: PathBuf,
+        /// Hand it to the peer with this node id, and wait until it is stored there. May be repeated.
+        #[arg(long, value_name = "NODE")]
+        to: Vec<NodeId>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Get an object of the node or its peers by its name. Every byte is checked, on the way and again at the end.
+    Get {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// The object: `b3:` and 64 hexadecimal digits.
+        id: ObjectId,
+        /// Where to write it, whole or not at all; without this, to standard output.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum NodeCommand {
+    /// Print the node's id, which peers list it by. Makes the node's key if there is none yet.
+    Id {
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+    /// Print the node's public key, which its signatures are checked with. Makes the node's key if there is none yet.
+    Key {
+        #[command(flatten)]
+        config: ConfigArgs,
     },
 }
 
@@ -219,11 +343,21 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 #[derive(Debug)]
 pub(crate) enum Task {
     Up(ConfigSource),
+    Demo { length: Option<Duration> },
+    Pub { source: ConfigSource, what: Publish },
+    Sub { source: ConfigSource, topic: String, count: Option<u64>, json: bool },
+    Peers { source: ConfigSource, json: bool },
+    ObjectPut { source: ConfigSource, what: PutObject },
+    ObjectGet { source: ConfigSource, id: ObjectId, output: Option<PathBuf> },
+    NodeId(ConfigSource),
+    NodeKey(ConfigSource),
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
     Token(TokenCommand),
     Cas(CasCommand),
     Pack(PackCommand),
+    Epoch(EpochCommand),
+    Policy(PolicyCommand),
     ConfigInit { path: PathBuf, force: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
@@ -244,6 +378,7 @@ impl Cli {
                 Some(to) => config.resolve()?.passing_everything_to(&to),
                 None => config.resolve()?,
             }),
+            Command::Demo { length } => Task::Demo { length },
             Command::Gateway { config, to } => {
                 let source = config.resolve()?.only("gateway");
                 Task::Up(match to {
@@ -255,6 +390,25 @@ impl Cli {
                 let source = config.resolve()?.only("edge");
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
+            Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),
+            Command::Overlay { config, listen, peer } => {
+                Task::Up(config.resolve()?.only("overlay").linking(listen.as_ref(), &peer))
+            }
+            Command::Pub { config, topic, message, lines, json } => {
+                Task::Pub { source: config.resolve()?, what: Publish { topic, message, lines, json } }
+            }
+            Command::Sub { config, topic, count, json } => {
+                Task::Sub { source: config.resolve()?, topic, count, json }
+            }
+            Command::Peers { config, json } => Task::Peers { source: config.resolve()?, json },
+            Command::Object(ObjectCommand::Put { config, file, to, json }) => {
+                Task::ObjectPut { source: config.resolve()?, what: PutObject { file, to, json } }
+            }
+            Command::Object(ObjectCommand::Get { config, id, output }) => {
+                Task::ObjectGet { source: config.resolve()?, id, output }
+            }
+            Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
+            Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
             Command::Fairness { only, length, repeat, slots, service_time, json } => {
                 let plan = Plan { only, length, repeat, slots: slots.into(), service_time };
                 Task::Fairness { plan, json }
@@ -263,6 +417,8 @@ impl Cli {
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
             Command::Pack(command) => Task::Pack(command),
+            Command::Epoch(command) => Task::Epoch(command),
+            Command::Policy(command) => Task::Policy(command),
             Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
             Command::Config(ConfigCommand::Show { config, json }) => {
                 Task::ConfigShow { source: config.resolve()?, json }

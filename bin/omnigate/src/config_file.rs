@@ -10,10 +10,12 @@ use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sourc
 use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig};
+use svc_overlay::{OverlayConfig, PeerAddr};
+use svc_rewarder::RewarderConfig;
 
 use crate::{
     failure::Failure,
-    settings::{AdminConfig, LogConfig, NodeConfig},
+    settings::{AdminConfig, LedgerConfig, LogConfig, NodeConfig},
 };
 
 /// The file that is used if there is one and none is named.
@@ -22,9 +24,11 @@ pub(crate) const DEFAULT_FILE: &str = "omnigate.toml";
 const ENV_PREFIX: &str = "OMNIGATE_";
 /// Names the file; has the prefix and is no setting.
 const ENV_FILE: &str = "OMNIGATE_CONFIG";
+/// Has a test build die at a point; has the prefix and is no setting.
+const ENV_CRASH: &str = "OMNIGATE_CRASH_AT";
 
 /// The tables of services, each of which has `enabled`.
-const SERVICES: [&str; 2] = [GatewayConfig::NAME, EdgeConfig::NAME];
+const SERVICES: [&str; 4] = [GatewayConfig::NAME, EdgeConfig::NAME, OverlayConfig::NAME, RewarderConfig::NAME];
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {
@@ -35,6 +39,9 @@ pub(crate) fn schema() -> Schema {
         .table::<AuthConfig>()
         .table::<GatewayConfig>()
         .table::<EdgeConfig>()
+        .table::<OverlayConfig>()
+        .table::<RewarderConfig>()
+        .table::<LedgerConfig>()
 }
 
 /// Where a configuration comes from: everything but the text of the file, which is read at each load.
@@ -54,6 +61,11 @@ impl ConfigSource {
         let file = named.or_else(|| usual.try_exists().unwrap_or(true).then(|| usual.to_owned()));
         let env = environment()?;
         Ok(Self { file, env, flags })
+    }
+
+    /// A file and nothing else: neither the environment nor the command line has a say.
+    pub(crate) const fn of_file_alone(file: PathBuf) -> Self {
+        Self { file: Some(file), env: Vec::new(), flags: Vec::new() }
     }
 
     /// The same, with one route that passes every request to `server`.
@@ -81,6 +93,16 @@ impl ConfigSource {
             }
         }
         self.flags.extend(listen.map(|addr| ("edge.listen".to_owned(), addr.to_string())));
+        self
+    }
+
+    /// The same, with an overlay that listens there and dials these, as far as they are given.
+    pub(crate) fn linking(mut self, listen: Option<&ListenAddr>, peers: &[PeerAddr]) -> Self {
+        if !peers.is_empty() {
+            let list = peers.iter().map(|peer| toml::Value::String(peer.to_string())).collect();
+            self.flags.push(("overlay.peers".to_owned(), toml::Value::Array(list).to_string()));
+        }
+        self.flags.extend(listen.map(|addr| ("overlay.listen".to_owned(), addr.to_string())));
         self
     }
 
@@ -124,7 +146,7 @@ impl ConfigSource {
     }
 
     fn load_text(&self, file: Option<(PathBuf, String)>) -> Result<Snapshot, Report> {
-        let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE]);
+        let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE, ENV_CRASH]);
         loader.load(Sources { file, env: self.env.clone(), flags: self.flags.clone() })
     }
 }

@@ -4,11 +4,14 @@ mod admin;
 mod cli;
 mod commands;
 mod config_file;
+mod demo;
 mod failure;
 mod fairness;
 mod logging;
+mod object_body;
 mod node;
 mod observe;
+mod rig;
 mod settings;
 
 use std::process::ExitCode;

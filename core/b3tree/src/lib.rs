@@ -16,7 +16,7 @@
 //!
 //! A tree is kept beside its object in a form of its own ([`Tree::encode`], [`Tree::decode`]). Who knows nothing but an
 //! object's name and length is convinced of a range by the range's groups and a proof of at most [`PROOF_MAX`] bytes
-//! ([`Tree::proof`], [`verify_slice`]).
+//! ([`Tree::proof`], [`verify_slice`]); a [`Prover`] makes many of them.
 //!
 //! **What a root says about length.** The name of an object commits to its length, but only the last group shows it:
 //! trees of the same number of groups have the same shape. So a length is as good as where it comes from until the
@@ -25,11 +25,13 @@
 mod builder;
 mod node;
 mod outboard;
+mod prover;
 mod slice;
 mod tree;
 
 pub use builder::Builder;
 pub use outboard::OutboardError;
+pub use prover::Prover;
 pub use slice::{OutOfRange, PROOF_MAX, SliceError, verify_slice};
 pub use tree::{Corrupt, Tree};
 

@@ -96,6 +96,12 @@ impl Tree {
     pub(crate) fn nodes(&self) -> &[Node] {
         &self.nodes
     }
+
+    /// The nodes of `count` groups from `first` on, which have to be there.
+    pub(crate) fn nodes_of(&self, first: u64, count: u64) -> &[Node] {
+        let index = |at| usize::try_from(at).expect("groups that are in memory can be counted there");
+        &self.nodes[index(first)..index(first + count)]
+    }
 }
 
 impl fmt::Debug for Tree {

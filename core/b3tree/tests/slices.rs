@@ -3,9 +3,9 @@
 
 mod support;
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
-use b3tree::{GROUP_LEN, OutOfRange, PROOF_MAX, SliceError, Tree, covering, verify_slice};
+use b3tree::{GROUP_LEN, OutOfRange, PROOF_MAX, Prover, SliceError, Tree, covering, verify_slice};
 use proptest::{
     prelude::*,
     sample::{Index, select},
@@ -162,5 +162,20 @@ proptest! {
         let slice = Slice::of(&object(usize::try_from(groups).unwrap() * GROUP_LEN), one(a));
         let verdict = verify_slice(slice.tree.root(), slice.tree.len(), one(b), &slice.data, &slice.proof);
         prop_assert!(verdict.is_err());
+    }
+}
+
+#[test]
+fn a_prover_gives_the_same_proofs_as_the_tree() {
+    for len in lengths() {
+        let tree = Arc::new(tree_of(&object(len)));
+        let prover = Prover::new(Arc::clone(&tree));
+        for first in 0..tree.groups() {
+            for count in 1..=tree.groups() - first {
+                let range = first * GROUP..((first + count) * GROUP).min(tree.len());
+                assert_eq!(prover.proof(range.clone()), tree.proof(range.clone()), "{range:?} of {len}");
+            }
+        }
+        assert_eq!(prover.proof(0..tree.len() + 1), Err(OutOfRange));
     }
 }

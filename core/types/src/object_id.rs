@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::b3_text;
+
 /// The name of an object, `b3:` and 64 lower-case hexadecimal digits: the BLAKE3 hash of its bytes.
 ///
 /// One object has one name and one text for it, so that names can be compared as text wherever they travel.
@@ -17,13 +19,13 @@ pub struct InvalidObjectId;
 
 impl ObjectId {
     /// What every name begins with.
-    pub const PREFIX: &str = "b3:";
+    pub const PREFIX: &str = b3_text::PREFIX;
 
     /// The length of a name's digits.
-    pub const HEX_LEN: usize = 64;
+    pub const HEX_LEN: usize = b3_text::HEX_LEN;
 
     /// The length of a name as text.
-    pub const TEXT_LEN: usize = Self::PREFIX.len() + Self::HEX_LEN;
+    pub const TEXT_LEN: usize = b3_text::TEXT_LEN;
 
     /// The name of the object with this hash.
     #[must_use]
@@ -39,14 +41,7 @@ impl ObjectId {
 
     /// The name as text, in the caller's room: nothing is allocated.
     pub fn encode<'a>(&self, room: &'a mut [u8; Self::TEXT_LEN]) -> &'a str {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let (prefix, digits) = room.split_at_mut(Self::PREFIX.len());
-        prefix.copy_from_slice(Self::PREFIX.as_bytes());
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
-        }
-        str::from_utf8(room).expect("the prefix and digits are ASCII")
+        b3_text::encode(&self.0, room)
     }
 
     /// The digits alone, for places where a colon is a nuisance, such as the names of files.
@@ -60,21 +55,7 @@ impl ObjectId {
     /// # Errors
     /// [`InvalidObjectId`] unless they are 64 lower-case hexadecimal digits.
     pub fn from_hex(digits: &str) -> Result<Self, InvalidObjectId> {
-        let digits: &[u8; Self::HEX_LEN] = digits.as_bytes().try_into().map_err(|_| InvalidObjectId)?;
-        let mut hash = [0; 32];
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-        }
-        Ok(Self(hash))
-    }
-}
-
-/// Capitals are refused: two texts for one name would be two keys in a map.
-fn digit(character: u8) -> Result<u8, InvalidObjectId> {
-    match character {
-        b'0'..=b'9' => Ok(character - b'0'),
-        b'a'..=b'f' => Ok(character - b'a' + 10),
-        _ => Err(InvalidObjectId),
+        b3_text::decode_hex(digits).map(Self).ok_or(InvalidObjectId)
     }
 }
 
@@ -82,7 +63,7 @@ impl FromStr for ObjectId {
     type Err = InvalidObjectId;
 
     fn from_str(text: &str) -> Result<Self, InvalidObjectId> {
-        Self::from_hex(text.strip_prefix(Self::PREFIX).ok_or(InvalidObjectId)?)
+        b3_text::decode(text).map(Self).ok_or(InvalidObjectId)
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Reason {
     MethodNotAllowed,
     /// The request did not arrive in time.
     RequestTimeout,
+    /// It contradicts what stands, or what is there is not in a state for it.
+    Conflict,
     /// Was served there, was found to be damaged, and cannot be had again.
     Gone,
     /// The body is larger than allowed.
@@ -45,6 +47,10 @@ pub enum Reason {
     BadGateway,
     /// The origin's answer has no validator that it could be kept under.
     EtagInvalid,
+    /// What an origin sends is larger than is taken from one.
+    SourceCap,
+    /// What an origin or a pack has expands more than allowed.
+    SourceExpands,
     /// What is stored here was found to be damaged, and is kept from being served.
     Quarantined,
     /// The service behind did not answer in time.
@@ -59,7 +65,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in declaration order.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::Malformed,
         Self::Unauth,
         Self::Forbidden,
@@ -67,6 +73,7 @@ impl Reason {
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
+        Self::Conflict,
         Self::Gone,
         Self::BodyCap,
         Self::DecodedCap,
@@ -80,6 +87,8 @@ impl Reason {
         Self::NotReady,
         Self::BadGateway,
         Self::EtagInvalid,
+        Self::SourceCap,
+        Self::SourceExpands,
         Self::Quarantined,
         Self::DownstreamTimeout,
         Self::Amnesia,
@@ -98,6 +107,7 @@ impl Reason {
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
+            Self::Conflict => "conflict",
             Self::Gone => "gone",
             Self::BodyCap => "body_cap",
             Self::DecodedCap => "decoded-cap",
@@ -111,6 +121,8 @@ impl Reason {
             Self::NotReady => "not_ready",
             Self::BadGateway => "bad_gateway",
             Self::EtagInvalid => "etag_invalid",
+            Self::SourceCap => "source_cap",
+            Self::SourceExpands => "source_expands",
             Self::Quarantined => "quarantined",
             Self::DownstreamTimeout => "downstream_timeout",
             Self::Amnesia => "amnesia",
@@ -129,13 +141,18 @@ impl Reason {
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
+            Self::Conflict => 409,
             Self::Gone => 410,
             Self::BodyCap | Self::DecodedCap | Self::DecodedRatio => 413,
             Self::Unsupported => 415,
             Self::InvalidRange => 416,
             Self::Quota | Self::Busy | Self::Shed => 429,
             Self::Internal => 500,
-            Self::BadGateway | Self::EtagInvalid | Self::Quarantined => 502,
+            Self::BadGateway
+            | Self::EtagInvalid
+            | Self::SourceCap
+            | Self::SourceExpands
+            | Self::Quarantined => 502,
             Self::Degraded | Self::NotReady | Self::Draining => 503,
             Self::DownstreamTimeout => 504,
             Self::Amnesia => 507,
@@ -171,6 +188,7 @@ impl Reason {
             Self::NotFound => "Nothing is served here",
             Self::MethodNotAllowed => "This method is not allowed here",
             Self::RequestTimeout => "The request did not arrive in time",
+            Self::Conflict => "This contradicts what stands",
             Self::Gone => "What was served here was damaged, and cannot be had again",
             Self::BodyCap => "The body is too large",
             Self::DecodedCap => "The decoded body is too large",
@@ -184,6 +202,8 @@ impl Reason {
             Self::NotReady => "This is being made ready",
             Self::BadGateway => "The service behind failed",
             Self::EtagInvalid => "The origin's answer has no strong validator",
+            Self::SourceCap => "What the origin sends is too large",
+            Self::SourceExpands => "What is behind expands too much",
             Self::Quarantined => "What is stored here is damaged",
             Self::DownstreamTimeout => "The service behind did not answer in time",
             Self::Amnesia => "This could only be kept on a disk, and nothing is written here",
@@ -269,6 +289,8 @@ mod tests {
             ("not_ready", 503),
             ("bad_gateway", 502),
             ("etag_invalid", 502),
+            ("source_cap", 502),
+            ("source_expands", 502),
             ("quarantined", 502),
             ("downstream_timeout", 504),
             ("amnesia", 507),

@@ -116,9 +116,10 @@ impl Edge {
             .collect();
         let secure = tls.is_some();
         let plan = listen_plan(config, Some(listener), tls);
-        let server = HttpServer::start(scope, Roles { worker: Some(&WORKER), ..Roles::default() }, plan, |core| {
-            Handler::new(Arc::clone(&policies[core]), Arc::clone(&shared))
-        });
+        let server =
+            HttpServer::start(scope, Roles { worker: Some(&WORKER), ..Roles::default() }, plan, |core| {
+                Handler::new(Arc::clone(&policies[core]), Arc::clone(&shared))
+            });
         let outboards = settings.data_dir.map(|data| data.join("outboards"));
         let verifier = Verifier::start(scope, &shared.registry, outboards);
         let local = |policy: &Arc<_>| Handler::new(Arc::clone(policy), Arc::clone(&shared));

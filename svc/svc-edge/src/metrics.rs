@@ -139,8 +139,8 @@ const fn reject(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::Amnesia => Some("amnesia"),
         Reason::NotAllowed => Some("not_allowed"),
-        Reason::DecodedCap | Reason::DecodedRatio => Some("decompress_cap"),
-        Reason::BodyCap => Some("body_cap"),
+        Reason::SourceExpands => Some("decompress_cap"),
+        Reason::BodyCap | Reason::SourceCap => Some("body_cap"),
         Reason::DownstreamTimeout | Reason::RequestTimeout => Some("timeout"),
         Reason::Quota => Some("rate_limit"),
         Reason::InvalidRange => Some("invalid_range"),

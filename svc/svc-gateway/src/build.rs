@@ -138,10 +138,12 @@ impl Gateway {
             built.into_iter().map(|policy| Arc::new(ArcSwap::from_pointee(policy))).collect();
         ends.upstreams.commit(groups);
         let redirect = redirect::listener(scope, config, inherited, &policies, &shared)?;
-        let server =
-            HttpServer::start(scope, Roles { worker: Some(&WORKER), ..Roles::default() }, listen_plan(config, Some(listener), tls), |core| {
-                Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared), access_log.for_core())
-            });
+        let server = HttpServer::start(
+            scope,
+            Roles { worker: Some(&WORKER), ..Roles::default() },
+            listen_plan(config, Some(listener), tls),
+            |core| Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared), access_log.for_core()),
+        );
         sweeper::start(scope, &ends.upstreams);
         upstream::start(scope, &ends.upstreams);
         if config.strict_boot {

@@ -33,12 +33,14 @@ const fn status(reason: Reason) -> u16 {
         Reason::Forbidden | Reason::NotAllowed => 7,
         Reason::BodyCap | Reason::DecodedCap | Reason::DecodedRatio => 8,
         Reason::Quota | Reason::Busy | Reason::Shed | Reason::Amnesia => 8,
+        Reason::SourceCap | Reason::SourceExpands => 8,
         Reason::InvalidRange => 11,
         Reason::NotFound | Reason::MethodNotAllowed => 12,
         Reason::Internal => 13,
         Reason::Degraded | Reason::NotReady | Reason::BadGateway | Reason::EtagInvalid | Reason::Draining => {
             14
         }
+        Reason::Conflict => 9,
         Reason::Quarantined | Reason::Gone => 15,
         Reason::Unauth => 16,
     }

@@ -24,6 +24,7 @@ pub mod guard;
 pub mod jwt;
 mod local;
 mod message;
+mod objects;
 mod passage;
 mod policy;
 mod pool;
@@ -50,4 +51,5 @@ pub use config::{
     TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
+pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};
 pub use topology::TOPOLOGY;

@@ -13,6 +13,13 @@ pub(super) enum Endpoint {
     Topology,
     Events,
     Shutdown,
+    OverlayPub,
+    OverlaySub,
+    OverlayPeers,
+    OverlayLosses,
+    OverlayStore,
+    OverlayObject,
+    OverlayOffer,
 }
 
 /// Who may ask.
@@ -25,7 +32,7 @@ pub(super) enum Audience {
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
@@ -34,6 +41,13 @@ impl Endpoint {
         Self::Topology,
         Self::Events,
         Self::Shutdown,
+        Self::OverlayPub,
+        Self::OverlaySub,
+        Self::OverlayPeers,
+        Self::OverlayLosses,
+        Self::OverlayStore,
+        Self::OverlayObject,
+        Self::OverlayOffer,
     ];
 
     /// Its path, which is also its name in metrics.
@@ -47,6 +61,13 @@ impl Endpoint {
             Self::Topology => "/topology",
             Self::Events => "/events",
             Self::Shutdown => "/shutdown",
+            Self::OverlayPub => "/overlay/pub/{topic}",
+            Self::OverlaySub => "/overlay/sub/{topic}",
+            Self::OverlayPeers => "/overlay/peers",
+            Self::OverlayLosses => "/overlay/losses",
+            Self::OverlayStore => "/overlay/objects",
+            Self::OverlayObject => "/overlay/objects/{id}",
+            Self::OverlayOffer => "/overlay/offer/{id}",
         }
     }
 
@@ -62,13 +83,24 @@ impl Endpoint {
             Self::Topology => "what the node is made of, and how it is doing",
             Self::Events => "what happens to the node, as server-sent events",
             Self::Shutdown => "drain and stop; needs the header `X-Omnigate: 1`",
+            Self::OverlayPub => "publish the body in a topic; needs the header `X-Omnigate: 1`",
+            Self::OverlaySub => "what is published in a topic, as server-sent events; gaps are named",
+            Self::OverlayPeers => "the overlay's peers",
+            Self::OverlayLosses => {
+                "publications that were given up here, and why; ?after=N for those behind the Nth"
+            }
+            Self::OverlayStore => "keep the body as an object; needs the header `X-Omnigate: 1`",
+            Self::OverlayObject => "an object of this node or its peers",
+            Self::OverlayOffer => {
+                "hand an object to the peer ?to=, told as server-sent events; needs the header `X-Omnigate: 1`"
+            }
         }
     }
 
     /// The methods it takes, as the `Allow` header lists them.
     pub(super) const fn allow(self) -> &'static str {
         match self {
-            Self::Shutdown => "POST",
+            Self::Shutdown | Self::OverlayPub | Self::OverlayStore | Self::OverlayOffer => "POST",
             _ => "GET, HEAD",
         }
     }
@@ -76,7 +108,7 @@ impl Endpoint {
     /// Whether it takes a method.
     pub(super) fn takes(self, method: &Method) -> bool {
         match self {
-            Self::Shutdown => method == Method::POST,
+            _ if self.allow() == "POST" => method == Method::POST,
             _ => method == Method::GET || method == Method::HEAD,
         }
     }
@@ -89,10 +121,20 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`.
+    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`, a topic, or an object.
     pub(super) fn find(path: &str) -> Option<(Self, Option<&str>)> {
         if let Some(service) = path.strip_prefix("/readyz/") {
             return Some((Self::Readyz, Some(service)));
+        }
+        for (endpoint, prefix) in [
+            (Self::OverlayPub, "/overlay/pub/"),
+            (Self::OverlaySub, "/overlay/sub/"),
+            (Self::OverlayObject, "/overlay/objects/"),
+            (Self::OverlayOffer, "/overlay/offer/"),
+        ] {
+            if let Some(topic) = path.strip_prefix(prefix) {
+                return Some((endpoint, Some(topic)));
+            }
         }
         let endpoint = Self::ALL.into_iter().find(|endpoint| endpoint.path() == path)?;
         Some((endpoint, None))
@@ -101,8 +143,8 @@ impl Endpoint {
     /// The endpoints for people.
     pub(super) fn index() -> String {
         let line = |e: Self| {
-            let method = if e == Self::Shutdown { "POST" } else { "GET" };
-            format!("{method:<5}{:<11}{}\n", e.path(), e.about())
+            let method = if e.allow() == "POST" { "POST" } else { "GET" };
+            format!("{method:<5}{:<21}{}\n", e.path(), e.about())
         };
         format!("The admin listener of an Omnigate node.\n\n{}", Self::ALL.map(line).concat())
     }
@@ -120,9 +162,10 @@ mod tests {
     #[test]
     fn every_endpoint_is_found_at_its_path_and_only_there() {
         for endpoint in Endpoint::ALL {
-            assert_eq!(Endpoint::find(endpoint.path()), Some((endpoint, None)));
+            assert_eq!(Endpoint::find(endpoint.path()).map(|(found, _)| found), Some(endpoint));
         }
         assert_eq!(Endpoint::find("/readyz/gateway"), Some((Endpoint::Readyz, Some("gateway"))));
+        assert_eq!(Endpoint::find("/overlay/sub/a/b"), Some((Endpoint::OverlaySub, Some("a/b"))));
         for path in ["", "/metrics/", "/healthz/x", "/nothing", "//", "*"] {
             assert_eq!(Endpoint::find(path), None, "{path}");
         }

@@ -4,6 +4,8 @@ mod access;
 mod endpoint;
 mod events;
 mod live;
+mod objects;
+mod overlay;
 mod readyz;
 mod reply;
 mod service;
@@ -24,6 +26,7 @@ use ron_transport::{
     proxy_protocol::TrustedSources,
     serve::{HttpServer, ListenPlan},
 };
+use svc_overlay::Overlay;
 
 use crate::settings::{AdminConfig, OPEN_REMEDY, is_open};
 use service::{AdminService, Shared};
@@ -47,11 +50,12 @@ impl Admin {
         scope: &Scope,
         config: &AdminConfig,
         topologies: Vec<&'static Topology>,
+        overlay: Option<Arc<Overlay>>,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, String> {
         let listener = inherited.listen(&config.listen, SOCKET).map_err(|error| format!("admin: {error}"))?;
         refuse_open(config, listener.local_addr())?;
-        let shared = Arc::new(Shared::new(scope, config.token.clone(), topologies));
+        let shared = Arc::new(Shared::new(scope, config.token.clone(), topologies, overlay));
         let service = |_core| AdminService::new(&shared);
         let server = HttpServer::start(scope, topology::ROLES, plan(Some(listener)), service);
         Ok(Arc::new(Self { shared, server }))

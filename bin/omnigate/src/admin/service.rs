@@ -3,22 +3,25 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
 use ron_kernel::{
     Fault, Scope,
     config::Secret,
     metrics::{OPENMETRICS, PROMETHEUS_TEXT, RouteMetrics},
     topology::Topology,
 };
-use ron_transport::{Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
+use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
 use serde_json::json;
+use svc_overlay::Overlay;
 use types::{Reason, Refusal};
 
 use super::{
     access,
     endpoint::{Audience, Endpoint},
     events::EventStreams,
-    live, readyz, reply,
+    live, objects,
+    overlay::OverlayPages,
+    readyz, reply,
 };
 
 /// Connections in all. Scrapers, balancers and people share them.
@@ -36,12 +39,18 @@ pub(super) struct Shared {
     topologies: Vec<&'static Topology>,
     token: ArcSwapOption<Secret>,
     events: EventStreams,
+    overlay: OverlayPages,
     /// One per endpoint, in the order of [`Endpoint::ALL`], and one for everything else.
     routes: Vec<RouteMetrics>,
 }
 
 impl Shared {
-    pub(super) fn new(scope: &Scope, token: Option<Secret>, topologies: Vec<&'static Topology>) -> Self {
+    pub(super) fn new(
+        scope: &Scope,
+        token: Option<Secret>,
+        topologies: Vec<&'static Topology>,
+        overlay: Option<Arc<Overlay>>,
+    ) -> Self {
         let names = Endpoint::ALL.into_iter().map(Endpoint::path).chain(["other"]);
         let routes: Vec<RouteMetrics> = names.map(|name| scope.metrics().route(name)).collect();
         let sampled = routes.clone();
@@ -51,6 +60,7 @@ impl Shared {
             topologies,
             token: ArcSwapOption::from(token.map(Arc::new)),
             events: EventStreams::new(),
+            overlay: OverlayPages::new(scope, overlay),
             routes,
         }
     }
@@ -70,7 +80,7 @@ impl Shared {
         access::admit_operator(token.as_deref(), conn, uri, headers)
     }
 
-    async fn answer(&self, conn: &ConnInfo, request: &Parts) -> Result<Response, Refusal> {
+    async fn answer(&self, conn: &ConnInfo, request: &Parts, body: Body) -> Result<Response, Refusal> {
         let (uri, headers) = (&request.uri, &request.headers);
         let Some((endpoint, rest)) = Endpoint::find(uri.path()) else {
             let detail = format!("there are {}", Endpoint::paths());
@@ -95,6 +105,25 @@ impl Shared {
             }
             Endpoint::Events => self.events.open(&self.scope),
             Endpoint::Shutdown => self.shutdown(headers),
+            Endpoint::OverlayPub => {
+                access::admit_intent(headers)?;
+                self.overlay.publish(rest.unwrap_or_default(), body).await
+            }
+            Endpoint::OverlaySub => self.overlay.subscribe(rest.unwrap_or_default()).await,
+            Endpoint::OverlayPeers => self.overlay.peers(),
+            Endpoint::OverlayLosses => self.overlay.losses(uri.query()),
+            Endpoint::OverlayStore => {
+                access::admit_intent(headers)?;
+                objects::store(self.overlay.overlay()?, body).await
+            }
+            Endpoint::OverlayObject => {
+                let is_head = request.method == Method::HEAD;
+                objects::read(self.overlay.overlay()?, rest.unwrap_or_default(), is_head).await
+            }
+            Endpoint::OverlayOffer => {
+                access::admit_intent(headers)?;
+                objects::offer(self.overlay.overlay()?, rest.unwrap_or_default(), uri.query())
+            }
         }
     }
 
@@ -137,13 +166,12 @@ impl Service for AdminService {
     type PerConn = ();
 
     async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
-        // No endpoint takes a body.
-        let (request, _) = request.into_parts();
+        let (request, body) = request.into_parts();
         let shared = &self.0;
         let clock = shared.scope.clock();
         let route = shared.route(Endpoint::find(request.uri.path()).map(|(endpoint, _)| endpoint));
         let (began, _in_flight) = (clock.now(), route.enter());
-        let answer = match shared.answer(conn, &request).await {
+        let answer = match shared.answer(conn, &request, body).await {
             Err(refusal) if refusal.reason == Reason::Unauth => {
                 shared.scope.metrics().rejected(Reason::Unauth).inc();
                 Ok(reply::unauthorized(&refusal))

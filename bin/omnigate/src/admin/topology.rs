@@ -8,7 +8,7 @@ use ron_kernel::{
 };
 use ron_transport::serve::{Roles, TIMEOUTS};
 
-use crate::node::{ANNOUNCER, READY_WITHIN, UPGRADER};
+use crate::node::{ANNOUNCER, READY_WITHIN, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR, UPGRADER};
 
 use super::{events::MAX_SUBSCRIBERS, service::MAX_CONNS};
 
@@ -61,7 +61,7 @@ pub(crate) static TOPOLOGY: Topology = Topology {
         "At most 16 event streams are open; each that falls behind is told how many events it missed.",
         "An upgrade that does not come up leaves this process as it was.",
     ],
-    tasks: &[LISTENER, UPGRADER, ANNOUNCER],
+    tasks: &[LISTENER, UPGRADER, ANNOUNCER, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR],
     children: &[CONNECTION, H2_STREAM],
     queues: &[],
     locks: &[],

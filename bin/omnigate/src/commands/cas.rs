@@ -1,7 +1,7 @@
 //! `omnigate cas`: store, fetch, check and remove objects by the hash of their bytes.
 
 mod get;
-mod progress;
+pub(super) mod progress;
 mod put;
 mod scrub;
 

@@ -3,7 +3,8 @@
 use ron_kernel::config::{Snapshot, Table as _};
 use ron_transport::tls::{ClientTls, ServerTls};
 use svc_edge::EdgeConfig;
-use svc_gateway::{AuthConfig, GatewayConfig, check_services, jwt::JwksSettings, load_auth};
+use svc_gateway::{AuthConfig, GatewayConfig, OBJECTS, check_services, jwt::JwksSettings, load_auth};
+use svc_overlay::OverlayConfig;
 
 use crate::{
     config_file::ConfigSource,
@@ -22,7 +23,8 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
     if gateway.enabled {
         check_upstreams(&gateway)?;
         let edge = snapshot.get::<EdgeConfig>().enabled.then_some(EdgeConfig::NAME);
-        check_services(&gateway, edge).map_err(Failure::bad_config)?;
+        let objects = snapshot.get::<OverlayConfig>().enabled.then_some(OBJECTS);
+        check_services(&gateway, edge.into_iter().chain(objects)).map_err(Failure::bad_config)?;
     }
     load_auth(&auth).map_err(Failure::bad_config)?;
     JwksSettings::load(&auth).map_err(|error| Failure::bad_config(format!("auth: {error}")))?;

@@ -5,9 +5,13 @@ mod check;
 mod completions;
 mod config;
 mod docs;
+mod epoch;
 mod fairness;
 mod man;
+mod node;
+mod overlay;
 mod pack;
+mod policy;
 mod token;
 mod up;
 mod version;
@@ -20,12 +24,16 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
-pub(crate) use pack::PackCommand;
+pub(crate) use epoch::EpochCommand;
+pub(crate) use overlay::{Publish, PutObject};
+pub(crate) use pack::{PackCommand, make_demo_pack};
+pub(crate) use policy::PolicyCommand;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
 use crate::{
     cli::{Cli, Task},
+    demo,
     failure::Failure,
 };
 
@@ -51,11 +59,21 @@ pub(crate) fn main() -> ExitCode {
 fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
     let done = match task {
         Task::Up(source) => return up::run(source),
+        Task::Demo { length } => return demo::run(length),
+        Task::Pub { source, what } => overlay::publish(&source, &what),
+        Task::Sub { source, topic, count, json } => overlay::subscribe(&source, &topic, count, json),
+        Task::Peers { source, json } => overlay::peers(&source, json),
+        Task::ObjectPut { source, what } => overlay::put_object(&source, &what),
+        Task::ObjectGet { source, id, output } => overlay::get_object(&source, id, output.as_deref()),
+        Task::NodeId(source) => node::id(&source),
+        Task::NodeKey(source) => node::key(&source),
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
         Task::Cas(command) => return cas::run(command),
         Task::Pack(command) => return pack::run(command),
+        Task::Epoch(command) => return epoch::run(command),
+        Task::Policy(command) => return policy::run(command),
         Task::ConfigInit { path, force } => config::init(&path, force),
         Task::ConfigShow { source, json } => config::show(&source, json),
         Task::ConfigSchema => config::schema_json(),

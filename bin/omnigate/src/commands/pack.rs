@@ -13,6 +13,7 @@ use ron_kernel::ExitCode;
 use crate::failure::Failure;
 
 pub(crate) use args::PackCommand;
+pub(crate) use make::make_demo_pack;
 
 /// Does what was asked for.
 pub(super) fn run(command: PackCommand) -> Result<ExitCode, Failure> {

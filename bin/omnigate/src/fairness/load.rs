@@ -13,13 +13,8 @@ use std::{
 use ron_kernel::{Clock, Scope};
 use types::{Deadline, Moment};
 
-use super::{
-    LOAD, WARM_UP,
-    client::{Answer, LoadConn, Pace},
-    obedient,
-    outcome::Outcome,
-    stalls::Stalls,
-};
+use super::{LOAD, WARM_UP, obedient, outcome::Outcome, stalls::Stalls};
+use crate::rig::{Answer, LoadConn, Pace};
 
 /// One source of load: who sends what, how often, over how many connections.
 #[derive(Clone, Debug)]

@@ -1,38 +1,27 @@
 //! The proof that a flooding tenant does not move another: sleeping server, gateway and clients on one machine.
 
-mod client;
 mod judge;
 mod load;
 mod obedient;
 mod outcome;
 mod report;
 mod scenario;
-mod sleeper;
 mod stalls;
 mod subject;
 
-use std::{
-    io,
-    net::SocketAddr,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, num::NonZeroUsize, path::Path, time::Duration};
 
 use ron_kernel::{
     Clock, Kernel, Scope,
     topology::{self, ChildSpec, Plane, Topology},
 };
-use ron_transport::{
-    addr::ListenAddr,
-    listen::{BindOptions, Listener},
-    proxy_protocol::TrustedSources,
-    serve::{CONNECTION, H2_STREAM, HttpLimits, HttpServer, LISTENER, ListenPlan, Roles},
-};
-
+use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER};
 use types::Deadline;
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    rig::{ScratchDir, Sleeper, start_sleeper},
+};
 use judge::{Baseline, Outcomes};
 use load::{Flow, Running};
 use outcome::Outcome;
@@ -40,7 +29,6 @@ pub(crate) use report::Report;
 use report::Row;
 pub(crate) use scenario::TESTS;
 use scenario::{Bench, Case, Mode};
-use sleeper::Sleeper;
 use stalls::Witness;
 use subject::Subject;
 
@@ -92,7 +80,8 @@ pub(crate) struct Plan {
 
 /// Runs the plan; `tell` hears what is being run. Blocking.
 pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result<Report, Failure> {
-    let dir = ScratchDir::make().map_err(|error| Failure::failed(format!("no scratch folder: {error}")))?;
+    let dir = ScratchDir::make("fairness")
+        .map_err(|error| Failure::failed(format!("no scratch folder: {error}")))?;
     // The server has a kernel of its own, and who is measured a thread: neither is to wait for the crowd's turn.
     let server =
         Kernel::builder("fairness-server").cores(NonZeroUsize::MIN).build().map_err(Failure::failed)?;
@@ -109,7 +98,7 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
     let cases = scenario::cases(&bench, &plan.only);
     let runs: Vec<_> = (1..=plan.repeat).flat_map(|round| runs_of(&cases, round)).collect();
     let stage =
-        Stage { kernel: &kernel, scope: &scope, bench: &bench, sleeper: &sleeper, upstream, dir: &dir.0 };
+        Stage { kernel: &kernel, scope: &scope, bench: &bench, sleeper: &sleeper, upstream, dir: dir.path() };
     let (mut report, mut baseline, mut done) = (Report::default(), Baseline::default(), 0);
     for (round, case, mode) in &runs {
         tell(&format!("{} {}, {}", case.test, case.name, mode.name()), done, runs.len() as u64);
@@ -180,48 +169,4 @@ impl Stage<'_> {
 
 async fn pause(clock: Clock, until: Deadline) {
     let _ = clock.by(until, std::future::pending::<()>()).await;
-}
-
-/// Starts the sleeping server on a port of its own.
-fn start_sleeper(kernel: &Kernel, scope: &Scope, sleeper: &Sleeper) -> Result<SocketAddr, String> {
-    let addr = ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
-    let limits = HttpLimits {
-        max_conns: 16_384,
-        max_conns_per_client: 16_384,
-        write_timeout: Duration::from_secs(60),
-        ..HttpLimits::default()
-    };
-    kernel.block_on(async {
-        let listener = Listener::bind(&addr, BindOptions::default()).map_err(|error| error.to_string())?;
-        let plan = ListenPlan {
-            listener: Some(listener),
-            tls: None,
-            proxy_protocol: TrustedSources::default(),
-            limits,
-        };
-        let server = HttpServer::start(scope, Roles::default(), plan, |_| sleeper.clone());
-        match server.local_addr() {
-            ListenAddr::Tcp(addr) => Ok(addr),
-            other => Err(format!("the server listens on {other}")),
-        }
-    })
-}
-
-/// A folder that goes with its last use.
-struct ScratchDir(PathBuf);
-
-#[expect(clippy::disallowed_methods, reason = "the command has nothing else to do meanwhile")]
-impl ScratchDir {
-    fn make() -> io::Result<Self> {
-        let dir = std::env::temp_dir().join(format!("omnigate-fairness-{}", std::process::id()));
-        std::fs::create_dir(&dir)?;
-        Ok(Self(dir))
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the command has nothing else to do meanwhile")]
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

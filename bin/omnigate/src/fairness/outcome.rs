@@ -4,7 +4,8 @@ use std::{io, time::Duration};
 
 use types::Moment;
 
-use super::{client::Answer, stalls::Stalls};
+use super::stalls::Stalls;
+use crate::rig::Answer;
 
 /// What became of a flow's requests.
 #[derive(Debug, Default)]

@@ -6,10 +6,10 @@ mod overload;
 use std::time::Duration;
 
 use super::{
-    client::Pace,
     judge::Judge,
     load::{Flow, Lane, Manner},
 };
+use crate::rig::Pace;
 
 /// The names of all tests.
 pub(crate) const TESTS: [&str; 8] = ["T1", "T2", "T3", "T4", "T5", "T8", "T9", "retry"];

@@ -1,11 +1,14 @@
 //! The node: services composed on one kernel, from the first socket to the exit code.
 
+mod accounting;
 mod announce;
 mod drain;
 mod local_edge;
 mod manager;
+mod overlay_objects;
 mod parts;
 mod reread;
+mod rewarder;
 mod upgrade;
 
 use std::{num::NonZeroUsize, sync::Arc};
@@ -18,6 +21,7 @@ use ron_kernel::{
 use ron_transport::inherit::Inherited;
 
 use crate::{config_file::ConfigSource, failure::Failure, logging::LogControl, settings::NodeConfig};
+pub(crate) use accounting::{SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR};
 pub(crate) use announce::ANNOUNCER;
 use announce::News;
 use parts::Parts;

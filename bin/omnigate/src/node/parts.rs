@@ -10,7 +10,9 @@ use ron_kernel::{
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
 use svc_edge::{Edge, EdgeConfig, EdgeSettings};
-use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices};
+use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, load_auth, OBJECTS, ObjectBridge};
+use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
+use svc_rewarder::{Rewarder, RewarderConfig};
 
 use crate::{
     admin::{self, Admin},
@@ -18,17 +20,32 @@ use crate::{
     settings::{AdminConfig, NodeConfig},
 };
 
-use super::{drain::Drain, local_edge::LocalEdge, reread::Reread};
+use super::{
+    accounting::{self, Board},
+    drain::Drain,
+    local_edge::LocalEdge,
+    overlay_objects::OverlayObjects,
+    reread::Reread,
+    rewarder,
+};
 
 /// Every service there is, running or not; the generated pages describe all of them.
-pub(crate) static TOPOLOGIES: [&Topology; 4] =
-    [&KERNEL_TOPOLOGY, &admin::TOPOLOGY, &svc_gateway::TOPOLOGY, &svc_edge::TOPOLOGY];
+pub(crate) static TOPOLOGIES: [&Topology; 6] = [
+    &KERNEL_TOPOLOGY,
+    &admin::TOPOLOGY,
+    &svc_gateway::TOPOLOGY,
+    &svc_edge::TOPOLOGY,
+    &svc_overlay::TOPOLOGY,
+    &svc_rewarder::TOPOLOGY,
+];
 
 /// The running services.
 #[derive(Debug)]
 pub(super) struct Parts {
     gateway: Option<Arc<Gateway>>,
     edge: Option<Arc<Edge>>,
+    overlay: Option<Arc<Overlay>>,
+    rewarder: Option<Arc<Rewarder>>,
     admin: Arc<Admin>,
     admin_scope: Scope,
 }
@@ -40,16 +57,25 @@ impl Parts {
         config: &Snapshot,
         inherited: &mut Inherited,
     ) -> Result<Self, String> {
-        // First, because the gateway's routes may lead to it.
+        // First, because the gateway's routes may lead to them.
         let edge = open_edge(kernel, config, inherited).await?;
-        let gateway = open_gateway(kernel, config, edge.as_ref(), inherited).await?;
-        if edge.is_none() && gateway.is_none() {
+        let overlay = open_overlay(kernel, config, inherited).await?;
+        let gateway = open_gateway(kernel, config, local_services(&edge, &overlay), inherited).await?;
+        let board = Arc::new(Board::default());
+        let announce = overlay.is_some().then(|| Arc::clone(&board) as _);
+        let rewarder = rewarder::open(kernel, config, announce, inherited).await?;
+        if edge.is_none() && gateway.is_none() && overlay.is_none() && rewarder.is_none() {
             tracing::warn!("no service is enabled; only the admin listener answers");
         }
         let admin_scope = kernel.scope(&admin::TOPOLOGY);
+        if let (Some(overlay), Some(rewarder)) = (&overlay, &rewarder) {
+            accounting::start_announcer(&admin_scope, board, overlay);
+            accounting::start_collector(&admin_scope, overlay, rewarder);
+        }
         let topologies = kernel.topologies();
-        let admin = Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, inherited)?;
-        Ok(Self { gateway, edge, admin, admin_scope })
+        let admin =
+            Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, overlay.clone(), inherited)?;
+        Ok(Self { gateway, edge, overlay, rewarder, admin, admin_scope })
     }
 
     /// What follows a new configuration, in the order in which it commits.
@@ -61,7 +87,9 @@ impl Parts {
             Arc::clone(&self.admin) as _,
         ];
         parts.extend(self.edge.iter().map(|edge| Arc::clone(edge) as Arc<dyn Reconfigure>));
+        parts.extend(self.overlay.iter().map(|overlay| Arc::clone(overlay) as Arc<dyn Reconfigure>));
         parts.extend(self.gateway.iter().map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>));
+        parts.extend(self.rewarder.iter().map(|rewarder| Arc::clone(rewarder) as Arc<dyn Reconfigure>));
         parts
     }
 
@@ -70,7 +98,10 @@ impl Parts {
         let gateway = self.gateway.iter().map(|g| ("gateway", g.local_addr()));
         let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
         let edge = self.edge.iter().map(|edge| ("edge", edge.local_addr()));
-        gateway.chain(redirect).chain(edge).chain([("admin", self.admin.local_addr())]).collect()
+        let overlay = self.overlay.iter().map(|overlay| ("overlay", overlay.local_addr()));
+        let rewarder = self.rewarder.iter().map(|rewarder| ("rewarder", rewarder.local_addr()));
+        let admin = [("admin", self.admin.local_addr())];
+        gateway.chain(redirect).chain(edge).chain(overlay).chain(rewarder).chain(admin).collect()
     }
 
     /// Addresses to look at with a browser: the edge's packs.
@@ -97,9 +128,17 @@ impl Parts {
             let configured = &config.get::<EdgeConfig>().listen;
             Some((name("edge", configured), edge.listener()?))
         });
+        let overlay = self.overlay.iter().map(|overlay| {
+            let configured = &config.get::<OverlayConfig>().listen;
+            Some((name("overlay", configured), overlay.listener()?))
+        });
+        let rewarder = self.rewarder.iter().map(|rewarder| {
+            let configured = &config.get::<RewarderConfig>().listen;
+            Some((name("rewarder", configured), rewarder.listener()?))
+        });
         let configured = &config.get::<AdminConfig>().listen;
         let admin = || Some((name("admin", configured), self.admin.listener()?));
-        gateway.chain(redirect).chain(edge).chain([admin()]).collect()
+        gateway.chain(redirect).chain(edge).chain(overlay).chain(rewarder).chain([admin()]).collect()
     }
 
     /// The scope of the admin service, which the node's own tasks belong to.
@@ -123,10 +162,41 @@ async fn open_edge(
     built.map(Some).map_err(|error| error.to_string())
 }
 
+async fn open_overlay(
+    kernel: &Kernel,
+    config: &Snapshot,
+    inherited: &mut Inherited,
+) -> Result<Option<Arc<Overlay>>, String> {
+    let (overlay, node) = (config.get::<OverlayConfig>(), config.get::<NodeConfig>());
+    if !overlay.enabled {
+        return Ok(None);
+    }
+    let settings = OverlaySettings {
+        config,
+        data_dir: (!node.amnesia).then_some(node.data_dir.as_path()),
+        idle: node.profile.idle(),
+        tokens: Arc::new(|config| load_auth(&config.get::<AuthConfig>()).map_err(|error| error.to_string())),
+    };
+    let built = Overlay::build(&kernel.scope(&svc_overlay::TOPOLOGY), settings, inherited).await;
+    built.map(Some).map_err(|error| error.to_string())
+}
+
+/// What the gateway's routes may lead to in this process.
+fn local_services(edge: &Option<Arc<Edge>>, overlay: &Option<Arc<Overlay>>) -> LocalServices {
+    let mut services = LocalServices::default();
+    if let Some(edge) = edge {
+        services = services.with(EdgeConfig::NAME, Arc::new(LocalEdge(Arc::clone(edge))));
+    }
+    if let Some(overlay) = overlay {
+        services = services.with(OBJECTS, Arc::new(ObjectBridge::new(OverlayObjects(overlay.objects()))));
+    }
+    services
+}
+
 async fn open_gateway(
     kernel: &Kernel,
     config: &Snapshot,
-    edge: Option<&Arc<Edge>>,
+    services: LocalServices,
     inherited: &mut Inherited,
 ) -> Result<Option<Arc<Gateway>>, String> {
     let (gateway, auth) = (config.get::<GatewayConfig>(), config.get::<AuthConfig>());
@@ -134,10 +204,6 @@ async fn open_gateway(
         return Ok(None);
     }
     let settings = GatewaySettings { gateway: &gateway, auth: &auth };
-    let mut services = LocalServices::default();
-    if let Some(edge) = edge {
-        services = services.with(EdgeConfig::NAME, Arc::new(LocalEdge(Arc::clone(edge))));
-    }
     let built = Gateway::build(&kernel.scope(&svc_gateway::TOPOLOGY), settings, services, inherited).await;
     built.map(Some).map_err(|error| error.to_string())
 }

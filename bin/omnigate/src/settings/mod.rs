@@ -1,9 +1,11 @@
 //! The configuration tables that belong to the node itself rather than to a service.
 
 mod admin;
+mod ledger;
 mod log;
 mod node;
 
 pub(crate) use admin::{AdminConfig, OPEN_REMEDY, is_open};
+pub(crate) use ledger::{LedgerConfig, LedgerPlace};
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use node::NodeConfig;

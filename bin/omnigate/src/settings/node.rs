@@ -24,6 +24,9 @@ pub(crate) struct NodeConfig {
     pub(crate) data_dir: PathBuf,
     /// Whether the node must not write anything to a disk: what would be stored is kept in RAM, as far as there is room.
     pub(crate) amnesia: bool,
+    /// What kind of node it is: a `micronode` gives silent peers up after 15 s, a `macronode` after 30 s, unless
+    /// `overlay.timeouts.idle` says otherwise.
+    pub(crate) profile: Profile,
     /// How requests are spread over the cores: one runtime per core, or one shared by all.
     pub(crate) runtime: RuntimeKind,
     /// Cores that serve requests; 0 stands for all of the machine.
@@ -32,6 +35,27 @@ pub(crate) struct NodeConfig {
     pub(crate) danger_ok: bool,
     /// From the first sign of shutdown until what still runs is aborted and named; 1s to 5s.
     pub(crate) drain_deadline: HumanDuration,
+}
+
+/// What kind of node it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Profile {
+    /// Small: what is not used is given up soon.
+    Micronode,
+    /// Large.
+    #[default]
+    Macronode,
+}
+
+impl Profile {
+    /// How long a peer may be silent.
+    pub(crate) const fn idle(self) -> Duration {
+        match self {
+            Self::Micronode => Duration::from_secs(15),
+            Self::Macronode => Duration::from_secs(30),
+        }
+    }
 }
 
 /// How the data plane is laid out.
@@ -60,6 +84,7 @@ impl Default for NodeConfig {
             name: "omnigate".to_owned(),
             data_dir: "./data".into(),
             amnesia: false,
+            profile: Profile::default(),
             runtime: RuntimeKind::default(),
             cores: 0,
             danger_ok: false,
@@ -70,7 +95,7 @@ impl Default for NodeConfig {
 
 impl Table for NodeConfig {
     const NAME: &'static str = "node";
-    const RESTART: &'static [&'static str] = &["name", "data_dir", "amnesia", "runtime", "cores"];
+    const RESTART: &'static [&'static str] = &["name", "data_dir", "amnesia", "profile", "runtime", "cores"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

@@ -17,8 +17,7 @@ impl Workers {
     /// Starts a worker on every core, if a server has such.
     pub(super) fn start(scope: &Scope, spec: Option<&'static TaskSpec>, connections: &Children) -> Self {
         let Some(spec) = spec else { return Self(Vec::new()) };
-        let crews: Vec<_> =
-            scope.planes().cores().iter().map(|_| Crew::new(connections.clone())).collect();
+        let crews: Vec<_> = scope.planes().cores().iter().map(|_| Crew::new(connections.clone())).collect();
         let led = crews.clone();
         scope.task_per_core(spec, move |core, ctx| work(Arc::clone(&led[core.index()]), ctx));
         Self(crews)

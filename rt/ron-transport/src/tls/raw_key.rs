@@ -4,7 +4,7 @@ use std::{fmt, path::Path, sync::Arc};
 
 use aws_lc_rs::{
     pkcs8::Document,
-    signature::{Ed25519KeyPair, KeyPair},
+    signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey},
 };
 use rustls::{crypto::aws_lc_rs::sign::any_eddsa_type, sign::CertifiedKey};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -15,6 +15,7 @@ use super::{TlsError, identity};
 use crate::files;
 
 const KEY_BYTES: usize = 32;
+const SIGNATURE_BYTES: usize = 64;
 
 /// What precedes the key in the SubjectPublicKeyInfo of every Ed25519 key (RFC 8410, section 4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
@@ -37,6 +38,11 @@ impl PeerKey {
     /// The bare key.
     pub fn ed25519(&self) -> &[u8; KEY_BYTES] {
         &self.0
+    }
+
+    /// Whether the owner of this key signed `message`.
+    pub fn verify(&self, message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
     }
 
     /// The key as a DER SubjectPublicKeyInfo, which is what goes over the wire.
@@ -90,6 +96,13 @@ impl NodeKey {
         PeerKey(key)
     }
 
+    /// Signs a message; the same message always gives the same signature.
+    pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        let mut signature = [0; SIGNATURE_BYTES];
+        signature.copy_from_slice(self.pair.sign(message).as_ref());
+        signature
+    }
+
     /// The key as rustls wants it: the raw public key stands where a certificate chain would.
     pub(super) fn certified(&self) -> Result<Arc<CertifiedKey>, TlsError> {
         let document = self.pkcs8()?;
@@ -140,6 +153,17 @@ mod tests {
     use rustls_pki_types::pem::PemObject;
 
     use super::*;
+
+    #[test]
+    fn a_signature_holds_for_its_message_and_key_alone() {
+        let (key, other) = (NodeKey::generate().expect("a key"), NodeKey::generate().expect("a key"));
+        let mut signature = key.sign(b"message");
+        assert!(key.public_key().verify(b"message", &signature));
+        assert!(!key.public_key().verify(b"messagf", &signature));
+        assert!(!other.public_key().verify(b"message", &signature));
+        signature[7] ^= 1;
+        assert!(!key.public_key().verify(b"message", &signature));
+    }
 
     #[test]
     fn the_pem_writer_and_the_pem_reader_agree_on_every_length() {

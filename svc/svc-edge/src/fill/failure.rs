@@ -149,7 +149,7 @@ mod tests {
             (Failure::ConnectTimeout, Reason::BadGateway),
             (Failure::Broken("10.0.0.7 says no".into()), Reason::BadGateway),
             (Failure::WentOn, Reason::BadGateway),
-            (Failure::refused(Reason::BodyCap, "too large"), Reason::BodyCap),
+            (Failure::refused(Reason::SourceCap, "too large"), Reason::SourceCap),
             (Failure::Ours(Fault::Busy), Reason::Busy),
         ] {
             let refusal = failure.refusal();

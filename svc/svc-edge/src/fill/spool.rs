@@ -138,13 +138,15 @@ impl Plan {
 
 /// The origin's object is larger than we take.
 pub(super) fn too_large() -> Failure {
-    Failure::refused(Reason::BodyCap, "the origin's object is larger than may be stored")
+    Failure::refused(Reason::SourceCap, "the origin's object is larger than may be stored")
 }
 
-/// A bomb is refused for what it is; what is no such stream is the origin's fault, not the client's.
+/// Whether a bomb or no such stream at all, it is the origin's fault, not the client's.
 fn undecoded(error: DecodeError) -> Failure {
     match error {
-        DecodeError::Cap | DecodeError::Ratio => Failure::Refused(error.into()),
+        DecodeError::Cap | DecodeError::Ratio => {
+            Failure::refused(Reason::SourceExpands, "the origin's answer expands more than allowed")
+        }
         DecodeError::Malformed | DecodeError::Trailing | DecodeError::Truncated => {
             Failure::refused(Reason::BadGateway, "the origin's answer is not what its Content-Encoding says")
         }

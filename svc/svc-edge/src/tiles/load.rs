@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use decode::{Coding, Decoder, Limits, STEP_MAX};
+use decode::{Coding, DecodeError, Decoder, Limits, STEP_MAX};
 use http::{HeaderMap, HeaderValue, header::ACCEPT_ENCODING};
 use httprules::negotiate::{self, IDENTITY};
 use packs::{PackError, Tile, TileType};
@@ -96,14 +96,15 @@ fn stored(tile: Tile) -> Representation {
 }
 
 fn decoded(tile: &Tile, limits: Limits) -> Result<Representation, Refusal> {
-    let bytes = decode_all(tile.coding.unwrap_or(Coding::Identity), &tile.bytes, limits)?;
+    let bytes =
+        decode_all(tile.coding.unwrap_or(Coding::Identity), &tile.bytes, limits).map_err(undecoded)?;
     let media_type = HeaderValue::from_static(tile.media_type);
     let mut representation = Representation::new(Source::Ram(bytes), tag_of_decoded(tile.id), media_type);
     representation.varies = true;
     Ok(representation)
 }
 
-fn decode_all(coding: Coding, encoded: &[u8], limits: Limits) -> Result<Bytes, Refusal> {
+fn decode_all(coding: Coding, encoded: &[u8], limits: Limits) -> Result<Bytes, DecodeError> {
     let mut decoder = Decoder::new(coding, limits);
     let (mut decoded, mut at) = (Vec::new(), 0);
     loop {
@@ -119,6 +120,18 @@ fn decode_all(coding: Coding, encoded: &[u8], limits: Limits) -> Result<Bytes, R
     decoder.finish()?;
     decoded.shrink_to_fit();
     Ok(decoded.into())
+}
+
+/// What a pack has is not the client's fault, whatever is wrong with it.
+fn undecoded(error: DecodeError) -> Refusal {
+    match error {
+        DecodeError::Cap | DecodeError::Ratio => {
+            Refusal::new(Reason::SourceExpands, "the tile expands more than allowed")
+        }
+        DecodeError::Malformed | DecodeError::Trailing | DecodeError::Truncated => {
+            Refusal::new(Reason::Quarantined, "the tile is not what its pack says it is")
+        }
+    }
 }
 
 const fn name_of(coding: Coding) -> Option<&'static str> {

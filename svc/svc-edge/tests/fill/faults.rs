@@ -150,7 +150,7 @@ fn what_is_larger_than_may_be_stored_is_refused_announced_or_not() {
         let mut ground = impatient(vec![origin.entry()]);
         ground.config.fill.max_object_bytes = ByteSize::mib(1);
         let node = Node::on(ground);
-        assert_eq!(reason(node.fetch(&node.url(&origin, "/x"))), Reason::BodyCap);
+        assert_eq!(reason(node.fetch(&node.url(&origin, "/x"))), Reason::SourceCap);
         assert_eq!((node.stored(), origin.asked()), (0, 1));
     }
 }
@@ -176,11 +176,11 @@ fn what_comes_compressed_is_stored_plain_and_a_bomb_not_at_all() {
     assert!(origin.heads()[0].contains("accept-encoding: identity\r\n"));
 
     let bomb = Origin::saying(tagged("content-encoding: gzip\r\n", gzipped(&vec![0; 5_000_000])));
-    check_refused(&bomb, bomb.entry(), Reason::DecodedRatio, 1);
+    check_refused(&bomb, bomb.entry(), Reason::SourceExpands, 1);
     let large = Origin::saying(tagged("content-encoding: gzip\r\n", gzipped(&plain)));
     let mut ground = impatient(vec![large.entry()]);
     ground.config.ingress.decompress_abs_bytes = ByteSize::kib(512);
-    check_refused_on(ground, &large, Reason::DecodedCap, 1);
+    check_refused_on(ground, &large, Reason::SourceExpands, 1);
     let broken = Origin::saying(tagged("content-encoding: gzip\r\n", "not gzip"));
     check_refused(&broken, broken.entry(), Reason::BadGateway, 1);
     let cut = Origin::saying(tagged("content-encoding: gzip\r\n", &gzipped(&plain)[..1000]));

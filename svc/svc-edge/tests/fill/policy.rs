@@ -199,7 +199,7 @@ fn an_object_that_is_held_has_its_name_and_a_limit() {
     let node = Node::start(vec![origin.entry()]);
     let entry = node.fetch(&node.url(&origin, "/x")).unwrap();
     assert_eq!(entry.id.as_bytes(), node.cas.put(&vec![b'x'; 100_000]).unwrap().id.as_bytes());
-    assert_eq!(reason(node.fetch(&node.url(&origin, "/large"))), Reason::BodyCap);
+    assert_eq!(reason(node.fetch(&node.url(&origin, "/large"))), Reason::SourceCap);
 }
 
 #[test]

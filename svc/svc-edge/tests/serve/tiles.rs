@@ -114,7 +114,7 @@ fn a_tile_that_is_a_bomb_is_not_unpacked() {
     let coded = edge.get_with("/edge/tiles/world/0/0/0", &[("accept-encoding", "gzip")]);
     assert_eq!((coded.status, coded.body.len()), (200, bomb.len()), "whoever takes it gets it as it is");
     let plain = edge.get("/edge/tiles/world/0/0/0");
-    assert_eq!((plain.status, plain.reason().as_str()), (413, "decoded-ratio"));
+    assert_eq!((plain.status, plain.reason().as_str()), (502, "source_expands"));
     assert_eq!(
         edge.metric("edge_rejects_total{node=\"test\",service=\"edge\",reason=\"decompress_cap\"}"),
         1.0

@@ -10,6 +10,7 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
     ("base64", "text to bytes and back"),
     ("blake3", "arithmetic on bytes: hashes and trees of them"),
+    ("bytes", "memory that is shared: reference counts, nothing else"),
     ("brotli-decompressor", "a codec: bytes in, bytes out"),
     ("flate2", "a codec: bytes in, bytes out"),
     ("http", "names and values: methods, statuses and maps of fields"),

@@ -9,7 +9,7 @@ const WORTH_TELLING: u64 = 64 << 20;
 
 /// Bytes that are worked through, told on standard error.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(in crate::commands) struct Progress {
     bar: ProgressBar,
     what: &'static str,
     total: u64,
@@ -18,13 +18,13 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Before the first byte. A total of 0 is one that is not known.
-    pub(super) fn new(what: &'static str, total: u64) -> Self {
+    pub(in crate::commands) fn new(what: &'static str, total: u64) -> Self {
         let bar = if std::io::stderr().is_terminal() { bar(total) } else { ProgressBar::hidden() };
         Self { bar, what, total, told_tenths: 0 }
     }
 
     /// So many bytes are done, of all.
-    pub(super) fn set(&mut self, done: u64) {
+    pub(in crate::commands) fn set(&mut self, done: u64) {
         self.bar.set_position(done);
         let tenths = (done * 10).checked_div(self.total).unwrap_or(0);
         if self.bar.is_hidden() && self.total >= WORTH_TELLING && tenths > self.told_tenths {

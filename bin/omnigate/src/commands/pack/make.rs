@@ -21,7 +21,8 @@ pub(super) fn run(args: &MakeArgs) -> Result<(), Failure> {
     let mut temporary = OsString::from(&args.out);
     temporary.push(".tmp");
     let temporary = Path::new(&temporary);
-    let written = if is_mbtiles { mbtiles(temporary, args.zoom) } else { pmtiles(temporary, args.zoom) };
+    let written =
+        if is_mbtiles { mbtiles(temporary, args.zoom) } else { make_demo_pack(temporary, args.zoom) };
     let moved = written.and_then(|tiles| {
         fs::rename(temporary, &args.out)?;
         Ok((tiles, fs::metadata(&args.out)?.len()))
@@ -42,7 +43,8 @@ pub(super) fn run(args: &MakeArgs) -> Result<(), Failure> {
 const NAME: &str = "Omnigate demo world";
 const ABOUT: &str = "Islands that do not exist, drawn by `omnigate pack make --demo`";
 
-fn pmtiles(path: &Path, zoom: u8) -> io::Result<u64> {
+/// Draws a world down to `zoom` into a PMTiles file; returns of how many tiles. Blocking.
+pub(crate) fn make_demo_pack(path: &Path, zoom: u8) -> io::Result<u64> {
     let metadata = json!({ "name": NAME, "description": ABOUT, "type": "baselayer", "version": "1" });
     let mut writer = Writer::new(Settings {
         metadata: metadata.to_string(),

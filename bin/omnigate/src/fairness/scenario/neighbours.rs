@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Bench, Case, Flow, Judge, Mode, case, solo, tenant, the_victim};
-use crate::fairness::{client::Pace, sleeper::SLOW};
+use crate::rig::{Pace, SLOW};
 
 /// Into how many keys an elephant splits itself.
 const KEYS: u8 = 16;

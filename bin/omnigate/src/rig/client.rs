@@ -15,22 +15,22 @@ use tokio::{
 const MAX_HEAD: usize = 16 * 1024;
 
 /// A connection to the gateway.
-pub(super) struct LoadConn {
+pub(crate) struct LoadConn {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 /// What counts of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// When to come back, if it says so.
-    pub(super) retry_after: Option<Duration>,
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// How a response is read.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Pace {
+pub(crate) enum Pace {
     /// As fast as it comes.
     Fast,
     /// One piece of 16 KiB, then a pause.
@@ -41,7 +41,7 @@ impl LoadConn {
     /// Connects to `to` from the loopback address `from`.
     ///
     /// Cancel safe: dropping the future closes the socket.
-    pub(super) async fn open(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn open(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(from, 0))?;
         let stream = socket.connect(to).await?;
@@ -52,7 +52,7 @@ impl LoadConn {
     /// Sends a whole request and reads its whole response.
     ///
     /// Not cancel safe: a connection whose exchange was dropped is of no more use.
-    pub(super) async fn exchange(&mut self, request: &[u8], pace: Pace) -> io::Result<Answer> {
+    pub(crate) async fn exchange(&mut self, request: &[u8], pace: Pace) -> io::Result<Answer> {
         self.stream.write_all(request).await?;
         let head = self.read_head().await?;
         let mut missing = head.body_len.saturating_sub(self.buffer.len());

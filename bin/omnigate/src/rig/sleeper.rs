@@ -1,6 +1,7 @@
 //! The server behind the gateway: a fixed number of slots, each taken for a fixed time. Its capacity is slots, not CPU.
 
 use std::{
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -8,8 +9,14 @@ use std::{
     time::Duration,
 };
 
-use ron_kernel::Clock;
-use ron_transport::{Body, Conn, Request, Response, Service};
+use ron_kernel::{Clock, Kernel, Scope};
+use ron_transport::{
+    Body, Conn, Request, Response, Service,
+    addr::ListenAddr,
+    listen::{BindOptions, Listener},
+    proxy_protocol::TrustedSources,
+    serve::{HttpLimits, HttpServer, ListenPlan, Roles},
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{Moment, Reason, Refusal};
 
@@ -17,11 +24,11 @@ use types::{Moment, Reason, Refusal};
 const BIG: usize = 1 << 20;
 
 /// How long requests to `/slow` take: beyond what counts as slow.
-pub(super) const SLOW: Duration = Duration::from_millis(300);
+pub(crate) const SLOW: Duration = Duration::from_millis(300);
 
 /// The sleeping server's handler.
 #[derive(Clone, Debug)]
-pub(super) struct Sleeper {
+pub(crate) struct Sleeper {
     slots: Arc<Semaphore>,
     service_time: Duration,
     clock: Clock,
@@ -38,12 +45,12 @@ struct Taken {
 }
 
 impl Sleeper {
-    pub(super) fn new(slots: usize, service_time: Duration, clock: Clock) -> Self {
+    pub(crate) fn new(slots: usize, service_time: Duration, clock: Clock) -> Self {
         Self { slots: Arc::new(Semaphore::new(slots)), service_time, clock, busy: Arc::default() }
     }
 
     /// For how long slots have been taken, those of all slots together.
-    pub(super) fn busy(&self) -> Duration {
+    pub(crate) fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy.load(Ordering::Relaxed))
     }
 }
@@ -68,6 +75,31 @@ impl Service for Sleeper {
         let body = if request.uri().path() == "/big" { Body::from(vec_of(BIG)) } else { Body::from("ok\n") };
         Ok(Response::new(body.holding(slot)))
     }
+}
+
+/// Starts the sleeping server on a port of its own.
+pub(crate) fn start_sleeper(kernel: &Kernel, scope: &Scope, sleeper: &Sleeper) -> Result<SocketAddr, String> {
+    let addr = ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
+    let limits = HttpLimits {
+        max_conns: 16_384,
+        max_conns_per_client: 16_384,
+        write_timeout: Duration::from_secs(60),
+        ..HttpLimits::default()
+    };
+    kernel.block_on(async {
+        let listener = Listener::bind(&addr, BindOptions::default()).map_err(|error| error.to_string())?;
+        let plan = ListenPlan {
+            listener: Some(listener),
+            tls: None,
+            proxy_protocol: TrustedSources::default(),
+            limits,
+        };
+        let server = HttpServer::start(scope, Roles::default(), plan, |_| sleeper.clone());
+        match server.local_addr() {
+            ListenAddr::Tcp(addr) => Ok(addr),
+            other => Err(format!("the server listens on {other}")),
+        }
+    })
 }
 
 fn vec_of(len: usize) -> bytes::Bytes {

@@ -1,0 +1,191 @@
+//! `/overlay/…`: publishing and subscribing by hand, who is connected, what was lost.
+
+use std::{sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use futures_util::stream;
+use http::StatusCode;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Limited, StreamBody};
+use oap::{MessageId, PUBLICATION_MAX, Topic};
+use ron_kernel::{Scope, Shutdown, topology::Stage};
+use ron_transport::{Body, BodyError, Response};
+use serde_json::{Value, json};
+use svc_overlay::{Delivery, Loss, Overlay, PeerInfo, Subscription};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use types::{Reason, Refusal};
+
+use super::reply;
+
+/// Subscriptions at once; each holds one connection.
+const MAX_SUBSCRIBERS: usize = 16;
+/// How long a stream may be silent before a comment shows that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// When a refused subscriber should try again.
+const BUSY_RETRY: Duration = Duration::from_secs(5);
+
+/// The overlay's pages.
+#[derive(Debug)]
+pub(super) struct OverlayPages {
+    overlay: Option<Arc<Overlay>>,
+    shutdown: Shutdown,
+    places: Arc<Semaphore>,
+}
+
+impl OverlayPages {
+    pub(super) fn new(scope: &Scope, overlay: Option<Arc<Overlay>>) -> Self {
+        let places = Arc::new(Semaphore::new(MAX_SUBSCRIBERS));
+        Self { overlay, shutdown: scope.shutdown().clone(), places }
+    }
+
+    /// Publishes a request's body.
+    pub(super) async fn publish(&self, topic: &str, body: Body) -> Result<Response, Refusal> {
+        let (overlay, topic) = (self.overlay()?, topic_of(topic)?);
+        let body = Limited::new(body, PUBLICATION_MAX).collect().await.map_err(|_| {
+            Refusal::new(Reason::BodyCap, format!("a publication has at most {PUBLICATION_MAX} bytes"))
+        })?;
+        let published = overlay.publish(topic, body.to_bytes()).await?;
+        let verdict = if published.accepted { "accepted" } else { "local_only" };
+        Ok(reply::json(StatusCode::OK, &json!({ "verdict": verdict, "id": id_of(&published.id) })))
+    }
+
+    /// A stream of what is published.
+    pub(super) async fn subscribe(&self, topic: &str) -> Result<Response, Refusal> {
+        let (overlay, topic) = (self.overlay()?, topic_of(topic)?);
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            Refusal::new(Reason::Busy, format!("{MAX_SUBSCRIBERS} subscriptions are open already"))
+                .retry_after(BUSY_RETRY)
+        })?;
+        let subscription = overlay.subscribe(topic).await?;
+        let stream = Stream {
+            subscription,
+            shutdown: self.shutdown.clone(),
+            // Sent at once, so that a client knows that it takes part.
+            greeting: Some(": subscribed\n\n".to_owned()),
+            _place: place,
+        };
+        let frames = stream::unfold(stream, |mut stream| async move {
+            let text = stream.next().await?;
+            Some((Ok::<_, BodyError>(Frame::data(Bytes::from(text))), stream))
+        });
+        let body = Body::streaming(StreamBody::new(frames));
+        Ok(reply::with_type(StatusCode::OK, "text/event-stream", body))
+    }
+
+    /// Who is connected.
+    pub(super) fn peers(&self) -> Result<Response, Refusal> {
+        let overlay = self.overlay()?;
+        let peers: Vec<Value> = overlay.peers().iter().map(peer_of).collect();
+        let listen = overlay.local_addr().to_string();
+        let all = json!({ "node": overlay.node().to_string(), "listen": listen, "peers": peers });
+        Ok(reply::json(StatusCode::OK, &all))
+    }
+
+    /// What was lost.
+    pub(super) fn losses(&self, query: Option<&str>) -> Result<Response, Refusal> {
+        let after = query.and_then(|query| query.strip_prefix("after=")).unwrap_or("0");
+        let after =
+            after.parse().map_err(|_| Refusal::new(Reason::Malformed, "write ?after= and a whole number"))?;
+        let (total, losses) = self.overlay()?.losses(after);
+        let losses: Vec<Value> = losses.iter().map(loss_of).collect();
+        Ok(reply::json(StatusCode::OK, &json!({ "total": total, "losses": losses })))
+    }
+
+    pub(super) fn overlay(&self) -> Result<&Arc<Overlay>, Refusal> {
+        let missing = || Refusal::new(Reason::NotFound, "the overlay is not enabled: set `overlay.enabled`");
+        self.overlay.as_ref().ok_or_else(missing)
+    }
+}
+
+fn topic_of(name: &str) -> Result<Topic, Refusal> {
+    Topic::new(name).map_err(|error| Refusal::new(Reason::Malformed, error.to_string()))
+}
+
+/// One subscriber's stream.
+struct Stream {
+    subscription: Subscription,
+    shutdown: Shutdown,
+    greeting: Option<String>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<String> {
+        if let Some(greeting) = self.greeting.take() {
+            return Some(greeting);
+        }
+        tokio::select! {
+            biased;
+            heard = self.subscription.next() => {
+                let (name, data) = delivery_of(&heard?);
+                Some(format!("event: {name}\ndata: {data}\n\n"))
+            }
+            () = self.shutdown.reached(Stage::Writers) => None,
+            () = tokio::time::sleep(KEEP_ALIVE) => Some(": still here\n\n".to_owned()),
+        }
+    }
+}
+
+fn delivery_of(delivery: &Delivery) -> (&'static str, Value) {
+    match delivery {
+        Delivery::Publication { id, body, hops, late } => {
+            let mut data = id_of(id);
+            data["hops"] = (*hops).into();
+            data["late"] = (*late).into();
+            // As text where it is text, because people look at it.
+            match str::from_utf8(body) {
+                Ok(text) => data["text"] = text.into(),
+                Err(_) => data["base64"] = STANDARD.encode(body).into(),
+            }
+            ("publication", data)
+        }
+        Delivery::Gap(gap) => (
+            "gap",
+            json!({
+                "topic": gap.topic.as_str(),
+                "publisher": gap.publisher.to_string(),
+                "incarnation": gap.incarnation,
+                "from": gap.from,
+                "to": gap.to,
+                "reason": gap.reason.name(),
+            }),
+        ),
+        Delivery::Lagging(missed) => ("lagging", json!({ "missed": missed })),
+    }
+}
+
+fn id_of(id: &MessageId) -> Value {
+    json!({
+        "topic": id.topic.as_str(),
+        "publisher": id.publisher.to_string(),
+        "incarnation": id.incarnation,
+        "seq": id.seq,
+    })
+}
+
+fn peer_of(peer: &PeerInfo) -> Value {
+    json!({
+        "node": peer.node.to_string(),
+        "place": peer.place,
+        "dialled": peer.dialled,
+        "key_exchange": peer.key_exchange,
+        "up_secs": peer.up.as_secs(),
+        "heard_ms": u64::try_from(peer.heard.as_millis()).unwrap_or(u64::MAX),
+        "frames_in": peer.frames_in,
+        "frames_out": peer.frames_out,
+        "queued": peer.queued,
+        "going": peer.going,
+    })
+}
+
+fn loss_of(loss: &Loss) -> Value {
+    json!({
+        "number": loss.number,
+        "unix_ms": u64::try_from(loss.at.as_millis()).unwrap_or(u64::MAX),
+        "id": id_of(&loss.id),
+        "queue": loss.queue,
+        "peer": loss.peer.map(|peer| peer.to_string()),
+        "reason": loss.reason,
+    })
+}

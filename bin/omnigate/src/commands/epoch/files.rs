@@ -1,0 +1,116 @@
+//! The files of a bundle: small ones whole, large ones line by line.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "commands that read and write files and end; no runtime is running"
+)]
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::failure::Failure;
+
+/// The most bytes of a document that is read whole.
+const MAX_DOCUMENT: u64 = 16 << 20;
+
+/// The most bytes of a line. Even 64 metrics with the longest names and numbers take half of it.
+const MAX_LINE: u64 = 16 << 10;
+
+/// Files are read and written so many bytes at a time.
+const BUFFER: usize = 256 << 10;
+
+/// A folder with an epoch's files.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        if path.is_dir() { Ok(Self(path.to_owned())) } else { Err(unreadable(path, "it is no folder")) }
+    }
+
+    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+        fs::create_dir_all(path).map_err(|error| unwritable(path, error))?;
+        Ok(Self(path.to_owned()))
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.join(name).is_file()
+    }
+
+    /// A document.
+    pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {
+        read(&self.0.join(name))
+    }
+
+    /// The names of the files in a folder below that end in `suffix`, in order; none if there is no such folder.
+    pub(super) fn names(&self, below: &str, suffix: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.0.join(below)).into_iter().flatten().filter_map(Result::ok);
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<_> = names.filter(|name| name.ends_with(suffix)).collect();
+        names.sort_unstable();
+        names.into_iter().map(|name| format!("{below}/{name}")).collect()
+    }
+
+    /// Gives every line to `take`, without its line feed. Each line, also the last one, has to have one.
+    pub(super) fn lines<E: fmt::Display>(
+        &self,
+        name: &str,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), Failure> {
+        let path = self.0.join(name);
+        let file = File::open(&path).map_err(|error| unreadable(&path, error))?;
+        let mut file = BufReader::with_capacity(BUFFER, file);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut file).take(MAX_LINE).read_until(b'\n', &mut line);
+            if read.map_err(|error| unreadable(&path, error))? == 0 {
+                return Ok(());
+            }
+            let whole = line.strip_suffix(b"\n").ok_or_else(|| unreadable(&path, "a line does not end"))?;
+            take(whole).map_err(|wrong| Failure::failed(format!("{}: {wrong}", path.display())))?;
+        }
+    }
+
+    /// Writes a file, which is there whole or not at all.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let path = self.0.join(name);
+        replace(&path, fill).map_err(|error| unwritable(&path, error))
+    }
+}
+
+/// A document by its path.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes));
+    read.map_err(|error| unreadable(path, error))?;
+    if bytes.len() as u64 > MAX_DOCUMENT {
+        return Err(unreadable(path, "it is larger than 16 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// Writes beside `path` and puts it there once it is on the disk.
+pub(super) fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let mut file = BufWriter::with_capacity(BUFFER, File::create(&beside)?);
+    fill(&mut file)?;
+    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    fs::rename(&beside, path)
+}
+
+fn unreadable(path: &Path, why: impl fmt::Display) -> Failure {
+    Failure::failed(format!("{} cannot be read: {why}", path.display()))
+}
+
+fn unwritable(path: &Path, why: impl fmt::Display) -> Failure {
+    Failure::failed(format!("{} cannot be written: {why}", path.display()))
+}

@@ -1,0 +1,57 @@
+//! `omnigate epoch rerun`: compute an epoch anew from what it was computed from.
+
+use rewards::{Epoch, Manifest, Run, Snapshot, bundle, compute};
+
+use super::{
+    RerunArgs,
+    bundle::{InputsError, policy, rows, snapshots},
+    files::Folder,
+};
+use crate::{commands::print, failure::Failure};
+
+/// The file that says why an epoch cannot be paid.
+const QUARANTINE: &str = "quarantine.json";
+
+/// Computes the epoch and writes what came out.
+pub(super) fn run(args: &RerunArgs) -> Result<(), Failure> {
+    let folder = Folder::open(&args.bundle)?;
+    let policy = policy(&folder, &[])?.policy;
+    let snapshots = snapshots(&folder)?;
+    let epoch = epoch(&folder, &snapshots)?;
+    let into = Folder::create(&args.into)?;
+    let computed = rows(&folder, epoch, &snapshots, args.threads.number())
+        .and_then(|inputs| compute(&policy, &inputs).map_err(InputsError::from));
+    match computed {
+        Ok(run) => write(&into, &run),
+        Err(InputsError::Failure(failure)) => Err(failure),
+        Err(InputsError::Quarantine(reason)) => {
+            into.write(QUARANTINE, |out| out.write_all(&reason.manifest(epoch)))?;
+            Err(Failure::failed(format!("epoch {epoch} cannot be paid: {}: {reason}", reason.code())))
+        }
+    }
+}
+
+/// The epoch of the snapshots; where there are none, that of the run.
+fn epoch(folder: &Folder, snapshots: &[Snapshot]) -> Result<Epoch, Failure> {
+    if let Some(snapshot) = snapshots.first() {
+        return Ok(snapshot.epoch);
+    }
+    Manifest::read(&folder.read(bundle::RUN)?)
+        .map(|manifest| manifest.epoch)
+        .map_err(|error| Failure::failed(format!("{}: {error}", bundle::RUN)))
+}
+
+fn write(into: &Folder, run: &Run) -> Result<(), Failure> {
+    into.write(bundle::ALLOCATIONS, |out| {
+        let mut line = Vec::new();
+        (0..run.lines()).try_for_each(|at| {
+            line.clear();
+            run.write_line(at, &mut line);
+            out.write_all(&line)
+        })
+    })?;
+    into.write(bundle::RUN, |out| out.write_all(run.document()))?;
+    // Last, so that whoever finds it finds the rest.
+    into.write(bundle::COMMITMENT, |out| writeln!(out, "{}", run.commitment()))?;
+    print(&format!("epoch {}: {} lines, {}\n", run.epoch(), run.lines(), run.commitment()))
+}

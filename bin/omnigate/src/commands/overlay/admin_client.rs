@@ -1,0 +1,260 @@
+//! A client of a node's own admin listener: one request per connection, in the clear, on this machine or with a token.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a command that asks and ends; no runtime is running that it could block"
+)]
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+};
+
+use ron_kernel::config::Secret;
+use ron_transport::addr::ListenAddr;
+use serde_json::Value;
+
+use crate::{config_file::ConfigSource, failure::Failure, settings::AdminConfig};
+
+/// The longest answer that is read.
+const MAX_ANSWER: u64 = 64 * 1024 * 1024;
+/// What is read and sent at once of a file.
+const UPLOADED_AT_ONCE: usize = 256 * 1024;
+/// The longest line of an answer.
+const MAX_LINE: u64 = 1024 * 1024;
+
+/// Asks the admin listener of a configuration.
+pub(super) struct AdminClient {
+    addr: ListenAddr,
+    token: Option<Secret>,
+}
+
+trait Socket: Read + Write {}
+impl<T: Read + Write> Socket for T {}
+
+/// An answer whose head has been read.
+struct Answer {
+    status: u16,
+    chunked: bool,
+    /// The length of the body, if it was said.
+    length: Option<u64>,
+    body: BufReader<Box<dyn Socket>>,
+}
+
+impl AdminClient {
+    /// The client that `source` describes.
+    pub(super) fn of(source: &ConfigSource) -> Result<Self, Failure> {
+        let admin = source.load()?.get::<AdminConfig>();
+        Ok(Self { addr: admin.listen.clone(), token: admin.token.clone() })
+    }
+
+    /// The answer to a question.
+    pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.exchange("GET", path, None)
+    }
+
+    /// The answer to something that is to be done.
+    pub(super) fn post(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
+        self.exchange("POST", path, Some(body))
+    }
+
+    /// Sends what is read, and tells how many bytes have been sent.
+    pub(super) fn upload(
+        &self,
+        path: &str,
+        from: &mut dyn Read,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Value, Failure> {
+        let mut socket = self.on_io(self.connect())?;
+        let head = self.head("POST", path, "Transfer-Encoding: chunked\r\n");
+        self.on_io(socket.write_all(head.as_bytes()))?;
+        let (mut piece, mut sent) = (vec![0; UPLOADED_AT_ONCE], 0);
+        loop {
+            let read = from.read(&mut piece).map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
+            let written = write!(socket, "{read:x}\r\n")
+                .and_then(|()| socket.write_all(&piece[..read]))
+                .and_then(|()| socket.write_all(b"\r\n"));
+            // A node that refuses does not read on: its answer says why.
+            if written.is_err() || read == 0 {
+                break;
+            }
+            sent += read as u64;
+            progress(sent);
+        }
+        self.value(self.on_io(Answer::read(socket))?)
+    }
+
+    /// Writes what the node sends, and tells how many bytes have been written.
+    pub(super) fn download(
+        &self,
+        path: &str,
+        mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<(), Failure> {
+        let mut answer = self.ask("GET", path, None)?;
+        if answer.status != 200 {
+            let body = self.read_all(answer)?;
+            return Err(refused(&body));
+        }
+        let (mut piece, mut written) = (Vec::new(), 0);
+        while self.on_io(answer.more(&mut piece))? {
+            write(&piece)?;
+            written += piece.len() as u64;
+            progress(written, answer.length.unwrap_or_default());
+            piece.clear();
+        }
+        Ok(())
+    }
+
+    /// Hands server-sent events to `see`, until that has seen enough or there are no more.
+    pub(super) fn events(
+        &self,
+        method: &str,
+        path: &str,
+        mut see: impl FnMut(&str, &Value) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let mut answer = self.ask(method, path, None)?;
+        if answer.status != 200 {
+            let body = self.read_all(answer)?;
+            return Err(refused(&body));
+        }
+        let (mut name, mut rest) = (String::new(), Vec::new());
+        loop {
+            let Some(line) = self.on_io(answer.next_line(&mut rest))? else { return Ok(()) };
+            if let Some(event) = line.strip_prefix("event: ") {
+                name = event.to_owned();
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                let data = serde_json::from_str(data).map_err(Failure::failed)?;
+                if !see(&name, &data)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn exchange(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Value, Failure> {
+        self.value(self.ask(method, path, body)?)
+    }
+
+    fn value(&self, answer: Answer) -> Result<Value, Failure> {
+        let status = answer.status;
+        let text = self.read_all(answer)?;
+        if status != 200 {
+            return Err(refused(&text));
+        }
+        serde_json::from_str(&text).map_err(Failure::failed)
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Answer, Failure> {
+        let mut socket = self.on_io(self.connect())?;
+        let framing = body.map_or_else(String::new, |body| format!("Content-Length: {}\r\n", body.len()));
+        let head = self.head(method, path, &framing);
+        let asked =
+            socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body.unwrap_or_default()));
+        self.on_io(asked)?;
+        self.on_io(Answer::read(socket))
+    }
+
+    fn head(&self, method: &str, path: &str, framing: &str) -> String {
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Omnigate: 1\r\n");
+        if let Some(token) = &self.token {
+            head.push_str(&format!("Authorization: Bearer {}\r\n", token.expose()));
+        }
+        head.push_str(framing);
+        head.push_str("\r\n");
+        head
+    }
+
+    fn connect(&self) -> io::Result<Box<dyn Socket>> {
+        match &self.addr {
+            ListenAddr::Tcp(addr) => Ok(Box::new(TcpStream::connect(addr)?)),
+            ListenAddr::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
+            ListenAddr::Inherited(_) => Err(io::Error::other("an inherited socket has no address to ask")),
+        }
+    }
+
+    fn read_all(&self, mut answer: Answer) -> Result<String, Failure> {
+        let (mut text, mut rest) = (String::new(), Vec::new());
+        while let Some(line) = self.on_io(answer.next_line(&mut rest))? {
+            text.push_str(&line);
+            text.push('\n');
+            if text.len() as u64 > MAX_ANSWER {
+                return Err(Failure::failed("the node's answer has no end"));
+            }
+        }
+        Ok(text)
+    }
+
+    fn on_io<T>(&self, outcome: io::Result<T>) -> Result<T, Failure> {
+        outcome.map_err(|error| {
+            Failure::failed(format!("the node's admin listener at {} does not answer: {error}", self.addr))
+                .help("start the node, or name its configuration with --config")
+        })
+    }
+}
+
+impl Answer {
+    /// Reads the head.
+    fn read(socket: Box<dyn Socket>) -> io::Result<Self> {
+        let mut body = BufReader::new(socket);
+        let status = read_line(&mut body)?;
+        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let mut answer = Self { status: status.ok_or(io::ErrorKind::InvalidData)?, chunked: false, length: None, body };
+        loop {
+            let line = read_line(&mut answer.body)?.to_ascii_lowercase();
+            if line.is_empty() {
+                return Ok(answer);
+            }
+            if let Some(length) = line.strip_prefix("content-length:") {
+                answer.length = length.trim().parse().ok();
+            }
+            answer.chunked |= line.starts_with("transfer-encoding:") && line.contains("chunked");
+        }
+    }
+
+    /// The next line of the body; `rest` holds what was received behind it.
+    fn next_line(&mut self, rest: &mut Vec<u8>) -> io::Result<Option<String>> {
+        loop {
+            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = rest.drain(..=end).collect();
+                return Ok(Some(String::from_utf8_lossy(&line[..end]).into_owned()));
+            }
+            if rest.len() as u64 > MAX_LINE || !self.more(rest)? {
+                let last = std::mem::take(rest);
+                return Ok((!last.is_empty()).then(|| String::from_utf8_lossy(&last).into_owned()));
+            }
+        }
+    }
+
+    /// Receives more of the body; false at its end.
+    fn more(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
+        if !self.chunked {
+            let mut room = [0; 64 * 1024];
+            let read = self.body.read(&mut room)?;
+            into.extend_from_slice(&room[..read]);
+            return Ok(read > 0);
+        }
+        let size = read_line(&mut self.body)?;
+        let size = u64::from_str_radix(&size, 16).ok().filter(|size| *size <= MAX_ANSWER);
+        let size = size.ok_or(io::ErrorKind::InvalidData)?;
+        (&mut self.body).take(size).read_to_end(into)?;
+        // The empty line behind each chunk.
+        read_line(&mut self.body)?;
+        Ok(size > 0)
+    }
+}
+
+fn read_line(from: &mut BufReader<Box<dyn Socket>>) -> io::Result<String> {
+    let mut line = String::new();
+    from.take(MAX_LINE).read_line(&mut line)?;
+    Ok(line.trim_end().to_owned())
+}
+
+/// A refusal as the node puts it.
+fn refused(problem: &str) -> Failure {
+    let problem: Value = serde_json::from_str(problem).unwrap_or_default();
+    let detail = problem["detail"].as_str().or(problem["title"].as_str()).unwrap_or("it did not say why");
+    Failure::failed(format!("the node refused: {detail}"))
+}

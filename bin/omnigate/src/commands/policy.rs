@@ -1,0 +1,159 @@
+//! `omnigate policy`: make a key, sign a policy, and see what one says and who answers for it.
+
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::rand;
+use clap::Subcommand;
+use rewards::{
+    Epoch, Policy, PublicKey, Residual, Sign, SignedPolicy,
+    ed25519::{Ed25519, SecretKey},
+};
+use ron_kernel::ExitCode;
+use ron_transport::files;
+use zeroize::Zeroizing;
+
+use super::print;
+use crate::failure::Failure;
+
+/// More than any policy or key has.
+const MAX_BYTES: u64 = 1 << 20;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Write a new secret key into a file that only you can read, and print its public half.
+    Keygen {
+        /// Where to write it.
+        path: PathBuf,
+    },
+    /// Sign a policy and print it with its signatures, in the one form that is accepted.
+    ///
+    /// A policy that is signed already keeps its other signatures: sign with the old key and the new one while keys
+    /// are changed.
+    Sign {
+        /// The policy, as JSON of any layout, or signed already.
+        policy: PathBuf,
+        /// The file with the secret key.
+        #[arg(long, value_name = "FILE")]
+        key: PathBuf,
+    },
+    /// Say whether a signed policy would be used. Exit codes: 0 yes; 1 no, and why.
+    Check {
+        /// The signed policy.
+        policy: PathBuf,
+        /// A key whose signature counts: `ed25519:` and 64 digits. May be repeated.
+        #[arg(long, value_name = "KEY", required = true)]
+        key: Vec<PublicKey>,
+        /// Whether it applies to this epoch, too.
+        #[arg(long, value_name = "NUMBER", value_parser = epoch_number)]
+        epoch: Option<Epoch>,
+    },
+    /// Show what a policy says, signed or not. No signature is checked.
+    Show {
+        /// The policy.
+        policy: PathBuf,
+        /// The terms in canonical JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does what was asked for.
+pub(super) fn run(command: PolicyCommand) -> Result<ExitCode, Failure> {
+    let done = match command {
+        PolicyCommand::Keygen { path } => keygen(&path),
+        PolicyCommand::Sign { policy, key } => sign(&policy, &key),
+        PolicyCommand::Check { policy, key, epoch } => return check(&policy, &key, epoch),
+        PolicyCommand::Show { policy, json } => show(&policy, json),
+    };
+    done.map(|()| ExitCode::Clean)
+}
+
+fn epoch_number(text: &str) -> Result<Epoch, String> {
+    let epoch = text.parse().ok().and_then(Epoch::new);
+    epoch.ok_or_else(|| "an epoch is a whole number below 9007199254740992".to_owned())
+}
+
+fn keygen(path: &Path) -> Result<(), Failure> {
+    let mut seed = Zeroizing::new([0; 32]);
+    rand::fill(&mut seed[..]).map_err(|_| {
+        Failure::failed("the system's random number source failed")
+            .help("check that getrandom(2) is permitted")
+    })?;
+    files::create_private(path, SecretKey::text(&seed).as_bytes()).map_err(Failure::failed)?;
+    let key = SecretKey::from_seed(&seed).public_key();
+    print(&format!("wrote {}; put `{key}` into rewarder.policy_keys\n", path.display()))
+}
+
+fn sign(policy: &Path, key: &Path) -> Result<(), Failure> {
+    let text = files::read_private(key, MAX_BYTES).map_err(Failure::failed)?;
+    let secret = str::from_utf8(&text).ok().and_then(|text| SecretKey::from_text(text).ok());
+    let secret = secret.ok_or_else(|| {
+        Failure::failed(format!("{} holds no secret key", key.display()))
+            .help("`omnigate policy keygen` makes one")
+    })?;
+    let signed = read(policy)?.signed_by(&secret);
+    print(&String::from_utf8_lossy(&signed.to_bytes()))
+}
+
+fn check(path: &Path, keys: &[PublicKey], epoch: Option<Epoch>) -> Result<ExitCode, Failure> {
+    let bytes = files::read_public(path, MAX_BYTES).map_err(Failure::failed)?;
+    let judged = SignedPolicy::read(&bytes).and_then(|signed| {
+        let policy = signed.judge(keys, &Ed25519)?.clone();
+        if let Some(epoch) = epoch {
+            policy.applies_to(epoch)?;
+        }
+        Ok(policy)
+    });
+    match judged {
+        Ok(policy) => {
+            let (terms, hash) = (policy.terms(), policy.hash());
+            print(&format!("good: {} version {}, {hash}\n", terms.id, terms.version.get()))?;
+            Ok(ExitCode::Clean)
+        }
+        Err(error) => {
+            print(&format!("refused: {}: {error}\n", error.code()))?;
+            Ok(ExitCode::Failed)
+        }
+    }
+}
+
+fn show(path: &Path, json: bool) -> Result<(), Failure> {
+    let signed = read(path)?;
+    let policy = signed.policy();
+    if json {
+        return print(&format!("{}\n", String::from_utf8_lossy(&policy.to_bytes())));
+    }
+    let terms = policy.terms();
+    let residual = match &terms.residual {
+        Residual::Keep => "stays in the pool".to_owned(),
+        Residual::Pay(to) => format!("goes to {to}"),
+    };
+    let last = terms.last_epoch.map_or_else(|| "on".to_owned(), |last| format!("to {last}"));
+    let mut out =
+        format!("policy {} version {}, ruleset {}\n", terms.id, terms.version.get(), terms.ruleset.number());
+    for (name, value) in [
+        ("epochs", format!("{} {last}", terms.first_epoch)),
+        ("pool", terms.pool.to_string()),
+        ("cap", format!("{} ({} ppm of the pool)", policy.cap(), terms.cap_ppm)),
+        ("minimum", terms.min_payout.to_string()),
+        ("residual", residual),
+        ("hash", policy.hash().to_string()),
+    ] {
+        out += &format!("  {name:<9} {value}\n");
+    }
+    for (metric, weight) in &terms.weights_ppm {
+        out += &format!("  {weight} ppm for a unit of {metric}\n");
+    }
+    for key in signed.keys() {
+        out += &format!("  says it is signed by {key} (not checked)\n");
+    }
+    print(&out)
+}
+
+/// A policy as a person wrote it, or signed already.
+fn read(path: &Path) -> Result<SignedPolicy, Failure> {
+    let bytes = files::read_public(path, MAX_BYTES).map_err(Failure::failed)?;
+    // A signed policy is canonical; whatever else it is, the terms alone say best what is wrong with them.
+    let signed = SignedPolicy::read(&bytes).or_else(|_| Policy::read(&bytes).map(SignedPolicy::unsigned));
+    signed.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,82 @@
+//! What the demo says: where to look, and every second how the guests fare.
+
+use std::{
+    fmt::Write as _,
+    io::{IsTerminal, Write},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use ron_kernel::Scope;
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::{
+    TELLER,
+    crowd::{Crowd, Guest, pause},
+    script::Places,
+};
+
+/// How often a line is written where lines stay.
+const BETWEEN_LINES: u64 = 5;
+
+/// Says what there is to look at.
+pub(super) fn introduce(places: &Places, dir: &Path) {
+    let Places { gateway, edge, admin } = places;
+    let told = format!(
+        "A whole node, with guests in front of it. In five seconds one of them begins to flood; watch the others.\n\
+         \n\
+         \x20 the console     http://{admin}/\n\
+         \x20 a map           http://{edge}/edge/tiles/world\n\
+         \x20 ask it yourself curl -i -H 'x-tenant: me' http://{gateway}/\n\
+         \x20 its settings    {}\n\
+         \n\
+         Ctrl-C drains it, and nothing of it is left.\n\n",
+        dir.join("omnigate.toml").display(),
+    );
+    print(&told);
+}
+
+/// Starts saying every second how the guests fare; ends the process as a signal would after `length`.
+pub(super) fn start(scope: &Scope, crowd: &Arc<Crowd>, length: Option<Duration>) {
+    let (clock, crowd) = (scope.clock(), Arc::clone(crowd));
+    let end = length.map(|length| clock.within(length));
+    let on_terminal = std::io::stdout().is_terminal();
+    scope.children(&TELLER).spawn(async move {
+        let mut since = String::new();
+        for second in 1.. {
+            pause(clock, clock.within(Duration::from_secs(1))).await;
+            let line = line(second, &crowd);
+            if on_terminal {
+                print(&format!("\r\x1b[2K{line}"));
+            } else if second % BETWEEN_LINES == 0 {
+                since.clear();
+                let _ = writeln!(since, "{line}");
+                print(&since);
+            }
+            if end.is_some_and(|end| end.has_passed(clock.now())) {
+                // The node obeys it as it would one from outside.
+                let _ = kill_process(getpid(), Signal::TERM);
+                return;
+            }
+        }
+    });
+}
+
+fn line(second: u64, crowd: &Crowd) -> String {
+    let guests: Vec<String> = crowd.guests.iter().map(|guest| fares(guest)).collect();
+    format!("{:>2}:{:02}  {}", second / 60, second % 60, guests.join(" · "))
+}
+
+fn fares(guest: &Guest) -> String {
+    let mut seen = guest.look();
+    let time = seen.p99().map(|p99| format!(" {} ms", p99.as_millis())).unwrap_or_default();
+    let refused = if seen.refused > 0 { format!(", {} refused", seen.refused) } else { String::new() };
+    format!("{} {}/s{time}{refused}", guest.name, seen.served)
+}
+
+/// To standard output; if nobody reads it, so be it.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,236 @@
+//! Snapshots of usage between nodes: announced over gossip, fetched as objects, judged by the rewarder.
+//!
+//! A node that has sealed an epoch puts the rows among the overlay's objects and publishes its word for them, again and
+//! again for a while, because who was away should not miss it. Whoever counts the usage of others fetches the rows from
+//! any peer that has them; that they are the right ones is for their hash and the node's signature to say.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use oap::Topic;
+use ron_accounting::{Announce, MAX_ROW_BYTES, Sealed};
+use ron_kernel::{
+    Scope,
+    readiness::Effect,
+    supervisor::{TaskCtx, TaskResult},
+    topology::{Escalation, Plane, Restart, Stage, TaskSpec},
+};
+use serde_json::{Value, json};
+use svc_overlay::{Delivery, Overlay};
+use svc_rewarder::Rewarder;
+use tokio::sync::Notify;
+use types::ObjectId;
+
+/// Where snapshots are announced.
+const TOPIC: &str = "omnigate/accounting";
+/// How many of the latest epochs are announced again and again.
+const ANNOUNCED: usize = 8;
+/// How often.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// How many snapshots are remembered as taken, so that they are not fetched again.
+const REMEMBERED: usize = 4096;
+/// How long the rows of one may take to come.
+const FETCHED_WITHIN: Duration = Duration::from_secs(30);
+
+/// The task that announces this node's snapshots.
+pub(crate) const SNAPSHOT_ANNOUNCER: TaskSpec = TaskSpec {
+    name: "snapshot_announcer",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Workers,
+    doc: "publishes this node's sealed snapshots to its peers, and keeps their rows where peers can fetch them",
+};
+
+/// The task that collects the snapshots of others.
+pub(crate) const SNAPSHOT_COLLECTOR: TaskSpec = TaskSpec {
+    name: "snapshot_collector",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Workers,
+    doc: "hears of other nodes' snapshots, fetches their rows and hands them to the rewarder, which judges them",
+};
+
+/// What this node has to announce, by epoch.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    posted: Mutex<BTreeMap<u64, Posted>>,
+    changed: Notify,
+}
+
+#[derive(Clone, Debug)]
+struct Posted {
+    object: ObjectId,
+    word: Bytes,
+    /// Until they are among the overlay's objects.
+    rows: Option<Bytes>,
+}
+
+impl Announce for Board {
+    fn announce(&self, sealed: &Sealed, rows: &[u8]) {
+        let seal = String::from_utf8(sealed.seal.to_bytes()).unwrap_or_default();
+        let word = json!({ "object": sealed.object.to_string(), "seal": seal }).to_string();
+        let posted = Posted { object: sealed.object, word: word.into(), rows: Some(Bytes::copy_from_slice(rows)) };
+        let mut board = self.posted();
+        board.insert(sealed.seal.epoch.get(), posted);
+        while board.len() > ANNOUNCED {
+            board.pop_first();
+        }
+        drop(board);
+        self.changed.notify_one();
+    }
+}
+
+impl Board {
+    fn posted(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Posted>> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rows are where peers can fetch them.
+    fn stored(&self, object: ObjectId) {
+        self.posted().values_mut().filter(|posted| posted.object == object).for_each(|posted| posted.rows = None);
+    }
+}
+
+/// Starts announcing what is on the board.
+pub(super) fn start_announcer(scope: &Scope, board: Arc<Board>, overlay: &Arc<Overlay>) {
+    let overlay = Arc::downgrade(overlay);
+    scope.task(&SNAPSHOT_ANNOUNCER, move |ctx| announce(ctx, Arc::clone(&board), overlay.clone()));
+}
+
+/// Starts collecting the snapshots of others for the rewarder.
+pub(super) fn start_collector(scope: &Scope, overlay: &Arc<Overlay>, rewarder: &Arc<Rewarder>) {
+    let (overlay, rewarder) = (Arc::downgrade(overlay), Arc::downgrade(rewarder));
+    scope.task(&SNAPSHOT_COLLECTOR, move |ctx| collect(ctx, overlay.clone(), rewarder.clone()));
+}
+
+async fn announce(ctx: TaskCtx, board: Arc<Board>, overlay: Weak<Overlay>) -> TaskResult {
+    let topic = topic();
+    loop {
+        tokio::select! {
+            () = ctx.stopping() => return Ok(()),
+            () = board.changed.notified() => {}
+            () = tokio::time::sleep(AGAIN_AFTER) => {}
+        }
+        let Some(overlay) = overlay.upgrade() else { return Ok(()) };
+        let posted: Vec<_> = board.posted().values().cloned().collect();
+        for posted in posted {
+            if let Some(rows) = posted.rows {
+                match store(&overlay, rows).await {
+                    Ok(()) => board.stored(posted.object),
+                    Err(error) => {
+                        tracing::warn!(object = %posted.object, error, "the rows of a snapshot cannot be offered");
+                        continue;
+                    }
+                }
+            }
+            if let Err(error) = overlay.publish(topic.clone(), posted.word).await {
+                tracing::debug!(%error, "a snapshot was not announced; it will be again");
+            }
+        }
+    }
+}
+
+/// Puts rows among the overlay's objects.
+async fn store(overlay: &Overlay, rows: Bytes) -> Result<(), String> {
+    let store = async {
+        let mut upload = overlay.objects().create().await?;
+        upload.write(rows).await?;
+        upload.commit().await
+    };
+    store.await.map(drop).map_err(|error| error.to_string())
+}
+
+async fn collect(ctx: TaskCtx, overlay: Weak<Overlay>, rewarder: Weak<Rewarder>) -> TaskResult {
+    let mut taken = BTreeMap::new();
+    let Some(open) = overlay.upgrade() else { return Ok(()) };
+    let mut heard = open.subscribe(topic()).await.map_err(ron_kernel::supervisor::TaskFault::new)?;
+    let me = open.node();
+    drop(open);
+    loop {
+        let delivery = tokio::select! {
+            () = ctx.stopping() => return Ok(()),
+            delivery = heard.next() => delivery,
+        };
+        let Some(delivery) = delivery else { return Ok(()) };
+        // What was missed is announced again.
+        let Delivery::Publication { id, body, .. } = delivery else { continue };
+        let (Some(overlay), Some(rewarder)) = (overlay.upgrade(), rewarder.upgrade()) else { return Ok(()) };
+        let Some((object, seal)) = read(&body).filter(|(object, _)| id.publisher != me && !taken.contains_key(object))
+        else {
+            continue;
+        };
+        let take = tokio::time::timeout(FETCHED_WITHIN, take(&overlay, &rewarder, object, seal));
+        match take.await.unwrap_or_else(|_| Err("its rows did not come in time".to_owned())) {
+            Ok(()) => remember(&mut taken, object),
+            Err(error) => tracing::warn!(publisher = %id.publisher, error, "a snapshot was not taken"),
+        }
+    }
+}
+
+/// Fetches the rows of a snapshot and has the rewarder judge it.
+async fn take(overlay: &Overlay, rewarder: &Rewarder, object: ObjectId, seal: Vec<u8>) -> Result<(), String> {
+    let found = overlay.objects().open(object).await.map_err(|error| error.to_string())?;
+    let found = found.ok_or("nobody has its rows")?;
+    let len = found.len();
+    if usize::try_from(len).map_or(true, |len| len > MAX_ROW_BYTES) {
+        return Err(format!("its rows take {len} bytes"));
+    }
+    let mut rows = Vec::new();
+    let mut reader = found.read(0..len).await.map_err(|error| error.to_string())?;
+    while let Some(bytes) = reader.next().await.map_err(|error| error.to_string())? {
+        rows.extend_from_slice(&bytes);
+    }
+    rewarder.accept_snapshot(seal, rows).await.map(drop).map_err(|error| error.to_string())
+}
+
+/// Remembers a snapshot, and forgets one of those remembered longest.
+fn remember(taken: &mut BTreeMap<ObjectId, u64>, object: ObjectId) {
+    let number = taken.values().max().map_or(0, |last| last + 1);
+    taken.insert(object, number);
+    if taken.len() > REMEMBERED {
+        taken.retain(|_, at| *at + REMEMBERED as u64 > number);
+    }
+}
+
+/// What an announcement says: where the rows are, and the node's word for them.
+fn read(body: &[u8]) -> Option<(ObjectId, Vec<u8>)> {
+    let said: Value = serde_json::from_slice(body).ok()?;
+    let object = said.get("object")?.as_str()?.parse().ok()?;
+    let seal = said.get("seal")?.as_str()?.as_bytes().to_vec();
+    Some((object, seal))
+}
+
+fn topic() -> Topic {
+    TOPIC.parse().expect("a name that is written down here")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_announcement_is_read_as_it_was_written_and_nothing_else_is() {
+        let object = ObjectId::new([7; 32]);
+        let body = json!({ "object": object.to_string(), "seal": "{}" }).to_string();
+        assert_eq!(read(body.as_bytes()), Some((object, b"{}".to_vec())));
+        for wrong in ["", "{}", "[1]", r#"{"object":"b3:1","seal":"{}"}"#, r#"{"object":7,"seal":"{}"}"#] {
+            assert_eq!(read(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_more_snapshots_are_remembered_than_there_is_room_for() {
+        let mut taken = BTreeMap::new();
+        for number in 0..u16::try_from(REMEMBERED).expect("small") + 9 {
+            let mut hash = [0; 32];
+            hash[..2].copy_from_slice(&number.to_be_bytes());
+            remember(&mut taken, ObjectId::new(hash));
+        }
+        assert!(taken.len() <= REMEMBERED, "{}", taken.len());
+        assert!(!taken.contains_key(&ObjectId::new([0; 32])));
+    }
+}

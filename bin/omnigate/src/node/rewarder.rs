@@ -1,0 +1,97 @@
+//! The rewarder of a node: its ledger, its store and its credentials put together.
+
+use std::sync::Arc;
+
+use ron_accounting::Announce;
+use ron_kernel::{Kernel, config::Snapshot};
+use ron_ledger::{Ledger, Scrutiny, SqliteLedger};
+use ron_transport::inherit::Inherited;
+use svc_gateway::{AuthConfig, load_auth};
+use svc_rewarder::{Authority, LoadAuthority, Rewarder, RewarderConfig, RewarderSettings, StorePlace, TOPOLOGY};
+
+use crate::settings::{LedgerConfig, LedgerPlace, NodeConfig};
+
+/// Opens the rewarder, if it is enabled; what it seals is told to `announce`.
+pub(super) async fn open(
+    kernel: &Kernel,
+    config: &Snapshot,
+    announce: Option<Arc<dyn Announce>>,
+    inherited: &mut Inherited,
+) -> Result<Option<Arc<Rewarder>>, String> {
+    let (rewarder, node) = (config.get::<RewarderConfig>(), config.get::<NodeConfig>());
+    if !rewarder.enabled {
+        return Ok(None);
+    }
+    let place = config.get::<LedgerConfig>().place(&node.data_dir, node.amnesia)?;
+    if node.amnesia && place == LedgerPlace::Memory {
+        tracing::warn!("the ledger is in memory: every balance ends with this process");
+    }
+    let store = match &place {
+        LedgerPlace::Postgres(url) => StorePlace::Postgres(url.clone()),
+        LedgerPlace::File(_) | LedgerPlace::Memory => StorePlace::Local,
+    };
+    let scope = kernel.scope(&TOPOLOGY);
+    let load_authority: LoadAuthority = Arc::new(load_authority);
+    let (load, snapshot) = (Arc::clone(&load_authority), config.clone());
+    let open = move || Ok::<_, String>((open_ledger(&place)?, load(&snapshot)?));
+    let (ledger, authority) =
+        scope.blocking().run("open the ledger", open).await.map_err(|error| error.to_string())??;
+    if authority.ring.is_empty() && rewarder.is_open() {
+        return Err(format!(
+            "rewarder: {} can be reached from other machines, and there are no `auth.root_keys` to say who may ask; \
+             list one (`omnigate token keygen`), or listen on 127.0.0.1",
+            rewarder.listen
+        ));
+    }
+    let settings = RewarderSettings {
+        rewarder: &rewarder,
+        data_dir: (!node.amnesia).then_some(node.data_dir.as_path()),
+        store,
+        ledger,
+        authority,
+        load_authority,
+        announce,
+    };
+    let built = Rewarder::build(&scope, settings, inherited).await;
+    built.map(Some).map_err(|error| error.to_string())
+}
+
+/// What capability tokens are checked with: the same keys as the gateway's. Blocking.
+fn load_authority(config: &Snapshot) -> Result<Authority, String> {
+    let (ring, revoked) = load_auth(&config.get::<AuthConfig>()).map_err(|error| error.to_string())?;
+    Ok(Authority { ring, revoked })
+}
+
+/// Opens a ledger. Blocking.
+pub(crate) fn open_ledger(place: &LedgerPlace) -> Result<Arc<dyn Ledger>, String> {
+    let scrutiny = Scrutiny::default();
+    match place {
+        LedgerPlace::File(path) => {
+            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                make_folder(folder)?;
+            }
+            let ledger = SqliteLedger::open(path, &scrutiny);
+            ledger.map(|ledger| Arc::new(ledger) as _).map_err(|error| format!("ledger: {}: {error}", path.display()))
+        }
+        LedgerPlace::Memory => {
+            SqliteLedger::in_memory().map(|ledger| Arc::new(ledger) as _).map_err(|error| format!("ledger: {error}"))
+        }
+        LedgerPlace::Postgres(url) => open_postgres(url, &scrutiny),
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn open_postgres(url: &str, scrutiny: &Scrutiny) -> Result<Arc<dyn Ledger>, String> {
+    let ledger = ron_ledger::PostgresLedger::open(url, scrutiny);
+    ledger.map(|ledger| Arc::new(ledger) as _).map_err(|error| format!("ledger: {error}"))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_postgres(_: &str, _: &Scrutiny) -> Result<Arc<dyn Ledger>, String> {
+    Err("ledger: this program was built without PostgreSQL: use a sqlite address".to_owned())
+}
+
+#[expect(clippy::disallowed_methods, reason = "every caller is on the blocking pool")]
+fn make_folder(folder: &std::path::Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("ledger: {} cannot be made: {error}", folder.display()))
+}

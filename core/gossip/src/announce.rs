@@ -1,0 +1,167 @@
+//! Telling peers what there is: soon to those that are not pushed to, and in heartbeats to everybody.
+
+use oap::{Entry, IHave, LIST_MAX, Message, Topic};
+use std::time::Duration;
+use types::Moment;
+
+use crate::{
+    engine::{Engine, send},
+    event::{Action, PeerKey},
+    members::Member,
+    packet::Packet,
+    timers::Timer,
+    topic::TopicState,
+    track::Track,
+};
+
+/// After so many heartbeats without news they come more slowly.
+const LIVELY_BEATS: u32 = 10;
+
+/// Every so many heartbeats, all peers are told again that this node takes part.
+const BEATS_PER_SUBSCRIBE: u32 = 8;
+
+impl Engine {
+    /// Something is new: it is announced soon, unless everybody is pushed to.
+    pub(crate) fn announce_news(&mut self, ix: usize, now: Moment) {
+        if self.topics[ix].members.len() > self.topics[ix].members.eager_len() {
+            self.announce_soon(ix, now);
+        }
+    }
+
+    /// There is somebody to be told of what there is.
+    pub(crate) fn announce_soon(&mut self, ix: usize, now: Moment) {
+        let topic = &mut self.topics[ix];
+        if topic.announce_at.is_none() {
+            let at = now.after(self.settings.announce_after);
+            self.timers.set(Timer::Announce(ix), &mut topic.announce_at, Some(at));
+        }
+    }
+
+    /// Tells those that are not pushed to what is new, and those that missed something everything there is.
+    pub(crate) fn announce(&mut self, ix: usize, out: &mut Vec<Action>) {
+        let topic = &mut self.topics[ix];
+        self.timers.set(Timer::Announce(ix), &mut topic.announce_at, None);
+        let heads = take_dirty(topic);
+        let entries = std::mem::take(&mut topic.strays);
+        let owed = |member: &Member| member.owed && member.announcing == 0 && member.backlog.is_empty();
+        let missed = topic.members.iter_mut().filter(|(_, member)| owed(member));
+        let missed: Vec<_> = missed.map(|(_, member)| member.peer).collect();
+        for peer in missed {
+            self.tell_everything(ix, peer, out);
+        }
+        tell(&mut self.topics[ix], entries, heads, |is_eager| !is_eager, out);
+    }
+
+    /// Tells everybody what there is, as much as fits, and more slowly while nothing changes.
+    pub(crate) fn beat(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
+        let topic = &mut self.topics[ix];
+        let mut heads = take_dirty(topic);
+        let told = heads.len();
+        let places = topic.tracks.places();
+        for _ in 0..places {
+            if heads.len() >= self.settings.heads_per_beat.max(told) {
+                break;
+            }
+            topic.beat_cursor = (topic.beat_cursor + 1) % places;
+            let track = topic.tracks.get(topic.beat_cursor).filter(|track| track.head() > 0);
+            let track = track.filter(|track| now.since(track.heard_at) < self.settings.remember);
+            heads.extend(track.map(head).filter(|head| !heads[..told].contains(head)));
+        }
+        let entries = std::mem::take(&mut topic.strays);
+        tell(topic, entries, heads, |_| true, out);
+        topic.beats = topic.beats.wrapping_add(1);
+        if topic.beats.is_multiple_of(BEATS_PER_SUBSCRIBE) {
+            self.subscribe_again(ix, out);
+        }
+        self.plan_beat(ix, now);
+    }
+
+    /// Tells a peer that has just come everything there is.
+    pub(crate) fn tell_everything(&mut self, ix: usize, peer: PeerKey, out: &mut Vec<Action>) {
+        let topic = &mut self.topics[ix];
+        let heads = topic.tracks.iter().map(|(_, track)| head(track)).filter(|head| head.seq > 0);
+        let heads: Vec<_> = heads.collect();
+        for heads in heads.chunks(LIST_MAX) {
+            send(out, peer, announcement(&topic.name, Vec::new(), heads.to_vec()));
+        }
+        if let Some(member) = topic.members.get_mut(peer) {
+            member.announcing += u32::try_from(heads.len().div_ceil(LIST_MAX)).unwrap_or(u32::MAX);
+            member.owed = false;
+        }
+    }
+
+    /// The first heartbeat comes at any moment of the interval, so that those of many topics do not fall together.
+    pub(crate) fn start_beating(&mut self, ix: usize, now: Moment) {
+        if self.topics[ix].beat_at.is_none() && self.topics[ix].is_live() {
+            let offset = fraction(self.settings.heartbeat, self.rng.below(1024));
+            let topic = &mut self.topics[ix];
+            self.timers.set(Timer::Beat(ix), &mut topic.beat_at, Some(now.after(offset)));
+        }
+    }
+
+    fn plan_beat(&mut self, ix: usize, now: Moment) {
+        let topic = &mut self.topics[ix];
+        topic.quiet_beats = topic.quiet_beats.saturating_add(1);
+        let rounds = topic.tracks.len() / self.settings.heads_per_beat;
+        let lively = LIVELY_BEATS.saturating_add(u32::try_from(rounds).unwrap_or(u32::MAX));
+        let interval = match topic.quiet_beats <= lively {
+            true => self.settings.heartbeat,
+            false => self.settings.idle_heartbeat,
+        };
+        let jitter = fraction(interval, self.rng.below(128));
+        let at = topic.is_live().then(|| now.after(interval + jitter));
+        self.timers.set(Timer::Beat(ix), &mut topic.beat_at, at);
+    }
+}
+
+/// The heads that changed since they were last announced; what does not fit into a frame waits for the next one.
+fn take_dirty(topic: &mut TopicState) -> Vec<Entry> {
+    let places: Vec<_> = topic.dirty.drain(..topic.dirty.len().min(LIST_MAX)).collect();
+    let mut heads = Vec::with_capacity(places.len());
+    for at in places {
+        if let Some(track) = topic.tracks.get_mut(at) {
+            track.dirty = false;
+            heads.push(head(track));
+        }
+    }
+    heads
+}
+
+/// Sends one announcement to the members that are chosen. One is on its way to a peer at a time: heads are cumulative, so
+/// whoever is left out is told everything later.
+fn tell(
+    topic: &mut TopicState,
+    entries: Vec<Entry>,
+    heads: Vec<Entry>,
+    is_chosen: impl Fn(bool) -> bool,
+    out: &mut Vec<Action>,
+) {
+    if entries.is_empty() && heads.is_empty() {
+        return;
+    }
+    let packet = announcement(&topic.name, entries, heads);
+    for (is_eager, member) in topic.members.iter_mut() {
+        if !is_chosen(is_eager) {
+            continue;
+        }
+        if member.announcing > 0 {
+            member.owed = true;
+            continue;
+        }
+        member.announcing = 1;
+        send(out, member.peer, packet.clone());
+    }
+}
+
+fn announcement(topic: &Topic, entries: Vec<Entry>, heads: Vec<Entry>) -> Packet {
+    Packet::new(Message::IHave(IHave { topic: topic.clone(), entries, heads }))
+}
+
+fn head(track: &Track) -> Entry {
+    Entry { publisher: track.publisher, incarnation: track.incarnation, seq: track.head() }
+}
+
+/// So many 1024th parts of a duration.
+fn fraction(whole: Duration, parts: usize) -> Duration {
+    whole * u32::try_from(parts).unwrap_or(0) / 1024
+}

@@ -1,0 +1,278 @@
+//! The engine: what it knows, and who deals with which event.
+
+use std::{collections::BTreeMap, fmt};
+
+use oap::{Accepted, Message, MessageId, Topic};
+use types::{Moment, NodeId};
+
+use crate::{
+    cache::Cache,
+    event::{Action, Event, Loss, LossReason, PeerKey, Queue},
+    members::Acks,
+    packet::{Kind, Packet},
+    rng::Rng,
+    settings::{Settings, SettingsError},
+    signatures::Signatures,
+    timers::{Timer, Timers},
+    topic::TopicState,
+};
+
+/// Gossip of any number of topics, without I/O: it is told what happens, and says what is to be done.
+pub struct Engine {
+    pub(crate) me: NodeId,
+    pub(crate) incarnation: u64,
+    pub(crate) settings: Settings,
+    pub(crate) signatures: Box<dyn Signatures>,
+    pub(crate) rng: Rng,
+    /// By [`PeerKey`].
+    pub(crate) peers: Vec<Option<NodeId>>,
+    /// Places are used again once a topic is gone.
+    pub(crate) topics: Vec<TopicState>,
+    by_name: BTreeMap<Topic, usize>,
+    free_topics: Vec<usize>,
+    last_topic: usize,
+    pub(crate) cache: Cache,
+    pub(crate) timers: Timers,
+    armed: Option<Moment>,
+    pub(crate) acks: Vec<Acks>,
+    pub(crate) next_uid: u64,
+}
+
+/// How much an engine holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Topics, joined or asked for by peers.
+    pub topics: usize,
+    /// Peers of all topics that are pushed to.
+    pub eager: usize,
+    /// Peers of all topics that are announced to.
+    pub lazy: usize,
+    /// Publishers remembered.
+    pub publishers: usize,
+    /// Publishers some of whose publications are being looked for.
+    pub searching: usize,
+    /// Publications that wait for their verdict.
+    pub unacked: usize,
+    /// Publications kept for peers that ask.
+    pub cached_messages: usize,
+    /// Their frames, in bytes.
+    pub cached_bytes: usize,
+}
+
+impl Engine {
+    /// An engine of the node `me` in its life `incarnation`, which is higher than that of any life before.
+    ///
+    /// # Errors
+    /// [`SettingsError`] if the settings contradict each other.
+    pub fn new(
+        me: NodeId,
+        incarnation: u64,
+        settings: Settings,
+        signatures: Box<dyn Signatures>,
+        seed: u64,
+    ) -> Result<Self, SettingsError> {
+        let settings = settings.checked()?;
+        Ok(Self {
+            me,
+            incarnation,
+            signatures,
+            rng: Rng::new(seed),
+            peers: Vec::new(),
+            topics: Vec::new(),
+            by_name: BTreeMap::new(),
+            free_topics: Vec::new(),
+            last_topic: 0,
+            cache: Cache::new(settings.cache_messages, settings.cache_bytes, seed),
+            timers: Timers::default(),
+            armed: None,
+            acks: Vec::new(),
+            next_uid: 0,
+            settings,
+        })
+    }
+
+    /// Something happened at `now`; what is to be done is added to `out`. [`Engine::settle`] follows, at the latest when
+    /// no more events are waiting.
+    pub fn on(&mut self, event: Event, now: Moment, out: &mut Vec<Action>) {
+        match event {
+            Event::PeerUp { peer, node } => self.peer_up(peer, node, out),
+            Event::PeerDown { peer } => self.peer_down(peer, out),
+            Event::Message { from, message } => self.message(from, message, now, out),
+            Event::Publish { ticket, topic, body } => self.publish(ticket, &topic, body, now, out),
+            Event::Subscribe { topic } => self.subscribe(&topic, now, out),
+            Event::Unsubscribe { topic } => self.unsubscribe(&topic, out),
+            Event::Tick => self.tick(now, out),
+            Event::Sent { peer, topic, publications, announcements } => {
+                self.sent(peer, &topic, (publications, announcements), now, out);
+            }
+            Event::Refused { peer, packet } => self.refused(peer, &packet, out),
+        }
+    }
+
+    /// Ends a batch of events: what was gathered over them is sent, and the timer is set.
+    pub fn settle(&mut self, out: &mut Vec<Action>) {
+        for Acks { peer, topic, incarnation, seqs } in self.acks.drain(..) {
+            let accepted = Message::Accepted(Accepted { topic, incarnation, seqs });
+            send(out, peer, Packet::new(accepted));
+        }
+        let first = self.timers.first();
+        if first != self.armed {
+            self.armed = first;
+            out.extend(first.map(|at| Action::SetTimer { at }));
+        }
+    }
+
+    /// How much it holds. Looks at every topic, so not for every event.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let topics = self.topics.iter();
+        let searching =
+            |topic: &TopicState| topic.tracks.iter().filter(|(_, track)| track.search.is_some()).count();
+        Stats {
+            topics: self.by_name.len(),
+            eager: topics.clone().map(|topic| topic.members.eager_len()).sum(),
+            lazy: topics.clone().map(|topic| topic.members.len() - topic.members.eager_len()).sum(),
+            publishers: topics.clone().map(|topic| topic.tracks.len()).sum(),
+            searching: topics.clone().map(searching).sum(),
+            unacked: topics.map(|topic| topic.unacked.len()).sum(),
+            cached_messages: self.cache.len(),
+            cached_bytes: self.cache.bytes(),
+        }
+    }
+
+    fn message(&mut self, from: PeerKey, message: Message, now: Moment, out: &mut Vec<Action>) {
+        let Some(node) = self.node(from) else { return };
+        match message {
+            Message::Publish(publication) => self.receive(from, node, publication, now, out),
+            Message::IHave(have) => self.announced(from, &have, now, out),
+            Message::IWant(want) => self.asked(from, &want.topic, &want.entries, out),
+            Message::Graft(graft) => self.grafted(from, &graft, out),
+            Message::Prune(topic) => self.pruned(from, &topic),
+            Message::Subscribe(topic) => self.peer_joined(from, &topic, now, out),
+            Message::Unsubscribe(topic) => self.peer_left(from, &topic, out),
+            Message::Accepted(accepted) => self.accepted(&accepted, out),
+            Message::Error(fault) => {
+                if let Some(id) = fault.about {
+                    self.peer_refused(from, node, id, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, now: Moment, out: &mut Vec<Action>) {
+        self.armed = None;
+        while let Some(timer) = self.timers.due(now) {
+            match timer {
+                Timer::Announce(ix) => self.announce(ix, out),
+                Timer::Beat(ix) => self.beat(ix, now, out),
+                Timer::Verdict(ix) => self.give_up_waiting(ix, now, out),
+                Timer::Search(ix, at) => self.search(ix, at, now, out),
+            }
+        }
+    }
+
+    fn sent(&mut self, peer: PeerKey, topic: &Topic, counts: (u32, u32), now: Moment, out: &mut Vec<Action>) {
+        let Some(ix) = self.find(topic) else { return };
+        let Some(member) = self.topics[ix].members.get_mut(peer) else { return };
+        member.in_flight = member.in_flight.saturating_sub(counts.0);
+        member.announcing = member.announcing.saturating_sub(counts.1);
+        while member.in_flight < self.settings.burst_budget {
+            let Some((uid, seq)) = member.backlog.pop_front() else { break };
+            match self.cache.get(uid, seq) {
+                Some(packet) => {
+                    member.in_flight += 1;
+                    send(out, peer, packet.clone());
+                }
+                None => member.owed = true,
+            }
+        }
+        if member.owed && member.backlog.is_empty() {
+            self.announce_soon(ix, now);
+        }
+    }
+
+    fn refused(&mut self, peer: PeerKey, packet: &Packet, out: &mut Vec<Action>) {
+        let Some(node) = self.node(peer) else { return };
+        if let Some(publication) = packet.publication() {
+            out.push(lost(publication.id.clone(), Queue::Egress, node, LossReason::Full));
+        }
+        let Some(ix) = packet.topic().and_then(|topic| self.find(topic)) else { return };
+        let Some(member) = self.topics[ix].members.get_mut(peer) else { return };
+        match packet.kind() {
+            Kind::Publication => member.in_flight = member.in_flight.saturating_sub(1),
+            Kind::Announcement => member.announcing = member.announcing.saturating_sub(1),
+            Kind::Control => {}
+        }
+        member.owed = true;
+    }
+
+    /// A peer says that it did not take a publication: it will be told of it again.
+    fn peer_refused(&mut self, peer: PeerKey, node: NodeId, id: MessageId, out: &mut Vec<Action>) {
+        let Some(ix) = self.find(&id.topic) else { return };
+        if let Some(member) = self.topics[ix].members.get_mut(peer) {
+            member.owed = true;
+        }
+        out.push(lost(id, Queue::PeerIngress, node, LossReason::Refused));
+    }
+
+    /// Who a peer is, while it is up.
+    pub(crate) fn node(&self, peer: PeerKey) -> Option<NodeId> {
+        self.peers.get(peer.0 as usize).copied().flatten()
+    }
+
+    /// The place of a topic that is known.
+    pub(crate) fn find(&mut self, name: &Topic) -> Option<usize> {
+        if self.topics.get(self.last_topic).is_some_and(|topic| topic.name == *name) {
+            return Some(self.last_topic);
+        }
+        self.last_topic = *self.by_name.get(name)?;
+        Some(self.last_topic)
+    }
+
+    /// The place of a topic, which is made known if there is room.
+    pub(crate) fn open(&mut self, name: &Topic) -> Option<usize> {
+        if let Some(ix) = self.find(name) {
+            return Some(ix);
+        }
+        if self.by_name.len() >= self.settings.max_topics {
+            return None;
+        }
+        let topic = TopicState::new(name.clone());
+        let ix = match self.free_topics.pop() {
+            Some(ix) => {
+                self.topics[ix] = topic;
+                ix
+            }
+            None => {
+                self.topics.push(topic);
+                self.topics.len() - 1
+            }
+        };
+        self.by_name.insert(name.clone(), ix);
+        Some(ix)
+    }
+
+    /// Forgets a topic that nobody takes part in and nothing was published in.
+    pub(crate) fn close_if_unused(&mut self, ix: usize) {
+        let topic = &self.topics[ix];
+        if !topic.is_live() && topic.members.is_empty() && self.by_name.remove(&topic.name).is_some() {
+            self.free_topics.push(ix);
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("me", &self.me).field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn send(out: &mut Vec<Action>, to: PeerKey, packet: Packet) {
+    let lane = packet.lane();
+    out.push(Action::Send { to, packet, lane });
+}
+
+pub(crate) fn lost(id: MessageId, queue: Queue, peer: NodeId, reason: LossReason) -> Action {
+    Action::Lost(Loss { id, queue, peer, reason })
+}

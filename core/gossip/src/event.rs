@@ -1,0 +1,274 @@
+//! What an engine is told, and what it asks for.
+
+use bytes::Bytes;
+use oap::{ErrorCode, Message, MessageId, Topic};
+use types::{Moment, NodeId};
+
+use crate::packet::{Lane, Packet};
+
+/// A connected peer, by a small number that the caller chose. It may be used again once the peer is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerKey(pub u32);
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A session with a peer is up. Peers are never this node itself, and have one session.
+    PeerUp {
+        /// What the peer is called from now on.
+        peer: PeerKey,
+        /// Who it is, proven by the session.
+        node: NodeId,
+    },
+    /// The session is over; what was on its way may be lost.
+    PeerDown {
+        /// Whose.
+        peer: PeerKey,
+    },
+    /// A peer said something. What is not about gossip is ignored.
+    Message {
+        /// Who.
+        from: PeerKey,
+        /// What.
+        message: Message,
+    },
+    /// Something is to be published; answered by one [`Action::Verdict`] with the same ticket.
+    Publish {
+        /// The caller's name for this.
+        ticket: u64,
+        /// Where.
+        topic: Topic,
+        /// What, at most [`oap::PUBLICATION_MAX`] bytes.
+        body: Bytes,
+    },
+    /// This node takes part in a topic: publications are delivered here and passed on.
+    Subscribe {
+        /// Which.
+        topic: Topic,
+    },
+    /// This node does not take part in the topic any more.
+    Unsubscribe {
+        /// Which.
+        topic: Topic,
+    },
+    /// The moment of the last [`Action::SetTimer`] has come.
+    Tick,
+    /// Packets of a topic have left for a peer, so that others may follow them.
+    Sent {
+        /// To whom.
+        peer: PeerKey,
+        /// Of which topic.
+        topic: Topic,
+        /// How many of kind [`Kind::Publication`](crate::Kind::Publication).
+        publications: u32,
+        /// How many of kind [`Kind::Announcement`](crate::Kind::Announcement).
+        announcements: u32,
+    },
+    /// A packet will not leave: the peer's queue had no room. Not for packets of a peer that goes down.
+    Refused {
+        /// Whose queue.
+        peer: PeerKey,
+        /// What was to be sent.
+        packet: Packet,
+    },
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A packet is to be sent, answered by [`Event::Sent`] or [`Event::Refused`]. If a packet of [`Lane::Control`] finds no
+    /// room, the session is not worth keeping.
+    Send {
+        /// To whom.
+        to: PeerKey,
+        /// What; the same packet may go to many.
+        packet: Packet,
+        /// In which of the writer's lanes.
+        lane: Lane,
+    },
+    /// A publication is for the subscribers here. Publications of one publisher may come out of order, but never twice.
+    Deliver {
+        /// [`Packet::publication`] is what was published.
+        packet: Packet,
+        /// How many links it came over; zero if it was published here.
+        hops: u8,
+        /// It was named in a [`Gap`] before.
+        late: bool,
+    },
+    /// Publications that subscribers here will not see.
+    Gap(Gap),
+    /// Something was not sent or not taken. It may still come another way.
+    Lost(Loss),
+    /// What became of a publication of this node's own.
+    Verdict {
+        /// As given in [`Event::Publish`].
+        ticket: u64,
+        /// The publication's name, unless it was refused.
+        id: Option<MessageId>,
+        /// What became of it.
+        verdict: Verdict,
+    },
+    /// This node cannot take part in a topic: there are too many.
+    SubscribeRefused {
+        /// Which.
+        topic: Topic,
+    },
+    /// A peer said what no honest peer says, or wants more topics than there is room for.
+    Misbehaved {
+        /// Who.
+        peer: PeerKey,
+        /// What it is to be told.
+        code: ErrorCode,
+    },
+    /// [`Event::Tick`] is wanted at this moment. Replaces the timer that was set before.
+    SetTimer {
+        /// When.
+        at: Moment,
+    },
+}
+
+/// Publications of one publisher that are missing, `from` and `to` included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The topic.
+    pub topic: Topic,
+    /// Whose publications.
+    pub publisher: NodeId,
+    /// In which of the publisher's lives.
+    pub incarnation: u64,
+    /// The first number that is missing.
+    pub from: u64,
+    /// The last number that is missing.
+    pub to: u64,
+    /// Why.
+    pub reason: GapReason,
+}
+
+/// Why publications are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GapReason {
+    /// They were published before this node took part, or came to hear of the publisher.
+    BeforeJoining,
+    /// Nobody who was asked had them, within the time allowed.
+    Unavailable,
+    /// So many later ones came that they are beyond the window of numbers.
+    OutOfWindow,
+    /// The publisher had been silent the longest when there was no room for another.
+    Forgotten,
+}
+
+/// What became of a publication of this node's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// A neighbour has acknowledged it.
+    Accepted,
+    /// It is known here only. Neighbours that come later may still ask for it.
+    LocalOnly,
+    /// It was not published: too many wait for their verdict, or there are too many topics.
+    Busy,
+    /// It was not published: its body is too long.
+    TooLarge,
+}
+
+/// Something that was not sent or not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Which publication.
+    pub id: MessageId,
+    /// Where.
+    pub queue: Queue,
+    /// Who was to get it, or had sent it.
+    pub peer: NodeId,
+    /// Why.
+    pub reason: LossReason,
+}
+
+/// Where something was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Queue {
+    /// On the way out to a peer.
+    Egress,
+    /// At a peer that refused it.
+    PeerIngress,
+    /// In the cache.
+    Cache,
+    /// On the way in.
+    Ingress,
+}
+
+/// Why something was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LossReason {
+    /// The queue had no room.
+    Full,
+    /// The topic's budget for the peer was used up; it was announced instead.
+    Budget,
+    /// The peer said so.
+    Refused,
+    /// It was asked for and not kept any more.
+    Evicted,
+    /// Its digest or signature is not that of its body.
+    Mismatch,
+    /// It claims to be published by this node, which did not.
+    Forged,
+    /// This node does not take part in its topic.
+    NotSubscribed,
+    /// Too many publishers.
+    Publishers,
+}
+
+impl GapReason {
+    /// As a label: one word, never changed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BeforeJoining => "before_joining",
+            Self::Unavailable => "unavailable",
+            Self::OutOfWindow => "out_of_window",
+            Self::Forgotten => "forgotten",
+        }
+    }
+}
+
+impl Verdict {
+    /// As a label: one word, never changed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::LocalOnly => "local_only",
+            Self::Busy => "busy",
+            Self::TooLarge => "too_large",
+        }
+    }
+}
+
+impl Queue {
+    /// As a label: one word, never changed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Egress => "gossip_egress",
+            Self::PeerIngress => "peer_ingress",
+            Self::Cache => "gossip_cache",
+            Self::Ingress => "gossip_ingress",
+        }
+    }
+}
+
+impl LossReason {
+    /// As a label: one word, never changed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Budget => "budget",
+            Self::Refused => "refused",
+            Self::Evicted => "evicted",
+            Self::Mismatch => "mismatch",
+            Self::Forged => "forged",
+            Self::NotSubscribed => "not_subscribed",
+            Self::Publishers => "publishers",
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The peers of one topic: who is pushed to, who is only told.
+
+use std::collections::VecDeque;
+
+use oap::Topic;
+use types::Moment;
+
+use crate::{event::PeerKey, rng::Rng, settings::Settings};
+
+/// No place.
+const NOWHERE: u32 = u32::MAX;
+
+/// Peers that take part in a topic. The first `eager` of them are pushed to, the others are announced to.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    list: Vec<Member>,
+    eager: usize,
+    /// By [`PeerKey`]: the place in the list.
+    places: Vec<u32>,
+}
+
+/// One peer that takes part.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) peer: PeerKey,
+    /// Publications on their way.
+    pub(crate) in_flight: u32,
+    /// Announcements on their way.
+    pub(crate) announcing: u32,
+    /// Something was not pushed, or not announced, so the next announcement is for this peer too.
+    pub(crate) owed: bool,
+    /// When it was last asked not to push.
+    pub(crate) pruned_at: Option<Moment>,
+    /// What is to be sent once the budget has room: the track's uid and the number.
+    pub(crate) backlog: VecDeque<(u64, u64)>,
+}
+
+/// What became of a publication for one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// It is to be sent.
+    Send,
+    /// It is remembered until others have left.
+    Later,
+    /// Too many are remembered; the peer is to be told of it.
+    No,
+}
+
+impl Member {
+    /// A publication is for this peer.
+    pub(crate) fn offer(&mut self, uid: u64, seq: u64, settings: &Settings) -> Offer {
+        if self.in_flight < settings.burst_budget && self.backlog.is_empty() {
+            self.in_flight += 1;
+            Offer::Send
+        } else if self.backlog.len() < settings.backlog {
+            self.backlog.push_back((uid, seq));
+            Offer::Later
+        } else {
+            self.owed = true;
+            Offer::No
+        }
+    }
+
+    fn new(peer: PeerKey) -> Self {
+        Self { peer, in_flight: 0, announcing: 0, owed: false, pruned_at: None, backlog: VecDeque::new() }
+    }
+}
+
+impl Members {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn eager_len(&self) -> usize {
+        self.eager
+    }
+
+    pub(crate) fn eager_mut(&mut self) -> &mut [Member] {
+        &mut self.list[..self.eager]
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (bool, &mut Member)> {
+        let eager = self.eager;
+        self.list.iter_mut().enumerate().map(move |(at, member)| (at < eager, member))
+    }
+
+    pub(crate) fn get_mut(&mut self, peer: PeerKey) -> Option<&mut Member> {
+        let at = self.place(peer)?;
+        self.list.get_mut(at)
+    }
+
+    pub(crate) fn is_eager(&self, peer: PeerKey) -> bool {
+        self.place(peer).is_some_and(|at| at < self.eager)
+    }
+
+    /// A peer takes part; whether that is new.
+    pub(crate) fn insert(&mut self, peer: PeerKey) -> bool {
+        if self.place(peer).is_some() {
+            return false;
+        }
+        let index = index(peer);
+        if self.places.len() <= index {
+            self.places.resize(index + 1, NOWHERE);
+        }
+        self.list.push(Member::new(peer));
+        self.put(self.list.len() - 1);
+        true
+    }
+
+    /// A peer does not take part any more; whether it was pushed to.
+    pub(crate) fn remove(&mut self, peer: PeerKey) -> bool {
+        let was_eager = self.is_eager(peer);
+        self.set_eager(peer, false);
+        if let Some(at) = self.place(peer) {
+            self.list.swap_remove(at);
+            self.places[index(peer)] = NOWHERE;
+            if at < self.list.len() {
+                self.put(at);
+            }
+        }
+        was_eager
+    }
+
+    /// From now on a peer is pushed to, or not.
+    pub(crate) fn set_eager(&mut self, peer: PeerKey, eager: bool) {
+        let Some(at) = self.place(peer) else { return };
+        match (at < self.eager, eager) {
+            (false, true) => {
+                self.swap(at, self.eager);
+                self.eager += 1;
+            }
+            (true, false) => {
+                self.eager -= 1;
+                self.swap(at, self.eager);
+            }
+            _ => {}
+        }
+    }
+
+    /// Some peer that is not pushed to.
+    pub(crate) fn any_lazy(&self, rng: &mut Rng) -> Option<PeerKey> {
+        let lazy = &self.list[self.eager..];
+        lazy.get(rng.below(lazy.len())).map(|member| member.peer)
+    }
+
+    fn place(&self, peer: PeerKey) -> Option<usize> {
+        let at = *self.places.get(index(peer))?;
+        (at != NOWHERE).then_some(at as usize)
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.list.swap(a, b);
+        self.put(a);
+        self.put(b);
+    }
+
+    fn put(&mut self, at: usize) {
+        let place = u32::try_from(at).expect("one place per peer, and peers are numbered by u32");
+        self.places[index(self.list[at].peer)] = place;
+    }
+}
+
+fn index(peer: PeerKey) -> usize {
+    peer.0 as usize
+}
+
+/// Acknowledgements for one peer that wait for the end of a batch.
+#[derive(Debug)]
+pub(crate) struct Acks {
+    pub(crate) peer: PeerKey,
+    pub(crate) topic: Topic,
+    pub(crate) incarnation: u64,
+    pub(crate) seqs: Vec<u64>,
+}

@@ -1,0 +1,157 @@
+//! Who takes part: peers that come and go, topics that are joined and left, grafts and prunes.
+
+use oap::{ErrorCode, Graft, Message, Topic};
+use types::{Moment, NodeId};
+
+use crate::{
+    engine::{Engine, send},
+    event::{Action, PeerKey},
+    packet::Packet,
+    timers::Timer,
+};
+
+impl Engine {
+    pub(crate) fn peer_up(&mut self, peer: PeerKey, node: NodeId, out: &mut Vec<Action>) {
+        let index = peer.0 as usize;
+        if self.peers.len() <= index {
+            self.peers.resize(index + 1, None);
+        }
+        self.peers[index] = Some(node);
+        for topic in self.topics.iter().filter(|topic| topic.joined) {
+            send(out, peer, Packet::new(Message::Subscribe(topic.name.clone())));
+        }
+    }
+
+    pub(crate) fn peer_down(&mut self, peer: PeerKey, out: &mut Vec<Action>) {
+        let Some(node) = self.peers.get_mut(peer.0 as usize) else { return };
+        *node = None;
+        self.acks.retain(|acks| acks.peer != peer);
+        for ix in 0..self.topics.len() {
+            self.drop_member(ix, peer, out);
+            for at in 0..self.topics[ix].tracks.places() {
+                if let Some(track) = self.topics[ix].tracks.get_mut(at) {
+                    track.forget(peer);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn subscribe(&mut self, name: &Topic, now: Moment, out: &mut Vec<Action>) {
+        let Some(ix) = self.open(name) else {
+            return out.push(Action::SubscribeRefused { topic: name.clone() });
+        };
+        if self.topics[ix].joined {
+            return;
+        }
+        self.topics[ix].joined = true;
+        self.start_beating(ix, now);
+        self.tell_all(&Packet::new(Message::Subscribe(name.clone())), out);
+    }
+
+    pub(crate) fn unsubscribe(&mut self, name: &Topic, out: &mut Vec<Action>) {
+        let Some(ix) = self.find(name).filter(|ix| self.topics[*ix].joined) else { return };
+        self.topics[ix].joined = false;
+        self.tell_all(&Packet::new(Message::Unsubscribe(name.clone())), out);
+        for at in 0..self.topics[ix].tracks.places() {
+            let is_other = |track: &crate::track::Track| track.publisher != self.me;
+            if self.topics[ix].tracks.get(at).is_some_and(is_other) {
+                self.remove_track(ix, at);
+            }
+        }
+        self.close_if_unused(ix);
+    }
+
+    /// A peer takes part in a topic: it is told what there is, and pushed to if few are.
+    pub(crate) fn peer_joined(&mut self, peer: PeerKey, name: &Topic, now: Moment, out: &mut Vec<Action>) {
+        let Some(ix) = self.open(name) else {
+            return out.push(Action::Misbehaved { peer, code: ErrorCode::Limit });
+        };
+        let topic = &mut self.topics[ix];
+        if !topic.members.insert(peer) {
+            return;
+        }
+        if topic.members.eager_len() < self.settings.relay_fanout {
+            topic.members.set_eager(peer, true);
+        }
+        self.tell_everything(ix, peer, out);
+        self.start_beating(ix, now);
+    }
+
+    pub(crate) fn peer_left(&mut self, peer: PeerKey, name: &Topic, out: &mut Vec<Action>) {
+        if let Some(ix) = self.find(name) {
+            self.drop_member(ix, peer, out);
+        }
+    }
+
+    /// A peer wants to be pushed to, and perhaps something it misses.
+    pub(crate) fn grafted(&mut self, from: PeerKey, graft: &Graft, out: &mut Vec<Action>) {
+        let Some(ix) = self.find(&graft.topic) else { return };
+        let members = &mut self.topics[ix].members;
+        members.insert(from);
+        members.set_eager(from, true);
+        if let Some(member) = members.get_mut(from) {
+            member.pruned_at = None;
+        }
+        self.asked(from, &graft.topic, graft.missing.as_slice(), out);
+    }
+
+    /// A peer wants to be announced to.
+    pub(crate) fn pruned(&mut self, from: PeerKey, name: &Topic) {
+        if let Some(ix) = self.find(name) {
+            self.topics[ix].members.set_eager(from, false);
+        }
+    }
+
+    /// Asks a peer to push from now on, perhaps beginning with something that is missing here.
+    pub(crate) fn graft(
+        &mut self,
+        ix: usize,
+        peer: PeerKey,
+        missing: Option<oap::Entry>,
+        out: &mut Vec<Action>,
+    ) {
+        let topic = &mut self.topics[ix];
+        topic.members.set_eager(peer, true);
+        if let Some(member) = topic.members.get_mut(peer) {
+            member.pruned_at = None;
+        }
+        let graft = Graft { topic: topic.name.clone(), missing };
+        send(out, peer, Packet::new(Message::Graft(graft)));
+    }
+
+    /// A peer is gone from a topic. If it was pushed to, another takes its place before anything is missed.
+    fn drop_member(&mut self, ix: usize, peer: PeerKey, out: &mut Vec<Action>) {
+        let was_eager = self.topics[ix].members.remove(peer);
+        if was_eager
+            && self.topics[ix].joined
+            && let Some(other) = self.topics[ix].members.any_lazy(&mut self.rng)
+        {
+            self.graft(ix, other, None, out);
+        }
+        if !self.topics[ix].is_live() {
+            self.close_if_unused(ix);
+        }
+    }
+
+    fn tell_all(&self, packet: &Packet, out: &mut Vec<Action>) {
+        for (key, _) in (0..).zip(&self.peers).filter(|(_, node)| node.is_some()) {
+            send(out, PeerKey(key), packet.clone());
+        }
+    }
+
+    /// Tells all peers again that this node takes part, in case one of them did not hear it.
+    pub(crate) fn subscribe_again(&self, ix: usize, out: &mut Vec<Action>) {
+        if self.topics[ix].joined {
+            self.tell_all(&Packet::new(Message::Subscribe(self.topics[ix].name.clone())), out);
+        }
+    }
+
+    /// Forgets a publisher.
+    pub(crate) fn remove_track(&mut self, ix: usize, at: usize) -> Option<crate::track::Track> {
+        let topic = &mut self.topics[ix];
+        let mut track = topic.tracks.remove(at)?;
+        topic.dirty.retain(|place| *place != at);
+        self.timers.set(Timer::Search(ix, at), &mut track.search_at, None);
+        Some(track)
+    }
+}

@@ -1,0 +1,242 @@
+//! The way of a publication: published or received, checked, delivered, pushed on, acknowledged.
+
+use bytes::Bytes;
+use oap::{Accepted, ErrorCode, LIST_MAX, Message, MessageId, PUBLICATION_MAX, Publication, Topic};
+use std::time::Duration;
+use types::{Moment, NodeId};
+
+use crate::{
+    engine::{Engine, lost, send},
+    event::{Action, GapReason, LossReason, PeerKey, Queue, Verdict},
+    members::{Acks, Offer},
+    packet::Packet,
+    timers::Timer,
+    topic::Unacked,
+    track::SEQ_MAX,
+};
+
+/// A peer that keeps pushing what is known is asked to stop once in so long.
+const PRUNE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Publishes, or says why not.
+    pub(crate) fn publish(
+        &mut self,
+        ticket: u64,
+        name: &Topic,
+        body: Bytes,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) {
+        let refuse = |verdict| Action::Verdict { ticket, id: None, verdict };
+        if body.len() > PUBLICATION_MAX {
+            return out.push(refuse(Verdict::TooLarge));
+        }
+        let Some(ix) = self.open(name) else { return out.push(refuse(Verdict::Busy)) };
+        let topic = &mut self.topics[ix];
+        if topic.unacked.len() >= self.settings.max_unacked {
+            return out.push(refuse(Verdict::Busy));
+        }
+        topic.seq += 1;
+        let seq = topic.seq;
+        let id =
+            MessageId { publisher: self.me, incarnation: self.incarnation, topic: topic.name.clone(), seq };
+        let mut publication = Publication::new(id.clone(), body);
+        publication.signature = self.signatures.sign(&publication);
+        self.take_on(ix, publication, None, now, out);
+        self.start_beating(ix, now);
+        let topic = &mut self.topics[ix];
+        if topic.members.is_empty() {
+            return out.push(Action::Verdict { ticket, id: Some(id), verdict: Verdict::LocalOnly });
+        }
+        topic.unacked.push_back(Unacked { seq, ticket, until: now.after(self.settings.accept_timeout) });
+        self.await_verdict(ix);
+    }
+
+    /// A publication came from a peer.
+    pub(crate) fn receive(
+        &mut self,
+        from: PeerKey,
+        node: NodeId,
+        mut publication: Publication,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) {
+        let id = &publication.id;
+        let Some(ix) = self.find(&id.topic).filter(|ix| self.topics[*ix].joined) else {
+            send(out, from, Packet::new(Message::Unsubscribe(id.topic.clone())));
+            return out.push(lost(publication.id, Queue::Ingress, node, LossReason::NotSubscribed));
+        };
+        let topic = &mut self.topics[ix];
+        if let Some(track) =
+            topic.tracks.find(id.publisher, id.incarnation).and_then(|at| topic.tracks.get(at))
+            && track.has(id.seq)
+        {
+            if track.holds(id.seq) && id.publisher == node {
+                self.acknowledge(from, id, out);
+            }
+            return self.ask_not_to_push(ix, from, now, out);
+        }
+        if let Err((reason, code)) = self.judge(&publication) {
+            out.push(lost(publication.id, Queue::Ingress, node, reason));
+            return out.push(Action::Misbehaved { peer: from, code });
+        }
+        publication.hops = publication.hops.saturating_add(1);
+        let from_publisher = (publication.id.publisher == node).then(|| publication.id.clone());
+        if !self.take_on(ix, publication, Some((from, node)), now, out) {
+            return;
+        }
+        if let Some(id) = from_publisher {
+            self.acknowledge(from, &id, out);
+        }
+    }
+
+    /// What is wrong with a publication that is news.
+    fn judge(&self, publication: &Publication) -> Result<(), (LossReason, ErrorCode)> {
+        let id = &publication.id;
+        if !(1..=SEQ_MAX).contains(&id.seq) {
+            return Err((LossReason::Forged, ErrorCode::Malformed));
+        }
+        if id.publisher == self.me && id.incarnation >= self.incarnation {
+            return Err((LossReason::Forged, ErrorCode::Mismatch));
+        }
+        if !publication.is_intact() || !self.signatures.verify(publication) {
+            return Err((LossReason::Mismatch, ErrorCode::Mismatch));
+        }
+        Ok(())
+    }
+
+    /// Marks, keeps, delivers and passes on a publication that is news. Whether there was room to remember its publisher.
+    fn take_on(
+        &mut self,
+        ix: usize,
+        publication: Publication,
+        from: Option<(PeerKey, NodeId)>,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let MessageId { publisher, incarnation, seq, .. } = publication.id;
+        let Some(at) = self.track(ix, publisher, incarnation, seq - 1, now, out) else {
+            if let Some((_, node)) = from {
+                out.push(lost(publication.id, Queue::Ingress, node, LossReason::Publishers));
+            }
+            return false;
+        };
+        let topic = &mut self.topics[ix];
+        let Some(track) = topic.tracks.get_mut(at) else { return false };
+        let (late, stray) = (track.is_named(seq), seq < track.head());
+        let was_asked = from.is_some_and(|(peer, _)| track.was_asked(peer, seq));
+        let fallen = track.deliver(seq);
+        track.heard_at = now;
+        if let Some((peer, _)) = from.filter(|_| !track.is_settled()) {
+            track.claim(peer, seq);
+        }
+        let uid = track.uid;
+        let hops = publication.hops;
+        if stray && topic.strays.len() < LIST_MAX {
+            topic.strays.push(publication.id.entry());
+        }
+        let packet = Packet::of(publication);
+        self.cache.insert(uid, seq, packet.clone());
+        self.name_gaps(ix, at, fallen, GapReason::OutOfWindow, out);
+        if let Some((peer, _)) = from.filter(|_| !was_asked) {
+            self.topics[ix].members.set_eager(peer, true);
+        }
+        self.push(ix, &packet, uid, from.map(|(peer, _)| peer), out);
+        if self.topics[ix].joined {
+            out.push(Action::Deliver { packet, hops, late });
+        }
+        self.topics[ix].mark_dirty(at);
+        self.announce_news(ix, now);
+        self.search_soon(ix, at, now);
+        true
+    }
+
+    /// Hands a publication to the peers that are pushed to, as far as their budgets go.
+    fn push(&mut self, ix: usize, packet: &Packet, uid: u64, but: Option<PeerKey>, out: &mut Vec<Action>) {
+        let Some(id) = packet.publication().map(|publication| &publication.id) else { return };
+        for member in self.topics[ix].members.eager_mut() {
+            if Some(member.peer) == but {
+                continue;
+            }
+            match member.offer(uid, id.seq, &self.settings) {
+                Offer::Send => send(out, member.peer, packet.clone()),
+                Offer::Later => {}
+                Offer::No => {
+                    let node = self.peers.get(member.peer.0 as usize).copied().flatten();
+                    out.extend(node.map(|node| lost(id.clone(), Queue::Egress, node, LossReason::Budget)));
+                }
+            }
+        }
+    }
+
+    /// A peer pushed what is known: it is asked to announce instead.
+    fn ask_not_to_push(&mut self, ix: usize, from: PeerKey, now: Moment, out: &mut Vec<Action>) {
+        let topic = &mut self.topics[ix];
+        topic.members.set_eager(from, false);
+        let Some(member) = topic.members.get_mut(from) else { return };
+        if member.pruned_at.is_none_or(|at| now.since(at) >= PRUNE_AGAIN_AFTER) {
+            member.pruned_at = Some(now);
+            send(out, from, Packet::new(Message::Prune(topic.name.clone())));
+        }
+    }
+
+    /// The publisher itself sent this, and it is kept: that is acknowledged at the end of the batch.
+    fn acknowledge(&mut self, from: PeerKey, id: &MessageId, out: &mut Vec<Action>) {
+        let same = |acks: &&mut Acks| {
+            acks.peer == from && acks.incarnation == id.incarnation && acks.topic == id.topic
+        };
+        match self.acks.iter_mut().find(same) {
+            Some(acks) if acks.seqs.len() < LIST_MAX => acks.seqs.push(id.seq),
+            Some(acks) => {
+                let seqs = std::mem::replace(&mut acks.seqs, vec![id.seq]);
+                let (topic, incarnation) = (id.topic.clone(), id.incarnation);
+                send(out, from, Packet::new(Message::Accepted(Accepted { topic, incarnation, seqs })));
+            }
+            None => {
+                let (topic, incarnation) = (id.topic.clone(), id.incarnation);
+                self.acks.push(Acks { peer: from, topic, incarnation, seqs: vec![id.seq] });
+            }
+        }
+    }
+
+    /// A neighbour has taken on publications of this node's own.
+    pub(crate) fn accepted(&mut self, accepted: &Accepted, out: &mut Vec<Action>) {
+        let Some(ix) = self.find(&accepted.topic).filter(|_| accepted.incarnation == self.incarnation) else {
+            return;
+        };
+        let topic = &mut self.topics[ix];
+        for seq in &accepted.seqs {
+            let Ok(at) = topic.unacked.binary_search_by_key(seq, |unacked| unacked.seq) else { continue };
+            out.extend(topic.unacked.remove(at).map(|unacked| {
+                let entry = oap::Entry { publisher: self.me, incarnation: self.incarnation, seq: *seq };
+                let id = Some(entry.in_topic(&topic.name));
+                Action::Verdict { ticket: unacked.ticket, id, verdict: Verdict::Accepted }
+            }));
+        }
+    }
+
+    /// Nobody acknowledged in time: the publications are known here only.
+    pub(crate) fn give_up_waiting(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
+        let topic = &mut self.topics[ix];
+        let is_over = |unacked: &Unacked| unacked.until <= now;
+        while topic.unacked.front().is_some_and(is_over) {
+            let Some(unacked) = topic.unacked.pop_front() else { break };
+            let entry = oap::Entry { publisher: self.me, incarnation: self.incarnation, seq: unacked.seq };
+            let id = Some(entry.in_topic(&topic.name));
+            out.push(Action::Verdict { ticket: unacked.ticket, id, verdict: Verdict::LocalOnly });
+        }
+        self.timers.set(Timer::Verdict(ix), &mut topic.verdict_at, None);
+        self.await_verdict(ix);
+    }
+
+    /// Sets the timer unless it is set: it may fire for one that is acknowledged by then, which costs less than moving it
+    /// with every acknowledgement.
+    fn await_verdict(&mut self, ix: usize) {
+        let topic = &mut self.topics[ix];
+        if topic.verdict_at.is_none() {
+            let until = topic.unacked.front().map(|unacked| unacked.until);
+            self.timers.set(Timer::Verdict(ix), &mut topic.verdict_at, until);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What is missing: noticed, asked for from one peer at a time, and named if it does not come.
+
+use oap::{Entry, ErrorCode, IHave, IWant, Message, Topic};
+use types::{Moment, NodeId};
+
+use crate::{
+    engine::{Engine, lost, send},
+    event::{Action, Gap, GapReason, LossReason, PeerKey, Queue},
+    members::Offer,
+    packet::Packet,
+    timers::Timer,
+    track::{Asked, Run, SEQ_MAX, Search, Track},
+};
+
+impl Engine {
+    /// A peer says what there is.
+    pub(crate) fn announced(&mut self, from: PeerKey, have: &IHave, now: Moment, out: &mut Vec<Action>) {
+        let Some(ix) = self.find(&have.topic).filter(|ix| self.topics[*ix].joined) else { return };
+        for entry in have.heads.iter().chain(&have.entries) {
+            let is_own = entry.publisher == self.me && entry.incarnation >= self.incarnation;
+            let is_past = entry.seq <= self.topics[ix].seq && entry.incarnation == self.incarnation;
+            if !(1..=SEQ_MAX).contains(&entry.seq) || (is_own && !is_past) {
+                return out.push(Action::Misbehaved { peer: from, code: ErrorCode::Mismatch });
+            }
+            if is_own {
+                continue;
+            }
+            let Some(at) = self.track(ix, entry.publisher, entry.incarnation, entry.seq, now, out) else {
+                continue;
+            };
+            let topic = &mut self.topics[ix];
+            let Some(track) = topic.tracks.get_mut(at) else { continue };
+            if track.raise(entry.seq) {
+                // Others are told with the heartbeat, which is not to slow down now.
+                topic.quiet_beats = 0;
+            }
+            if !track.is_settled() {
+                track.claim(from, entry.seq);
+                self.search_soon(ix, at, now);
+            }
+        }
+    }
+
+    /// A peer wants publications. What the budget has no room for now waits for room.
+    pub(crate) fn asked(&mut self, from: PeerKey, name: &Topic, wanted: &[Entry], out: &mut Vec<Action>) {
+        let (Some(ix), Some(node)) = (self.find(name), self.node(from)) else { return };
+        self.topics[ix].members.insert(from);
+        for entry in wanted {
+            let topic = &mut self.topics[ix];
+            let at = topic.tracks.find(entry.publisher, entry.incarnation);
+            let uid = at.and_then(|at| topic.tracks.get(at)).map(|track| track.uid);
+            let kept = uid.and_then(|uid| Some((uid, self.cache.get(uid, entry.seq)?)));
+            let (Some((uid, packet)), Some(member)) = (kept, topic.members.get_mut(from)) else {
+                out.push(lost(entry.in_topic(name), Queue::Cache, node, LossReason::Evicted));
+                continue;
+            };
+            match member.offer(uid, entry.seq, &self.settings) {
+                Offer::Send => send(out, from, packet.clone()),
+                Offer::Later => {}
+                Offer::No => out.push(lost(entry.in_topic(name), Queue::Egress, node, LossReason::Budget)),
+            }
+        }
+    }
+
+    /// Looks for what is missing of a publisher: names what was looked for long enough, asks for the rest.
+    pub(crate) fn search(&mut self, ix: usize, at: usize, now: Moment, out: &mut Vec<Action>) {
+        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        self.timers.set(Timer::Search(ix, at), &mut track.search_at, None);
+        let Some((since, upto)) = track.search.as_ref().map(|search| (search.since, search.upto)) else {
+            return;
+        };
+        if now.since(since) >= self.settings.patience {
+            let runs = track.name_up_to(upto);
+            self.name_gaps(ix, at, runs, GapReason::Unavailable, out);
+        }
+        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        if track.is_settled_up_to(upto) {
+            track.search = None;
+            return self.search_soon(ix, at, now);
+        }
+        self.ask(ix, at, now, out);
+        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        let end = since.after(self.settings.patience);
+        let asked = track.search.iter().flat_map(|search| &search.asked);
+        let soonest = asked.map(|asked| asked.due).min().unwrap_or(end);
+        // Nobody may have anything yet: whoever says so later is asked at the next look.
+        let look_again = soonest.min(now.after(self.settings.pull_timeout)).min(end).max(now.after(MIN_LOOK));
+        self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(look_again));
+    }
+
+    /// If something is missing, it is looked for, unless it comes by itself soon.
+    pub(crate) fn search_soon(&mut self, ix: usize, at: usize, now: Moment) {
+        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        if track.search.is_none() && !track.is_settled() {
+            track.search = Some(Search { since: now, upto: track.head(), asked: Vec::new() });
+            let due = now.after(self.settings.graft_after);
+            self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(due));
+        }
+    }
+
+    /// Asks one peer for each missing publication that nobody else is being asked for.
+    fn ask(&mut self, ix: usize, at: usize, now: Moment, out: &mut Vec<Action>) {
+        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        let Some(mut search) = track.search.take() else { return };
+        let is_first = search.asked.is_empty();
+        let missing = track.missing(search.upto, self.settings.pull_batch);
+        search.asked.retain(|asked| missing.binary_search(&asked.seq).is_ok());
+        let mut orders: Vec<(PeerKey, Vec<Entry>)> = Vec::new();
+        for seq in missing {
+            let known = search.asked.iter().position(|asked| asked.seq == seq);
+            let before = known.map(|known| search.asked[known]);
+            if before.is_some_and(|asked| asked.due > now) {
+                continue;
+            }
+            let Some(peer) = choose(track, seq, before, &mut self.rng) else { continue };
+            let attempts = before.map_or(0, |asked| asked.attempts.saturating_add(1));
+            let due = now.after(self.settings.pull_timeout * (1 << attempts.min(3)));
+            let asked = Asked { seq, peer, attempts, due };
+            match known {
+                Some(known) => search.asked[known] = asked,
+                None => search.asked.push(asked),
+            }
+            let entry = Entry { publisher: track.publisher, incarnation: track.incarnation, seq };
+            match orders.iter_mut().find(|(who, _)| *who == peer) {
+                Some((_, entries)) => entries.push(entry),
+                None => orders.push((peer, vec![entry])),
+            }
+        }
+        track.search = Some(search);
+        self.place(ix, orders, is_first, out);
+    }
+
+    /// Sends the orders. The first one of a search also asks to be pushed to: a push should have come and did not.
+    fn place(
+        &mut self,
+        ix: usize,
+        orders: Vec<(PeerKey, Vec<Entry>)>,
+        mut graft: bool,
+        out: &mut Vec<Action>,
+    ) {
+        for (peer, mut entries) in orders {
+            if graft && !self.topics[ix].members.is_eager(peer) {
+                let first = entries.remove(0);
+                self.graft(ix, peer, Some(first), out);
+            }
+            graft = false;
+            if !entries.is_empty() {
+                let want = IWant { topic: self.topics[ix].name.clone(), entries };
+                send(out, peer, Packet::new(Message::IWant(want)));
+            }
+        }
+    }
+
+    /// The place of a publisher, which is remembered from now on if there is room. `before` is the number before the one
+    /// that was heard of, or the highest that was told of.
+    pub(crate) fn track(
+        &mut self,
+        ix: usize,
+        publisher: NodeId,
+        incarnation: u64,
+        before: u64,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) -> Option<usize> {
+        if let Some(at) = self.topics[ix].tracks.find(publisher, incarnation) {
+            return Some(at);
+        }
+        if self.topics[ix].tracks.len() >= self.settings.max_publishers && !self.make_room(ix, now, out) {
+            return None;
+        }
+        let is_own = publisher == self.me && incarnation == self.incarnation;
+        let start = if is_own { before } else { before.saturating_sub(self.settings.history) };
+        self.next_uid += 1;
+        let mut track = Track::new(publisher, incarnation, self.next_uid, start, self.settings.dedupe_window);
+        track.heard_at = now;
+        let at = self.topics[ix].tracks.insert(track);
+        if start > 0 && !is_own {
+            self.name_gaps(ix, at, vec![(1, start)], GapReason::BeforeJoining, out);
+        }
+        Some(at)
+    }
+
+    /// Forgets the publisher that was silent the longest, if that is long enough.
+    fn make_room(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) -> bool {
+        let tracks = &mut self.topics[ix].tracks;
+        let Some(at) = tracks.most_silent(self.me) else { return false };
+        let Some(track) = tracks.get_mut(at) else { return false };
+        if now.since(track.heard_at) < self.settings.remember {
+            return false;
+        }
+        let runs = track.name_up_to(track.head());
+        self.name_gaps(ix, at, runs, GapReason::Forgotten, out);
+        self.remove_track(ix, at).is_some()
+    }
+
+    pub(crate) fn name_gaps(
+        &self,
+        ix: usize,
+        at: usize,
+        runs: Vec<Run>,
+        reason: GapReason,
+        out: &mut Vec<Action>,
+    ) {
+        let topic = &self.topics[ix];
+        let Some(track) = topic.tracks.get(at) else { return };
+        let (publisher, incarnation) = (track.publisher, track.incarnation);
+        out.extend(runs.into_iter().map(|(from, to)| {
+            Action::Gap(Gap { topic: topic.name.clone(), publisher, incarnation, from, to, reason })
+        }));
+    }
+}
+
+/// Searches are not looked at more often than this, whatever the settings.
+const MIN_LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// One of those who claim to have it, rather not the one that was asked before.
+fn choose(track: &Track, seq: u64, before: Option<Asked>, rng: &mut crate::rng::Rng) -> Option<PeerKey> {
+    let holders = track.holders(seq).count();
+    let others = |peer: &PeerKey| before.is_none_or(|asked| asked.peer != *peer);
+    let fresh = track.holders(seq).filter(others).count();
+    match fresh {
+        0 if holders == 0 => None,
+        0 => track.holders(seq).nth(rng.below(holders)),
+        _ => track.holders(seq).filter(others).nth(rng.below(fresh)),
+    }
+}

@@ -1,0 +1,234 @@
+//! What is known of one publisher in one topic: which numbers were delivered, which are missing, who has them.
+
+use types::{Moment, NodeId};
+
+use crate::event::PeerKey;
+
+/// The highest number a publication may have; no honest publisher gets there.
+pub(crate) const SEQ_MAX: u64 = 1 << 62;
+
+/// The most peers remembered as having a publisher's publications.
+const CLAIMS_MAX: usize = 8;
+
+/// One publisher's numbers. Invariants: `base <= floor`, and `base <= head`.
+#[derive(Debug)]
+pub(crate) struct Track {
+    pub(crate) publisher: NodeId,
+    pub(crate) incarnation: u64,
+    /// Never used again, unlike its place in the list.
+    pub(crate) uid: u64,
+    /// Up to here everything counts as seen. Only publications that came move it, never what peers claim.
+    base: u64,
+    /// One bit per number from `base + 1`, a ring by number.
+    bits: Box<[u64]>,
+    /// Up to here everything was delivered or named as a gap.
+    floor: u64,
+    /// The highest number seen or claimed.
+    head: u64,
+    pub(crate) search: Option<Search>,
+    /// When to look at the search again.
+    pub(crate) search_at: Option<Moment>,
+    /// Who claims to have up to which number, oldest first.
+    claims: Vec<(PeerKey, u64)>,
+    /// The head changed since it was last announced.
+    pub(crate) dirty: bool,
+    pub(crate) heard_at: Moment,
+}
+
+/// Numbers up to `upto` are missing since `since`, and are being asked for.
+#[derive(Debug)]
+pub(crate) struct Search {
+    pub(crate) since: Moment,
+    pub(crate) upto: u64,
+    pub(crate) asked: Vec<Asked>,
+}
+
+/// One number that a peer was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) seq: u64,
+    pub(crate) peer: PeerKey,
+    pub(crate) attempts: u32,
+    pub(crate) due: Moment,
+}
+
+/// A run of numbers, both ends included.
+pub(crate) type Run = (u64, u64);
+
+impl Track {
+    /// A track that begins after `start`.
+    pub(crate) fn new(publisher: NodeId, incarnation: u64, uid: u64, start: u64, window: usize) -> Self {
+        Self {
+            publisher,
+            incarnation,
+            uid,
+            base: start,
+            bits: vec![0; window / 64].into(),
+            floor: start,
+            head: start,
+            search: None,
+            search_at: None,
+            claims: Vec::new(),
+            dirty: false,
+            heard_at: Moment::ORIGIN,
+        }
+    }
+
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Whether everything up to the head was delivered or named.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled_up_to(self.head)
+    }
+
+    /// Whether the number was delivered, or is too old to tell.
+    pub(crate) fn has(&self, seq: u64) -> bool {
+        seq <= self.base || (seq - self.base <= self.window() && self.bit(seq))
+    }
+
+    /// Whether the number was delivered for certain.
+    pub(crate) fn holds(&self, seq: u64) -> bool {
+        seq > self.base && self.has(seq)
+    }
+
+    /// Whether everything up to a number was delivered or named.
+    pub(crate) fn is_settled_up_to(&self, seq: u64) -> bool {
+        self.floor >= seq
+    }
+
+    /// Whether the number was named as a gap, if it was not delivered.
+    pub(crate) fn is_named(&self, seq: u64) -> bool {
+        seq <= self.floor
+    }
+
+    /// The number was delivered. Returns what fell out of the window without having been delivered or named.
+    pub(crate) fn deliver(&mut self, seq: u64) -> Vec<Run> {
+        let mut fallen = Vec::new();
+        if seq - self.base > self.window() {
+            let base = seq - self.window();
+            fallen = self.name_up_to(base);
+            self.move_base(base);
+        }
+        self.set_bit(seq);
+        self.raise(seq);
+        self.advance();
+        if let Some(search) = &mut self.search {
+            search.asked.retain(|asked| asked.seq != seq);
+        }
+        fallen
+    }
+
+    /// The publisher has got this far. Whether that was news.
+    pub(crate) fn raise(&mut self, head: u64) -> bool {
+        let news = head > self.head;
+        self.head = self.head.max(head);
+        news
+    }
+
+    /// A peer claims to have what was published up to `head`.
+    pub(crate) fn claim(&mut self, peer: PeerKey, head: u64) {
+        let before = self.claims.iter().position(|(who, _)| *who == peer).map(|at| self.claims.remove(at));
+        if self.claims.len() == CLAIMS_MAX {
+            self.claims.remove(0);
+        }
+        self.claims.push((peer, before.map_or(head, |(_, known)| known.max(head))));
+    }
+
+    /// Forgets what a peer that is gone claimed and was asked for.
+    pub(crate) fn forget(&mut self, peer: PeerKey) {
+        self.claims.retain(|(who, _)| *who != peer);
+        if let Some(search) = &mut self.search {
+            search
+                .asked
+                .iter_mut()
+                .filter(|asked| asked.peer == peer)
+                .for_each(|asked| asked.due = search.since);
+        }
+    }
+
+    /// The peers that claim to have a number.
+    pub(crate) fn holders(&self, seq: u64) -> impl DoubleEndedIterator<Item = PeerKey> + '_ {
+        self.claims.iter().filter(move |(_, head)| *head >= seq).map(|(peer, _)| *peer)
+    }
+
+    /// Whether a peer was asked for a number and has not answered yet.
+    pub(crate) fn was_asked(&self, peer: PeerKey, seq: u64) -> bool {
+        let is_it = |asked: &Asked| asked.seq == seq && asked.peer == peer;
+        self.search.as_ref().is_some_and(|search| search.asked.iter().any(is_it))
+    }
+
+    /// The first missing numbers, at most `most` and none above `upto`.
+    pub(crate) fn missing(&self, upto: u64, most: usize) -> Vec<u64> {
+        let last = upto.min(self.head).min(self.base.saturating_add(self.window()));
+        (self.floor + 1..=last).filter(|seq| !self.bit(*seq)).take(most).collect()
+    }
+
+    /// Names what is missing up to a number: from now on that counts as reported.
+    pub(crate) fn name_up_to(&mut self, upto: u64) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let in_window = upto.min(self.base.saturating_add(self.window()));
+        for seq in self.floor + 1..=in_window {
+            if !self.bit(seq) {
+                extend(&mut runs, (seq, seq));
+            }
+        }
+        let beyond = self.floor.max(in_window) + 1;
+        if beyond <= upto {
+            extend(&mut runs, (beyond, upto));
+        }
+        self.floor = self.floor.max(upto);
+        self.head = self.head.max(upto);
+        self.advance();
+        runs
+    }
+
+    /// Raises the floor over what was delivered.
+    fn advance(&mut self) {
+        while self.floor < self.head && self.floor - self.base < self.window() && self.bit(self.floor + 1) {
+            self.floor += 1;
+        }
+    }
+
+    fn window(&self) -> u64 {
+        self.bits.len() as u64 * 64
+    }
+
+    fn place(&self, seq: u64) -> (usize, u64) {
+        let bit = seq & (self.window() - 1);
+        let word = usize::try_from(bit / 64).expect("below the number of words, which is a usize");
+        (word, 1 << (bit % 64))
+    }
+
+    fn bit(&self, seq: u64) -> bool {
+        let (word, mask) = self.place(seq);
+        self.bits[word] & mask != 0
+    }
+
+    fn set_bit(&mut self, seq: u64) {
+        let (word, mask) = self.place(seq);
+        self.bits[word] |= mask;
+    }
+
+    /// The bits of the numbers that fall out of the window become those of the numbers that enter it.
+    fn move_base(&mut self, base: u64) {
+        if base - self.base >= self.window() {
+            self.bits.fill(0);
+        } else {
+            for seq in self.base + 1..=base {
+                let (word, mask) = self.place(seq);
+                self.bits[word] &= !mask;
+            }
+        }
+        self.base = base;
+    }
+}
+
+/// Adds a run behind the others, or to the last one.
+fn extend(runs: &mut Vec<Run>, (from, to): Run) {
+    match runs.last_mut() {
+        Some(last) if last.1 + 1 == from => last.1 = to,
+        _ => runs.push((from, to)),
+    }
+}

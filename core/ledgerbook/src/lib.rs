@@ -1,0 +1,39 @@
+//! The ledger's rules: what a batch may do, what is written for it, and how that is chained and checked.
+//!
+//! **Conservation.** Every entry takes from one account exactly what it gives to another of the same asset, so at every
+//! moment, for every asset:
+//!
+//! ```text
+//! Σ balances = 0        held ≥ 0        balance − held ≥ floor        (for every account with a floor)
+//! ```
+//!
+//! [`Book`] decides: it is told the accounts a group of batches touches, applies each [`Batch`] whole or not at all, and
+//! ends as a [`Commit`]: numbered rows, and the [`Link`] that chains them to everything before. [`Audit`] goes the other
+//! way: it is told the rows in order and finds whatever is not what a book would have written. Stores only keep rows.
+//!
+//! Nothing here reads a clock, a file or a socket. Amounts are integers of 128 bits, every operation on them is checked.
+
+mod amount;
+mod audit;
+mod batch;
+mod book;
+mod chain;
+mod checkpoint;
+mod encode;
+mod merkle;
+mod names;
+mod record;
+mod refusal;
+mod sequence;
+mod state;
+mod tail;
+
+pub use amount::{Amount, InvalidAmount, parse_balance};
+pub use audit::{Audit, Fault, Tally};
+pub use batch::{Batch, Step, Terms, Transfer};
+pub use book::{Book, Commit, Known};
+pub use checkpoint::{Checkpoint, StateRoot};
+pub use names::{AccountId, Asset, InvalidName, Key, Reference};
+pub use record::{Account, Entry, EntryKind, Floor, Hash, Head, Hold, Link, Receipt, Request};
+pub use refusal::Refusal;
+pub use tail::TailAudit;

@@ -1,0 +1,113 @@
+//! Names and numbers with one text each: epochs, metrics, policies.
+
+use std::{fmt, sync::Arc};
+
+use crate::json::Int;
+
+/// The number of an epoch. Epochs are counted from zero and never go backwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(Int);
+
+impl Epoch {
+    /// The epoch with this number, unless JSON could not carry it exactly (2⁵³ and above).
+    #[must_use]
+    pub const fn new(number: u64) -> Option<Self> {
+        match Int::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0.get()
+    }
+
+    pub(crate) const fn int(self) -> Int {
+        self.0
+    }
+}
+
+impl From<Int> for Epoch {
+    fn from(number: Int) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.number(), f)
+    }
+}
+
+/// The text cannot name a metric or a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name is 1 to 64 of the characters a-z, 0-9, dot, hyphen and underscore")]
+pub struct InvalidName;
+
+/// What is counted, such as `served.bytes`. What somebody used, and is not paid for, begins with `used.`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Metric(Arc<str>);
+
+/// The name of a policy, such as `default`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyId(Arc<str>);
+
+/// The longest name of a metric or a policy, in bytes.
+const MAX_NAME: usize = 64;
+
+pub(crate) fn is_name(text: &str) -> bool {
+    let allowed = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' | b'_');
+    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+macro_rules! name {
+    ($name:ident) => {
+        impl $name {
+            /// Checks and takes a name.
+            ///
+            /// # Errors
+            /// [`InvalidName`] if it is empty, too long, or has other characters than those allowed.
+            pub fn new(name: &str) -> Result<Self, InvalidName> {
+                if is_name(name) { Ok(Self(name.into())) } else { Err(InvalidName) }
+            }
+
+            /// The name.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+name!(Metric);
+name!(PolicyId);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_lower_case_and_bounded() {
+        for good in ["served.bytes", "a", "0", "x-y_z", &"a".repeat(MAX_NAME)] {
+            assert_eq!(Metric::new(good).map(|m| m.to_string()), Ok(good.to_owned()));
+        }
+        for bad in ["", "Served", "a b", "a/b", "é", "a\"", &"a".repeat(MAX_NAME + 1)] {
+            assert_eq!(PolicyId::new(bad), Err(InvalidName), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_a_number_that_json_carries_exactly() {
+        assert_eq!(Epoch::new((1 << 53) - 1).map(Epoch::number), Some((1 << 53) - 1));
+        assert_eq!(Epoch::new(1 << 53), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! What is to be transferred, cut into batches whose keys make paying twice a conflict.
+
+use types::ActorId;
+
+use crate::{Amount, Digest, Epoch, Int, Json, Manifest};
+
+/// Money for one account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// To whom.
+    pub to: ActorId,
+    /// How much: more than nothing.
+    pub amount: Amount,
+}
+
+/// A batch of transfers that is done as a whole or not at all.
+///
+/// The key names the epoch and the batch, and not the run. So a second run of an epoch meets the first one's keys with
+/// another body, and the ledger refuses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Which batch, counted from zero.
+    pub batch: Int,
+    /// How many batches the run has.
+    pub batches: Int,
+    /// The run.
+    pub run_key: Digest,
+    /// At most [`Ruleset::batch_size`](crate::Ruleset::batch_size).
+    pub transfers: Vec<Transfer>,
+}
+
+impl Intent {
+    /// The `format` of the body.
+    pub const FORMAT: &str = "omnigate-intent/1";
+
+    /// The idempotency key: `reward/{epoch}/{batch}`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("reward/{}/{}", self.epoch, self.batch.get())
+    }
+
+    /// What the transfers add up to.
+    #[must_use]
+    pub fn sum(&self) -> Amount {
+        let add = |sum: Amount, transfer: &Transfer| sum.checked_add(transfer.amount);
+        self.transfers.iter().try_fold(Amount::ZERO, add).expect("parts of one pool")
+    }
+
+    /// The body, in canonical JSON: what the ledger remembers the key with.
+    #[must_use]
+    pub fn body(&self) -> Vec<u8> {
+        let transfer = |transfer: &Transfer| {
+            Json::map([("amount", Json::text(transfer.amount)), ("to", Json::text(&transfer.to))])
+        };
+        Json::map([
+            ("batch", Json::Int(self.batch)),
+            ("batches", Json::Int(self.batches)),
+            ("epoch", Json::Int(self.epoch.int())),
+            ("format", Json::text(Self::FORMAT)),
+            ("run_key", Json::text(self.run_key)),
+            ("transfers", Json::List(self.transfers.iter().map(transfer).collect())),
+        ])
+        .to_canonical()
+    }
+}
+
+/// Cuts the transfers of a run into its batches.
+pub(crate) fn batches(
+    manifest: &Manifest,
+    transfers: impl Iterator<Item = (String, Amount)>,
+) -> impl Iterator<Item = Intent> {
+    let (epoch, run_key, batches) = (manifest.epoch, manifest.run_key, manifest.batches);
+    let size = manifest.ruleset.batch_size();
+    let mut transfers = transfers.map(|(to, amount)| {
+        let to = ActorId::new(&to).expect("actors were checked when they were taken in");
+        Transfer { to, amount }
+    });
+    (0..batches.get()).map(move |batch| Intent {
+        epoch,
+        batch: Int::new(batch).expect("below the number of batches"),
+        batches,
+        run_key,
+        transfers: transfers.by_ref().take(size).collect(),
+    })
+}

@@ -1,0 +1,91 @@
+//! Why an epoch is not paid: each reason has a type, a code for machines and a sentence for people.
+
+use types::ActorId;
+
+use crate::{Amount, Epoch, Json, PolicyError, RowFault, json::Int};
+
+/// The epoch must not be paid as it stands. No intent follows from a quarantined epoch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Quarantine {
+    /// The policy cannot be used.
+    #[error("the policy: {0}")]
+    Policy(#[from] PolicyError),
+    /// A snapshot of a node whose snapshots do not count.
+    #[error("snapshots of {0} do not count here")]
+    UnknownNode(ActorId),
+    /// Two snapshots of one node.
+    #[error("{0} gave two snapshots")]
+    SnapshotTwice(ActorId),
+    /// A snapshot of another epoch.
+    #[error("{node} gave a snapshot of epoch {epoch}")]
+    WrongEpoch {
+        /// Whose.
+        node: ActorId,
+        /// Of which epoch.
+        epoch: Epoch,
+    },
+    /// A snapshot whose seal is not its node's.
+    #[error("the seal of {0}'s snapshot is not good")]
+    BadSeal(ActorId),
+    /// A row that cannot be.
+    #[error("row {row} of {node}'s snapshot: {fault}")]
+    Row {
+        /// Whose.
+        node: ActorId,
+        /// Counted from zero.
+        row: u64,
+        /// What is wrong.
+        fault: RowFault,
+    },
+    /// The rows are not those the snapshot is named by.
+    #[error("the rows of {0}'s snapshot are not the sealed ones")]
+    RowsDiffer(ActorId),
+    /// More than the limits allow.
+    #[error("more {0} than the limit allows")]
+    TooMany(&'static str),
+    /// A sum that 128 bits do not hold.
+    #[error("{0} overflow")]
+    Overflow(&'static str),
+    /// The sums do not close. This is a fault of this program.
+    #[error("{paid} paid and {residual} left do not make a pool of {pool}")]
+    Conservation {
+        /// What there was to pay.
+        pool: Amount,
+        /// What would have been paid.
+        paid: Amount,
+        /// What would have been left.
+        residual: Amount,
+    },
+}
+
+impl Quarantine {
+    /// The reason as one word, for metrics and interfaces.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Policy(error) => error.code(),
+            Self::UnknownNode(_) => "unknown_node",
+            Self::SnapshotTwice(_) => "snapshot_twice",
+            Self::WrongEpoch { .. } => "wrong_epoch",
+            Self::BadSeal(_) => "bad_seal",
+            Self::Row { fault, .. } => fault.code(),
+            Self::RowsDiffer(_) => "rows_differ",
+            Self::TooMany(_) => "too_many",
+            Self::Overflow(_) => "overflow",
+            Self::Conservation { .. } => "conservation",
+        }
+    }
+
+    /// The document that stands in the place of `run.json`, in canonical JSON.
+    #[must_use]
+    pub fn manifest(&self, epoch: Epoch) -> Vec<u8> {
+        Json::map([
+            ("detail", Json::text(self)),
+            ("epoch", Json::Int(epoch.int())),
+            ("format", Json::text("omnigate-quarantine/1")),
+            ("intents", Json::Int(Int::from(0))),
+            ("reason", Json::text(self.code())),
+        ])
+        .to_canonical()
+    }
+}

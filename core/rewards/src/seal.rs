@@ -1,0 +1,105 @@
+//! A node's word for what it counted: the snapshot's name, signed.
+
+use types::ActorId;
+
+use crate::{
+    Digest, DocumentError, Epoch, Int, Json, PublicKey, Sign, Signature, Verify, json::fields::Fields,
+};
+
+/// What a snapshot is: whose, of which epoch, which rows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Snapshot {
+    /// The node that counted.
+    pub node: ActorId,
+    /// When.
+    pub epoch: Epoch,
+    /// How many rows.
+    pub rows: Int,
+    /// The hash over the rows, as [`RowsHasher`](crate::RowsHasher) gives it.
+    pub rows_root: Digest,
+}
+
+/// A snapshot's name with the signature of its node's key. Whether that key is the node's is for the caller to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotSeal {
+    /// What is sealed.
+    pub snapshot: Snapshot,
+    /// The key.
+    pub key: PublicKey,
+    /// The signature over [`Snapshot::message`].
+    pub signature: Signature,
+}
+
+impl Snapshot {
+    /// What a node signs: a line that says what it is, and the snapshot in canonical JSON.
+    #[must_use]
+    pub fn message(&self) -> Vec<u8> {
+        [b"omnigate.rewards.seal.1\n", self.json().to_canonical().as_slice()].concat()
+    }
+
+    /// Seals it.
+    #[must_use]
+    pub fn seal(self, with: &dyn Sign) -> SnapshotSeal {
+        let signature = with.sign(&self.message());
+        SnapshotSeal { snapshot: self, key: with.public_key(), signature }
+    }
+
+    pub(crate) fn json(&self) -> Json {
+        Json::map([
+            ("epoch", Json::Int(self.epoch.int())),
+            ("node", Json::text(&self.node)),
+            ("rows", Json::Int(self.rows)),
+            ("rows_root", Json::text(self.rows_root)),
+        ])
+    }
+
+    pub(crate) fn from_json(json: Json) -> Result<Self, DocumentError> {
+        let mut fields = Fields::of(json, "snapshot")?;
+        let snapshot = Self {
+            node: fields.text("node", ActorId::new)?,
+            epoch: fields.int("epoch")?.into(),
+            rows: fields.int("rows")?,
+            rows_root: fields.parsed("rows_root")?,
+        };
+        fields.end()?;
+        Ok(snapshot)
+    }
+}
+
+impl SnapshotSeal {
+    /// The `format` of the document.
+    pub const FORMAT: &str = "omnigate-seal/1";
+
+    /// Whether the signature is good. Whose key it is, is another question.
+    #[must_use]
+    pub fn is_good(&self, verify: &dyn Verify) -> bool {
+        verify.is_signed(&self.key, &self.snapshot.message(), &self.signature)
+    }
+
+    /// The document, in canonical JSON.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        Json::map([
+            ("format", Json::text(Self::FORMAT)),
+            ("key", Json::text(self.key)),
+            ("signature", Json::text(self.signature)),
+            ("snapshot", self.snapshot.json()),
+        ])
+        .to_canonical()
+    }
+
+    /// Reads a document. The signature is not checked.
+    ///
+    /// # Errors
+    /// [`DocumentError`], if it is not canonical or lacks something.
+    pub fn read(bytes: &[u8]) -> Result<Self, DocumentError> {
+        let mut fields = Fields::of_document(Json::read_canonical(bytes)?, Self::FORMAT)?;
+        let seal = Self {
+            key: fields.parsed("key")?,
+            signature: fields.parsed("signature")?,
+            snapshot: Snapshot::from_json(fields.take("snapshot")?)?,
+        };
+        fields.end()?;
+        Ok(seal)
+    }
+}

@@ -1,0 +1,169 @@
+//! Usage added up per actor and metric, in whatever order it arrives.
+
+use std::collections::HashMap;
+
+use crate::{Metric, Row, rows::is_actor};
+
+/// Sums per actor and metric, growing.
+///
+/// Bounded by what it is told at its making. Two of them, filled on two threads, are joined by [`Usage::merge`].
+#[derive(Clone, Debug)]
+pub struct Usage {
+    max_actors: usize,
+    max_metrics: usize,
+    index: HashMap<Box<str>, u32>,
+    metrics: Vec<Metric>,
+    /// One column per metric, as long as its last actor's number asks for.
+    columns: Vec<Vec<u128>>,
+    /// Rows of one actor mostly come together. Empty before the first one, and no actor's name is.
+    last_name: String,
+    last_number: u32,
+}
+
+/// Why usage could not be added. What was added before still stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UsageFault {
+    /// The actor's name is not canonical.
+    #[error("an actor that is not canonical")]
+    Actor,
+    /// The metric's name is not canonical.
+    #[error("a metric that is not canonical")]
+    Metric,
+    /// More actors than allowed.
+    #[error("too many actors")]
+    TooManyActors,
+    /// More metrics than allowed.
+    #[error("too many metrics")]
+    TooManyMetrics,
+    /// The sum does not fit into 128 bits.
+    #[error("a sum of units overflows")]
+    Overflow,
+}
+
+impl Usage {
+    /// Nothing yet, and room for so many actors and metrics. An actor costs about 60 bytes and its name, and 16 bytes
+    /// per metric.
+    #[must_use]
+    pub fn new(max_actors: usize, max_metrics: usize) -> Self {
+        let max_actors = max_actors.min(u32::MAX as usize);
+        let (index, metrics, columns, last_name) = (HashMap::new(), Vec::new(), Vec::new(), String::new());
+        Self { max_actors, max_metrics, index, metrics, columns, last_name, last_number: 0 }
+    }
+
+    /// Adds units.
+    ///
+    /// # Errors
+    /// [`UsageFault`], if a name is not canonical, a limit is reached, or the sum overflows.
+    pub fn add(&mut self, row: Row<'_>) -> Result<(), UsageFault> {
+        let actor = self.actor(row.actor)?;
+        let metric = self.metric(row.metric)?;
+        let column = &mut self.columns[metric];
+        if column.len() <= actor {
+            column.resize(actor + 1, 0);
+        }
+        column[actor] = column[actor].checked_add(row.units).ok_or(UsageFault::Overflow)?;
+        Ok(())
+    }
+
+    /// Adds all of `other`.
+    ///
+    /// # Errors
+    /// [`UsageFault`], as for [`Usage::add`].
+    pub fn merge(&mut self, other: Self) -> Result<(), UsageFault> {
+        for row in other.into_table().rows() {
+            self.add(row)?;
+        }
+        Ok(())
+    }
+
+    /// Everything in the order of actors and metrics, ready to be sealed.
+    #[must_use]
+    pub fn into_table(self) -> UsageTable {
+        UsageTable::new(self)
+    }
+
+    fn actor(&mut self, name: &str) -> Result<usize, UsageFault> {
+        if self.last_name != name || name.is_empty() {
+            self.last_number = match self.index.get(name) {
+                Some(number) => *number,
+                None => self.new_actor(name)?,
+            };
+            self.last_name.clear();
+            self.last_name.push_str(name);
+        }
+        Ok(self.last_number as usize)
+    }
+
+    fn new_actor(&mut self, name: &str) -> Result<u32, UsageFault> {
+        if !is_actor(name) {
+            return Err(UsageFault::Actor);
+        }
+        if self.index.len() >= self.max_actors {
+            return Err(UsageFault::TooManyActors);
+        }
+        let number = u32::try_from(self.index.len()).map_err(|_| UsageFault::TooManyActors)?;
+        self.index.insert(name.into(), number);
+        Ok(number)
+    }
+
+    fn metric(&mut self, name: &str) -> Result<usize, UsageFault> {
+        if let Some(number) = self.metrics.iter().position(|metric| metric.as_str() == name) {
+            return Ok(number);
+        }
+        if self.metrics.len() >= self.max_metrics {
+            return Err(UsageFault::TooManyMetrics);
+        }
+        self.metrics.push(Metric::new(name).map_err(|_| UsageFault::Metric)?);
+        self.columns.push(Vec::new());
+        Ok(self.metrics.len() - 1)
+    }
+}
+
+/// Sums per actor and metric, in order.
+#[derive(Clone, Debug)]
+pub struct UsageTable {
+    /// In the order of their bytes, with their places in the columns.
+    actors: Vec<(Box<str>, u32)>,
+    /// In the order of their names.
+    columns: Vec<(Metric, Vec<u128>)>,
+}
+
+impl UsageTable {
+    fn new(usage: Usage) -> Self {
+        let mut actors: Vec<_> = usage.index.into_iter().collect();
+        actors.sort_unstable();
+        let mut columns: Vec<_> = usage.metrics.into_iter().zip(usage.columns).collect();
+        columns.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Self { actors, columns }
+    }
+
+    /// How many actors there are.
+    #[must_use]
+    pub fn actors(&self) -> usize {
+        self.actors.len()
+    }
+
+    /// The rows that have units, in the order that snapshots have.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        (0..self.actors.len()).flat_map(|at| self.of(at).filter(|row| row.units > 0))
+    }
+
+    /// The name of the actor at a place in the order.
+    pub(crate) fn name(&self, at: usize) -> &str {
+        &self.actors[at].0
+    }
+
+    /// The place of an actor in the order.
+    pub(crate) fn find(&self, actor: &str) -> Option<usize> {
+        self.actors.binary_search_by(|(name, _)| (**name).cmp(actor)).ok()
+    }
+
+    /// One row per metric of the actor at a place in the order, also where there are no units.
+    pub(crate) fn of(&self, at: usize) -> impl Iterator<Item = Row<'_>> {
+        let (actor, place) = &self.actors[at];
+        self.columns.iter().map(move |(metric, units)| {
+            let units = units.get(*place as usize).copied().unwrap_or(0);
+            Row { actor, metric: metric.as_str(), units }
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! A stranger's check: compute the epoch anew and compare every byte.
+
+use crate::{Digest, InputSet, Manifest, Policy, Quarantine, Run, compute};
+
+/// What somebody says an epoch came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// `run.json`.
+    pub manifest: &'a [u8],
+    /// The commitment.
+    pub commitment: Digest,
+}
+
+/// Where a claim differs from what is computed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// There is nothing to compare: the epoch cannot be paid from these inputs.
+    #[error("the epoch cannot be paid: {0}")]
+    Quarantined(#[from] Quarantine),
+    /// The manifest is not one.
+    #[error("run.json: {0}")]
+    Unreadable(#[from] crate::DocumentError),
+    /// A field of the manifest differs.
+    #[error("run.json says something else than what is computed: {0}")]
+    Field(&'static str),
+    /// The commitment is not that of the manifest.
+    #[error("the commitment is not that of run.json")]
+    Commitment,
+    /// A line of the allocations differs. Counted from zero.
+    #[error("line {0} of allocations.jsonl is not what is computed")]
+    Line(usize),
+    /// There are lines missing or too many.
+    #[error("allocations.jsonl has {found} lines instead of {expected}")]
+    Lines {
+        /// How many there are.
+        found: usize,
+        /// How many there have to be.
+        expected: usize,
+    },
+}
+
+/// Computes the epoch anew and compares the manifest and the commitment. The lines are compared with [`LineCheck`].
+///
+/// # Errors
+/// The first [`Mismatch`].
+pub fn verify(policy: &Policy, inputs: &InputSet, claim: Claim<'_>) -> Result<Run, Mismatch> {
+    let claimed = Manifest::read(claim.manifest)?;
+    let run = compute(policy, inputs)?;
+    if let Some(field) = difference(&claimed, run.manifest()) {
+        return Err(Mismatch::Field(field));
+    }
+    debug_assert_eq!(claim.manifest, run.document(), "equal in every field, and canonical");
+    if claim.commitment == run.commitment() { Ok(run) } else { Err(Mismatch::Commitment) }
+}
+
+/// The first field that differs, beginning with what the others follow from.
+fn difference(claimed: &Manifest, computed: &Manifest) -> Option<&'static str> {
+    let fields = [
+        ("epoch", claimed.epoch == computed.epoch),
+        ("policy", policy_of(claimed) == policy_of(computed)),
+        ("ruleset", claimed.ruleset == computed.ruleset),
+        ("inputs", (claimed.inputs_root, claimed.snapshots) == (computed.inputs_root, computed.snapshots)),
+        ("run_key", claimed.run_key == computed.run_key),
+        ("pool", claimed.pool == computed.pool),
+        ("score_total", claimed.score_total == computed.score_total),
+        ("paid", claimed.paid == computed.paid),
+        ("residual", claimed.residual == computed.residual),
+        ("batches", claimed.batches == computed.batches),
+        ("allocations", claimed.allocations == computed.allocations),
+    ];
+    fields.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
+}
+
+fn policy_of(manifest: &Manifest) -> (&crate::PolicyId, crate::Int, Digest) {
+    (&manifest.policy_id, manifest.policy_version, manifest.policy_hash)
+}
+
+/// Compares the lines of `allocations.jsonl` with those of a run, one after the other.
+#[derive(Debug)]
+pub struct LineCheck<'a> {
+    run: &'a Run,
+    at: usize,
+    expected: Vec<u8>,
+}
+
+impl<'a> LineCheck<'a> {
+    /// Nothing compared yet.
+    #[must_use]
+    pub const fn new(run: &'a Run) -> Self {
+        Self { run, at: 0, expected: Vec::new() }
+    }
+
+    /// Compares the next line, given without its line feed.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if it differs, or if there is none in the run.
+    pub fn line(&mut self, line: &[u8]) -> Result<(), Mismatch> {
+        if self.at == self.run.lines() {
+            return Err(Mismatch::Lines { found: self.at + 1, expected: self.at });
+        }
+        self.expected.clear();
+        self.run.write_line(self.at, &mut self.expected);
+        if self.expected.strip_suffix(b"\n") != Some(line) {
+            return Err(Mismatch::Line(self.at));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// There were as many lines as there have to be.
+    ///
+    /// # Errors
+    /// [`Mismatch::Lines`] if not.
+    pub fn finish(self) -> Result<(), Mismatch> {
+        let expected = self.run.lines();
+        if self.at == expected { Ok(()) } else { Err(Mismatch::Lines { found: self.at, expected }) }
+    }
+}

@@ -1,0 +1,180 @@
+//! A node's accounts: meters in, sealed snapshots out.
+
+use std::{fmt, path::Path, time::Duration};
+
+use cas::{OpenError, WriteError};
+
+use crate::{
+    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally, Windows,
+    rows_of, seal_rows,
+};
+
+/// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.
+pub trait Announce: Send + Sync + fmt::Debug {
+    /// This node has sealed an epoch; `rows` are those of the file that the snapshot names.
+    fn announce(&self, sealed: &Sealed, rows: &[u8]);
+}
+
+/// Why accounts could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountsError {
+    /// Of the journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Of the files.
+    #[error("snapshots cannot be kept: {0}")]
+    Open(#[from] OpenError),
+    /// Of a file.
+    #[error("a snapshot cannot be written: {0}")]
+    Write(#[from] WriteError),
+    /// Of what is to be sealed.
+    #[error("what was used cannot be sealed: {0}")]
+    Snapshot(#[from] SnapshotError),
+}
+
+/// What a flush did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// The present epoch.
+    pub epoch: u64,
+    /// Rows that were written down.
+    pub rows: u64,
+    /// Rows that came after their epoch was sealed, and are lost to it.
+    pub late: u64,
+    /// Epochs that were given up because nothing could be written for too long, since the start.
+    pub lost: u64,
+}
+
+/// The accounts of this node. One owner calls it, from a thread that may block.
+#[derive(Debug)]
+pub struct Accounts {
+    windows: Windows,
+    boot: BootId,
+    key: SigningKey,
+    tally: Tally,
+    journal: Journal,
+    files: SnapshotFiles,
+}
+
+impl Accounts {
+    /// The name of the journal in a node's data.
+    pub const JOURNAL: &str = "usage.sqlite";
+    /// The name of the folder of snapshots in a node's data.
+    pub const SNAPSHOTS: &str = "snapshots";
+
+    /// Opens what a node keeps, or begins it; `data_dir` is `None` for a node that must not write anything, whose accounts
+    /// end with it. `unix` is the present.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub fn open(
+        data_dir: Option<&Path>,
+        windows: Windows,
+        (key, boot): (SigningKey, BootId),
+        unix: Duration,
+        max_actors: usize,
+    ) -> Result<Self, AccountsError> {
+        let (journal, files) = match data_dir {
+            Some(data) => (
+                Journal::open(&data.join(Self::JOURNAL), windows.duration())?,
+                SnapshotFiles::at(&data.join(Self::SNAPSHOTS))?,
+            ),
+            None => (Journal::in_memory(windows.duration())?, SnapshotFiles::in_memory()),
+        };
+        let tally = Tally::new(windows, journal.last_epoch()?, unix, max_actors);
+        Ok(Self { windows, boot, key, tally, journal, files })
+    }
+
+    /// Takes the meters' readings at `unix` and writes down what they grew by; durable when this returns.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`]; what could not be written is with the next flush.
+    pub fn flush(
+        &mut self,
+        readings: impl IntoIterator<Item = Reading>,
+        unix: Duration,
+    ) -> Result<Flushed, AccountsError> {
+        self.tally.read(readings, unix);
+        let pages = self.tally.unwritten();
+        let late = if pages.is_empty() { 0 } else { self.journal.book(self.boot, &pages)? };
+        let rows = pages.iter().map(|page| page.units.len() as u64).sum::<u64>() - late;
+        self.tally.written();
+        Ok(Flushed { epoch: self.tally.epoch(), rows, late, lost: self.tally.lost_pages() })
+    }
+
+    /// Epochs that are over at `unix` and not sealed, the oldest first.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn due(&self, unix: Duration) -> Result<Vec<u64>, AccountsError> {
+        let mut due = self.journal.unsealed(self.tally.epoch())?;
+        due.retain(|epoch| unix >= self.windows.seal(*epoch));
+        Ok(due)
+    }
+
+    /// Seals an epoch: its rows go into the store of files, and the node signs for them. Sealed twice, it is what it was
+    /// the first time. `passing` is told each step, by name, before the next is taken.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub fn seal(&mut self, epoch: u64, passing: impl Fn(&'static str)) -> Result<(Sealed, Vec<u8>), AccountsError> {
+        let used = self.journal.used(epoch)?;
+        let (rows, rows_root) = rows_of(&used)?;
+        passing("seal.before_file");
+        let object = self.files.keep(&rows)?;
+        passing("seal.after_file");
+        let seal = seal_rows(&self.key, epoch, used.len(), rows_root)?;
+        let sealed = self.journal.seal(&Sealed { seal, object })?;
+        passing("seal.after_insert");
+        // What the first seal said stands, should anything have been different.
+        let rows = if sealed.object == object { rows } else { self.fetch(&sealed)?.unwrap_or_default() };
+        Ok((sealed, rows))
+    }
+
+    /// Epochs sealed by this node from `first` on.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn sealed_since(&self, first: u64) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.sealed_since(first)?)
+    }
+
+    /// What this node sealed an epoch as, with its rows.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub fn sealed(&self, epoch: u64) -> Result<Option<(Sealed, Vec<u8>)>, AccountsError> {
+        let Some(sealed) = self.journal.sealed(epoch)? else { return Ok(None) };
+        Ok(self.fetch(&sealed)?.map(|rows| (sealed, rows)))
+    }
+
+    fn fetch(&self, sealed: &Sealed) -> Result<Option<Vec<u8>>, AccountsError> {
+        let failed = |what: String| AccountsError::Write(WriteError::Io(std::io::Error::other(what)));
+        self.files.fetch(sealed.object).map_err(failed)
+    }
+
+    /// The files of rows.
+    #[must_use]
+    pub fn files(&self) -> &SnapshotFiles {
+        &self.files
+    }
+
+    /// Sealed epochs before `epoch` that are not forgotten yet, the oldest first.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn prunable(&self, epoch: u64) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.prunable(epoch)?)
+    }
+
+    /// Forgets what was used in a sealed epoch, and its file; that it was sealed, and as what, stays.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub fn prune(&mut self, epoch: u64) -> Result<(), AccountsError> {
+        if let Some(sealed) = self.journal.sealed(epoch)? {
+            self.files.remove(sealed.object).map_err(WriteError::Io)?;
+        }
+        Ok(self.journal.prune(epoch)?)
+    }
+}

@@ -1,0 +1,237 @@
+//! Usage as it is written down: cumulative units per epoch, process, actor and metric, in SQLite. Blocking.
+//!
+//! Every process ("boot") writes rows of its own and overwrites only those, with what it has counted so far. So a process
+//! that is killed has lost what it counted since its last write, about a second, and nothing is counted twice when its
+//! successor begins at zero: the seal adds up the boots.
+
+mod schema;
+
+use std::{path::Path, time::Duration};
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
+use rewards::SnapshotSeal;
+use types::ActorId;
+
+use crate::{Page, Sealed};
+
+/// Why usage could not be written down or read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// SQLite or the system refused.
+    #[error("the usage journal cannot be used: {0}")]
+    Failed(String),
+    /// The file is damaged.
+    #[error("the usage journal is damaged: {0}; restore it from a backup, or move it away and lose what is not sealed")]
+    Damaged(String),
+    /// The file belongs to epochs of another length.
+    #[error(
+        "the usage journal has epochs of {was:?}, not {asked:?}: their numbers would mean other times; set \
+         `rewarder.epoch_duration` back, or start with another `node.data_dir`"
+    )]
+    OtherEpochs {
+        /// The length it was begun with.
+        was: Duration,
+        /// The length asked for.
+        asked: Duration,
+    },
+    /// A sum does not fit.
+    #[error("more was used in epoch {epoch} than can be counted")]
+    Overflow {
+        /// The epoch.
+        epoch: u64,
+    },
+}
+
+impl From<rusqlite::Error> for JournalError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// One process's name among those that write to a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootId([u8; 16]);
+
+impl BootId {
+    /// The name made of these random bytes.
+    #[must_use]
+    pub const fn new(random: [u8; 16]) -> Self {
+        Self(random)
+    }
+}
+
+/// What was used by whom in an epoch, by all boots: in the order of actors and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// Whose.
+    pub actor: ActorId,
+    /// Of what.
+    pub metric: String,
+    /// How much.
+    pub units: u128,
+}
+
+/// The journal of one node.
+#[derive(Debug)]
+pub struct Journal {
+    connection: Connection,
+}
+
+impl Journal {
+    /// The journal in a file, made if it is not there, of epochs of this length.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn open(path: &Path, epoch_duration: Duration) -> Result<Self, JournalError> {
+        Ok(Self { connection: schema::prepare(Connection::open(path)?, epoch_duration)? })
+    }
+
+    /// A journal that ends with the process and writes nothing.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`] if there is no memory for it.
+    pub fn in_memory(epoch_duration: Duration) -> Result<Self, JournalError> {
+        Ok(Self { connection: schema::prepare(Connection::open_in_memory()?, epoch_duration)? })
+    }
+
+    /// The latest epoch that anything was written of; no later process begins before it.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn last_epoch(&self) -> Result<u64, JournalError> {
+        Ok(schema::number(&self.connection, "last_epoch")?.unwrap_or(0))
+    }
+
+    /// Writes down what a boot has counted; durable when this returns. Says how many rows came after their epoch was
+    /// sealed, and were left out.
+    ///
+    /// # Errors
+    /// [`JournalError`]; nothing is written then.
+    pub fn book(&mut self, boot: BootId, pages: &[Page]) -> Result<u64, JournalError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut late = 0;
+        for page in pages {
+            if document(&transaction, page.epoch)?.is_some() {
+                late += page.units.len() as u64;
+                continue;
+            }
+            let mut put = transaction.prepare_cached(
+                "INSERT INTO usage (epoch, actor, metric, boot, units) VALUES (?, ?, ?, ?, ?)
+                 ON CONFLICT DO UPDATE SET units = max(units, excluded.units)",
+            )?;
+            for (actor, metric, units) in &page.units {
+                // More than that in one process and epoch no meter can have counted in earnest.
+                let units = i64::try_from(*units).unwrap_or(i64::MAX);
+                put.execute(params![page.epoch, actor.as_str(), metric, boot.0, units])?;
+            }
+        }
+        if let Some(last) = pages.iter().map(|page| page.epoch).max() {
+            schema::raise(&transaction, "last_epoch", last)?;
+        }
+        transaction.commit()?;
+        Ok(late)
+    }
+
+    /// Epochs before `present` in which something was used and that are not sealed, the oldest first; 64 at most.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn unsealed(&self, present: u64) -> Result<Vec<u64>, JournalError> {
+        let mut find = self.connection.prepare_cached(
+            "SELECT DISTINCT epoch FROM usage WHERE epoch < ?1 AND epoch NOT IN (SELECT epoch FROM sealed)
+             ORDER BY epoch LIMIT 64",
+        )?;
+        let epochs = find.query_map([present], |row| row.get(0))?;
+        Ok(epochs.collect::<Result<_, _>>()?)
+    }
+
+    /// What was used in an epoch, by all boots together.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn used(&self, epoch: u64) -> Result<Vec<Used>, JournalError> {
+        let mut find = self.connection.prepare_cached(
+            "SELECT actor, metric, units FROM usage WHERE epoch = ? ORDER BY actor, metric, boot",
+        )?;
+        let mut rows = find.query([epoch])?;
+        let mut all: Vec<Used> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (name, metric): (String, String) = (row.get(0)?, row.get(1)?);
+            let units = u128::from(row.get::<_, u64>(2)?);
+            match all.last_mut() {
+                Some(last) if last.actor.as_str() == name && last.metric == metric => {
+                    last.units = last.units.checked_add(units).ok_or(JournalError::Overflow { epoch })?;
+                }
+                _ => {
+                    let actor = ActorId::new(&name).map_err(|error| JournalError::Damaged(error.to_string()))?;
+                    all.push(Used { actor, metric, units });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The snapshot that an epoch was sealed as; `None` if it is not.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn sealed(&self, epoch: u64) -> Result<Option<Sealed>, JournalError> {
+        let Some((document, object)) = document(&self.connection, epoch)? else { return Ok(None) };
+        let damaged = |error: &dyn std::fmt::Display| JournalError::Damaged(error.to_string());
+        let seal = SnapshotSeal::read(document.as_bytes()).map_err(|error| damaged(&error))?;
+        Ok(Some(Sealed { seal, object: object.parse().map_err(|error| damaged(&error))? }))
+    }
+
+    /// Seals an epoch as `snapshot`, unless it is sealed; durable when this returns. Returns what it is sealed as.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn seal(&mut self, snapshot: &Sealed) -> Result<Sealed, JournalError> {
+        let epoch = snapshot.seal.snapshot.epoch.number();
+        let document = String::from_utf8_lossy(&snapshot.seal.to_bytes()).into_owned();
+        self.connection.execute(
+            "INSERT INTO sealed (epoch, document, object) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+            params![epoch, document, snapshot.object.to_string()],
+        )?;
+        let sealed = self.sealed(epoch)?;
+        sealed.ok_or_else(|| JournalError::Failed("what was written is not there".to_owned()))
+    }
+
+    /// Sealed epochs from `first` on, the oldest first; 64 at most.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn sealed_since(&self, first: u64) -> Result<Vec<u64>, JournalError> {
+        let find = "SELECT epoch FROM sealed WHERE epoch >= ? ORDER BY epoch LIMIT 64";
+        let mut find = self.connection.prepare_cached(find)?;
+        let epochs = find.query_map([first], |row| row.get(0))?;
+        Ok(epochs.collect::<Result<_, _>>()?)
+    }
+
+    /// Sealed epochs before `epoch` whose usage is not forgotten yet, the oldest first; 64 at most.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn prunable(&self, epoch: u64) -> Result<Vec<u64>, JournalError> {
+        let first = schema::number(&self.connection, "pruned")?.unwrap_or(0);
+        Ok(self.sealed_since(first)?.into_iter().filter(|old| *old < epoch).collect())
+    }
+
+    /// Forgets what was used in a sealed epoch; its snapshot stays.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn prune(&mut self, epoch: u64) -> Result<(), JournalError> {
+        self.connection.execute("DELETE FROM usage WHERE epoch = ?", [epoch])?;
+        schema::raise(&self.connection, "pruned", epoch + 1)
+    }
+}
+
+/// The document and the address of an epoch's snapshot.
+fn document(connection: &Connection, epoch: u64) -> Result<Option<(String, String)>, JournalError> {
+    let mut find = connection.prepare_cached("SELECT document, object FROM sealed WHERE epoch = ?")?;
+    Ok(find.query_row([epoch], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+}

@@ -1,0 +1,34 @@
+//! Accounting: what was used and provided, by epoch, written down every second, and sealed so that others can check it.
+//!
+//! ```text
+//! Meter (hot path) ─▶ Tally: the epoch's sums ─▶ Journal: SQLite, once a second ─▶ seal: rows in the CAS, signed
+//! ```
+//!
+//! * [`Windows`] says which epoch a moment is in, when it ends and when its inputs close.
+//! * [`Tally`] works out of meters, which only grow, what was used in which epoch.
+//! * [`Journal`] keeps that, per process, so that a crash costs at most what was used since the last write, and nothing
+//!   is counted twice.
+//! * [`rows_of`] and [`seal_rows`] make a snapshot; [`check_seal`] and [`check_rows`] judge somebody else's.
+//! * [`Accounts`] puts these together: [`Accounts::flush`] and [`Accounts::seal`] are all that a service calls.
+//!
+//! **Everything here blocks**, but for [`Windows`] and [`Tally`]. Usage is what a node says of itself: a seal proves who
+//! said it, not that it is so.
+
+mod accounts;
+mod files;
+mod journal;
+mod sign;
+mod snapshot;
+mod tally;
+mod window;
+
+pub use accounts::{Accounts, AccountsError, Announce, Flushed};
+pub use files::{Rows, SnapshotFiles};
+pub use journal::{BootId, Journal, JournalError, Used};
+pub use rewards::ed25519::Ed25519;
+pub use sign::{KeyError, NodeId, SigningKey, node_actor, node_id};
+pub use snapshot::{
+    MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, lines, rows_of, seal_rows,
+};
+pub use tally::{MAX_PAGES, Page, Reading, Tally};
+pub use window::Windows;

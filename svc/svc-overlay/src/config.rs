@@ -1,0 +1,189 @@
+//! The `[overlay]` table of the configuration file.
+
+mod limits;
+mod objects;
+mod peer;
+mod security;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use ron_kernel::config::{Checks, HumanDuration, Problems, Secret, Table};
+use ron_transport::addr::ListenAddr;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use limits::{EgressPolicy, GossipConfig, PeerLimits, TimeoutsConfig, TransportConfig};
+pub use objects::ObjectsConfig;
+pub use peer::{PeerAddr, PeerAddrError};
+pub use security::{PqConfig, Security};
+pub(crate) use security::{is_reachable, public_key};
+
+/// Longer handshakes than this need `danger_ok`: each holds one of few places.
+const SAFE_MAX_HANDSHAKE: Duration = Duration::from_secs(30);
+/// More peers to dial than this need another kind of network.
+const MAX_PEERS: usize = 4096;
+/// More topics than this do not fit a greeting.
+const MAX_TOPICS: usize = oap::HELLO_TOPICS_MAX;
+
+/// The gossip plane between nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OverlayConfig {
+    /// Whether the overlay runs.
+    pub enabled: bool,
+    /// Where it listens: `127.0.0.1:9500`, `[::]:9500`, `unix:/run/overlay.sock` or `inherit:name`.
+    pub listen: ListenAddr,
+    /// Nodes that are dialled, and may dial: `"b3:<node id>@node-b.example:9500"`. Without `b3:<node id>@` whoever answers
+    /// there is taken, which needs `security = "token"` or `"plaintext"`.
+    pub peers: Vec<PeerAddr>,
+    /// Ids of nodes that may dial and are not dialled.
+    pub allow: Vec<String>,
+    /// Topics this node takes part in from its start, and passes on: `"omnigate/accounting"`.
+    pub topics: Vec<String>,
+    /// Topics in which only what its publisher signed is taken, and what this node publishes is signed.
+    pub signed_topics: Vec<String>,
+    /// Ed25519 keys of nodes whose signatures are checked though they are no neighbours: 64 hexadecimal digits each, as
+    /// `omnigate node key` prints them there.
+    pub publishers: Vec<String>,
+    /// `mtls`: nodes prove their keys, and only listed ones are let in. `token`: nodes prove their keys, and those that are
+    /// not listed show a token with the scope `overlay.join`. `plaintext`: in the clear, between addresses of this machine
+    /// only.
+    pub security: Security,
+    /// The token this node shows; needed to be let in where its id is not listed.
+    pub token: Option<Secret>,
+    /// Post-quantum key exchange.
+    pub pq: PqConfig,
+    /// From the connection to the end of both greetings; then it closes.
+    pub handshake_timeout: HumanDuration,
+    /// How long peers may keep us waiting.
+    pub timeouts: TimeoutsConfig,
+    /// What one peer may cost.
+    pub peer: PeerLimits,
+    /// How publications travel.
+    pub gossip: GossipConfig,
+    /// How many connections.
+    pub transport: TransportConfig,
+    /// Objects that peers may ask for and offer.
+    pub objects: ObjectsConfig,
+}
+
+impl Default for OverlayConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            listen: ListenAddr::Tcp(([127, 0, 0, 1], 9500).into()),
+            peers: Vec::new(),
+            allow: Vec::new(),
+            topics: Vec::new(),
+            signed_topics: Vec::new(),
+            publishers: Vec::new(),
+            security: Security::default(),
+            token: None,
+            pq: PqConfig::default(),
+            handshake_timeout: HumanDuration::from_secs(3),
+            timeouts: TimeoutsConfig::default(),
+            peer: PeerLimits::default(),
+            gossip: GossipConfig::default(),
+            transport: TransportConfig::default(),
+            objects: ObjectsConfig::default(),
+        }
+    }
+}
+
+impl Table for OverlayConfig {
+    const NAME: &'static str = "overlay";
+    const RESTART: &'static [&'static str] = &[
+        "enabled",
+        "security",
+        "gossip.relay_fanout",
+        "gossip.burst_budget_frames",
+        "objects.max_bytes",
+        "objects.ram_bytes",
+        "objects.streams",
+    ];
+
+    fn check(&self, checks: &Checks, problems: &mut Problems) {
+        let danger_ok = checks.danger_ok();
+        self.check_security(problems);
+        self.check_peers(problems);
+        self.check_topics(problems);
+        self.check_publishers(problems);
+        if self.handshake_timeout.as_duration().is_zero() {
+            problems.at("handshake_timeout", "must be longer than nothing");
+        }
+        problems.guard("handshake_timeout", self.handshake_timeout, SAFE_MAX_HANDSHAKE.into(), danger_ok);
+        self.pq.check(problems);
+        self.timeouts.check(danger_ok, problems);
+        self.peer.check(danger_ok, problems);
+        self.gossip.check(danger_ok, problems);
+        self.transport.check(danger_ok, problems);
+        self.objects.check(danger_ok, problems);
+    }
+}
+
+impl OverlayConfig {
+    fn check_security(&self, problems: &mut Problems) {
+        if self.security == Security::Plaintext && security::is_reachable(&self.listen) {
+            problems
+                .at("listen", format!("{} can be reached from other machines, in the clear", self.listen))
+                .help("use security = \"mtls\" or \"token\", or listen on 127.0.0.1");
+        }
+        let too_long = |token: &Secret| token.expose().len() > oap::TOKEN_MAX || token.expose().is_empty();
+        if self.token.as_ref().is_some_and(too_long) {
+            problems.at("token", format!("a token has 1 to {} bytes", oap::TOKEN_MAX));
+        }
+    }
+
+    fn check_peers(&self, problems: &mut Problems) {
+        if self.peers.len() > MAX_PEERS {
+            problems.at("peers", format!("names {} peers, more than {MAX_PEERS}", self.peers.len()));
+        }
+        let mut seen = BTreeSet::new();
+        for (index, peer) in self.peers.iter().enumerate() {
+            let at = format!("peers.{index}");
+            if !seen.insert(peer.to_string()) {
+                problems.at(at.clone(), format!("{peer} is listed twice"));
+            }
+            if peer.id.is_none() && self.security == Security::Mtls {
+                problems
+                    .at(at.clone(), "says nothing of who is to answer there")
+                    .help("write b3:<node id>@host:port; `omnigate node id` there prints the id");
+            }
+            if self.security == Security::Plaintext && !peer.is_local() {
+                problems
+                    .at(at, format!("{peer} would be spoken to in the clear"))
+                    .help("use security = \"mtls\" or \"token\"; plaintext is for addresses of this machine");
+            }
+        }
+        for (index, id) in self.allow.iter().enumerate() {
+            if let Err(error) = id.parse::<types::NodeId>() {
+                problems.at(format!("allow.{index}"), error.to_string());
+            }
+        }
+    }
+
+    fn check_publishers(&self, problems: &mut Problems) {
+        for (index, key) in self.publishers.iter().enumerate() {
+            if security::public_key(key).is_none() {
+                problems.at(format!("publishers.{index}"), "is no key: write 64 hexadecimal digits");
+            }
+        }
+    }
+
+    fn check_topics(&self, problems: &mut Problems) {
+        for (key, topics) in [("topics", &self.topics), ("signed_topics", &self.signed_topics)] {
+            if topics.len() > MAX_TOPICS {
+                problems.at(key, format!("names {} topics, more than {MAX_TOPICS}", topics.len()));
+            }
+            let mut names = BTreeSet::new();
+            for (index, topic) in topics.iter().enumerate() {
+                let at = format!("{key}.{index}");
+                if let Err(error) = oap::Topic::new(topic) {
+                    problems.at(at, error.to_string());
+                } else if !names.insert(topic) {
+                    problems.at(at, format!("`{topic}` is listed twice"));
+                }
+            }
+        }
+    }
+}

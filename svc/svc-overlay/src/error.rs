@@ -1,0 +1,104 @@
+//! What can go wrong between a caller and the overlay, in one list: each with its answer, whether to try again, and the
+//! metric that counts it.
+//!
+//! | error | answer | again? | counted in |
+//! |---|---|---|---|
+//! | `Busy` | 429 `busy` | yes | `busy_rejections_total`, `queue_dropped_total` |
+//! | `Timeout` | 504 `downstream_timeout` | yes | `io_timeouts_total{op}` |
+//! | `Canceled` | 503 `draining` | no | `tasks_canceled_total{kind}` |
+//! | `Lagging` | 500 `internal` | no | `overlay_lost_total{reason="lagging"}` |
+//! | `FrameTooLarge` | 413 `body_cap` | no | `frame_reject_total{reason="size"}` |
+//! | `Backpressure` | 429 `busy` | yes | `backpressure_events_total{peer}` |
+
+use ron_kernel::{Fault, queue::SendError, retry::Retryable};
+use types::{Reason, Refusal};
+
+/// Why the overlay did not do what it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OverlayError {
+    /// A queue is full.
+    #[error("too much is waiting already")]
+    Busy,
+    /// It did not end in time.
+    #[error("{op} took too long")]
+    Timeout {
+        /// Which, as in `io_timeouts_total`.
+        op: &'static str,
+    },
+    /// The node stops.
+    #[error("the node is stopping")]
+    Canceled,
+    /// A subscriber was too slow.
+    #[error("{missed} publications were missed")]
+    Lagging {
+        /// How many.
+        missed: u64,
+    },
+    /// A publication has at most 64 KiB.
+    #[error("a publication has at most {} bytes", oap::PUBLICATION_MAX)]
+    FrameTooLarge,
+    /// A peer takes what it is sent too slowly.
+    #[error("a peer is too slow")]
+    Backpressure,
+}
+
+impl OverlayError {
+    /// What a client is told.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::Busy | Self::Backpressure => Reason::Busy,
+            Self::Timeout { .. } => Reason::DownstreamTimeout,
+            Self::Canceled => Reason::Draining,
+            Self::Lagging { .. } => Reason::Internal,
+            Self::FrameTooLarge => Reason::BodyCap,
+        }
+    }
+}
+
+impl Retryable for OverlayError {
+    fn retryable(&self) -> bool {
+        matches!(self, Self::Busy | Self::Timeout { .. } | Self::Backpressure)
+    }
+}
+
+impl<T> From<SendError<T>> for OverlayError {
+    fn from(error: SendError<T>) -> Self {
+        match error {
+            SendError::Busy(_) => Self::Busy,
+            SendError::Closed(_) => Self::Canceled,
+        }
+    }
+}
+
+impl From<OverlayError> for Refusal {
+    fn from(error: OverlayError) -> Self {
+        match error {
+            OverlayError::Busy | OverlayError::Backpressure => Fault::Busy.into(),
+            OverlayError::Canceled => Fault::Canceled.into(),
+            OverlayError::Timeout { op } => Fault::Timeout { op }.into(),
+            other => Self::new(other.reason(), other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_one_answer_and_says_whether_to_come_back() {
+        for (error, reason, status, again) in [
+            (OverlayError::Busy, Reason::Busy, 429, true),
+            (OverlayError::Timeout { op: "write" }, Reason::DownstreamTimeout, 504, true),
+            (OverlayError::Canceled, Reason::Draining, 503, false),
+            (OverlayError::Lagging { missed: 3 }, Reason::Internal, 500, false),
+            (OverlayError::FrameTooLarge, Reason::BodyCap, 413, false),
+            (OverlayError::Backpressure, Reason::Busy, 429, true),
+        ] {
+            assert_eq!((error.reason(), error.retryable()), (reason, again), "{error}");
+            let refusal = Refusal::from(error);
+            assert_eq!((refusal.reason, refusal.reason.status()), (reason, status));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What writers tell the shards: what has left, and what will not.
+
+use std::sync::Mutex;
+
+use gossip::{Kind, Packet};
+use oap::Topic;
+use ron_kernel::lock::lock;
+use tokio::sync::Notify;
+
+use super::{Gossip, publication_id};
+use crate::session::Conn;
+
+/// A packet in a peer's box.
+#[derive(Debug)]
+pub(crate) struct Pushed {
+    pub(super) packet: Packet,
+    pub(super) shard: u16,
+}
+
+impl Pushed {
+    /// It waited too long for its turn.
+    pub(crate) fn given_up(self, conn: &Conn) {
+        conn.shared().gossip.refused(conn, self);
+    }
+
+    /// The session ended first.
+    pub(crate) fn closed(&self, conn: &Conn) {
+        if let Some(id) = publication_id(&self.packet) {
+            conn.shared().losses.add(id.clone(), super::GOSSIP_EGRESS.name, Some(conn.peer), "closed");
+        }
+    }
+}
+
+/// One thing a writer tells.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// Packets of a topic have left for a peer.
+    Sent { slot: u32, number: u64, topic: Topic, publications: u32, announcements: u32 },
+    /// A packet will not leave.
+    Refused { slot: u32, number: u64, packet: Packet },
+}
+
+/// What writers have told a shard. Bounded by what the shard has put into their boxes.
+#[derive(Debug, Default)]
+pub(super) struct Feedback {
+    /// Nothing else is locked under it.
+    notes: Mutex<Vec<Note>>,
+    told: Notify,
+}
+
+impl Feedback {
+    pub(super) fn add(&self, note: Note) {
+        let mut notes = lock(&self.notes);
+        let is_first = notes.is_empty();
+        notes.push(note);
+        drop(notes);
+        if is_first {
+            self.told.notify_one();
+        }
+    }
+
+    /// Takes everything that was told; what was in `taken` is dropped.
+    pub(super) fn take(&self, taken: &mut Vec<Note>) {
+        taken.clear();
+        std::mem::swap(&mut *lock(&self.notes), taken);
+    }
+
+    /// Resolves once something was told. May resolve though it was taken meanwhile.
+    ///
+    /// Cancel safe.
+    pub(super) async fn told(&self) {
+        self.told.notified().await;
+    }
+}
+
+/// Tells the shards what a writer has written; one note for all neighbours in a row that are alike.
+pub(super) fn sent(gossip: &Gossip, conn: &Conn, packets: impl Iterator<Item = Pushed>) -> u64 {
+    let mut count = 0;
+    let mut run: Option<(u16, Topic, u32, u32)> = None;
+    let tell = |(shard, topic, publications, announcements): (u16, Topic, u32, u32)| {
+        let note = Note::Sent { slot: conn.slot(), number: conn.number, topic, publications, announcements };
+        gossip.shards[usize::from(shard)].feedback.add(note);
+    };
+    for Pushed { packet, shard } in packets {
+        count += 1;
+        let Some(topic) = packet.topic() else { continue };
+        if !run.as_ref().is_some_and(|(same, of, ..)| *same == shard && of == topic) {
+            run.replace((shard, topic.clone(), 0, 0)).into_iter().for_each(tell);
+        }
+        if let Some((_, _, publications, announcements)) = &mut run {
+            match packet.kind() {
+                Kind::Publication => *publications += 1,
+                Kind::Announcement => *announcements += 1,
+                Kind::Control => {}
+            }
+        }
+    }
+    run.into_iter().for_each(tell);
+    count
+}

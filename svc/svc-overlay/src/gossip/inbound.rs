@@ -1,0 +1,94 @@
+//! What a reader gathers and hands over to the shards.
+
+use std::sync::Arc;
+
+use oap::{ErrorCode, Message, Topic};
+use ron_kernel::queue::SendError;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{GOSSIP_INGRESS, shard_of};
+use crate::session::Conn;
+
+/// Messages that are handed over at a time.
+const BATCH: usize = 64;
+/// When a refused peer should try again.
+const RETRY_MS: u32 = 100;
+
+/// Messages of one peer for one shard.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) conn: Arc<Conn>,
+    pub(super) messages: Vec<Message>,
+    /// The peer may send as many more once this is dropped.
+    pub(super) permits: Option<OwnedSemaphorePermit>,
+}
+
+/// What a reader has gathered.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    shards: Box<[Vec<Message>]>,
+    last: Option<(Topic, usize)>,
+    count: usize,
+}
+
+impl Inbound {
+    pub(super) fn new(shards: usize) -> Self {
+        Self { shards: (0..shards).map(|_| Vec::new()).collect(), last: None, count: 0 }
+    }
+
+    /// Adds a message about a topic.
+    pub(crate) fn add(&mut self, topic: &Topic, message: Message) {
+        let shard = match &self.last {
+            Some((last, shard)) if last == topic => *shard,
+            _ => {
+                let shard = shard_of(topic, self.shards.len());
+                self.last = Some((topic.clone(), shard));
+                shard
+            }
+        };
+        self.shards[shard].push(message);
+        self.count += 1;
+    }
+
+    /// Whether it is time to hand over.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count >= BATCH
+    }
+
+    /// Hands everything over, once the peer has permits for it. A shard whose queue is full refuses, and the peer is told.
+    ///
+    /// Not cancel safe: dropped, what was gathered is lost with the session.
+    pub(crate) async fn hand_over(&mut self, conn: &Arc<Conn>) {
+        if self.count == 0 {
+            return;
+        }
+        conn.shared().metrics.received(self.count as u64);
+        self.count = 0;
+        for shard in 0..self.shards.len() {
+            if self.shards[shard].is_empty() {
+                continue;
+            }
+            let messages = std::mem::take(&mut self.shards[shard]);
+            let wanted = messages.len().min(conn.ingress_limit);
+            let permits =
+                Arc::clone(&conn.ingress).acquire_many_owned(u32::try_from(wanted).unwrap_or(1)).await;
+            let batch = Batch { conn: Arc::clone(conn), messages, permits: permits.ok() };
+            let sent = conn.shared().gossip.shards[shard].ingress.try_send(batch);
+            if let Err(SendError::Busy(batch)) = sent {
+                refuse(conn, batch.messages);
+            }
+        }
+    }
+}
+
+/// Refuses what there is no room for. Announcements and the like come again by themselves.
+fn refuse(conn: &Conn, messages: Vec<Message>) {
+    let shared = conn.shared();
+    for message in messages {
+        shared.metrics.rejected("busy");
+        if let Message::Publish(publication) = message {
+            shared.losses.add(publication.id.clone(), GOSSIP_INGRESS.name, Some(conn.peer), "busy");
+            conn.refuse(ErrorCode::Busy, Some(publication.id), RETRY_MS);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Gossip: engines that topics are spread over by their names, each with a task, and what goes in and out of them.
+//!
+//! ```text
+//! readers ─▶ gossip_ingress ─▶ shard: engine ─▶ outboxes ─▶ writers
+//! publishers, sessions ─▶ gossip_commands ─▶ │ └─▶ subscribers
+//!                          writers ─▶ feedback ┘
+//! ```
+
+mod feedback;
+mod inbound;
+mod pace;
+mod shard;
+mod signatures;
+mod subscribers;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use gossip::{Packet, Settings};
+use oap::Topic;
+use ron_kernel::{
+    Scope,
+    lock::lock,
+    queue::{Receiver, SendError, Sender},
+    topology::{Policy, QueueSpec},
+};
+use tokio::sync::oneshot;
+
+pub(crate) use feedback::Pushed;
+use feedback::{Feedback, Note};
+use inbound::Batch;
+pub(crate) use inbound::Inbound;
+pub(crate) use shard::SHARD;
+pub use subscribers::{Delivery, Gap};
+pub(crate) use subscribers::{SUBSCRIBER, Sink};
+
+use crate::{OverlayConfig, error::OverlayError, session::Conn, shared::Shared};
+
+/// What readers hand over.
+pub(crate) const GOSSIP_INGRESS: QueueSpec = QueueSpec {
+    name: "gossip_ingress",
+    capacity: 512,
+    policy: Policy::RejectNew,
+    from: "reader",
+    to: "gossip_shard",
+    doc: "gossip messages of one read of one peer, at most 64 at a time; a full queue refuses them with busy, and what is lost is reported",
+};
+
+/// What waits for a peer.
+pub(crate) const GOSSIP_EGRESS: QueueSpec = QueueSpec {
+    name: "gossip_egress",
+    capacity: crate::shared::EGRESS_FRAMES,
+    policy: Policy::RejectNew,
+    from: "gossip_shard",
+    to: "writer",
+    doc: "publications and announcements for one peer, 8 MiB at most; a permit first, for which they wait five seconds at most; gossip.egress_policy = \"drop_oldest\" turns the policy round",
+};
+
+/// What the rest of the node asks of gossip.
+pub(crate) const COMMANDS: QueueSpec = QueueSpec {
+    name: "gossip_commands",
+    capacity: 256,
+    policy: Policy::Await { deadline: Duration::from_secs(5) },
+    from: "sessions, publishers and subscribers of this node",
+    to: "gossip_shard",
+    doc: "sessions that begin and end, publications and subscriptions of this node",
+};
+
+/// Gossip of a node.
+#[derive(Debug)]
+pub(crate) struct Gossip {
+    shards: Box<[Handle]>,
+    settings: Settings,
+}
+
+/// The ends of a shard that others hold.
+#[derive(Debug)]
+struct Handle {
+    ingress: Sender<Batch>,
+    commands: Sender<Command>,
+    feedback: Arc<Feedback>,
+    /// The other ends, while the shard's task is not running. Nothing else is locked under it.
+    receivers: Mutex<Option<Receivers>>,
+}
+
+/// The ends that a shard's task holds.
+#[derive(Debug)]
+struct Receivers {
+    ingress: Receiver<Batch>,
+    commands: Receiver<Command>,
+}
+
+/// What became of a publication of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its name.
+    pub id: oap::MessageId,
+    /// Whether a neighbour has taken it on; else it is known here only.
+    pub accepted: bool,
+}
+
+/// What a shard is asked to do.
+#[derive(Debug)]
+enum Command {
+    Up {
+        conn: Arc<Conn>,
+        slot: u32,
+        topics: Vec<Topic>,
+    },
+    Down {
+        number: u64,
+        slot: u32,
+    },
+    Publish {
+        topic: Topic,
+        body: Bytes,
+        done: oneshot::Sender<Result<Published, OverlayError>>,
+    },
+    Subscribe {
+        topic: Topic,
+        sink: Sink,
+    },
+    /// A subscriber has gone.
+    Leave {
+        topic: Topic,
+        sink: u64,
+    },
+    /// The configuration's topics are these from now on.
+    Follow {
+        topics: Vec<Topic>,
+    },
+}
+
+impl Gossip {
+    /// The queues of one shard per core. Nobody works on them before [`Gossip::start`].
+    pub(crate) fn new(scope: &Scope, config: &OverlayConfig) -> Self {
+        let make = |_| {
+            let (ingress, batches) = scope.queue(&GOSSIP_INGRESS, "gossip");
+            let (commands, asked) = scope.queue(&COMMANDS, "publish");
+            let receivers = Receivers { ingress: batches, commands: asked };
+            Handle { ingress, commands, feedback: Arc::default(), receivers: Mutex::new(Some(receivers)) }
+        };
+        let settings = Settings {
+            relay_fanout: config.gossip.relay_fanout,
+            burst_budget: config.gossip.burst_budget_frames,
+            ..Settings::default()
+        };
+        Self { shards: scope.planes().cores().iter().map(make).collect(), settings }
+    }
+
+    /// Starts the shards' tasks.
+    pub(crate) fn start(shared: &Arc<Shared>) {
+        shard::start(shared);
+    }
+
+    /// Where a reader gathers what it hands over.
+    pub(crate) fn inbound(&self) -> Inbound {
+        Inbound::new(self.shards.len())
+    }
+
+    /// Where messages about a topic go.
+    fn shard_of(&self, topic: &Topic) -> usize {
+        shard_of(topic, self.shards.len())
+    }
+
+    /// A session begins. Returns whether every shard knows.
+    ///
+    /// Not cancel safe: dropped, some shards know and others do not.
+    pub(crate) async fn up(&self, conn: &Arc<Conn>, slot: u32, topics: Vec<Topic>) {
+        for (index, shard) in self.shards.iter().enumerate() {
+            let topics = topics.iter().filter(|topic| self.shard_of(topic) == index).cloned().collect();
+            let command = Command::Up { conn: Arc::clone(conn), slot, topics };
+            self.must_send(shard, command).await;
+        }
+    }
+
+    /// A session has ended.
+    ///
+    /// Not cancel safe: dropped, some shards know and others do not.
+    pub(crate) async fn down(&self, conn: &Conn, slot: u32) {
+        for shard in &self.shards {
+            self.must_send(shard, Command::Down { number: conn.number, slot }).await;
+        }
+    }
+
+    /// Shards that did not hear of a session or of its end would be wrong for good, so this waits for as long as it takes.
+    async fn must_send(&self, shard: &Handle, mut command: Command) {
+        while let Err(SendError::Busy(again)) = shard.commands.send(command).await {
+            command = again;
+        }
+    }
+
+    /// Publishes, and tells what became of it.
+    ///
+    /// Cancel safe in that the publication goes its way; nobody hears of it.
+    pub(crate) async fn publish(&self, topic: Topic, body: Bytes) -> Result<Published, OverlayError> {
+        let (done, outcome) = oneshot::channel();
+        let shard = &self.shards[self.shard_of(&topic)];
+        shard.commands.send(Command::Publish { topic, body, done }).await?;
+        outcome.await.map_err(|_| OverlayError::Canceled)?
+    }
+
+    /// Has a subscriber hear of a topic.
+    pub(crate) async fn subscribe(&self, topic: Topic, sink: Sink) -> Result<(), OverlayError> {
+        let shard = &self.shards[self.shard_of(&topic)];
+        Ok(shard.commands.send(Command::Subscribe { topic, sink }).await?)
+    }
+
+    /// A subscriber has gone. If the shard cannot be told now, it finds out with the next publication.
+    pub(crate) fn leave(&self, topic: Topic, sink: u64) {
+        let shard = &self.shards[self.shard_of(&topic)];
+        let _ = shard.commands.try_send(Command::Leave { topic, sink });
+    }
+
+    /// Takes part in these topics of the configuration from now on.
+    pub(crate) fn follow(&self, topics: &[Topic]) {
+        for (index, shard) in self.shards.iter().enumerate() {
+            let topics = topics.iter().filter(|topic| self.shard_of(topic) == index).cloned().collect();
+            let _ = shard.commands.try_send(Command::Follow { topics });
+        }
+    }
+
+    /// Packets have been written; returns how many.
+    pub(crate) fn sent(&self, conn: &Conn, packets: impl Iterator<Item = Pushed>) -> u64 {
+        feedback::sent(self, conn, packets)
+    }
+
+    /// A packet will not be written though the session goes on.
+    fn refused(&self, conn: &Conn, pushed: Pushed) {
+        let Pushed { packet, shard } = pushed;
+        let note = Note::Refused { slot: conn.slot(), number: conn.number, packet };
+        self.shards[usize::from(shard)].feedback.add(note);
+    }
+}
+
+/// A packet's publication, for reports.
+fn publication_id(packet: &Packet) -> Option<&oap::MessageId> {
+    packet.publication().map(|publication| &publication.id)
+}
+
+/// FNV-1a: topics are short, and chosen by operators.
+fn shard_of(topic: &Topic, shards: usize) -> usize {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = topic.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    usize::try_from((hash >> 32) % shards as u64).unwrap_or(0)
+}
+
+impl Handle {
+    fn take_receivers(&self) -> Option<Receivers> {
+        lock(&self.receivers).take()
+    }
+
+    fn give_back(&self, receivers: Receivers) {
+        *lock(&self.receivers) = Some(receivers);
+    }
+}

@@ -1,0 +1,454 @@
+//! One shard: an engine, the peers it pushes to, the subscribers it delivers to, and the task that drives it.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use gossip::{Action, Engine, Event, Lane, Packet, PeerKey, Verdict};
+use oap::{ErrorCode, Frame, Message, Topic};
+use ron_kernel::{
+    metrics::QueueMetrics,
+    supervisor::{TaskCtx, TaskFault, TaskResult},
+    topology::{Plane, Stage, TaskSpec},
+};
+use tokio::sync::oneshot;
+use types::Moment;
+
+use super::{
+    Batch, Command, GOSSIP_EGRESS, Published, Pushed, Receivers, feedback::Note, pace::Pace, shard_of,
+    signatures::Keys, subscribers::Subscribers,
+};
+use crate::{
+    error::OverlayError,
+    listener::RESTART,
+    outbox::Refused,
+    session::{CloseReason, Conn, OutFrame, reject_label},
+    shared::Shared,
+};
+
+/// Drives an engine.
+pub(crate) const SHARD: TaskSpec = TaskSpec {
+    name: "gossip_shard",
+    plane: Plane::Data,
+    restart: RESTART,
+    stop: Stage::Workers,
+    doc: "decides what becomes of the publications of its topics: pushes, announces, asks, delivers",
+};
+
+/// Commands and batches taken at a time before what follows from them is done.
+const TURN: usize = 16;
+/// How long most peers may keep a shard from taking more in; then it goes on, and refuses.
+const CROWDED: Duration = Duration::from_millis(20);
+
+/// Starts all shards.
+pub(super) fn start(shared: &Arc<Shared>) {
+    let on_each = Arc::clone(shared);
+    shared.scope.task_per_core(&SHARD, move |core, ctx| run(Arc::clone(&on_each), core.index(), ctx));
+}
+
+async fn run(shared: Arc<Shared>, index: usize, ctx: TaskCtx) -> TaskResult {
+    let receivers = shared.gossip.shards[index].take_receivers();
+    let receivers = receivers.ok_or_else(|| TaskFault::new("the shard runs already"))?;
+    let mut held = Held { shared: Arc::clone(&shared), index, receivers: Some(receivers) };
+    let mut shard = Shard::new(&shared, index).map_err(TaskFault::new)?;
+    shard.recall();
+    if let Some(receivers) = &mut held.receivers {
+        shard.work(receivers, &ctx).await;
+    }
+    Ok(())
+}
+
+/// Gives the queues' ends back however the task ends, so that it can be started again.
+struct Held {
+    shared: Arc<Shared>,
+    index: usize,
+    receivers: Option<Receivers>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(receivers) = self.receivers.take() {
+            self.shared.gossip.shards[self.index].give_back(receivers);
+        }
+    }
+}
+
+/// A peer as a shard sees it.
+struct PeerSlot {
+    conn: Arc<Conn>,
+    /// What is to be put into its box.
+    pending: Vec<OutFrame>,
+    /// Publications of this shard in its box.
+    on_the_way: u32,
+}
+
+struct Shard {
+    shared: Arc<Shared>,
+    index: u16,
+    engine: Engine,
+    /// By the peers' small numbers.
+    peers: Vec<Option<PeerSlot>>,
+    /// Peers with something pending.
+    touched: Vec<usize>,
+    subscribers: Subscribers,
+    /// Topics of the configuration.
+    configured: Vec<Topic>,
+    tickets: HashMap<u64, oneshot::Sender<Result<Published, OverlayError>>>,
+    next_ticket: u64,
+    timer: Option<Moment>,
+    actions: Vec<Action>,
+    notes: Vec<Note>,
+    /// The last packet that was encoded, and its bytes.
+    encoded: Option<(Packet, Bytes, u64)>,
+    pace: Pace,
+    egress: QueueMetrics,
+}
+
+impl Shard {
+    fn new(shared: &Arc<Shared>, index: usize) -> Result<Self, gossip::SettingsError> {
+        let settings = shared.gossip.settings.clone();
+        let pace = Pace::new(settings.burst_budget);
+        // Later than any life before it, as long as the machine's clock does not go back.
+        let incarnation = u64::try_from(shared.clock.unix().as_nanos()).unwrap_or(u64::MAX);
+        let keys = Box::new(Keys(Arc::clone(shared)));
+        let engine = Engine::new(shared.me, incarnation, settings, keys, fastrand::u64(..))?;
+        Ok(Self {
+            shared: Arc::clone(shared),
+            index: u16::try_from(index).unwrap_or(u16::MAX),
+            engine,
+            peers: Vec::new(),
+            touched: Vec::new(),
+            subscribers: Subscribers::default(),
+            configured: Vec::new(),
+            tickets: HashMap::new(),
+            next_ticket: 0,
+            timer: None,
+            actions: Vec::new(),
+            notes: Vec::new(),
+            encoded: None,
+            pace,
+            egress: shared.scope.metrics().queue(GOSSIP_EGRESS.name, "gossip"),
+        })
+    }
+
+    /// Takes part in what the configuration says, and gets to know who is connected already: after a restart.
+    fn recall(&mut self) {
+        let (now, count) = (self.shared.clock.now(), self.shared.gossip.shards.len());
+        let topics = self.shared.settings.load().topics.clone();
+        self.follow(
+            topics.into_iter().filter(|topic| shard_of(topic, count) == usize::from(self.index)).collect(),
+            now,
+        );
+        for (slot, conn) in self.shared.peers.all() {
+            self.up(conn, slot, Vec::new(), now);
+        }
+    }
+
+    async fn work(&mut self, receivers: &mut Receivers, ctx: &TaskCtx) {
+        let clock = self.shared.clock;
+        let feedback = Arc::clone(&self.shared.gossip.shards[usize::from(self.index)].feedback);
+        loop {
+            let timer = self.timer.unwrap_or(Moment::END);
+            tokio::select! {
+                biased;
+                () = ctx.stopping() => break,
+                command = receivers.commands.recv() => match command {
+                    Some(command) => self.obey(command, clock.now()),
+                    None => break,
+                },
+                () = feedback.told() => {}
+                batch = receivers.ingress.recv() => match batch {
+                    Some(batch) => self.take_in(batch, &feedback).await,
+                    None => break,
+                },
+                () = clock.sleep_until(timer), if self.timer.is_some() => self.event(Event::Tick, clock.now()),
+            }
+            let now = clock.now();
+            for _ in 0..TURN {
+                let Some(command) = receivers.commands.try_recv() else { break };
+                self.obey(command, now);
+            }
+            self.hear(&feedback, now);
+            self.settle(now);
+        }
+        self.finish(receivers).await;
+    }
+
+    /// The node drains: what has come in is still passed on, and nothing more is taken in.
+    async fn finish(&mut self, receivers: &mut Receivers) {
+        let feedback = Arc::clone(&self.shared.gossip.shards[usize::from(self.index)].feedback);
+        receivers.ingress.close();
+        while let Some(batch) = receivers.ingress.try_recv() {
+            self.take_in(batch, &feedback).await;
+        }
+        receivers.commands.close();
+        while let Some(command) = receivers.commands.try_recv() {
+            if let Command::Publish { done, .. } = command {
+                let _ = done.send(Err(OverlayError::Canceled));
+            }
+        }
+        for (_, done) in self.tickets.drain() {
+            let _ = done.send(Err(OverlayError::Canceled));
+        }
+    }
+
+    fn obey(&mut self, command: Command, now: Moment) {
+        match command {
+            Command::Up { conn, slot, topics } => self.up(conn, slot, topics, now),
+            Command::Down { number, slot } => self.down(number, slot, now),
+            Command::Publish { topic, body, done } => {
+                let ticket = self.next_ticket;
+                self.next_ticket += 1;
+                self.tickets.insert(ticket, done);
+                self.event(Event::Publish { ticket, topic, body }, now);
+            }
+            Command::Subscribe { topic, sink } => {
+                let is_new = !self.subscribers.has(&topic) && !self.configured.contains(&topic);
+                self.subscribers.add(topic.clone(), sink);
+                if is_new {
+                    self.event(Event::Subscribe { topic }, now);
+                }
+            }
+            Command::Leave { topic, sink } => {
+                let had = self.subscribers.has(&topic);
+                if had && !self.subscribers.remove(&topic, sink) && !self.configured.contains(&topic) {
+                    self.event(Event::Unsubscribe { topic }, now);
+                }
+            }
+            Command::Follow { topics } => self.follow(topics, now),
+        }
+    }
+
+    fn follow(&mut self, topics: Vec<Topic>, now: Moment) {
+        let before = std::mem::replace(&mut self.configured, topics);
+        for topic in self.configured.clone() {
+            if !before.contains(&topic) && !self.subscribers.has(&topic) {
+                self.event(Event::Subscribe { topic }, now);
+            }
+        }
+        for topic in before {
+            if !self.configured.contains(&topic) && !self.subscribers.has(&topic) {
+                self.event(Event::Unsubscribe { topic }, now);
+            }
+        }
+    }
+
+    fn up(&mut self, conn: Arc<Conn>, slot: u32, topics: Vec<Topic>, now: Moment) {
+        let (peer, node, at) = (PeerKey(slot), conn.peer, slot as usize);
+        if self.peers.get(at).is_some_and(Option::is_some) {
+            // Known already, from before this task was started again.
+            return;
+        }
+        if self.peers.len() <= at {
+            self.peers.resize_with(at + 1, || None);
+        }
+        self.peers[at] = Some(PeerSlot { conn, pending: Vec::new(), on_the_way: 0 });
+        self.event(Event::PeerUp { peer, node }, now);
+        for topic in topics {
+            self.event(Event::Message { from: peer, message: Message::Subscribe(topic) }, now);
+        }
+    }
+
+    fn down(&mut self, number: u64, slot: u32, now: Moment) {
+        let at = slot as usize;
+        if self.known(slot, number).is_none() {
+            return;
+        }
+        self.peers[at] = None;
+        self.event(Event::PeerDown { peer: PeerKey(slot) }, now);
+    }
+
+    /// The peer of that number, if the session is still the same one.
+    fn known(&mut self, slot: u32, number: u64) -> Option<&mut PeerSlot> {
+        self.peers.get_mut(slot as usize)?.as_mut().filter(|peer| peer.conn.number == number)
+    }
+
+    /// Takes messages of a peer in, as fast as most of those they are pushed to take them.
+    async fn take_in(&mut self, batch: Batch, feedback: &super::Feedback) {
+        let Batch { conn, messages, permits } = batch;
+        let slot = conn.slot();
+        if self.known(slot, conn.number).is_none() {
+            return;
+        }
+        let slice = self.pace.slice();
+        let mut messages = messages.into_iter().peekable();
+        while messages.peek().is_some() {
+            let now = self.shared.clock.now();
+            for message in messages.by_ref().take(slice) {
+                self.engine.on(Event::Message { from: PeerKey(slot), message }, now, &mut self.actions);
+            }
+            self.act(now);
+            self.hand_out();
+            if self.pace.is_crowded() {
+                let _ = tokio::time::timeout(CROWDED, feedback.told()).await;
+                self.hear(feedback, self.shared.clock.now());
+            }
+        }
+        drop(permits);
+    }
+
+    /// Hears what writers have to tell.
+    fn hear(&mut self, feedback: &super::Feedback, now: Moment) {
+        let mut notes = std::mem::take(&mut self.notes);
+        feedback.take(&mut notes);
+        for note in notes.drain(..) {
+            match note {
+                Note::Sent { slot, number, topic, publications, announcements } => {
+                    let Some(peer) = self.known(slot, number) else { continue };
+                    peer.on_the_way = peer.on_the_way.saturating_sub(publications);
+                    let peer = PeerKey(slot);
+                    self.event(Event::Sent { peer, topic, publications, announcements }, now);
+                }
+                Note::Refused { slot, number, packet } => self.refused(slot, number, packet, now),
+            }
+        }
+        self.notes = notes;
+    }
+
+    fn refused(&mut self, slot: u32, number: u64, packet: Packet, now: Moment) {
+        let Some(peer) = self.known(slot, number) else { return };
+        if packet.publication().is_some() {
+            peer.on_the_way = peer.on_the_way.saturating_sub(1);
+        }
+        self.event(Event::Refused { peer: PeerKey(slot), packet }, now);
+    }
+
+    fn event(&mut self, event: Event, now: Moment) {
+        if matches!(event, Event::Tick) {
+            self.timer = None;
+        }
+        self.engine.on(event, now, &mut self.actions);
+    }
+
+    /// Does what has to be done, until nothing follows from it any more.
+    fn settle(&mut self, now: Moment) {
+        self.engine.settle(&mut self.actions);
+        self.act(now);
+        self.hand_out();
+        while !self.actions.is_empty() {
+            self.act(now);
+            self.hand_out();
+        }
+    }
+
+    fn act(&mut self, now: Moment) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Send { to, packet, lane } => self.send(to, packet, lane, now),
+                Action::Deliver { packet, hops, late } => {
+                    let (metrics, losses) = (&self.shared.metrics, &self.shared.losses);
+                    self.subscribers.deliver(&packet, hops, late, metrics, losses);
+                }
+                Action::Gap(gap) => self.subscribers.gap(&gap, &self.shared.metrics),
+                Action::Lost(loss) => {
+                    let (queue, reason) = (loss.queue.name(), loss.reason.name());
+                    self.shared.losses.add(loss.id, queue, Some(loss.peer), reason);
+                }
+                Action::Verdict { ticket, id, verdict } => self.verdict(ticket, id, verdict),
+                Action::Misbehaved { peer, code } => self.misbehaved(peer, code),
+                Action::SetTimer { at } => self.timer = Some(at),
+                Action::SubscribeRefused { topic } => {
+                    tracing::warn!(%topic, "there are too many topics to take part in this one");
+                    self.subscribers.end(&topic);
+                }
+            }
+        }
+        // Back, so that its room is used again; whatever came meanwhile stays.
+        actions.append(&mut self.actions);
+        self.actions = actions;
+    }
+
+    fn send(&mut self, to: PeerKey, packet: Packet, lane: Lane, now: Moment) {
+        let at = to.0 as usize;
+        let Some((bytes, flow)) = self.encode(&packet) else { return };
+        let Some(peer) = self.peers.get_mut(at).and_then(Option::as_mut) else { return };
+        let bytes = peer.conn.with_checksum(bytes);
+        if lane == Lane::Control {
+            return peer.conn.control_bytes(bytes, now);
+        }
+        if packet.publication().is_some() {
+            self.pace.push(peer.on_the_way);
+            peer.on_the_way += 1;
+        }
+        if peer.pending.is_empty() {
+            self.touched.push(at);
+        }
+        let pushed = Some(Pushed { packet, shard: self.index });
+        peer.pending.push(OutFrame { bytes, pushed, flow, since: now });
+    }
+
+    /// The packet as bytes; encoded once, however many it goes to.
+    fn encode(&mut self, packet: &Packet) -> Option<(Bytes, u64)> {
+        if let Some((last, bytes, flow)) = &self.encoded
+            && std::ptr::eq(last.message(), packet.message())
+        {
+            return Some((bytes.clone(), *flow));
+        }
+        let frame = Frame::connection(packet.message().clone());
+        match frame.to_bytes() {
+            Ok(bytes) => {
+                let flow = packet.topic().map_or(0, |topic| shard_of(topic, usize::MAX) as u64);
+                self.encoded = Some((packet.clone(), bytes.clone(), flow));
+                Some((bytes, flow))
+            }
+            Err(error) => {
+                tracing::error!(%error, "a packet could not be encoded");
+                None
+            }
+        }
+    }
+
+    /// Puts what is pending into the peers' boxes.
+    fn hand_out(&mut self) {
+        let mut back = Vec::new();
+        for at in self.touched.drain(..) {
+            let Some(peer) = self.peers.get_mut(at).and_then(Option::as_mut) else { continue };
+            let conn = &peer.conn;
+            conn.outbox.gossip(&mut peer.pending, |refused| {
+                let frame = match refused {
+                    Refused::Busy(frame) => {
+                        self.egress.busy.inc();
+                        frame
+                    }
+                    Refused::Displaced(frame) => frame,
+                    Refused::Closed(frame) => {
+                        frame.pushed.iter().for_each(|pushed| pushed.closed(conn));
+                        return;
+                    }
+                };
+                self.egress.dropped.inc();
+                back.extend(frame.pushed.map(|pushed| (conn.slot(), conn.number, pushed.packet)));
+            });
+        }
+        let now = if back.is_empty() { return } else { self.shared.clock.now() };
+        for (slot, number, packet) in back {
+            self.refused(slot, number, packet, now);
+        }
+    }
+
+    fn verdict(&mut self, ticket: u64, id: Option<oap::MessageId>, verdict: Verdict) {
+        let metrics = &self.shared.metrics;
+        let outcome = match (verdict, id) {
+            (Verdict::Accepted, Some(id)) => Ok(Published { id, accepted: true }),
+            (Verdict::LocalOnly, Some(id)) => Ok(Published { id, accepted: false }),
+            (Verdict::TooLarge, _) => Err(OverlayError::FrameTooLarge),
+            _ => Err(OverlayError::Busy),
+        };
+        metrics.published(match &outcome {
+            Ok(published) if published.accepted => "accepted",
+            Ok(_) => "local_only",
+            Err(_) => "refused",
+        });
+        if let Some(done) = self.tickets.remove(&ticket) {
+            // Whoever asked may have gone.
+            let _ = done.send(outcome);
+        }
+    }
+
+    fn misbehaved(&self, peer: PeerKey, code: ErrorCode) {
+        self.shared.metrics.rejected(reject_label(code));
+        if let Some(peer) = self.peers.get(peer.0 as usize).and_then(Option::as_ref) {
+            peer.conn.close(CloseReason::Refused(code));
+        }
+    }
+}

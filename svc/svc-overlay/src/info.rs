@@ -1,0 +1,58 @@
+//! What operators see of a peer.
+
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+
+use types::NodeId;
+
+use crate::shared::Shared;
+
+/// A peer with a session.
+#[derive(Clone, Debug)]
+pub struct PeerInfo {
+    /// Who.
+    pub node: NodeId,
+    /// Where.
+    pub place: String,
+    /// Whether this node dialled.
+    pub dialled: bool,
+    /// The group whose keys were exchanged; none in the clear.
+    pub key_exchange: Option<&'static str>,
+    /// How long the session has lasted.
+    pub up: Duration,
+    /// How long ago the peer was heard.
+    pub heard: Duration,
+    /// Frames that came from it.
+    pub frames_in: u64,
+    /// Frames that were written to it.
+    pub frames_out: u64,
+    /// Publications that wait for it.
+    pub queued: usize,
+    /// Whether it said that it goes away.
+    pub going: bool,
+}
+
+impl PeerInfo {
+    /// All of them, by node id.
+    pub(crate) fn all(shared: &Shared) -> Vec<Self> {
+        let now = shared.clock.now();
+        let mut all: Vec<Self> = shared
+            .peers
+            .all()
+            .into_iter()
+            .map(|(_, conn)| Self {
+                node: conn.peer,
+                place: conn.place.clone(),
+                dialled: conn.dialled,
+                key_exchange: conn.key_exchange,
+                up: now.since(conn.began),
+                heard: now.since(conn.activity.last_heard()),
+                frames_in: conn.frames_in.load(Relaxed),
+                frames_out: conn.frames_out.load(Relaxed),
+                queued: conn.outbox.queued(),
+                going: conn.going.load(Relaxed),
+            })
+            .collect();
+        all.sort_unstable_by_key(|peer| peer.node);
+        all
+    }
+}

@@ -1,0 +1,71 @@
+//! The overlay: OAP/1 sessions between nodes, and gossip that accounts for what it loses.
+//!
+//! ```text
+//! listener → greeter ┐
+//!                    ├→ connection: TLS → HELLO → reader → gossip shard → outbox → writer
+//! dialer ────────────┘                                  └→ subscribers of this node
+//! ```
+//!
+//! Every publication that this node takes on is delivered, passed on, or named: to subscribers as a gap, to operators in the
+//! loss report.
+
+// Its models are of what is built without sockets; see `tests/loom.rs`.
+#![cfg_attr(loom, expect(missing_docs, reason = "only the outbox is modelled"))]
+
+#[cfg(not(loom))]
+mod build;
+#[cfg(not(loom))]
+mod config;
+#[cfg(not(loom))]
+mod dialer;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod gossip;
+#[cfg(not(loom))]
+mod info;
+#[cfg(not(loom))]
+mod listener;
+#[cfg(not(loom))]
+mod losses;
+#[cfg(not(loom))]
+mod metrics;
+#[cfg(not(loom))]
+mod node_key;
+#[cfg(not(loom))]
+mod objects;
+pub mod outbox;
+#[cfg(not(loom))]
+mod peers;
+#[cfg(not(loom))]
+mod session;
+#[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
+mod subscription;
+#[cfg(not(loom))]
+mod topology;
+
+#[cfg(not(loom))]
+pub use build::{BuildError, LoadTokens, Overlay, OverlaySettings};
+#[cfg(not(loom))]
+pub use config::{
+    EgressPolicy, GossipConfig, ObjectsConfig, OverlayConfig, PeerAddr, PeerAddrError, PeerLimits, PqConfig,
+    Security, TimeoutsConfig, TransportConfig,
+};
+#[cfg(not(loom))]
+pub use error::OverlayError;
+#[cfg(not(loom))]
+pub use gossip::{Delivery, Gap, Published};
+#[cfg(not(loom))]
+pub use info::PeerInfo;
+#[cfg(not(loom))]
+pub use losses::Loss;
+#[cfg(not(loom))]
+pub use node_key::{NODE_KEY_FILE, NodeKeyError, load_or_make as load_or_make_node_key};
+#[cfg(not(loom))]
+pub use objects::{Object, ObjectError, ObjectReader, ObjectStore, Upload};
+#[cfg(not(loom))]
+pub use subscription::Subscription;
+#[cfg(not(loom))]
+pub use topology::TOPOLOGY;

@@ -1,0 +1,298 @@
+//! The listening socket: accepted from, exchanged live, closed without resets; and the wait for a handshake.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use ron_kernel::{
+    Scope,
+    lock::lock,
+    queue::{SendError, Sender, SharedReceiver},
+    readiness::Effect,
+    supervisor::{Children, TaskCtx, TaskFault, TaskResult},
+    topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
+};
+use ron_transport::{
+    addr::ListenAddr,
+    caps::{CapError, ClientKey, ConnPermit},
+    listen::{AcceptFault, BACKLOG, BindError, BindOptions, Listener},
+    stream::{Peer, RawStream},
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+
+use crate::{
+    session::{self, Began, CONNECTION, NoSession},
+    shared::Shared,
+};
+
+/// The usual policy of the overlay's tasks: 100 ms doubling to 2 s, five a minute, then the node fails closed.
+pub(crate) const RESTART: Restart = Restart::OnFailure {
+    base: Duration::from_millis(100),
+    cap: Duration::from_secs(2),
+    per_minute: 5,
+    then: Escalation::FailClosed,
+};
+
+/// Accepts connections.
+pub(crate) const LISTENER: TaskSpec = TaskSpec {
+    name: "listener",
+    plane: Plane::Control,
+    restart: RESTART,
+    stop: Stage::Intake,
+    doc: "accepts connections and applies the caps; one that finds no room is closed",
+};
+
+/// Gives connections their turn.
+pub(crate) const GREETER: TaskSpec = TaskSpec {
+    name: "greeter",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::ShedWrites)),
+    stop: Stage::Intake,
+    doc: "places accepted connections on the core with the fewest, 256 handshakes at a time",
+};
+
+/// Connections that wait for a handshake.
+pub(crate) const INGRESS_WORK: QueueSpec = QueueSpec {
+    name: "ingress_work",
+    capacity: 512,
+    policy: Policy::RejectNew,
+    from: "listener",
+    to: "greeter",
+    doc: "accepted connections that wait for one of 256 handshakes; one too many is closed at once",
+};
+
+/// How long to leave the backlog alone when the system is out of descriptors or memory.
+const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
+
+/// A connection that was accepted.
+#[derive(Debug)]
+struct Accepted {
+    stream: RawStream,
+    peer: Peer,
+    permit: ConnPermit,
+}
+
+/// The door of a node.
+#[derive(Debug)]
+pub(crate) struct Door {
+    shared: Arc<Shared>,
+    waiting: Sender<Accepted>,
+    changed: Notify,
+    /// Nothing else is locked under it.
+    sockets: Mutex<Sockets>,
+}
+
+#[derive(Debug)]
+struct Sockets {
+    /// `None` once the node takes in no more.
+    listening: Option<Arc<Listener>>,
+    addr: ListenAddr,
+    asked_for: ListenAddr,
+    /// Replaced, with backlogs that are still to be served.
+    replaced: Vec<Arc<Listener>>,
+}
+
+impl Door {
+    /// Starts accepting.
+    pub(crate) fn open(scope: &Scope, shared: &Arc<Shared>, listener: Listener) -> Arc<Self> {
+        let (waiting, accepted) = scope.queue(&INGRESS_WORK, "session");
+        let door = Arc::new(Self {
+            shared: Arc::clone(shared),
+            waiting,
+            changed: Notify::new(),
+            sockets: Mutex::new(Sockets {
+                addr: listener.local_addr().clone(),
+                asked_for: listener.asked_for().clone(),
+                listening: Some(Arc::new(listener)),
+                replaced: Vec::new(),
+            }),
+        });
+        let accepting = Arc::clone(&door);
+        scope.task(&LISTENER, move |ctx| accept(Arc::clone(&accepting), ctx));
+        let (greeting, accepted) = (Arc::clone(shared), accepted.share());
+        let connections = scope.children(&CONNECTION);
+        scope.task(&GREETER, move |ctx| {
+            greet(Arc::clone(&greeting), connections.clone(), accepted.clone(), ctx)
+        });
+        door
+    }
+
+    /// Where it listens, with the port the system chose; where it last did, once the node drains.
+    pub(crate) fn local_addr(&self) -> ListenAddr {
+        self.sockets().addr.clone()
+    }
+
+    /// The listening socket; `None` once the node drains.
+    pub(crate) fn listener(&self) -> Option<Arc<Listener>> {
+        self.sockets().listening.clone()
+    }
+
+    /// Binds the socket that `addr` asks for, unless it is the present one.
+    pub(crate) fn bind(&self, addr: &ListenAddr) -> Result<Option<Listener>, BindError> {
+        let (present, asked_for) = {
+            let sockets = self.sockets();
+            (sockets.addr.clone(), sockets.asked_for.clone())
+        };
+        if *addr == asked_for || is_same(addr, &present) {
+            return Ok(None);
+        }
+        match (Listener::bind(addr, BindOptions::default()), present) {
+            (Err(BindError::InUse { addr }), ListenAddr::Tcp(present)) if overlap(addr, present) => {
+                Err(BindError::OwnPort { addr, present })
+            }
+            (bound, _) => bound.map(Some),
+        }
+    }
+
+    /// Listens on another socket from now on. It accepts before the old one stops.
+    pub(crate) fn replace(&self, listener: Listener) {
+        let mut sockets = self.sockets();
+        if sockets.listening.is_none() {
+            // Too late: the node drains, and nobody would accept.
+            return drop(listener.close());
+        }
+        sockets.addr = listener.local_addr().clone();
+        sockets.asked_for = listener.asked_for().clone();
+        let before = sockets.listening.replace(Arc::new(listener));
+        sockets.replaced.extend(before);
+        drop(sockets);
+        self.changed.notify_one();
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Sockets> {
+        lock(&self.sockets)
+    }
+
+    fn stop(&self) -> Vec<Arc<Listener>> {
+        let mut sockets = self.sockets();
+        let mut all = std::mem::take(&mut sockets.replaced);
+        all.extend(sockets.listening.take());
+        all
+    }
+
+    /// Closes sockets; whoever waited in a backlog is still served.
+    fn retire(&self, listeners: Vec<Arc<Listener>>) {
+        for listener in listeners {
+            let waiting = match Arc::try_unwrap(listener) {
+                Ok(listener) => listener.close(),
+                Err(shared) => shared.drain_backlog(usize::from(BACKLOG)),
+            };
+            waiting.into_iter().for_each(|(stream, peer)| self.admit(stream, peer));
+        }
+    }
+
+    fn admit(&self, stream: RawStream, peer: Peer) {
+        let metrics = self.shared.scope.metrics();
+        let cap = match self.shared.caps.try_admit(ClientKey::of(&peer)) {
+            Ok(permit) => {
+                // A full queue has counted it; the connection closes as it goes.
+                if let Err(SendError::Busy(_)) = self.waiting.try_send(Accepted { stream, peer, permit }) {
+                    self.shared.metrics.rejected("busy");
+                }
+                return;
+            }
+            Err(CapError::Total { .. }) => "total",
+            Err(CapError::PerClient { .. }) => "per_client",
+        };
+        metrics.connections_refused(self.shared.scope.service(), cap).inc();
+    }
+}
+
+async fn accept(door: Arc<Door>, ctx: TaskCtx) -> TaskResult {
+    while let Some(listener) = door.listener() {
+        let accepted = tokio::select! {
+            () = ctx.stopping() => {
+                drop(listener);
+                let last = door.stop();
+                door.retire(last);
+                return Ok(());
+            }
+            () = door.changed.notified() => {
+                drop(listener);
+                let replaced = std::mem::take(&mut door.sockets().replaced);
+                door.retire(replaced);
+                continue;
+            }
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => door.admit(stream, peer),
+            Err(error) => match AcceptFault::of(&error) {
+                AcceptFault::Connection => {}
+                AcceptFault::Resources => {
+                    tracing::warn!(%error, "cannot accept for now");
+                    tokio::time::sleep(OUT_OF_RESOURCES).await;
+                }
+                AcceptFault::Fatal => return Err(TaskFault::new(error)),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Gives each connection a place among the handshakes, and a core.
+async fn greet(
+    shared: Arc<Shared>,
+    connections: Children,
+    accepted: SharedReceiver<Accepted>,
+    ctx: TaskCtx,
+) -> TaskResult {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            // Whoever still waits is let go: this node takes in nobody any more.
+            () = ctx.stopping() => return Ok(()),
+            next = accepted.recv() => match next {
+                Some(accepted) => accepted,
+                None => return Ok(()),
+            },
+        };
+        let place = tokio::select! {
+            biased;
+            () = ctx.stopping() => return Ok(()),
+            place = Arc::clone(&shared.handshakes).acquire_owned() => place.map_err(TaskFault::new)?,
+        };
+        let seat = shared.scope.planes().seat();
+        let core = Arc::clone(seat.core());
+        let shared = Arc::clone(&shared);
+        connections.spawn_on(&core, async move {
+            let _seat = seat;
+            serve(&shared, accepted, place).await;
+        });
+    }
+}
+
+async fn serve(shared: &Arc<Shared>, accepted: Accepted, place: OwnedSemaphorePermit) {
+    let Accepted { stream, peer, permit } = accepted;
+    let stream = match stream.register() {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%error, "a connection cannot be watched"),
+    };
+    match session::run(shared, stream, Began::There(peer), move || drop(place)).await {
+        Ok(_) => {}
+        Err(NoSession::Io(error)) => {
+            tracing::debug!(%peer, %error, "a connection broke off before its session")
+        }
+        Err(error) => tracing::info!(%peer, "no session: {error}"),
+    }
+    drop(permit);
+}
+
+/// Whether a wanted address is the one a listener has; port 0 asks for any and is content with what it got.
+fn is_same(wanted: &ListenAddr, have: &ListenAddr) -> bool {
+    match (wanted, have) {
+        (ListenAddr::Tcp(wanted), ListenAddr::Tcp(have)) => {
+            wanted.ip() == have.ip() && (wanted.port() == 0 || wanted.port() == have.port())
+        }
+        _ => wanted == have,
+    }
+}
+
+/// Whether two addresses cannot be listened on at once.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
+    let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
+    one.port() == other.port() && (a == b || covers(a, b) || covers(b, a))
+}

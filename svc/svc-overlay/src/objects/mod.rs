@@ -1,0 +1,156 @@
+//! Objects over sessions: streams that peers open are served, streams of our own ask for objects and hand them over.
+//!
+//! ```text
+//! reader ─▶ object_stream ─▶ serve: store ─▶ DATA with proofs ─▶ outbox, bulk lane
+//!                         ─▶ fetch: checked against the name ─▶ whoever asked, and the store
+//! ```
+//!
+//! Nothing is passed on or stored that was not checked; a peer that sends wrong bytes has its stream reset, and is counted.
+
+mod api;
+mod error;
+mod fetch;
+mod line;
+mod metrics;
+mod serve;
+mod store;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use cas::Cas;
+use oap::{ErrorCode, Fault, Frame, Incoming, Message, Start};
+use ron_kernel::{Scope, lock::lock, queue::SendError, supervisor::Children};
+use tokio::sync::Semaphore;
+
+pub use api::{Object, ObjectReader, ObjectStore, Upload};
+pub use error::ObjectError;
+pub(crate) use line::OBJECT_STREAM;
+pub(crate) use metrics::{OBJECT_BYTES, OBJECTS_TOTAL};
+pub(crate) use serve::STREAM;
+pub(crate) use store::open;
+
+use crate::{ObjectsConfig, session::Conn};
+use line::{Ear, Line, Told};
+use metrics::ObjectMetrics;
+use store::Store;
+
+/// The object streams of all sessions.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    store: Store,
+    metrics: ObjectMetrics,
+    /// Who hears what is said on which stream of which session. Nothing else is locked under it.
+    ears: Mutex<HashMap<(u64, u32), Ear>>,
+    /// Places for streams that peers open.
+    places: Arc<Semaphore>,
+    serving: Children,
+}
+
+impl Objects {
+    pub(crate) fn new(scope: &Scope, config: &ObjectsConfig, cas: Cas) -> Self {
+        Self {
+            store: Store::new(cas, scope.blocking()),
+            metrics: ObjectMetrics::new(scope),
+            ears: Mutex::default(),
+            places: Arc::new(Semaphore::new(config.streams)),
+            serving: scope.children(&STREAM),
+        }
+    }
+
+    /// Something was said on a stream.
+    pub(crate) fn receive(&self, conn: &Arc<Conn>, incoming: Incoming) {
+        match incoming {
+            Incoming::Start { stream, start } => self.serve(conn, stream, start),
+            Incoming::Refuse { stream, code } => refuse(conn, stream, Fault::new(code, "")),
+            Incoming::Data { stream, data } => self.tell(conn, stream, Told::Data(data)),
+            Incoming::End { stream } => self.tell(conn, stream, Told::End),
+            Incoming::Credit { stream } => self.tell(conn, stream, Told::Credit),
+            Incoming::Reset { stream, fault } => self.over(conn, stream, fault),
+            _ => {}
+        }
+    }
+
+    /// The peer asks for too much at the moment: the stream it has opened is refused.
+    pub(crate) fn refuse(&self, conn: &Conn, stream: u32, retry_after_ms: u32) {
+        refuse(conn, stream, Fault::new(ErrorCode::Quota, "").retry_after_ms(retry_after_ms));
+    }
+
+    /// The peer goes away and does not serve these streams of ours.
+    pub(crate) fn closed(&self, conn: &Arc<Conn>, streams: &[u32], code: ErrorCode) {
+        for stream in streams {
+            self.over(conn, *stream, Fault::new(code, ""));
+        }
+    }
+
+    /// The session has ended, and all its streams with it.
+    pub(crate) fn gone(&self, conn: &Arc<Conn>) {
+        lock(&self.ears).retain(|(number, _), _| *number != conn.number);
+    }
+
+    /// Opens a stream of ours.
+    fn open_line(&self, conn: &Arc<Conn>, start: Start) -> Result<Line, ObjectError> {
+        let opened = conn.with_session(|session| session.streams().map(|all| all.open(&start)));
+        let number = opened.ok_or(ObjectError::Broken)??;
+        let line = self.listen(conn, number);
+        // Whoever ended the session before now has not seen the ear.
+        if conn.ending.reason().is_some() {
+            return Err(ObjectError::Broken);
+        }
+        conn.control(&Frame::on(number, Message::Start(start)));
+        Ok(line)
+    }
+
+    fn serve(&self, conn: &Arc<Conn>, stream: u32, start: Start) {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            conn.shared().metrics.rejected("busy");
+            return refuse(conn, stream, Fault::new(ErrorCode::Busy, "").retry_after_ms(serve::COME_BACK_MS));
+        };
+        let line = self.listen(conn, stream);
+        self.serving.spawn(async move {
+            let _place = place;
+            Box::pin(serve::serve(line, start)).await;
+        });
+    }
+
+    fn listen(&self, conn: &Arc<Conn>, stream: u32) -> Line {
+        let (line, ear) = Line::new(conn, stream);
+        lock(&self.ears).insert((conn.number, stream), ear);
+        line
+    }
+
+    fn tell(&self, conn: &Conn, stream: u32, told: Told) {
+        let queue = lock(&self.ears).get(&(conn.number, stream)).map(|ear| ear.queue.clone());
+        let Some(queue) = queue else { return };
+        match queue.try_send(told) {
+            // Who has something to hear looks at its credit anyway.
+            Ok(()) | Err(SendError::Busy(Told::Credit) | SendError::Closed(_)) => {}
+            Err(SendError::Busy(_)) => {
+                conn.shared().metrics.rejected("limit");
+                let fault = Fault::new(ErrorCode::Limit, "too many frames for their credit");
+                self.over(conn, stream, fault.clone());
+                refuse(conn, stream, fault);
+            }
+        }
+    }
+
+    /// The stream is over; its owner hears why after all that was said before.
+    fn over(&self, conn: &Conn, stream: u32, fault: Fault) {
+        let ear = lock(&self.ears).remove(&(conn.number, stream));
+        if let Some(ear) = ear {
+            // The first reason stands.
+            let _ = ear.fate.set(fault);
+        }
+    }
+
+    fn forget(&self, conn: u64, stream: u32) {
+        lock(&self.ears).remove(&(conn, stream));
+    }
+}
+
+fn refuse(conn: &Conn, stream: u32, fault: Fault) {
+    conn.with_session(|session| session.streams().map(|all| all.reset(stream)));
+    conn.control(&Frame::on(stream, Message::Error(fault)));
+}

@@ -1,0 +1,288 @@
+//! What waits to be written to one peer: three lanes, a bound on each, and one writer that takes from them.
+//!
+//! * Control goes first. It is answers to what the peer sent, so a peer that fills this lane does not read, and is given up.
+//! * Publications wait, at most so many frames and bytes, and topics take turns. A full lane refuses the newcomer, or gives
+//!   the oldest up.
+//! * Bulk is never queued: there is a place for one chunk, and whoever has more waits until it is taken.
+//!
+//! The writer takes as many frames at a time as there are permits, publications and bulk in the ratio 4 : 1 by bytes. Once
+//! the box is closed nothing comes in; the writer still gets what is there, or nobody does ([`Outbox::kill`]).
+//!
+//! Built of one lock that is held for a few steps and never across a wake-up, so that a model checker can try every order.
+
+use std::{
+    fmt, mem,
+    sync::PoisonError,
+    task::{Context, Poll, Waker},
+};
+
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
+
+use gossip::{Lanes, Next, Pushed, WhenFull};
+
+/// Something that can be written.
+pub trait Parcel {
+    /// How many bytes.
+    fn len(&self) -> usize;
+
+    /// Whether it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Among which it takes turns: its topic.
+    fn flow(&self) -> u64;
+}
+
+/// The bounds of a box.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Frames the writer takes at a time; at least one.
+    pub permits: usize,
+    /// Publications that wait.
+    pub queued: usize,
+    /// Bytes of publications that wait.
+    pub queued_bytes: usize,
+    /// Control frames that wait.
+    pub control: usize,
+    /// Whether a full lane gives its oldest up for the newcomer.
+    pub drop_oldest: bool,
+}
+
+/// A frame that did not get in, or had to go, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused<F> {
+    /// The lane is full.
+    Busy(F),
+    /// It made way for a newer one.
+    Displaced(F),
+    /// The box is closed.
+    Closed(F),
+}
+
+/// What the writer got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Frames to be written.
+    Some,
+    /// Nothing, and nothing will come.
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    /// Frames come in and go out.
+    Yes,
+    /// None comes in; those that are there go out.
+    Finishing,
+    /// None comes in or goes out.
+    No,
+}
+
+/// The box of one connection.
+pub struct Outbox<F> {
+    limits: Limits,
+    state: Mutex<State<F>>,
+}
+
+struct State<F> {
+    open: Open,
+    lanes: Lanes<u64, F>,
+    /// Bytes of publications that wait.
+    gossip_bytes: usize,
+    bulk: Option<F>,
+    /// The writer, while it waits.
+    writer: Option<Waker>,
+    /// Those who wait for bulk's place.
+    bulk_waits: Vec<Waker>,
+}
+
+impl<F: Parcel> Outbox<F> {
+    /// An empty box.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        let when_full = if limits.drop_oldest { WhenFull::DropOldest } else { WhenFull::RejectNew };
+        let state = State {
+            open: Open::Yes,
+            lanes: Lanes::new(limits.control, limits.queued, when_full),
+            gossip_bytes: 0,
+            bulk: None,
+            writer: None,
+            bulk_waits: Vec::new(),
+        };
+        Self { limits, state: Mutex::new(state) }
+    }
+
+    /// Puts a control frame in.
+    ///
+    /// # Errors
+    /// [`Refused`]; a full lane means that the peer does not read.
+    pub fn control(&self, frame: F) -> Result<(), Refused<F>> {
+        let mut state = self.lock();
+        if state.open != Open::Yes {
+            return Err(Refused::Closed(frame));
+        }
+        let pushed = state.lanes.push_control(frame);
+        wake(state);
+        pushed.map_err(Refused::Busy)
+    }
+
+    /// Puts publications in, in order, and empties `frames`. Gives what did not get in or had to go to `refused`.
+    pub fn gossip(&self, frames: &mut Vec<F>, mut refused: impl FnMut(Refused<F>)) {
+        // What has to go is told of with no lock held.
+        let mut out = Vec::new();
+        {
+            let mut state = self.lock();
+            for frame in frames.drain(..) {
+                self.put(&mut state, frame, &mut out);
+            }
+            wake(state);
+        }
+        out.into_iter().for_each(&mut refused);
+    }
+
+    fn put(&self, state: &mut State<F>, frame: F, out: &mut Vec<Refused<F>>) {
+        if state.open != Open::Yes {
+            return out.push(Refused::Closed(frame));
+        }
+        let len = frame.len();
+        if state.gossip_bytes > 0 && state.gossip_bytes + len > self.limits.queued_bytes {
+            return out.push(Refused::Busy(frame));
+        }
+        let (flow, bytes) = (frame.flow(), u32::try_from(len).unwrap_or(u32::MAX));
+        match state.lanes.push_gossip(&flow, frame, bytes) {
+            Pushed::Queued => state.gossip_bytes += len,
+            Pushed::Shed(oldest) => {
+                state.gossip_bytes = state.gossip_bytes + len - oldest.len();
+                out.push(Refused::Displaced(oldest));
+            }
+            Pushed::Refused(frame) => out.push(Refused::Busy(frame)),
+        }
+    }
+
+    /// Resolves once bulk's place is free. Whoever is first takes it with [`Outbox::bulk`].
+    pub fn poll_bulk(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.bulk.is_none() || state.open != Open::Yes {
+            return Poll::Ready(());
+        }
+        if !state.bulk_waits.iter().any(|waits| waits.will_wake(cx.waker())) {
+            state.bulk_waits.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Puts a chunk into bulk's place.
+    ///
+    /// # Errors
+    /// [`Refused`]; busy means that another was faster.
+    pub fn bulk(&self, frame: F) -> Result<(), Refused<F>> {
+        let mut state = self.lock();
+        if state.open != Open::Yes {
+            return Err(Refused::Closed(frame));
+        }
+        if state.bulk.is_some() {
+            return Err(Refused::Busy(frame));
+        }
+        state.bulk = Some(frame);
+        wake(state);
+        Ok(())
+    }
+
+    /// The writer's next frames, which are added to `batch`; at most as many as there are permits.
+    pub fn poll_take(&self, cx: &mut Context<'_>, batch: &mut Vec<F>) -> Poll<Taken> {
+        let (taken, waits) = {
+            let mut state = self.lock();
+            // A box that was killed is empty.
+            let taken = state.take(self.limits.permits, batch);
+            if !taken {
+                if state.open != Open::Yes {
+                    return Poll::Ready(Taken::End);
+                }
+                if !state.writer.as_ref().is_some_and(|writer| writer.will_wake(cx.waker())) {
+                    state.writer = Some(cx.waker().clone());
+                }
+            }
+            let waits = if state.bulk.is_none() { mem::take(&mut state.bulk_waits) } else { Vec::new() };
+            (taken, waits)
+        };
+        waits.into_iter().for_each(Waker::wake);
+        if taken { Poll::Ready(Taken::Some) } else { Poll::Pending }
+    }
+
+    /// Takes nothing in any more; the writer gets what is there, and then the end.
+    pub fn finish(&self) {
+        let mut state = self.lock();
+        if state.open == Open::Yes {
+            state.open = Open::Finishing;
+        }
+        let waits = mem::take(&mut state.bulk_waits);
+        wake(state);
+        waits.into_iter().for_each(Waker::wake);
+    }
+
+    /// Takes nothing in any more and gives nothing out; what is there comes back, to be accounted for.
+    pub fn kill(&self) -> Vec<F> {
+        let mut state = self.lock();
+        state.open = Open::No;
+        state.gossip_bytes = 0;
+        let mut left: Vec<F> = state.lanes.drain().collect();
+        left.extend(state.bulk.take());
+        let waits = mem::take(&mut state.bulk_waits);
+        wake(state);
+        waits.into_iter().for_each(Waker::wake);
+        left
+    }
+
+    /// Publications that wait.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.lock().lanes.gossip_len()
+    }
+
+    /// What it does leaves the state sound at each step, so a panic elsewhere does not spoil it.
+    fn lock(&self) -> MutexGuard<'_, State<F>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F: Parcel> State<F> {
+    fn take(&mut self, permits: usize, batch: &mut Vec<F>) -> bool {
+        let before = batch.len();
+        while batch.len() - before < permits {
+            match self.lanes.next(self.bulk.is_some()) {
+                Some(Next::Control(frame)) => batch.push(frame),
+                Some(Next::Gossip(frame)) => {
+                    self.gossip_bytes -= frame.len();
+                    batch.push(frame);
+                }
+                Some(Next::Bulk) => {
+                    let bytes = self.bulk.as_ref().map_or(0, Parcel::len);
+                    self.lanes.bulk_sent(u32::try_from(bytes).unwrap_or(u32::MAX));
+                    batch.extend(self.bulk.take());
+                }
+                None => break,
+            }
+        }
+        batch.len() > before
+    }
+}
+
+/// Lets go of the lock, and then wakes the writer.
+fn wake<F>(mut state: MutexGuard<'_, State<F>>) {
+    let writer = state.writer.take();
+    drop(state);
+    if let Some(writer) = writer {
+        writer.wake();
+    }
+}
+
+/// Says nothing of the frames, which may be secret.
+impl<F> fmt::Debug for Outbox<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

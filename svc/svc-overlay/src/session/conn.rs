@@ -1,0 +1,282 @@
+//! One session with a peer, as its tasks and the rest of the node see it.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use bytes::{Bytes, BytesMut};
+use oap::{Agreed, ErrorCode, Fault, Frame, Goaway, Message, MessageId, Session};
+use quota::Bucket;
+use ron_kernel::lock::lock;
+use ron_transport::tls::raw_key::PeerKey;
+use tokio::sync::{Notify, Semaphore};
+use types::{Moment, NodeId};
+
+use super::{
+    activity::Activity,
+    close::{CloseReason, Ending},
+};
+use crate::{
+    gossip::Pushed,
+    outbox::{Outbox, Parcel, Refused},
+    shared::Shared,
+};
+
+/// A frame on its way out.
+#[derive(Debug)]
+pub(crate) struct OutFrame {
+    /// Encoded; shared by all peers it goes to.
+    pub(crate) bytes: Bytes,
+    /// What the gossip engine wants to hear of when it was written or given up.
+    pub(crate) pushed: Option<Pushed>,
+    /// Its topic, as far as taking turns goes.
+    pub(crate) flow: u64,
+    /// Since when it waits.
+    pub(crate) since: Moment,
+}
+
+impl Parcel for OutFrame {
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn flow(&self) -> u64 {
+        self.flow
+    }
+}
+
+/// What is known of a peer when its session begins.
+#[derive(Debug)]
+pub(crate) struct Greeted {
+    pub(crate) session: Session,
+    pub(crate) agreed: Agreed,
+    pub(crate) peer: NodeId,
+    pub(crate) topics: Vec<oap::Topic>,
+    /// Whether this node dialled.
+    pub(crate) dialled: bool,
+    /// Where the peer is.
+    pub(crate) place: String,
+    /// The group whose keys were exchanged; none in the clear.
+    pub(crate) key_exchange: Option<&'static str>,
+    /// The key the peer has proven; none in the clear.
+    pub(crate) key: Option<PeerKey>,
+}
+
+/// One session.
+pub(crate) struct Conn {
+    /// Unlike any other of this node's life.
+    pub(crate) number: u64,
+    pub(crate) peer: NodeId,
+    pub(crate) dialled: bool,
+    pub(crate) place: String,
+    pub(crate) key_exchange: Option<&'static str>,
+    pub(crate) key: Option<PeerKey>,
+    pub(crate) agreed: Agreed,
+    pub(crate) began: Moment,
+    pub(crate) activity: Activity,
+    pub(crate) ending: Ending,
+    /// Whether the peer said that it goes away.
+    pub(crate) going: AtomicBool,
+    /// Messages that may come from this peer before the gossip engine has finished with earlier ones.
+    pub(crate) ingress: Arc<Semaphore>,
+    /// How many permits there are.
+    pub(crate) ingress_limit: usize,
+    /// The peer's small number in the index.
+    slot: AtomicU32,
+    /// The peer's rate.
+    pub(crate) rate: Bucket,
+    pub(crate) frames_in: AtomicU64,
+    pub(crate) frames_out: AtomicU64,
+    pub(crate) outbox: Outbox<OutFrame>,
+    /// Streams and their states. Nothing else is locked under it.
+    streams: Mutex<Session>,
+    /// Tasks of this session that are alive: the reader and the writer.
+    tasks: AtomicU64,
+    task_ended: Notify,
+    /// Nothing more is waited for.
+    abandoned: Ending,
+    shared: Arc<Shared>,
+}
+
+impl Conn {
+    pub(crate) fn new(shared: &Arc<Shared>, greeted: Greeted) -> Arc<Self> {
+        let settings = shared.settings.load();
+        let now = shared.clock.now();
+        Arc::new(Self {
+            number: shared.next_number(),
+            peer: greeted.peer,
+            dialled: greeted.dialled,
+            place: greeted.place,
+            key_exchange: greeted.key_exchange,
+            key: greeted.key,
+            agreed: greeted.agreed,
+            began: now,
+            activity: Activity::new(now),
+            ending: Ending::default(),
+            going: AtomicBool::new(false),
+            ingress: Arc::new(Semaphore::new(settings.inflight_frames)),
+            ingress_limit: settings.inflight_frames,
+            slot: AtomicU32::new(u32::MAX),
+            rate: Bucket::default(),
+            frames_in: AtomicU64::new(0),
+            frames_out: AtomicU64::new(0),
+            outbox: Outbox::new(settings.egress()),
+            streams: Mutex::new(greeted.session),
+            tasks: AtomicU64::new(0),
+            task_ended: Notify::new(),
+            abandoned: Ending::default(),
+            shared: Arc::clone(shared),
+        })
+    }
+
+    /// What all sessions share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The peer's small number in the index, once it has one.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot.load(Relaxed)
+    }
+
+    pub(super) fn set_slot(&self, slot: u32) {
+        self.slot.store(slot, Relaxed);
+    }
+
+    /// Says something urgent. A peer that does not take it does not read, and is given up.
+    pub(crate) fn control(&self, frame: &Frame) {
+        if let Some(bytes) = self.encoded(frame) {
+            self.control_bytes(bytes, self.shared.clock.now());
+        }
+    }
+
+    /// The same, encoded for this peer.
+    pub(crate) fn control_bytes(&self, bytes: Bytes, now: Moment) {
+        let frame = OutFrame { bytes, pushed: None, flow: 0, since: now };
+        if let Err(Refused::Busy(_)) = self.outbox.control(frame) {
+            self.close(CloseReason::NeverReads);
+        }
+    }
+
+    /// Sends a piece of an object once its turn has come; false if the session has ended.
+    ///
+    /// Cancel safe: what was not taken is not sent.
+    pub(crate) async fn bulk(&self, frame: &Frame) -> bool {
+        let Some(bytes) = self.encoded(frame) else { return false };
+        let mut frame = OutFrame { bytes, pushed: None, flow: 0, since: self.shared.clock.now() };
+        loop {
+            poll_fn(|cx| self.outbox.poll_bulk(cx)).await;
+            frame = match self.outbox.bulk(frame) {
+                Ok(()) => return true,
+                Err(Refused::Busy(frame) | Refused::Displaced(frame)) => frame,
+                Err(Refused::Closed(_)) => return false,
+            };
+        }
+    }
+
+    /// Looks at or changes the streams and their states.
+    pub(crate) fn with_session<T>(&self, change: impl FnOnce(&mut Session) -> T) -> T {
+        change(&mut lock(&self.streams))
+    }
+
+    /// Refuses something the peer said.
+    pub(crate) fn refuse(&self, code: ErrorCode, about: Option<MessageId>, retry_after_ms: u32) {
+        let fault = Fault { retry_after_ms, about, ..Fault::new(code, "") };
+        self.control(&Frame::connection(Message::Error(fault)));
+    }
+
+    /// Says that this node goes away.
+    pub(crate) fn goaway(&self, reason: ErrorCode) {
+        let last = self.with_session(|session| session.streams().map_or(0, |streams| streams.goaway()));
+        self.control(&Frame::connection(Message::Goaway(Goaway::new(reason, last, ""))));
+    }
+
+    /// Ends the session: the peer is told why, what waits is written, then the connection closes.
+    pub(crate) fn close(&self, reason: CloseReason) {
+        if !self.ending.say(reason) {
+            return;
+        }
+        match reason {
+            CloseReason::Refused(code) => self.refuse(code, None, 0),
+            other => other.told().into_iter().for_each(|code| self.goaway(code)),
+        }
+        self.outbox.finish();
+    }
+
+    /// A frame as this peer reads it.
+    fn encoded(&self, frame: &Frame) -> Option<Bytes> {
+        match frame.to_bytes() {
+            Ok(bytes) => Some(self.with_checksum(bytes)),
+            Err(error) => {
+                // Ours to get right, so it is a mistake of this program; the peer is not to blame.
+                tracing::error!(%error, "a frame could not be encoded");
+                None
+            }
+        }
+    }
+
+    /// An encoded frame as this peer reads it.
+    pub(crate) fn with_checksum(&self, bytes: Bytes) -> Bytes {
+        if !self.agreed.has_checksums() {
+            return bytes;
+        }
+        let mut out = BytesMut::with_capacity(bytes.len() + 4);
+        oap::put_with_checksum(&bytes, &mut out);
+        out.freeze()
+    }
+
+    /// Counts a task of this session until what is returned goes.
+    pub(super) fn task(self: &Arc<Self>) -> TaskOf {
+        self.tasks.fetch_add(1, Relaxed);
+        TaskOf(Arc::clone(self))
+    }
+
+    /// Resolves once the reader and the writer are gone.
+    ///
+    /// Cancel safe.
+    pub(super) async fn tasks_gone(&self) {
+        loop {
+            let mut ended = std::pin::pin!(self.task_ended.notified());
+            ended.as_mut().enable();
+            if self.tasks.load(Relaxed) == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Nothing more is waited for: the reader and the writer are to let go of the socket.
+    pub(super) fn abandon(&self) {
+        self.abandoned.say(CloseReason::Broken);
+    }
+
+    /// Resolves once nothing more is waited for.
+    ///
+    /// Cancel safe.
+    pub(super) async fn abandoned(&self) {
+        self.abandoned.heard().await;
+    }
+}
+
+impl fmt::Debug for Conn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conn").field("number", &self.number).field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// One of the session's two tasks. However it ends, the session ends with it.
+#[derive(Debug)]
+pub(super) struct TaskOf(Arc<Conn>);
+
+impl Drop for TaskOf {
+    fn drop(&mut self) {
+        self.0.close(CloseReason::Crashed);
+        self.0.tasks.fetch_sub(1, Relaxed);
+        self.0.task_ended.notify_waiters();
+    }
+}

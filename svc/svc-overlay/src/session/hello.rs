@@ -1,0 +1,208 @@
+//! The beginning of a session: TLS, then both HELLOs, all within one deadline.
+
+use std::io;
+
+use bytes::BytesMut;
+use oap::{Decoder, ErrorCode, Fault, Frame, Hello, Incoming, Message, Parser, Session, Side};
+use ron_transport::{
+    stream::{Peer, Stream},
+    tls::HandshakeError,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use types::NodeId;
+
+use super::{
+    conn::Greeted,
+    reader::reject_label,
+    wire::{Wire, hold_little},
+};
+use crate::{
+    config::Security,
+    shared::{Settings, Shared},
+};
+
+/// Who began the connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Began {
+    /// This node, which looks for that one, if it looks for any in particular.
+    Here {
+        /// Whom.
+        expected: Option<NodeId>,
+        /// Where, for operators.
+        place: String,
+    },
+    /// The peer.
+    There(Peer),
+}
+
+/// Why no session came about.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoSession {
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// TLS did not come about.
+    #[error("{0}")]
+    Tls(#[from] HandshakeError),
+    /// The peer was refused, and told so.
+    #[error("refused with {}: {what}", .code.name())]
+    Refused { code: ErrorCode, what: &'static str },
+    /// The peer refused this node.
+    #[error("the peer refused with {}: {}", .0.code.name(), .0.detail)]
+    RefusedThere(Fault),
+    /// It took too long.
+    #[error("the handshake took too long")]
+    Late,
+}
+
+impl NoSession {
+    const fn refused(code: ErrorCode, what: &'static str) -> Self {
+        Self::Refused { code, what }
+    }
+}
+
+/// Makes a session of a connection.
+///
+/// Cancel safe: dropped, it closes the connection.
+pub(crate) async fn greet(
+    shared: &Shared,
+    settings: &Settings,
+    stream: Stream,
+    began: Began,
+) -> Result<(Wire, Greeted), NoSession> {
+    let deadline = shared.clock.within(settings.handshake);
+    let greeted = shared.scope.by("handshake", deadline, try_greet(shared, settings, stream, began)).await;
+    let outcome = greeted.unwrap_or(Err(NoSession::Late));
+    match &outcome {
+        Err(NoSession::Late | NoSession::Tls(HandshakeError::Timeout { .. })) => {
+            shared.metrics.handshake_timeouts.inc();
+        }
+        Err(NoSession::Tls(_)) => shared.metrics.rejected("tls"),
+        Err(NoSession::Refused { code, .. }) => shared.metrics.rejected(reject_label(*code)),
+        _ => {}
+    }
+    outcome
+}
+
+async fn try_greet(
+    shared: &Shared,
+    settings: &Settings,
+    stream: Stream,
+    began: Began,
+) -> Result<(Wire, Greeted), NoSession> {
+    hold_little(&stream);
+    let mut wire = secure(settings, stream, &began).await?;
+    match introduce(shared, settings, &mut wire, &began).await {
+        Ok(greeted) => Ok((wire, greeted)),
+        Err(error) => {
+            if let NoSession::Refused { code, what } = &error {
+                // If it cannot be told, the end of the connection has to do.
+                let fault = Frame::connection(Message::Error(Fault::new(*code, what)));
+                let _ = say(&mut wire, &fault).await;
+            }
+            let _ = wire.shutdown().await;
+            Err(error)
+        }
+    }
+}
+
+async fn secure(settings: &Settings, stream: Stream, began: &Began) -> Result<Wire, NoSession> {
+    let Some(tls) = settings.tls.as_ref().filter(|_| settings.security != Security::Plaintext) else {
+        return Ok(Wire::Plain(stream));
+    };
+    let secured = match began {
+        Began::Here { .. } => tls.client.connect(stream, settings.handshake).await?,
+        Began::There(_) => tls.server.accept(stream, settings.handshake).await?,
+    };
+    Ok(Wire::Tls(Box::new(secured)))
+}
+
+/// Whoever dialled speaks first: who has not been let in learns nothing of this node.
+async fn introduce(
+    shared: &Shared,
+    settings: &Settings,
+    wire: &mut Wire,
+    began: &Began,
+) -> Result<Greeted, NoSession> {
+    let dialled = matches!(began, Began::Here { .. });
+    let side = if dialled { Side::Dialer } else { Side::Acceptor };
+    let ours = settings.hello(shared.me, settings.topics.clone());
+    let mut session = Session::new(side, ours);
+    if dialled {
+        say(wire, &session.hello()).await?;
+    }
+    let theirs = hear(wire, &mut session).await?;
+    judge(shared, settings, wire, began, &theirs)?;
+    if !dialled {
+        say(wire, &session.hello()).await?;
+    }
+    let agreed = session.agreed().cloned();
+    let agreed = agreed.ok_or(NoSession::refused(ErrorCode::OutOfOrder, "no HELLO"))?;
+    let place = match began {
+        Began::Here { place, .. } => place.clone(),
+        Began::There(peer) => peer.to_string(),
+    };
+    let (key_exchange, key) = (wire.key_exchange(), wire.peer_key());
+    let Hello { node: peer, topics, .. } = theirs;
+    Ok(Greeted { session, agreed, peer, topics, dialled, place, key_exchange, key })
+}
+
+/// Whether the peer is who it says, whom we look for, and somebody who may come.
+fn judge(
+    shared: &Shared,
+    settings: &Settings,
+    wire: &Wire,
+    began: &Began,
+    theirs: &Hello,
+) -> Result<(), NoSession> {
+    let unauth = |what| Err(NoSession::refused(ErrorCode::Unauth, what));
+    let proven = wire.peer_key().map(|key| NodeId::of_key(key.ed25519()));
+    if settings.security != Security::Plaintext && proven != Some(theirs.node) {
+        return unauth("the key is not that of the node");
+    }
+    let ip = match began {
+        Began::Here { expected: Some(expected), .. } if *expected != theirs.node => {
+            return unauth("another node was looked for");
+        }
+        Began::Here { .. } => None,
+        Began::There(peer) => peer.addr.map(|addr| addr.ip()),
+    };
+    if !settings.admits(theirs, ip, shared.clock.unix()) {
+        return unauth("the node is not listed, and shows no token that lets it join");
+    }
+    Ok(())
+}
+
+/// Writes one frame.
+async fn say(wire: &mut Wire, frame: &Frame) -> io::Result<()> {
+    let bytes = frame.to_bytes().map_err(io::Error::other)?;
+    wire.write_all(&bytes).await?;
+    wire.flush().await
+}
+
+/// Reads the peer's HELLO and not a byte more.
+async fn hear(wire: &mut Wire, session: &mut Session) -> Result<Hello, NoSession> {
+    const MALFORMED: &str = "a frame that is not a HELLO";
+    let (decoder, mut received) = (Decoder::default(), BytesMut::new());
+    let raw = loop {
+        let missing = decoder.missing(&received).map_err(|e| NoSession::refused(e.code(), MALFORMED))?;
+        if missing == 0 {
+            let next = decoder.next(&mut received);
+            match next.map_err(|e| NoSession::refused(e.code(), MALFORMED))? {
+                Some(raw) => break raw,
+                None => continue,
+            }
+        }
+        let limit = missing as u64;
+        if wire.take(limit).read_buf(&mut received).await? == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+    };
+    let frame = Parser::default().parse(raw).map_err(|e| NoSession::refused(e.code(), MALFORMED))?;
+    match session.receive(frame) {
+        Ok(Incoming::Hello(hello)) => Ok(*hello),
+        Ok(Incoming::Fault(fault)) => Err(NoSession::RefusedThere(fault)),
+        Ok(_) => Err(NoSession::refused(ErrorCode::OutOfOrder, MALFORMED)),
+        Err(violation) => Err(NoSession::refused(violation.code, violation.detail)),
+    }
+}

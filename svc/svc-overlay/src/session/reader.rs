@@ -1,0 +1,265 @@
+//! The reader of a session: from bytes to messages, and where each goes.
+
+use std::{
+    fmt, io,
+    pin::pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use oap::{ErrorCode, Frame, Incoming, Message, Parser, Topic};
+use quota::Rate;
+use tokio::io::{AsyncReadExt, ReadHalf};
+use types::Moment;
+
+use super::{
+    close::CloseReason,
+    conn::{Conn, TaskOf},
+    wire::Wire,
+};
+use crate::gossip::Inbound;
+
+/// Room for a peer that is quiet.
+const SMALL: usize = 2 * 1024;
+/// Room for one that is not.
+const LARGE: usize = 64 * 1024;
+
+/// Reads until the peer or this node ends the session.
+pub(super) async fn run(conn: Arc<Conn>, mut wire: ReadHalf<Wire>, _alive: TaskOf) {
+    let reason = {
+        let mut ending = pin!(conn.ending.heard());
+        tokio::select! {
+            biased;
+            _ = &mut ending => None,
+            reason = read_all(&conn, &mut wire) => Some(reason),
+        }
+    };
+    if let Some(reason) = reason {
+        conn.close(reason);
+    }
+    // Closing a socket with unread bytes makes the system send a reset, which could overtake what was just said.
+    tokio::select! {
+        biased;
+        () = conn.abandoned() => {}
+        () = read_away(&mut wire) => {}
+    }
+}
+
+async fn read_away(wire: &mut ReadHalf<Wire>) {
+    let mut nothing = [0; 1024];
+    while matches!(wire.read(&mut nothing).await, Ok(1..)) {}
+}
+
+async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
+    let clock = conn.shared().clock;
+    let decoder = conn.agreed.decoder();
+    let mut buffer = BytesMut::new();
+    let inbound = conn.shared().gossip.inbound();
+    let mut reader = Reader { conn, parser: Parser::default(), inbound, rate: None, refused: None };
+    let mut room = SMALL;
+    loop {
+        let missing = match decoder.missing(&buffer) {
+            Ok(missing) => missing,
+            Err(error) => return reader.violated(error.code(), &error),
+        };
+        buffer.reserve(room.max(missing));
+        let read = match wire.read_buf(&mut buffer).await {
+            Ok(0) => return reader.ended(!buffer.is_empty()),
+            Ok(read) => read,
+            Err(error) => return broken(&error, !buffer.is_empty()),
+        };
+        let now = clock.now();
+        conn.activity.heard(now, true);
+        reader.rate = conn.shared().settings.load().rate;
+        // A peer that fills its room gets more, one that does not gives it back.
+        room = if read >= room {
+            (room * 4).min(LARGE)
+        } else if read < room / 8 {
+            SMALL
+        } else {
+            room
+        };
+        loop {
+            let raw = match decoder.next(&mut buffer) {
+                Ok(Some(raw)) => raw,
+                Ok(None) => break,
+                Err(error) => return reader.violated(error.code(), &error),
+            };
+            let frame = match reader.parser.parse(raw) {
+                Ok(frame) => frame,
+                Err(error) => return reader.violated(error.code(), &error),
+            };
+            conn.activity.began_anew(now);
+            if let Err(reason) = reader.take(frame, now) {
+                return reason;
+            }
+            if reader.inbound.is_full() {
+                reader.inbound.hand_over(conn).await;
+            }
+        }
+        if buffer.is_empty() {
+            conn.activity.heard(now, false);
+            if room == SMALL {
+                buffer = BytesMut::new();
+            }
+        }
+        reader.inbound.hand_over(conn).await;
+    }
+}
+
+/// What the reader knows besides its buffer.
+struct Reader<'a> {
+    conn: &'a Arc<Conn>,
+    parser: Parser,
+    inbound: Inbound,
+    rate: Option<Rate>,
+    /// Why the peer will close, if it said so.
+    refused: Option<ErrorCode>,
+}
+
+impl Reader<'_> {
+    /// Brings a frame to where it belongs.
+    fn take(&mut self, frame: Frame, now: Moment) -> Result<(), CloseReason> {
+        let conn = self.conn;
+        conn.frames_in.fetch_add(1, Relaxed);
+        if is_gossip(&frame.message) {
+            return self.gossip(frame.message, now);
+        }
+        let incoming = conn.with_session(|session| session.receive(frame));
+        match incoming {
+            Err(violation) => Err(self.violated(violation.code, &violation)),
+            Ok(Incoming::Ping(number)) => {
+                if self.charge(now) {
+                    conn.control(&Frame::connection(Message::Pong(number)));
+                }
+                Ok(())
+            }
+            Ok(Incoming::Goaway { goaway, closed }) => {
+                conn.going.store(true, Relaxed);
+                conn.shared().objects.closed(conn, &closed, goaway.reason);
+                tracing::debug!(peer = %conn.peer, reason = goaway.reason.name(), "a peer goes away");
+                Ok(())
+            }
+            Ok(Incoming::Fault(fault)) => {
+                match &fault.about {
+                    Some(id) => self.inbound.add(&id.topic.clone(), Message::Error(fault)),
+                    None => self.refused = Some(fault.code),
+                }
+                Ok(())
+            }
+            Ok(Incoming::Pong(_) | Incoming::Late | Incoming::Hello(_) | Incoming::Gossip(_)) => Ok(()),
+            Ok(stream) => {
+                if let Incoming::Start { stream: number, .. } = stream
+                    && let Err(wait) = self.check_rate(now)
+                {
+                    conn.shared().metrics.rejected("quota");
+                    conn.shared().objects.refuse(conn, number, millis(wait));
+                    return Ok(());
+                }
+                conn.shared().objects.receive(conn, stream);
+                Ok(())
+            }
+        }
+    }
+
+    fn gossip(&mut self, message: Message, now: Moment) -> Result<(), CloseReason> {
+        if let Err(wait) = self.check_rate(now) {
+            self.refuse_for_rate(message, wait);
+        } else if let Some(topic) = topic_of(&message) {
+            self.inbound.add(&topic.clone(), message);
+        }
+        Ok(())
+    }
+
+    fn check_rate(&self, now: Moment) -> Result<(), Duration> {
+        let Some(rate) = &self.rate else { return Ok(()) };
+        self.conn.rate.check(rate, now).map(drop).map_err(|exhausted| exhausted.wait)
+    }
+
+    /// Takes a frame out of the peer's rate; false if there is none left, and the peer was told.
+    fn charge(&self, now: Moment) -> bool {
+        let Err(wait) = self.check_rate(now) else { return true };
+        self.conn.shared().metrics.rejected("quota");
+        self.conn.refuse(ErrorCode::Quota, None, millis(wait));
+        false
+    }
+
+    fn refuse_for_rate(&self, message: Message, wait: Duration) {
+        let shared = self.conn.shared();
+        shared.metrics.rejected("quota");
+        if let Message::Publish(publication) = message {
+            shared.losses.add(publication.id.clone(), "peer_rate", Some(self.conn.peer), "quota");
+            self.conn.refuse(ErrorCode::Quota, Some(publication.id), millis(wait));
+        }
+    }
+
+    fn violated(&self, code: ErrorCode, what: &dyn fmt::Display) -> CloseReason {
+        self.conn.shared().metrics.rejected(reject_label(code));
+        tracing::warn!(peer = %self.conn.peer, code = code.name(), "a peer broke the protocol: {what}");
+        CloseReason::Refused(code)
+    }
+
+    fn ended(&self, in_the_middle: bool) -> CloseReason {
+        if in_the_middle {
+            self.conn.shared().metrics.rejected("truncated");
+        }
+        self.refused.map_or(CloseReason::PeerClosed, CloseReason::RefusedByPeer)
+    }
+}
+
+fn broken(error: &io::Error, in_the_middle: bool) -> CloseReason {
+    // Over TLS an end without notice looks like this, and is one all the same where no frame is cut.
+    let is_end = error.kind() == io::ErrorKind::UnexpectedEof && !in_the_middle;
+    if is_end { CloseReason::PeerClosed } else { CloseReason::Broken }
+}
+
+/// What a violation counts as.
+pub(crate) fn reject_label(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::FrameCap | ErrorCode::TooLarge => "size",
+        ErrorCode::UnknownKind => "unknown_kind",
+        ErrorCode::OutOfOrder => "out_of_order",
+        ErrorCode::Version => "version",
+        ErrorCode::Checksum => "checksum",
+        ErrorCode::Unauth => "unauth",
+        ErrorCode::Forbidden => "forbidden",
+        ErrorCode::Quota => "quota",
+        ErrorCode::Busy => "busy",
+        ErrorCode::Limit => "limit",
+        ErrorCode::Mismatch => "mismatch",
+        _ => "malformed",
+    }
+}
+
+const fn is_gossip(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::Publish(_)
+            | Message::IHave(_)
+            | Message::IWant(_)
+            | Message::Graft(_)
+            | Message::Prune(_)
+            | Message::Subscribe(_)
+            | Message::Unsubscribe(_)
+            | Message::Accepted(_)
+    )
+}
+
+/// The topic that a gossip message is about.
+fn topic_of(message: &Message) -> Option<&Topic> {
+    match message {
+        Message::Publish(publication) => Some(&publication.id.topic),
+        Message::IHave(ihave) => Some(&ihave.topic),
+        Message::IWant(iwant) => Some(&iwant.topic),
+        Message::Graft(graft) => Some(&graft.topic),
+        Message::Accepted(accepted) => Some(&accepted.topic),
+        Message::Prune(topic) | Message::Subscribe(topic) | Message::Unsubscribe(topic) => Some(topic),
+        _ => None,
+    }
+}
+
+fn millis(wait: Duration) -> u32 {
+    // Rounded up: who comes back too early is refused again.
+    u32::try_from(wait.as_millis().saturating_add(1)).unwrap_or(u32::MAX)
+}

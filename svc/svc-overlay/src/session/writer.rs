@@ -1,0 +1,112 @@
+//! The writer of a session: the only task that writes to its socket.
+
+use std::{
+    future::poll_fn,
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use tokio::io::{AsyncWrite, AsyncWriteExt, WriteHalf};
+
+use super::{
+    close::CloseReason,
+    conn::{Conn, OutFrame, TaskOf},
+    wire::Wire,
+};
+use crate::outbox::Taken;
+
+/// Pieces in one write; the system walks the list.
+const PIECES: usize = 64;
+/// How long a publication waits for a permit before it is given up.
+pub(crate) const PERMIT_WAIT: Duration = Duration::from_secs(5);
+
+/// Writes what is in the outbox until it ends.
+pub(super) async fn run(conn: Arc<Conn>, wire: WriteHalf<Wire>, _alive: TaskOf) {
+    let written = tokio::select! {
+        biased;
+        () = conn.abandoned() => return,
+        written = write_all(&conn, wire) => written,
+    };
+    if let Err(error) = written {
+        tracing::debug!(peer = %conn.peer, %error, "a session's writer ends");
+        conn.ending.say(CloseReason::Broken);
+    }
+}
+
+async fn write_all(conn: &Conn, mut wire: WriteHalf<Wire>) -> io::Result<()> {
+    let clock = conn.shared().clock;
+    let mut batch = Vec::new();
+    let mut ended = false;
+    while !ended {
+        ended = poll_fn(|cx| conn.outbox.poll_take(cx, &mut batch)).await == Taken::End;
+        let now = clock.now();
+        conn.activity.writing(now);
+        give_up_late(conn, &mut batch, now);
+        write_batch(conn, &mut wire, &batch).await?;
+        wire.flush().await?;
+        conn.activity.written();
+        account(conn, &mut batch);
+    }
+    wire.shutdown().await
+}
+
+/// Publications that waited too long are not worth sending; whoever wants one asks for it.
+fn give_up_late(conn: &Conn, batch: &mut Vec<OutFrame>, now: types::Moment) {
+    let is_late = |frame: &mut OutFrame| frame.pushed.is_some() && now.since(frame.since) > PERMIT_WAIT;
+    // The first is the oldest.
+    if !batch.iter_mut().any(|frame| is_late(frame)) {
+        return;
+    }
+    let shared = conn.shared();
+    for frame in batch.extract_if(.., is_late) {
+        shared.metrics.backpressure(conn.peer);
+        if let Some(pushed) = frame.pushed {
+            pushed.given_up(conn);
+        }
+    }
+}
+
+/// Writes all frames, many at a time.
+async fn write_batch(conn: &Conn, wire: &mut WriteHalf<Wire>, batch: &[OutFrame]) -> io::Result<()> {
+    let clock = conn.shared().clock;
+    let (mut at, mut offset) = (0, 0);
+    while at < batch.len() {
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let mut count = 0;
+        for (piece, frame) in pieces.iter_mut().zip(&batch[at..]) {
+            let skip = if count == 0 { offset } else { 0 };
+            *piece = IoSlice::new(&frame.bytes[skip..]);
+            count += 1;
+        }
+        let mut written =
+            poll_fn(|cx| Pin::new(&mut *wire).poll_write_vectored(cx, &pieces[..count])).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        while written > 0 {
+            let left = batch[at].bytes.len() - offset;
+            if written < left {
+                offset += written;
+                break;
+            }
+            written -= left;
+            (at, offset) = (at + 1, 0);
+        }
+        if at < batch.len() {
+            // The peer took something: its time begins anew.
+            conn.activity.writing(clock.now());
+        }
+    }
+    Ok(())
+}
+
+/// Tells the engine what has left, and counts it.
+fn account(conn: &Conn, batch: &mut Vec<OutFrame>) {
+    conn.frames_out.fetch_add(batch.len() as u64, Relaxed);
+    let gossip = conn.shared().gossip.sent(conn, batch.drain(..).filter_map(|frame| frame.pushed));
+    if gossip > 0 {
+        conn.shared().metrics.written(gossip);
+    }
+}

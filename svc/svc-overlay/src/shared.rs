@@ -1,0 +1,213 @@
+//! What all sessions of a node share.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use captoken::{KeyRing, RevocationList};
+use oap::{Features, Hello, Token, Topic};
+use quota::Rate;
+use ron_kernel::{Clock, Scope, supervisor::Children};
+use ron_transport::{
+    caps::ConnCaps,
+    tls::raw_key::{NodeKey, PeerKey, RawClientTls, RawServerTls},
+};
+use tokio::sync::Semaphore;
+use types::NodeId;
+
+use crate::{
+    ObjectsConfig, OverlayConfig,
+    config::{EgressPolicy, Security, public_key},
+    gossip::Gossip,
+    losses::LossReport,
+    metrics::OverlayMetrics,
+    objects::Objects,
+    outbox,
+    peers::Peers,
+    session::Waits,
+};
+
+/// Frames that wait for a peer.
+pub(crate) const EGRESS_FRAMES: usize = 512;
+/// Bytes of them.
+pub(crate) const EGRESS_BYTES: usize = 8 * 1024 * 1024;
+/// Answers that wait for a peer; one that does not take so many does not read.
+pub(crate) const CONTROL_FRAMES: usize = 1024;
+/// Handshakes at a time; the others wait in `ingress_work`.
+pub(crate) const HANDSHAKES: usize = 256;
+/// Streams that a peer may have open at a time.
+const MAX_STREAMS: u16 = 64;
+/// Bytes that a peer may send on a stream before it is told that they were taken.
+const CREDIT: u32 = 512 * 1024;
+
+/// What all sessions of a node share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) scope: Scope,
+    pub(crate) clock: Clock,
+    pub(crate) me: NodeId,
+    pub(crate) key: NodeKey,
+    pub(crate) settings: ArcSwap<Settings>,
+    pub(crate) peers: Peers,
+    pub(crate) caps: ConnCaps,
+    pub(crate) handshakes: Arc<Semaphore>,
+    pub(crate) metrics: OverlayMetrics,
+    pub(crate) losses: LossReport,
+    pub(crate) gossip: Gossip,
+    pub(crate) objects: Objects,
+    pub(crate) readers: Children,
+    pub(crate) writers: Children,
+    pub(crate) numbers: AtomicU64,
+}
+
+impl Shared {
+    /// A number that no other session of this node's life has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Relaxed)
+    }
+}
+
+/// What a configuration says, ready for use.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) security: Security,
+    /// Who may come, or answer, without a token.
+    pub(crate) listed: HashSet<NodeId>,
+    pub(crate) token: Option<Token>,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) tokens: Arc<TokenKeys>,
+    pub(crate) handshake: Duration,
+    pub(crate) waits: Waits,
+    pub(crate) inflight_frames: usize,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) max_frame: u32,
+    features: Features,
+    pub(crate) chunk: usize,
+    pub(crate) drop_oldest: bool,
+    pub(crate) topics: Vec<Topic>,
+    pub(crate) signed: HashSet<Topic>,
+    pub(crate) objects: ObjectsConfig,
+    /// Keys of nodes that are no neighbours.
+    pub(crate) publishers: HashMap<NodeId, PeerKey>,
+}
+
+/// Both ends of a handshake between nodes.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    pub(crate) server: RawServerTls,
+    pub(crate) client: RawClientTls,
+}
+
+/// What tokens are checked with.
+#[derive(Debug, Default)]
+pub(crate) struct TokenKeys {
+    pub(crate) ring: KeyRing,
+    pub(crate) revoked: RevocationList,
+}
+
+impl Settings {
+    /// What `config` says. `idle` is how long peers may be silent if it says nothing of that.
+    pub(crate) fn new(
+        config: &OverlayConfig,
+        idle: Duration,
+        tls: Option<Tls>,
+        tokens: Arc<TokenKeys>,
+    ) -> Self {
+        let listed_peers = config.peers.iter().filter_map(|peer| peer.id);
+        let allowed = config.allow.iter().filter_map(|id| id.parse().ok());
+        let topics = |names: &[String]| -> Vec<Topic> {
+            names.iter().filter_map(|name| Topic::new(name).ok()).collect()
+        };
+        let max_rps = config.peer.max_rps;
+        let configured_idle = config.timeouts.idle.as_duration();
+        Self {
+            security: config.security,
+            listed: listed_peers.chain(allowed).collect(),
+            token: config
+                .token
+                .as_ref()
+                .and_then(|token| Token::new(Bytes::copy_from_slice(token.expose().as_bytes()))),
+            tls,
+            tokens,
+            handshake: config.handshake_timeout.as_duration(),
+            waits: Waits {
+                read: config.timeouts.read.as_duration(),
+                write: config.timeouts.write.as_duration(),
+                idle: if configured_idle.is_zero() { idle } else { configured_idle },
+            },
+            inflight_frames: config.peer.inflight_frames,
+            rate: Rate::per_second(max_rps, max_rps.saturating_mul(2)).ok(),
+            max_frame: u32::try_from(config.gossip.max_frame_bytes.as_u64()).unwrap_or(oap::FRAME_MAX),
+            features: match config.gossip.checksums {
+                true => Features::OBJECTS.with(Features::CRC32C),
+                false => Features::OBJECTS,
+            },
+            chunk: config.gossip.chunk_bytes.as_usize(),
+            drop_oldest: config.gossip.egress_policy == EgressPolicy::DropOldest,
+            topics: topics(&config.topics),
+            signed: topics(&config.signed_topics).into_iter().collect(),
+            objects: config.objects.clone(),
+            publishers: config
+                .publishers
+                .iter()
+                .filter_map(|key| public_key(key))
+                .map(|key| (NodeId::of_key(key.ed25519()), key))
+                .collect(),
+        }
+    }
+
+    /// The bounds of what waits for one peer.
+    pub(crate) fn egress(&self) -> outbox::Limits {
+        outbox::Limits {
+            permits: self.inflight_frames,
+            queued: EGRESS_FRAMES,
+            queued_bytes: EGRESS_BYTES,
+            control: CONTROL_FRAMES,
+            drop_oldest: self.drop_oldest,
+        }
+    }
+
+    /// How this node introduces itself.
+    pub(crate) fn hello(&self, me: NodeId, topics: Vec<Topic>) -> Hello {
+        Hello {
+            version: oap::VERSION,
+            node: me,
+            features: self.features,
+            max_frame: self.max_frame,
+            credit: CREDIT,
+            max_streams: MAX_STREAMS,
+            token: self.token.clone(),
+            topics,
+        }
+    }
+
+    /// Whether a peer that has introduced itself may stay: it is listed, or shows a token that says so.
+    pub(crate) fn admits(&self, hello: &Hello, ip: Option<IpAddr>, unix: Duration) -> bool {
+        if self.security == Security::Plaintext || self.listed.contains(&hello.node) {
+            return true;
+        }
+        let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else {
+            return false;
+        };
+        let request = captoken::Request {
+            path: "",
+            method: "",
+            ip,
+            now: unix.as_secs(),
+            tenant: None,
+            scope: Some(JOIN_SCOPE),
+        };
+        captoken::verify(token.reveal(), &self.tokens.ring, &self.tokens.revoked, &request).is_ok()
+    }
+}
+
+/// The right that a token must carry.
+const JOIN_SCOPE: &str = "overlay.join";

@@ -1,0 +1,77 @@
+//! What the overlay runs, declared.
+
+use std::time::Duration;
+
+use ron_kernel::topology::{TimeoutSpec, Topology};
+
+use crate::{
+    dialer::{CFG_SNAPSHOT, DIALER},
+    gossip::{COMMANDS, GOSSIP_EGRESS, GOSSIP_INGRESS, SHARD, SUBSCRIBER},
+    listener::{GREETER, INGRESS_WORK, LISTENER},
+    losses::METRICS_BUFFER,
+    metrics::METRICS,
+    objects::{OBJECT_STREAM, STREAM},
+    peers::PEER_INDEX,
+    session::{CONNECTION, LINGER, PERMIT_WAIT, READER, WRITER},
+};
+
+/// Everything the overlay is made of.
+pub static TOPOLOGY: Topology = Topology {
+    service: "overlay",
+    purpose: "The gossip plane between nodes: sessions, publications and objects, with every loss accounted for.",
+    last_reviewed: "2026-11-16",
+    invariants: &[
+        "A connection has exactly one reader and one writer; the reader never writes.",
+        "A publication that was taken on is delivered, or named: in the loss report where it was given up, and as a gap to its subscribers.",
+        "Whoever has not been let in learns nothing of this node beyond its handshake.",
+        "One slow peer delays nobody else: its frames wait in its own bounded box, and are refused there.",
+        "User frames are never sent twice on one socket.",
+        "In the clear only addresses of this machine are listened on and dialled.",
+        "With amnesia nothing is written: the node's key lasts as long as the process.",
+    ],
+    tasks: &[LISTENER, GREETER, SHARD],
+    children: &[CONNECTION, READER, WRITER, DIALER, STREAM],
+    queues: &[INGRESS_WORK, GOSSIP_INGRESS, GOSSIP_EGRESS, COMMANDS, SUBSCRIBER, OBJECT_STREAM],
+    locks: &[CFG_SNAPSHOT, PEER_INDEX, METRICS_BUFFER],
+    timeouts: &TIMEOUTS,
+    metrics: &METRICS,
+    trade_offs: &[
+        "A full queue to a peer refuses the newcomer, which keeps what is sent fresh; `gossip.egress_policy` turns it round.",
+        "A publication waits for a slow peer five seconds at most; who missed it asks for it once it catches up.",
+        "Topics are spread over tasks by their names: one very busy topic has one core.",
+        "A second connection between two nodes costs a handshake; the one that the lower node id dialled stays.",
+    ],
+};
+
+const TIMEOUTS: [TimeoutSpec; 6] = [
+    TimeoutSpec {
+        name: "handshake_timeout",
+        default: Duration::from_secs(3),
+        doc: "from the connection to the end of both HELLOs; then it closes",
+    },
+    TimeoutSpec {
+        name: "timeouts.read",
+        default: Duration::from_secs(5),
+        doc: "from the first byte of a frame to its last; then the connection closes",
+    },
+    TimeoutSpec {
+        name: "timeouts.write",
+        default: Duration::from_secs(5),
+        doc: "each wait for the peer to take more; then the connection closes",
+    },
+    TimeoutSpec {
+        name: "timeouts.idle",
+        default: Duration::from_secs(30),
+        doc: "silence of a peer, which is asked half-way; then the connection closes (15 s on a micronode)",
+    },
+    TimeoutSpec {
+        name: "permit_wait",
+        default: PERMIT_WAIT,
+        doc: "a publication that waits for a permit of its peer; then it is given up as backpressure",
+    },
+    TimeoutSpec {
+        name: "linger",
+        default: LINGER,
+        doc: "from the end of a session until its socket is let go: what waits is written, the peer's end is read",
+    },
+];

@@ -1,0 +1,103 @@
+//! Slow peers, slow subscribers, and what becomes of what they do not take.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use oap::{Entry, Message, Publication, Topic};
+use svc_overlay::Delivery;
+
+use crate::support::{Hand, Node, SOON, any_node, eventually, plain};
+
+fn publication(publisher: u64, seq: u64, body: Bytes) -> Publication {
+    let topic = Topic::new("news").unwrap();
+    let entry = Entry { publisher: any_node(publisher), incarnation: 1, seq };
+    Publication::new(entry.in_topic(&topic), body)
+}
+
+/// Reads publications until `count` have come; the longest wait between sending and reading any of them.
+fn read_all(hand: &mut Hand, count: u64, sent: Instant) -> Duration {
+    for _ in 0..count {
+        hand.hear_one(|m| matches!(m, Message::Publish(_)));
+    }
+    sent.elapsed()
+}
+
+#[test]
+fn a_peer_that_does_not_read_holds_nobody_else_up_and_its_losses_are_named() {
+    let node = Node::start(&plain("topics = [\"news\"]\ngossip = { relay_fanout = 64 }\ntimeouts = { write = \"2s\" }"));
+    let topic = || Topic::new("news").unwrap();
+    let mut readers: Vec<Hand> = (0..10).map(|n| Hand::join(node.addr(), any_node(100 + n))).collect();
+    let mut deaf = Hand::join(node.addr(), any_node(50));
+    readers.iter_mut().for_each(|reader| reader.say(Message::Subscribe(topic())));
+    deaf.say(Message::Subscribe(topic()));
+    let mut publisher = Hand::join(node.addr(), any_node(1));
+    publisher.say(Message::Subscribe(topic()));
+    publisher.say(Message::Ping(1));
+    publisher.hear_one(|m| matches!(m, Message::Pong(_)));
+    eventually("all take part", || node.overlay.peers().iter().all(|peer| peer.frames_in > 0));
+    let body = Bytes::from(vec![7; 32 * 1024]);
+    let count = 400;
+    let sent = Instant::now();
+    let sending = std::thread::spawn(move || {
+        for seq in 1..=count {
+            publisher.say(Message::Publish(publication(1, seq, body.clone())));
+        }
+        publisher
+    });
+    let waits: Vec<Duration> = std::thread::scope(|scope| {
+        let reading: Vec<_> =
+            readers.iter_mut().map(|reader| scope.spawn(move || read_all(reader, count, sent))).collect();
+        reading.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(waits.iter().all(|wait| *wait < SOON), "{waits:?}");
+    drop(sending.join().unwrap());
+    eventually("the deaf one is given up", || node.closes("write_timeout") == 1);
+    let (_, losses) = node.overlay.losses(0);
+    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.peer == Some(any_node(50))), "{losses:?}");
+    drop(deaf);
+}
+
+#[test]
+fn a_subscriber_that_falls_behind_is_told_how_many_it_missed() {
+    let node = Node::start(&plain(""));
+    let mut slow = node.subscribe("news");
+    let mut quick = node.subscribe("news");
+    let mut publisher = Hand::join(node.addr(), any_node(1));
+    let count = 1500;
+    for seq in 1..=count {
+        publisher.say(Message::Publish(publication(1, seq, Bytes::from_static(b"x"))));
+        node.hear(&mut quick);
+    }
+    let (mut heard, mut missed) = (0, 0);
+    while heard + missed < count {
+        match node.next(&mut slow) {
+            Delivery::Publication { .. } => heard += 1,
+            Delivery::Lagging(more) => missed += more,
+            Delivery::Gap(gap) => panic!("{gap:?}"),
+        }
+        if heard == 1024 && missed == 0 {
+            // What was missed is told with the next that comes.
+            publisher.say(Message::Publish(publication(1, count + 1, Bytes::from_static(b"x"))));
+            let Delivery::Lagging(more) = node.next(&mut slow) else { panic!("not told") };
+            missed += more;
+        }
+    }
+    assert_eq!((heard, missed), (1024, count - 1024));
+    assert!(node.overlay.losses(0).1.iter().all(|loss| loss.reason == "lagging" && loss.peer.is_none()));
+}
+
+#[test]
+fn what_is_published_while_a_peer_is_away_is_repaired_or_named() {
+    let a = Node::start(&plain("topics = [\"news\"]"));
+    let b = Node::start(&plain(&format!("topics = [\"news\"]\npeers = [\"{}\"]", a.peer())));
+    a.wait_for_peers(1);
+    let mut heard = b.subscribe("news");
+    eventually("the neighbour takes part", || a.publish("news", "before").accepted);
+    assert_eq!(b.hear(&mut heard), "before");
+    b.reload(&plain("topics = [\"news\"]"));
+    a.wait_for_peers(0);
+    assert!(!a.publish("news", "meanwhile").accepted, "nobody is there to take it on");
+    b.reload(&plain(&format!("topics = [\"news\"]\npeers = [\"{}\"]", a.peer())));
+    b.wait_for_peers(1);
+    while b.hear(&mut heard) != "meanwhile" {}
+}

@@ -1,0 +1,11 @@
+//! Nodes that talk to each other over real sockets, in one process.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::disallowed_methods, reason = "tests have threads and sockets of their own")]
+
+mod bad_input;
+mod flow;
+mod objects;
+mod secure;
+mod sessions;
+mod support;

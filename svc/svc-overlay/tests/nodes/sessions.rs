@@ -1,0 +1,63 @@
+//! Sessions begin, carry publications, and end.
+
+use crate::support::{Node, eventually, plain};
+
+#[test]
+fn what_one_node_publishes_the_other_hears() {
+    let a = Node::start(&plain(""));
+    let b = Node::start(&plain(&format!("peers = [\"{}\"]", a.peer())));
+    a.wait_for_peers(1);
+    b.wait_for_peers(1);
+    let mut heard = b.subscribe("news");
+    // Whether the neighbour takes part already is not for the publisher to wait for.
+    eventually("the neighbour takes part", || a.publish("news", "first").accepted);
+    assert_eq!(b.hear(&mut heard), "first");
+    assert!(a.publish("news", "second").accepted);
+    loop {
+        if b.hear(&mut heard) == "second" {
+            break;
+        }
+    }
+}
+
+#[test]
+fn alone_a_publication_is_known_here_only() {
+    let a = Node::start(&plain(""));
+    assert!(!a.publish("news", "nobody hears").accepted);
+}
+
+#[test]
+fn three_in_a_row_pass_on_what_comes() {
+    let a = Node::start(&plain("topics = [\"news\"]"));
+    let b = Node::start(&plain(&format!("topics = [\"news\"]\npeers = [\"{}\"]", a.peer())));
+    let c = Node::start(&plain(&format!("topics = [\"news\"]\npeers = [\"{}\"]", b.peer())));
+    b.wait_for_peers(2);
+    let mut heard = c.subscribe("news");
+    eventually("the neighbour takes part", || a.publish("news", "from afar").accepted);
+    assert_eq!(c.hear(&mut heard), "from afar");
+}
+
+#[test]
+fn of_two_connections_between_two_nodes_one_stays() {
+    let a = Node::start(&plain(""));
+    let b = Node::start(&plain(&format!("peers = [\"{}\"]", a.peer())));
+    a.wait_for_peers(1);
+    a.reload(&plain(&format!("peers = [\"{}\"]", b.peer())));
+    // Both dial; whichever loses is closed as a duplicate or never begun, and one session is left.
+    eventually("one session each", || {
+        let (ours, theirs) = (a.overlay.peers(), b.overlay.peers());
+        ours.len() == 1 && theirs.len() == 1 && ours[0].dialled != theirs[0].dialled
+    });
+}
+
+#[test]
+fn a_node_that_stops_says_goodbye_and_leaves_nothing_running() {
+    let a = Node::start(&plain(""));
+    let b = Node::start(&plain(&format!("peers = [\"{}\"]", a.peer())));
+    a.wait_for_peers(1);
+    b.wait_for_peers(1);
+    let exit = b.stop();
+    assert_eq!(exit.code, ron_kernel::ExitCode::Clean, "{exit}");
+    a.wait_for_peers(0);
+    assert_eq!(a.closes("peer_closed"), 1);
+}

@@ -1,0 +1,250 @@
+//! Nodes in one process, and a peer that says exactly what it means.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use oap::{Decoder, Features, Frame, Hello, Message, Parser, Topic};
+use ron_kernel::{
+    Exit, Kernel, Scope,
+    config::{Loader, Schema, Snapshot, Sources},
+    reload::Reconfigure as _,
+};
+use ron_transport::{addr::ListenAddr, inherit::Inherited};
+use svc_overlay::{Delivery, LoadTokens, Overlay, OverlayConfig, OverlaySettings, Published, Subscription, TOPOLOGY};
+use types::NodeId;
+
+/// How long anything may take before a test gives up.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+
+/// A running node; it drains when the test drops it.
+pub(crate) struct Node {
+    pub(crate) scope: Scope,
+    pub(crate) overlay: Arc<Overlay>,
+    runtime: tokio::runtime::Runtime,
+    conductor: Option<thread::JoinHandle<Exit>>,
+}
+
+/// A configuration of `[overlay]` with these lines.
+pub(crate) fn snapshot(lines: &str) -> Snapshot {
+    let text = format!("[overlay]\nenabled = true\n{lines}");
+    let file = Some(("test.toml".into(), text));
+    let sources = Sources { file, env: Vec::new(), flags: Vec::new() };
+    let loader = Loader::new(Schema::new().table::<OverlayConfig>(), "TEST_");
+    loader.load(sources).unwrap_or_else(|report| panic!("{}", report.render(false)))
+}
+
+/// The lines of a node in the clear, on a port of the system's choice.
+pub(crate) fn plain(more: &str) -> String {
+    format!("listen = \"127.0.0.1:0\"\nsecurity = \"plaintext\"\npeer = {{ max_rps = 0 }}\n{more}")
+}
+
+impl Node {
+    pub(crate) fn start(lines: &str) -> Self {
+        Self::start_in(None, lines)
+    }
+
+    pub(crate) fn start_in(data_dir: Option<&std::path::Path>, lines: &str) -> Self {
+        Self::start_with(data_dir, lines, Arc::new(|_| Ok(Default::default())))
+    }
+
+    pub(crate) fn start_with(data_dir: Option<&std::path::Path>, lines: &str, tokens: LoadTokens) -> Self {
+        let kernel = Kernel::builder("test").drain_deadline(Duration::from_secs(5)).build().unwrap();
+        let scope = kernel.scope(&TOPOLOGY);
+        let config = snapshot(lines);
+        let settings = OverlaySettings {
+            config: &config,
+            data_dir,
+            idle: Duration::from_secs(30),
+            tokens,
+        };
+        let mut inherited = Inherited::from_env().unwrap();
+        let overlay = kernel.block_on(Overlay::build(&scope, settings, &mut inherited)).unwrap();
+        let conductor = thread::spawn(move || kernel.run().unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { scope, overlay, runtime, conductor: Some(conductor) }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        match self.overlay.local_addr() {
+            ListenAddr::Tcp(addr) => addr,
+            other => panic!("{other}"),
+        }
+    }
+
+    /// How others write it.
+    pub(crate) fn peer(&self) -> String {
+        format!("{}@{}", self.overlay.node(), self.addr())
+    }
+
+    pub(crate) fn publish(&self, topic: &str, body: &str) -> Published {
+        let publishing =
+            self.overlay.publish(Topic::new(topic).unwrap(), Bytes::copy_from_slice(body.as_bytes()));
+        self.runtime.block_on(async { tokio::time::timeout(SOON, publishing).await }).unwrap().unwrap()
+    }
+
+    pub(crate) fn subscribe(&self, topic: &str) -> Subscription {
+        self.runtime.block_on(self.overlay.subscribe(Topic::new(topic).unwrap())).unwrap()
+    }
+
+    pub(crate) fn next(&self, subscription: &mut Subscription) -> Delivery {
+        let next = async { tokio::time::timeout(SOON, subscription.next()).await };
+        self.runtime.block_on(next).expect("something is heard in time").expect("the node goes on")
+    }
+
+    /// The next publication's text.
+    pub(crate) fn hear(&self, subscription: &mut Subscription) -> String {
+        loop {
+            match self.next(subscription) {
+                Delivery::Publication { body, .. } => return String::from_utf8(body.to_vec()).unwrap(),
+                Delivery::Gap(_) => {}
+                other @ Delivery::Lagging(_) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub(crate) fn reload(&self, lines: &str) {
+        let new = Arc::new(snapshot(lines));
+        let commit = self.runtime.block_on(self.overlay.prepare(new)).unwrap();
+        commit();
+    }
+
+    pub(crate) fn wait_for_peers(&self, count: usize) {
+        eventually("peers", || self.overlay.peers().len() == count);
+    }
+
+    pub(crate) fn metric(&self, line: &str) -> u64 {
+        let text = self.scope.all_metrics().prometheus_text();
+        let found = text.lines().find(|l| l.starts_with(line)).and_then(|l| l.rsplit(' ').next());
+        found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {line} in\n{text}"))
+    }
+
+    pub(crate) fn rejects(&self, reason: &str) -> u64 {
+        self.metric(&format!("frame_reject_total{{node=\"test\",service=\"overlay\",reason=\"{reason}\"}}"))
+    }
+
+    pub(crate) fn closes(&self, reason: &str) -> u64 {
+        self.metric(&format!("session_close_total{{node=\"test\",service=\"overlay\",reason=\"{reason}\"}}"))
+    }
+
+    /// Drains, and says how that went.
+    pub(crate) fn stop(mut self) -> Exit {
+        self.scope.shutdown().request("the test is over");
+        self.conductor.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.scope.shutdown().request("the test is over");
+        if let Some(conductor) = self.conductor.take() {
+            let exit = conductor.join().unwrap();
+            if !thread::panicking() {
+                assert_eq!(exit.code, ron_kernel::ExitCode::Clean, "{exit}");
+            }
+        }
+    }
+}
+
+/// Looks until it is so.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < SOON, "{what} did not come about");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A peer in the test's own hands.
+pub(crate) struct Hand {
+    pub(crate) socket: TcpStream,
+    received: BytesMut,
+    decoder: Decoder,
+}
+
+pub(crate) fn hello(node: NodeId) -> Hello {
+    Hello {
+        version: 1,
+        node,
+        features: Features::NONE,
+        max_frame: oap::FRAME_MAX,
+        credit: oap::CREDIT_FLOOR,
+        max_streams: 8,
+        token: None,
+        topics: Vec::new(),
+    }
+}
+
+pub(crate) fn any_node(number: u64) -> NodeId {
+    NodeId::of_key(blake3_of(number).as_bytes())
+}
+
+fn blake3_of(number: u64) -> blake3::Hash {
+    blake3::hash(&number.to_be_bytes())
+}
+
+impl Hand {
+    /// Connected, and nothing more.
+    pub(crate) fn connect(addr: SocketAddr) -> Self {
+        let socket = TcpStream::connect(addr).unwrap();
+        socket.set_read_timeout(Some(SOON)).unwrap();
+        Self { socket, received: BytesMut::new(), decoder: Decoder::default() }
+    }
+
+    /// Connected, and introduced as that node.
+    pub(crate) fn join(addr: SocketAddr, node: NodeId) -> Self {
+        let mut hand = Self::connect(addr);
+        hand.say(Message::Hello(hello(node)));
+        match hand.hear() {
+            Some(Message::Hello(_)) => {}
+            other => panic!("{other:?}"),
+        }
+        hand.decoder = Decoder::new(oap::FRAME_MAX, false);
+        hand
+    }
+
+    pub(crate) fn say(&mut self, message: Message) {
+        let bytes = Frame::connection(message).to_bytes().unwrap();
+        self.socket.write_all(&bytes).unwrap();
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).unwrap();
+    }
+
+    /// The next message; none once the node has closed the connection.
+    pub(crate) fn hear(&mut self) -> Option<Message> {
+        loop {
+            if let Some(raw) = self.decoder.next(&mut self.received).unwrap() {
+                return Some(Parser::default().parse(raw).unwrap().message);
+            }
+            let mut room = [0; 4096];
+            match self.socket.read(&mut room) {
+                Ok(0) => return None,
+                Ok(read) => self.received.extend_from_slice(&room[..read]),
+                Err(error) => panic!("the node says nothing: {error}"),
+            }
+        }
+    }
+
+    /// From now on frames have checksums.
+    pub(crate) fn expect_checksums(&mut self) {
+        self.decoder = Decoder::new(oap::FRAME_MAX, true);
+    }
+
+    /// The next message that is wanted; others are passed over.
+    pub(crate) fn hear_one(&mut self, wanted: impl Fn(&Message) -> bool) -> Message {
+        loop {
+            match self.hear() {
+                Some(message) if wanted(&message) => return message,
+                Some(_) => {}
+                None => panic!("the node closed the connection"),
+            }
+        }
+    }
+}

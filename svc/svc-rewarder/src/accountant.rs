@@ -1,0 +1,179 @@
+//! The accountant: what was used is written down every second, and sealed when its epoch is over.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rewards::SnapshotSeal;
+use ron_accounting::{Accounts, AccountsError, Flushed, Sealed};
+use ron_kernel::{
+    lock::lock,
+    supervisor::{TaskCtx, TaskResult},
+};
+
+use crate::{
+    RewarderError, crash, policies,
+    shared::Shared,
+    store::{EpochStore, Listed, State},
+};
+
+/// Between two writes: what a crash can lose.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How many epochs back a start looks for snapshots that were sealed and not listed.
+const LOOK_BACK: u64 = 64;
+
+/// The accountant.
+#[derive(Clone, Debug)]
+pub(crate) struct Accountant {
+    pub(crate) shared: Arc<Shared>,
+    /// Nobody else locks it; it outlives an accountant that dies.
+    pub(crate) accounts: Arc<Mutex<Accounts>>,
+}
+
+impl Accountant {
+    /// Runs until the requests of the node are done, and then writes down what they used.
+    ///
+    /// Cancel safe: a write that is cut off is made up for by the next.
+    pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        self.list_again().await;
+        loop {
+            self.turn().await;
+            let wake = self.shared.clock.within(self.until_next());
+            if self.shared.clock.by(wake, ctx.stopping()).await.is_some() {
+                self.turn().await;
+                return Ok(());
+            }
+        }
+    }
+
+    /// A second, or until the epoch ends, so that the line is drawn there.
+    fn until_next(&self) -> Duration {
+        let (windows, unix) = (&self.shared.windows, self.shared.clock.unix());
+        windows.end(windows.epoch_at(unix)).saturating_sub(unix).min(PERIOD)
+    }
+
+    /// Writes down what was used, and seals what is over.
+    async fn turn(&self) {
+        let condition = &self.shared.conditions.accounting;
+        let due = match self.flush().await {
+            Ok((flushed, due)) => {
+                self.publish(&flushed);
+                due
+            }
+            Err(error) => return condition.raise(error.to_string()),
+        };
+        for epoch in due {
+            if let Err(error) = self.seal(epoch).await {
+                tracing::error!(epoch, %error, "an epoch could not be sealed; it is tried again");
+                return condition.raise(format!("epoch {epoch}: {error}"));
+            }
+            self.shared.due.notify_one();
+        }
+        match self.let_go().await {
+            Ok(()) => condition.clear(),
+            Err(error) => condition.raise(error.to_string()),
+        }
+    }
+
+    /// Forgets the usage of epochs that are settled and older than those to keep.
+    async fn let_go(&self) -> Result<(), RewarderError> {
+        let keep = self.shared.settings.load().retain_epochs;
+        if keep == 0 {
+            return Ok(());
+        }
+        let (accounts, store) = (Arc::clone(&self.accounts), self.shared.store.clone());
+        let first = self.shared.windows.epoch_at(self.shared.clock.unix()).saturating_sub(keep);
+        let forget = move || -> Result<(), RewarderError> {
+            let failed = |error: AccountsError| RewarderError::Files(error.to_string());
+            let old = lock(&accounts).prunable(first).map_err(failed)?;
+            for epoch in old {
+                // In their order: what waits to be paid may have to be computed again.
+                if !store.record(epoch)?.is_some_and(|record| record.state == State::Settled) {
+                    break;
+                }
+                lock(&accounts).prune(epoch).map_err(failed)?;
+            }
+            Ok(())
+        };
+        self.shared.scope.blocking().run("forget old usage", forget).await?
+    }
+
+    async fn flush(&self) -> Result<(Flushed, Vec<u64>), RewarderError> {
+        let (accounts, unix) = (Arc::clone(&self.accounts), self.shared.clock.unix());
+        let readings = self.shared.scope.meters().totals();
+        let flush = move || -> Result<_, AccountsError> {
+            let mut accounts = lock(&accounts);
+            let flushed = accounts.flush(readings, unix)?;
+            Ok((flushed, accounts.due(unix)?))
+        };
+        let flushed = self.shared.scope.blocking().run("write usage down", flush).await?;
+        flushed.map_err(|error| RewarderError::Files(error.to_string()))
+    }
+
+    fn publish(&self, flushed: &Flushed) {
+        let metrics = &self.shared.metrics;
+        metrics.epoch.set(i64::try_from(flushed.epoch).unwrap_or(i64::MAX));
+        metrics.rows.inc_by(flushed.rows);
+        metrics.late_rows.inc_by(flushed.late);
+    }
+
+    async fn seal(&self, epoch: u64) -> Result<(), RewarderError> {
+        let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
+        let seal = move || -> Result<(), RewarderError> {
+            let sealed = lock(&accounts).seal(epoch, crash::point);
+            let (sealed, rows) = sealed.map_err(|error| RewarderError::Files(error.to_string()))?;
+            shared.list(&sealed, &rows)
+        };
+        self.shared.scope.blocking().run("seal epoch", seal).await??;
+        tracing::info!(epoch, "this node's usage is sealed");
+        Ok(())
+    }
+
+    /// Lists what was sealed before a crash and may not have been listed.
+    async fn list_again(&self) {
+        let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
+        let first = shared.windows.epoch_at(shared.clock.unix()).saturating_sub(LOOK_BACK);
+        let list = move || -> Result<(), RewarderError> {
+            let failed = |error: AccountsError| RewarderError::Files(error.to_string());
+            let epochs = lock(&accounts).sealed_since(first).map_err(failed)?;
+            for epoch in epochs {
+                if let Some((sealed, rows)) = lock(&accounts).sealed(epoch).map_err(failed)? {
+                    shared.list(&sealed, &rows)?;
+                }
+            }
+            Ok(())
+        };
+        match self.shared.scope.blocking().run("list snapshots", list).await {
+            Ok(Ok(())) => self.shared.due.notify_one(),
+            Ok(Err(error)) => tracing::warn!(%error, "snapshots could not be listed"),
+            Err(error) => tracing::warn!(%error, "snapshots could not be listed"),
+        }
+    }
+}
+
+impl Shared {
+    /// Lists this node's snapshot, if it counts, and tells others of it. Blocking.
+    fn list(&self, sealed: &Sealed, rows: &[u8]) -> Result<(), RewarderError> {
+        if self.settings.load().nodes.contains(&self.key.node()) {
+            list(&self.store, &sealed.seal, sealed.object.to_string(), rows)?;
+        }
+        if let Some(announce) = &self.announce {
+            announce.announce(sealed, rows);
+        }
+        crash::point("seal.after_announce");
+        Ok(())
+    }
+}
+
+/// Lists a snapshot that was checked. Blocking. Says whether it, and no other of its node, is listed.
+pub(crate) fn list(
+    store: &EpochStore,
+    seal: &SnapshotSeal,
+    object: String,
+    rows: &[u8],
+) -> Result<bool, RewarderError> {
+    let (node, document) = (seal.snapshot.node.to_string(), policies::text(&seal.to_bytes()));
+    let listed = Listed { node, document, object };
+    Ok(store.list_snapshot(seal.snapshot.epoch.number(), &listed, rows)? == listed.document)
+}

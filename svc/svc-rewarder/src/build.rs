@@ -1,0 +1,267 @@
+//! From configuration to a running rewarder, and from one configuration to the next.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use ron_accounting::{Accounts, Announce, NodeId, check_rows, check_seal};
+use ron_kernel::{
+    Scope,
+    config::Snapshot,
+    reload::{Commit, Preparing, Reconfigure},
+};
+use ron_ledger::Ledger;
+use ron_transport::{
+    addr::ListenAddr,
+    inherit::Inherited,
+    listen::{BindOptions, Listener},
+    proxy_protocol::TrustedSources,
+    serve::{HttpServer, ListenPlan, Roles},
+    tls::ServerTls,
+};
+use tokio::sync::Semaphore;
+
+use crate::{
+    Authority, BuildError, RewarderConfig, RewarderError,
+    accountant::{Accountant, list},
+    emitter::Emitter,
+    health::Health,
+    http::Handler,
+    open::{self, StorePlace},
+    policies,
+    scheduler::Scheduler,
+    settings::Settings,
+    shared::{Opened, Shared},
+    topology::{
+        ACCOUNTANT, ARTIFACT_WRITER, COMPUTE_SCHEDULER, HEALTH_REPORTER, INTENT_EMITTER, INTENTS, RESULTS, WORK,
+        WORK_REQ, WORKER,
+    },
+    worker::Worker,
+    writer::ArtifactWriter,
+};
+
+/// Loads what capability tokens are checked with, for a configuration. Blocking.
+pub type LoadAuthority = Arc<dyn Fn(&Snapshot) -> Result<Authority, String> + Send + Sync>;
+
+/// What a rewarder is made from.
+pub struct RewarderSettings<'a> {
+    /// `[rewarder]`.
+    pub rewarder: &'a RewarderConfig,
+    /// Where the node keeps its data; `None` if it must not write anything.
+    pub data_dir: Option<&'a Path>,
+    /// Where epochs are kept.
+    pub store: StorePlace,
+    /// Where payouts go.
+    pub ledger: Arc<dyn Ledger>,
+    /// What capability tokens are checked with now.
+    pub authority: Authority,
+    /// And with each new configuration.
+    pub load_authority: LoadAuthority,
+    /// Who is told of snapshots; `None` for nobody.
+    pub announce: Option<Arc<dyn Announce>>,
+}
+
+/// A running rewarder.
+pub struct Rewarder {
+    shared: Arc<Shared>,
+    server: HttpServer<Handler>,
+    load_authority: LoadAuthority,
+}
+
+impl Rewarder {
+    /// Builds and starts a rewarder as configured. What an earlier process left unfinished is taken up at once.
+    ///
+    /// Cancel safe: what was opened closes when the future is dropped.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub async fn build(
+        scope: &Scope,
+        settings: RewarderSettings<'_>,
+        inherited: &mut Inherited,
+    ) -> Result<Arc<Self>, BuildError> {
+        let RewarderSettings { rewarder: config, data_dir, store, ledger, authority, load_authority, announce } =
+            settings;
+        let tls = load_tls(scope, config).await?;
+        let listener = inherited.listen(&config.listen, BindOptions::default())?;
+        let plan = open::Plan {
+            config: config.clone(),
+            data_dir: data_dir.map(ToOwned::to_owned),
+            store,
+            unix: scope.clock().unix(),
+        };
+        let found = scope.blocking().run("open the rewarder's data", move || open::open(plan)).await??;
+        let opened = Opened {
+            windows: config.windows(),
+            settings: Settings::new(config, found.key.node(), authority),
+            store: found.store,
+            ledger,
+            files: found.accounts.files().clone(),
+            artifacts: found.artifacts,
+            key: found.key,
+            announce,
+        };
+        let shared = Shared::new(scope, opened);
+        take_policies(&shared, config).await?;
+        let server = start(scope, &shared, config, found.accounts, listen_plan(config, Some(listener), tls));
+        Ok(Arc::new(Self { shared, server, load_authority }))
+    }
+
+    /// Where it listens, with the port the system chose.
+    #[must_use]
+    pub fn local_addr(&self) -> ListenAddr {
+        self.server.local_addr()
+    }
+
+    /// The listening socket, to hand it to a successor; `None` once the node drains.
+    #[must_use]
+    pub fn listener(&self) -> Option<Arc<Listener>> {
+        self.server.listener()
+    }
+
+    /// What this node is called, by its key.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.shared.key.node()
+    }
+
+    /// Takes in another node's snapshot with its rows; says whether it is listed, and not another of the same node. One
+    /// that comes after its epoch was closed is listed and does not count.
+    ///
+    /// Cancel safe: taken twice, it is listed once.
+    ///
+    /// # Errors
+    /// [`RewarderError::Snapshot`] if it is not what it should be, of a node that does not count, or too long.
+    pub async fn accept_snapshot(&self, document: Vec<u8>, rows: Vec<u8>) -> Result<bool, RewarderError> {
+        let shared = Arc::clone(&self.shared);
+        let accept = move || {
+            let seal = check_seal(&document, &shared.settings.load().nodes)?;
+            check_rows(&seal, &rows)?;
+            let object = shared.files.keep(&rows).map_err(|error| RewarderError::Files(error.to_string()))?;
+            list(&shared.store, &seal, object.to_string(), &rows)
+        };
+        let listed = self.shared.scope.blocking().run("accept a snapshot", accept).await??;
+        self.shared.due.notify_one();
+        Ok(listed)
+    }
+
+    async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
+        let config = new.get::<RewarderConfig>();
+        let scope = &self.shared.scope;
+        let tls = load_tls(scope, &config).await?;
+        let listener = self.server.bind(&config.listen, BindOptions::default())?;
+        let (load, snapshot) = (Arc::clone(&self.load_authority), Arc::clone(&new));
+        let authority = scope.blocking().run("load credentials", move || load(&snapshot)).await?;
+        let settings = Settings::new(&config, self.node(), authority.map_err(BuildError::Authority)?);
+        let documents = read_policies(scope, &config).await?;
+        let (shared, server) = (Arc::clone(&self.shared), self.server.clone());
+        let judged = shared.store.clone();
+        let settings = Arc::new(settings);
+        let judging = Arc::clone(&settings);
+        // A policy that is refused refuses the reload; one that is kept is kept either way, and does no harm.
+        scope.blocking().run("keep policies", move || keep_all(&judged, &judging, &documents)).await??;
+        Ok(Box::new(move || {
+            shared.settings.store(settings);
+            shared.due.notify_one();
+            server.commit(listen_plan(&config, listener, tls));
+        }))
+    }
+}
+
+impl std::fmt::Debug for Rewarder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rewarder").field("node", &self.node()).finish_non_exhaustive()
+    }
+}
+
+impl Reconfigure for Rewarder {
+    fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_> {
+        Box::pin(async move { self.follow(new).await.map_err(|error| error.to_string()) })
+    }
+}
+
+/// Starts everything that runs.
+fn start(
+    scope: &Scope,
+    shared: &Arc<Shared>,
+    config: &RewarderConfig,
+    accounts: Accounts,
+    plan: ListenPlan,
+) -> HttpServer<Handler> {
+    let (requests, requested) = scope.queue(&WORK_REQ, "compute");
+    let (work, worked) = scope.queue(&WORK, "compute");
+    let (results, computed) = scope.queue(&RESULTS, "");
+    let (doorbell, bell) = scope.queue(&INTENTS, "");
+    let emitter = Emitter { shared: Arc::clone(shared), bell: bell.share() };
+    scope.task(&INTENT_EMITTER, move |ctx| emitter.clone().run(ctx));
+    let writer =
+        ArtifactWriter { shared: Arc::clone(shared), results: computed.share(), doorbell: doorbell.clone() };
+    scope.task(&ARTIFACT_WRITER, move |ctx| writer.clone().run(ctx));
+    let worker = Worker { shared: Arc::clone(shared), work: worked.share(), results };
+    scope.pool(&WORKER, config.concurrency.compute_workers, move |ctx| worker.clone().run(ctx));
+    let scheduler = Scheduler { shared: Arc::clone(shared), requests: requested.share(), work, doorbell };
+    scope.task(&COMPUTE_SCHEDULER, move |ctx| scheduler.clone().run(ctx));
+    let accountant = Accountant { shared: Arc::clone(shared), accounts: Arc::new(Mutex::new(accounts)) };
+    scope.task(&ACCOUNTANT, move |ctx| accountant.clone().run(ctx));
+    let health = Health { shared: Arc::clone(shared) };
+    scope.task(&HEALTH_REPORTER, move |ctx| health.clone().run(ctx));
+    let places = Arc::new(Semaphore::new(config.concurrency.io_inflight));
+    let handler = || Handler::new(Arc::clone(shared), requests.clone(), Arc::clone(&places));
+    // Cores share a route's metrics, so any handler stands for all.
+    let sampled = handler();
+    scope.sampled(move || sampled.sample());
+    HttpServer::start(scope, Roles::default(), plan, |_core| handler())
+}
+
+async fn load_tls(scope: &Scope, config: &RewarderConfig) -> Result<Option<ServerTls>, BuildError> {
+    let Some(tls) = config.tls.server_config() else {
+        return Ok(None);
+    };
+    let loaded = scope.blocking().run("load certificates", move || ServerTls::load(&tls)).await??;
+    for warning in loaded.warnings() {
+        tracing::warn!(%warning, "certificate");
+    }
+    Ok(Some(loaded))
+}
+
+async fn take_policies(shared: &Arc<Shared>, config: &RewarderConfig) -> Result<(), BuildError> {
+    let documents = read_policies(&shared.scope, config).await?;
+    let (store, settings) = (shared.store.clone(), shared.settings.load_full());
+    shared.scope.blocking().run("keep policies", move || keep_all(&store, &settings, &documents)).await?
+}
+
+/// The files with policies, read.
+async fn read_policies(
+    scope: &Scope,
+    config: &RewarderConfig,
+) -> Result<Vec<(std::path::PathBuf, Vec<u8>)>, BuildError> {
+    let (paths, limit) = (config.policy_files.clone(), config.limits.max_body_bytes.as_u64());
+    let read = move || -> Result<_, BuildError> {
+        let one = |path: std::path::PathBuf| Ok((path.clone(), ron_transport::files::read_public(&path, limit)?));
+        paths.into_iter().map(one).collect()
+    };
+    scope.blocking().run("read policies", read).await?
+}
+
+/// Keeps policies; one that is older than what is kept is left alone, because a file may be.
+fn keep_all(
+    store: &crate::store::EpochStore,
+    settings: &Settings,
+    documents: &[(std::path::PathBuf, Vec<u8>)],
+) -> Result<(), BuildError> {
+    for (path, document) in documents {
+        match policies::accept(store, settings, None, document) {
+            Ok(_) => {}
+            Err(RewarderError::Policy(error @ rewards::PolicyError::Superseded(_))) => {
+                tracing::warn!(path = %path.display(), %error, "a policy in a file is older than the one in force");
+            }
+            Err(error) => return Err(BuildError::Policy { path: path.clone(), error: Box::new(error) }),
+        }
+    }
+    Ok(())
+}
+
+fn listen_plan(config: &RewarderConfig, listener: Option<Listener>, tls: Option<ServerTls>) -> ListenPlan {
+    ListenPlan { listener, tls, proxy_protocol: TrustedSources::new(Vec::new()), limits: config.http_limits() }
+}

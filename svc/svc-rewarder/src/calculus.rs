@@ -1,0 +1,161 @@
+//! From a closed epoch to its run: every seal and every row is checked on the way. Blocking, and repeatable: the same epoch
+//! gives the same bytes, whoever computes it and however often.
+
+use std::{collections::BTreeSet, sync::atomic::Ordering};
+
+use rewards::{Digest, Epoch, InputSet, Limits, Quarantine, Run, SnapshotSeal, Usage, compute};
+use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, lines, node_actor, node_id};
+use types::ObjectId;
+
+use crate::{
+    RewarderError, policies,
+    registry::Progress,
+    store::{Closing, EpochStore, Listed},
+};
+
+/// Rows between two looks at how far it is.
+const STEP: u64 = 4096;
+
+/// What an epoch came to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Payouts.
+    Run(Box<Run>),
+    /// Something does not add up.
+    Quarantine(Quarantine),
+}
+
+/// Everything that a computation reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Calculus {
+    pub(crate) store: EpochStore,
+    pub(crate) files: SnapshotFiles,
+    pub(crate) max_rows: u64,
+}
+
+/// What an epoch would be closed with: the snapshots of these nodes that are listed by now, and this policy.
+pub(crate) fn closing(
+    store: &EpochStore,
+    epoch: u64,
+    nodes: &BTreeSet<NodeId>,
+    policy: crate::store::KeptPolicy,
+) -> Result<Option<Closing>, RewarderError> {
+    let names: BTreeSet<String> = nodes.iter().map(ToString::to_string).collect();
+    let mut counted = store.snapshots(epoch)?;
+    counted.retain(|listed| names.contains(&listed.node));
+    if counted.is_empty() {
+        return Ok(None);
+    }
+    let input_document: String = counted.iter().map(|one| format!("{} {}\n", one.object, one.document)).collect();
+    Ok(Some(Closing {
+        epoch,
+        inputs: root_of(epoch, &input_document)?.to_string(),
+        input_document,
+        policy: policy.digest,
+        policy_document: policy.document,
+    }))
+}
+
+/// The hash of the list of an epoch's snapshots, which `run.json` names.
+fn root_of(epoch: u64, document: &str) -> Result<Digest, RewarderError> {
+    let epoch = Epoch::new(epoch).ok_or(RewarderError::Unknown("epoch"))?;
+    let damaged = |_| RewarderError::Files("a listed seal is damaged".to_owned());
+    let snapshot = |listed: Result<Listed, RewarderError>| {
+        SnapshotSeal::read(listed?.document.as_bytes()).map(|seal| seal.snapshot).map_err(damaged)
+    };
+    let snapshots = closed_inputs(document).map(snapshot).collect::<Result<Vec<_>, _>>()?;
+    Ok(InputSet::unchecked(epoch, snapshots, Usage::new(1, 1)).root())
+}
+
+/// The snapshots of a closed epoch: the address of each one's rows, and its seal.
+pub(crate) fn closed_inputs(document: &str) -> impl Iterator<Item = Result<Listed, RewarderError>> {
+    document.lines().map(|line| {
+        let damaged = || RewarderError::Files("the list of an epoch's snapshots is damaged".to_owned());
+        let (object, document) = line.split_once(' ').ok_or_else(damaged)?;
+        let seal = SnapshotSeal::read(document.as_bytes()).map_err(|_| damaged())?;
+        Ok(Listed { node: seal.snapshot.node.to_string(), document: document.to_owned(), object: object.to_owned() })
+    })
+}
+
+impl Calculus {
+    /// Computes a closed epoch.
+    pub(crate) fn run(&self, epoch: u64, progress: &Progress) -> Result<Outcome, RewarderError> {
+        let (inputs, policy) = self.store.documents(epoch)?.ok_or(RewarderError::Unknown("epoch"))?;
+        let policy = match policies::of_closed(&policy) {
+            Ok(policy) => policy,
+            Err(error) => return Ok(Outcome::Quarantine(error.into())),
+        };
+        let number = Epoch::new(epoch).ok_or(RewarderError::Unknown("epoch"))?;
+        let set = match self.inputs(number, &inputs, progress)? {
+            Ok(set) => set,
+            Err(wrong) => return Ok(Outcome::Quarantine(wrong)),
+        };
+        Ok(match compute(&policy, &set) {
+            Ok(run) => Outcome::Run(Box::new(run)),
+            Err(wrong) => Outcome::Quarantine(wrong),
+        })
+    }
+
+    fn inputs(
+        &self,
+        epoch: Epoch,
+        document: &str,
+        progress: &Progress,
+    ) -> Result<Result<InputSet, Quarantine>, RewarderError> {
+        let listed = closed_inputs(document).collect::<Result<Vec<_>, _>>()?;
+        let damaged = |_| RewarderError::Files("a seal of a closed epoch is damaged".to_owned());
+        let seals = listed.iter().map(|one| SnapshotSeal::read(one.document.as_bytes()).map_err(damaged));
+        let seals = seals.collect::<Result<Vec<_>, _>>()?;
+        let total: u64 = seals.iter().map(|seal| seal.snapshot.rows.get()).sum();
+        progress.rows_total.store(total, Ordering::Relaxed);
+        if total > self.max_rows {
+            return Ok(Err(Quarantine::TooMany("rows")));
+        }
+        let nodes = seals.iter().map(|seal| seal.snapshot.node.clone()).collect();
+        let mut set = InputSet::builder(epoch, nodes, Limits::default());
+        for (one, seal) in listed.iter().zip(&seals) {
+            let node = &seal.snapshot.node;
+            if node_actor(node_id(&seal.key)) != *node || !seal.is_good(&Ed25519) {
+                return Ok(Err(Quarantine::BadSeal(node.clone())));
+            }
+            // Rows that cannot be had now may be had later; rows that are wrong stay wrong.
+            let file = self.rows(&one.object)?;
+            if let Err(wrong) = take_in(&mut set, seal, &file, progress) {
+                return Ok(Err(wrong));
+            }
+        }
+        Ok(set.close())
+    }
+
+    /// A file of rows, from here or from the store that the fleet shares.
+    pub(crate) fn rows(&self, object: &str) -> Result<Vec<u8>, RewarderError> {
+        let id: ObjectId =
+            object.parse().map_err(|_| RewarderError::Files(format!("`{object}` is no address")))?;
+        if let Some(rows) = self.files.fetch(id).map_err(RewarderError::Files)? {
+            return Ok(rows);
+        }
+        let rows = self.store.rows(object)?;
+        rows.ok_or_else(|| RewarderError::Files(format!("the rows {object} are not to be had here")))
+    }
+}
+
+fn take_in(
+    set: &mut rewards::InputSetBuilder,
+    seal: &SnapshotSeal,
+    file: &[u8],
+    progress: &Progress,
+) -> Result<(), Quarantine> {
+    let mut rows = set.snapshot(seal.snapshot.clone())?;
+    let mut since = 0;
+    for line in lines(file) {
+        // A last line without an end is no row; whatever it says, the set will not take it.
+        rows.line(line.unwrap_or(b""))?;
+        since += 1;
+        if since == STEP {
+            progress.rows.fetch_add(STEP, Ordering::Relaxed);
+            since = 0;
+        }
+    }
+    progress.rows.fetch_add(since, Ordering::Relaxed);
+    rows.finish()
+}

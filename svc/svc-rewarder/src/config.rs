@@ -1,0 +1,240 @@
+//! The `[rewarder]` table of the configuration file.
+
+mod limits;
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use rewards::{PolicyId, PublicKey};
+use ron_accounting::{NodeId, Windows};
+use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
+use ron_ledger::AccountId;
+use ron_transport::{addr::ListenAddr, serve::HttpLimits, tls::settings::TlsConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use limits::{ConcurrencyConfig, LimitsConfig};
+
+/// More connections than this need `danger_ok`: each may cost 128 KiB at worst.
+const SAFE_MAX_CONNS: usize = 65_536;
+/// Longer waits than this need `danger_ok`.
+const SAFE_MAX_WAIT: Duration = Duration::from_secs(60);
+/// Longer idleness than this needs `danger_ok`.
+const SAFE_MAX_IDLE: Duration = Duration::from_secs(3600);
+/// Longer epochs than this need `danger_ok`: what is wrong with one is noticed when it ends.
+const SAFE_MAX_EPOCH: Duration = Duration::from_secs(31 * 24 * 3600);
+/// More nodes, keys and files than this are not listed by hand.
+const MAX_LISTED: usize = 1024;
+/// More actors in one epoch need `danger_ok`: each takes about 500 bytes while the epoch is open.
+const SAFE_MAX_ACTORS: usize = 1_000_000;
+
+/// Accounting and rewards: usage is booked by epoch, sealed, turned into payouts that anybody can check, and paid once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RewarderConfig {
+    /// Whether the rewarder runs.
+    pub enabled: bool,
+    /// Where it listens: `127.0.0.1:8082`, `unix:/run/rewarder.sock` or `inherit:name`. Anything but this machine needs
+    /// `auth.root_keys`.
+    pub listen: ListenAddr,
+    /// How long an epoch is; 1s at least. Data keeps the length it was begun with.
+    pub epoch_duration: HumanDuration,
+    /// How far the clocks of nodes may be apart: an epoch's inputs close that long after its end.
+    pub max_epoch_skew: HumanDuration,
+    /// Whether epochs are closed, computed and paid as they end. If not, `POST /rewarder/epochs/{id}/compute` does it.
+    pub automatic: bool,
+    /// The id of the policy that epochs are paid by: the newest version of it when an epoch closes.
+    pub policy: String,
+    /// Files with signed policies, read at the start and with each reload. `omnigate policy sign` writes one.
+    pub policy_files: Vec<PathBuf>,
+    /// Whose signatures on policies count: `"ed25519:"` and 64 hexadecimal digits each.
+    pub policy_keys: Vec<String>,
+    /// The ids of nodes whose snapshots count, `"b3:…"` each; empty for this node's alone.
+    pub accounting_nodes: Vec<String>,
+    /// The node's key in PKCS#8 PEM, mode 0600; empty for `node.key` in `node.data_dir`, made if it is not there. With
+    /// `node.amnesia` and no path the key ends with the process.
+    pub node_key: PathBuf,
+    /// Where `run.json` and what belongs to it are written; empty for `rewards` in `node.data_dir`. With `node.amnesia`
+    /// they are kept in RAM.
+    pub artifact_dir: PathBuf,
+    /// The ledger's account that payouts are taken from. An actor's account is `actor/` and its name.
+    pub pool_account: String,
+    /// How many of the latest epochs keep their files; 0 for all.
+    pub retain_epochs: u64,
+    /// Actors that are named in one epoch of this node; the rest is booked as `other`.
+    pub max_actors: usize,
+    /// Connections in all; more are refused.
+    pub max_conns: usize,
+    /// Certificates; empty paths for plain HTTP.
+    pub tls: TlsConfig,
+    /// A request's head, each wait for more of its body, and each call of the ledger or the store.
+    pub read_timeout: HumanDuration,
+    /// Each wait for the client to take more of a response.
+    pub write_timeout: HumanDuration,
+    /// Between two requests on a connection.
+    pub idle_timeout: HumanDuration,
+    /// How much is done at once.
+    pub concurrency: ConcurrencyConfig,
+    /// What a request may cost.
+    pub limits: LimitsConfig,
+}
+
+impl Default for RewarderConfig {
+    fn default() -> Self {
+        let limits = HttpLimits::default();
+        Self {
+            enabled: false,
+            listen: ListenAddr::Tcp(([127, 0, 0, 1], 8082).into()),
+            epoch_duration: HumanDuration::from_secs(3600),
+            max_epoch_skew: HumanDuration::from_secs(120),
+            automatic: true,
+            policy: "default".to_owned(),
+            policy_files: Vec::new(),
+            policy_keys: Vec::new(),
+            accounting_nodes: Vec::new(),
+            node_key: PathBuf::new(),
+            artifact_dir: PathBuf::new(),
+            pool_account: "pool/rewards".to_owned(),
+            retain_epochs: 0,
+            max_actors: 100_000,
+            max_conns: 256,
+            tls: TlsConfig::default(),
+            read_timeout: limits.read_timeout.into(),
+            write_timeout: limits.write_timeout.into(),
+            idle_timeout: limits.idle_timeout.into(),
+            concurrency: ConcurrencyConfig::default(),
+            limits: LimitsConfig::default(),
+        }
+    }
+}
+
+impl Table for RewarderConfig {
+    const NAME: &'static str = "rewarder";
+    const RESTART: &'static [&'static str] = &[
+        "enabled",
+        "epoch_duration",
+        "max_epoch_skew",
+        "node_key",
+        "artifact_dir",
+        "max_actors",
+        "concurrency.compute_workers",
+    ];
+
+    fn check(&self, checks: &Checks, problems: &mut Problems) {
+        let danger_ok = checks.danger_ok();
+        self.check_epochs(danger_ok, problems);
+        self.check_waits(danger_ok, problems);
+        self.check_policy(problems);
+        self.check_nodes(problems);
+        self.check_account(problems);
+        self.tls.check(problems);
+        if self.max_conns == 0 {
+            problems.at("max_conns", "must be at least 1");
+        }
+        problems.guard("max_conns", self.max_conns, SAFE_MAX_CONNS, danger_ok);
+        if self.max_actors == 0 {
+            problems.at("max_actors", "must be at least 1");
+        }
+        problems.guard("max_actors", self.max_actors, SAFE_MAX_ACTORS, danger_ok);
+        self.concurrency.check(danger_ok, problems);
+        self.limits.check(danger_ok, problems);
+    }
+}
+
+impl RewarderConfig {
+    fn check_epochs(&self, danger_ok: bool, problems: &mut Problems) {
+        let (duration, skew) = (self.epoch_duration, self.max_epoch_skew);
+        if duration.as_duration() < Windows::SHORTEST {
+            problems.at("epoch_duration", "must be at least 1s");
+        }
+        problems.guard("epoch_duration", duration, SAFE_MAX_EPOCH.into(), danger_ok);
+        if skew > duration {
+            let message = format!("{skew} is longer than an epoch, which is {duration}");
+            problems.at("max_epoch_skew", message).help("allow clocks to be apart by a fraction of an epoch");
+        }
+    }
+
+    fn check_waits(&self, danger_ok: bool, problems: &mut Problems) {
+        for (key, value, safe_max) in [
+            ("read_timeout", self.read_timeout, SAFE_MAX_WAIT),
+            ("write_timeout", self.write_timeout, SAFE_MAX_WAIT),
+            ("idle_timeout", self.idle_timeout, SAFE_MAX_IDLE),
+        ] {
+            if value.as_duration().is_zero() {
+                problems.at(key, "must be longer than nothing");
+            }
+            problems.guard(key, value, safe_max.into(), danger_ok);
+        }
+        let park_after = HumanDuration::from(HttpLimits::default().park_after);
+        if self.idle_timeout <= park_after && !self.idle_timeout.as_duration().is_zero() {
+            problems.at("idle_timeout", format!("must be longer than {park_after}"));
+        }
+    }
+
+    fn check_policy(&self, problems: &mut Problems) {
+        if let Err(wrong) = PolicyId::new(&self.policy) {
+            problems.at("policy", wrong.to_string());
+        }
+        for (index, key) in self.policy_keys.iter().enumerate() {
+            if let Err(wrong) = key.parse::<PublicKey>() {
+                problems.at(format!("policy_keys.{index}"), wrong.to_string());
+            }
+        }
+        if self.policy_keys.is_empty() && !self.policy_files.is_empty() {
+            problems.at("policy_files", "cannot be believed: no `policy_keys` are listed").help(
+                "list the public keys of those who may sign policies; `omnigate policy keygen` makes a pair",
+            );
+        }
+        for (key, count) in [("policy_files", self.policy_files.len()), ("policy_keys", self.policy_keys.len())] {
+            if count > MAX_LISTED {
+                problems.at(key, format!("lists {count}, more than {MAX_LISTED}"));
+            }
+        }
+    }
+
+    fn check_account(&self, problems: &mut Problems) {
+        if let Err(wrong) = AccountId::new(&self.pool_account) {
+            problems.at("pool_account", wrong.to_string());
+        }
+    }
+
+    fn check_nodes(&self, problems: &mut Problems) {
+        if self.accounting_nodes.len() > MAX_LISTED {
+            let message = format!("lists {}, more than {MAX_LISTED}", self.accounting_nodes.len());
+            problems.at("accounting_nodes", message);
+        }
+        let mut seen = BTreeSet::new();
+        for (index, node) in self.accounting_nodes.iter().enumerate() {
+            let at = format!("accounting_nodes.{index}");
+            match node.parse::<NodeId>() {
+                Err(_) => drop(problems.at(at, "is no node: write `b3:` and 64 lower-case hexadecimal digits")),
+                Ok(id) if !seen.insert(id) => drop(problems.at(at, "is listed twice")),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// The epochs.
+    #[must_use]
+    pub fn windows(&self) -> Windows {
+        Windows::new(self.epoch_duration.as_duration(), self.max_epoch_skew.as_duration())
+    }
+
+    /// The limits of the listener.
+    #[must_use]
+    pub fn http_limits(&self) -> HttpLimits {
+        HttpLimits {
+            max_conns: self.max_conns,
+            max_conns_per_client: self.max_conns.div_ceil(4),
+            read_timeout: self.read_timeout.as_duration(),
+            write_timeout: self.write_timeout.as_duration(),
+            idle_timeout: self.idle_timeout.as_duration(),
+            ..HttpLimits::default()
+        }
+    }
+
+    /// Whether the table asks for a listener that other machines reach.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(&self.listen, ListenAddr::Tcp(addr) if !addr.ip().to_canonical().is_loopback())
+    }
+}

@@ -1,0 +1,215 @@
+//! The intent emitter: computed epochs become batches in the ledger, one after the other, until each is settled.
+
+use std::{sync::Arc, time::Duration};
+
+use rewards::{Amount, Intent, Residual, Run};
+use ron_kernel::{
+    queue::SharedReceiver,
+    supervisor::{TaskCtx, TaskResult},
+};
+
+use crate::{
+    RewarderError,
+    calculus::Outcome,
+    crash, files,
+    ledger::{self, NotPaid},
+    metrics::Status,
+    registry::Progress,
+    shared::Shared,
+    store::{Changed, Record, State},
+};
+
+/// Between two looks at what is to be paid, unless the bell rings.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Intents that are made at once: a thousand transfers each.
+const GROUP: usize = 64;
+
+/// The emitter.
+#[derive(Clone, Debug)]
+pub(crate) struct Emitter {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) bell: SharedReceiver<u64>,
+}
+
+impl Emitter {
+    /// Runs until the node stops. A batch that is on its way is waited for; the rest is found by the next process.
+    ///
+    /// Cancel safe: what was sent and is not noted is sent again, under the same key.
+    pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        loop {
+            self.pay_all(&ctx).await;
+            let wake = self.shared.clock.within(PERIOD);
+            tokio::select! {
+                biased;
+                () = ctx.stopping() => return Ok(()),
+                _ = self.shared.clock.by(wake, self.bell.recv()) => {}
+            }
+        }
+    }
+
+    async fn pay_all(&self, ctx: &TaskCtx) {
+        let find = |store: &crate::store::EpochStore| store.in_states(State::Computed, State::Emitting);
+        let records = match self.shared.with_store("find epochs to pay", find).await {
+            Ok(records) => records,
+            Err(error) => return tracing::warn!(%error, "epochs to pay could not be found"),
+        };
+        let mut unfunded = None;
+        for record in records {
+            if ctx.scope.shutdown().is_draining() {
+                return;
+            }
+            match self.pay(&record).await {
+                Ok(None) => {}
+                Ok(Some(why)) => unfunded = Some(format!("epoch {}: {why}", record.epoch)),
+                Err(error) => tracing::warn!(epoch = record.epoch, %error, "an epoch could not be paid; it comes again"),
+            }
+        }
+        match unfunded {
+            Some(why) => self.shared.conditions.unfunded.raise(why),
+            None => self.shared.conditions.unfunded.clear(),
+        }
+    }
+
+    /// Pays an epoch as far as possible; says what it waits for if that is money.
+    async fn pay(&self, record: &Record) -> Result<Option<String>, RewarderError> {
+        let epoch = record.epoch;
+        let Some(run) = self.run_of(record).await? else { return Ok(None) };
+        let paid = self.post_all(record, &run).await?;
+        let outcome = match paid {
+            Ok(()) => self.settle(epoch).await.map(|()| None),
+            Err(NotPaid::Unfunded(why)) => self.wait_for_funds(record, why).await.map(Some),
+            Err(NotPaid::Never(code, why)) => {
+                files::quarantine(&self.shared, epoch, code, &why).await.map(|()| None)
+            }
+            Err(NotPaid::Outage(why)) => {
+                tracing::warn!(epoch, why, "the ledger does not answer; the epoch waits");
+                self.shared.registry.keep(epoch, run);
+                return Ok(None);
+            }
+        };
+        if let Ok(Some(_)) = &outcome {
+            self.shared.registry.keep(epoch, run);
+        }
+        outcome
+    }
+
+    /// The run of an epoch: as it was just computed, or computed again, which comes to the same.
+    async fn run_of(&self, record: &Record) -> Result<Option<Arc<Run>>, RewarderError> {
+        let (shared, epoch) = (&self.shared, record.epoch);
+        let run = match shared.registry.take(epoch) {
+            Some(run) => run,
+            None => {
+                let calculus = shared.calculus();
+                let again = move || calculus.run(epoch, &Progress::default());
+                match shared.scope.blocking().run("compute epoch again", again).await?? {
+                    Outcome::Run(run) => Arc::new(*run),
+                    Outcome::Quarantine(wrong) => {
+                        files::quarantine(shared, epoch, wrong.code(), &wrong.to_string()).await?;
+                        return Ok(None);
+                    }
+                }
+            }
+        };
+        if record.commitment.as_deref() == Some(run.commitment().to_string().as_str()) {
+            return Ok(Some(run));
+        }
+        let why = format!("it comes to {} now, and came to {:?} before", run.commitment(), record.commitment);
+        files::quarantine(shared, epoch, "other_run", &why).await?;
+        Ok(None)
+    }
+
+    /// Posts every batch that is not noted as posted.
+    async fn post_all(&self, record: &Record, run: &Arc<Run>) -> Result<Result<(), NotPaid>, RewarderError> {
+        let (shared, epoch) = (&self.shared, record.epoch);
+        // Only before the first: from then on the pool has been spent from.
+        if record.state == State::Computed
+            && let Err(missing) = self.check_funds(run).await
+        {
+            return Ok(Err(missing));
+        }
+        crash::point("emit.before_update");
+        if shared.with_store("begin to pay", move |store| store.emitting(epoch)).await? == Changed::Before {
+            return Ok(Ok(()));
+        }
+        crash::point("emit.after_update");
+        let mut posted = record.posted;
+        while posted < record.batches {
+            let (from, run) = (posted, Arc::clone(run));
+            let group = shared.scope.blocking().run("make intents", move || intents(&run, from)).await?;
+            if group.is_empty() {
+                let why = format!("it has {} batches, and {posted} of them can be made", record.batches);
+                return Ok(Err(NotPaid::Never("batches_missing", why)));
+            }
+            for intent in group {
+                if let Err(not_paid) = self.post(&intent).await {
+                    return Ok(Err(not_paid));
+                }
+                posted += 1;
+                shared.with_store("note a batch", move |store| store.posted(epoch, posted)).await?;
+                crash::point("batch.after_update");
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    async fn post(&self, intent: &Intent) -> Result<(), NotPaid> {
+        let shared = &self.shared;
+        let pool = shared.settings.load().pool_account.clone();
+        let batch = ledger::batch(intent, &pool, shared.clock.unix().as_secs())?;
+        crash::point("batch.before_post");
+        let posted = ledger::post(shared, batch).await?;
+        crash::point("batch.after_post");
+        tracing::debug!(key = intent.key(), replayed = posted.replayed, "a batch is in the ledger");
+        Ok(())
+    }
+
+    /// Whether the pool's account can pay all of it. Somebody may spend it meanwhile; then the ledger refuses.
+    async fn check_funds(&self, run: &Run) -> Result<(), NotPaid> {
+        let needed = to_transfer(run);
+        if needed == 0 {
+            return Ok(());
+        }
+        let there = ledger::available(&self.shared).await?;
+        match there {
+            Some(available) if u128::try_from(available).is_ok_and(|available| available >= needed) => Ok(()),
+            Some(available) => Err(NotPaid::Unfunded(format!("{needed} are needed, and {available} are there"))),
+            None => Err(NotPaid::Unfunded("the pool has no account in the ledger".to_owned())),
+        }
+    }
+
+    async fn wait_for_funds(&self, record: &Record, why: String) -> Result<String, RewarderError> {
+        let (epoch, said) = (record.epoch, format!("unfunded: {why}"));
+        if record.reason.as_deref() != Some(&said) {
+            self.shared.metrics.ended(Status::Unfunded);
+            let noted = said.clone();
+            self.shared.with_store("note what it waits for", move |store| store.waits_for(epoch, &noted)).await?;
+        }
+        Ok(why)
+    }
+
+    async fn settle(&self, epoch: u64) -> Result<(), RewarderError> {
+        crash::point("settle.before_update");
+        let settled = self.shared.with_store("settle epoch", move |store| store.settled(epoch)).await?;
+        if settled == Changed::Now {
+            crash::point("settle.after_update");
+            self.shared.metrics.ended(Status::Settled);
+            tracing::info!(epoch, "an epoch is settled");
+        }
+        Ok(())
+    }
+}
+
+/// The next intents from a batch on.
+fn intents(run: &Run, from: u64) -> Vec<Intent> {
+    run.batches().skip(usize::try_from(from).unwrap_or(usize::MAX)).take(GROUP).collect()
+}
+
+/// What leaves the pool's account for a run.
+fn to_transfer(run: &Run) -> u128 {
+    let manifest = run.manifest();
+    let residual = match &run.policy().terms().residual {
+        Residual::Pay(_) => manifest.residual,
+        Residual::Keep => Amount::ZERO,
+    };
+    manifest.paid.minor().saturating_add(residual.minor())
+}

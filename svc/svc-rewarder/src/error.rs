@@ -1,0 +1,139 @@
+//! What can go wrong, in one list: each with its answer to the caller and whether to try again.
+//!
+//! | error | answer | again? | counted in |
+//! |---|---|---|---|
+//! | `Busy` | 429 `busy` | yes | `busy_rejections_total`, `queue_dropped_total` |
+//! | `Timeout` | 504 `downstream_timeout` | yes | `io_timeouts_total{op}` |
+//! | `Canceled` | 503 `draining` | elsewhere | `tasks_canceled_total{kind}` |
+//! | `Lagging` | 500 `internal` | no | `bus_lagged_total{bus}` |
+//! | `Quarantine` | 409 `conflict` | no | `quarantine_total{epoch}` |
+//! | `OtherInputs` | 409 `conflict` | no | `rejected_total{reason}` |
+//! | `NotOver`, `NoPolicy` | 409 `conflict` | later | `rejected_total{reason}` |
+//! | `Unknown` | 404 `not_found` | no | `rejected_total{reason}` |
+//! | `Policy` | 400, 403, 409 or 415 | no | `rejected_total{reason}` |
+//! | `Snapshot` | 400 or 403 | no | `rejected_total{reason}` |
+//! | `Store` | 503 `degraded`, 500 if it is damaged | yes | `readyz_degraded{cause="epoch_store"}` |
+
+use std::time::Duration;
+
+use rewards::PolicyError;
+use ron_accounting::SnapshotError;
+use ron_kernel::{Fault, blocking::BlockingError, retry::Retryable};
+use types::{Reason, Refusal};
+
+use crate::store::StoreError;
+
+/// When to come back after a fault that passes by itself.
+const COME_BACK: Duration = Duration::from_secs(1);
+
+/// Why the rewarder did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum RewarderError {
+    /// A queue or a pool is full, a call took too long, the node stops, …
+    #[error(transparent)]
+    Kernel(#[from] Fault),
+    /// The epoch is set aside until a person has looked.
+    #[error("epoch {epoch} is quarantined: {reason}")]
+    Quarantine {
+        /// The epoch.
+        epoch: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The epoch was closed with other inputs or another policy than the caller names.
+    #[error("epoch {epoch} was closed with {closed}, not with {asked}")]
+    OtherInputs {
+        /// The epoch.
+        epoch: u64,
+        /// As it is.
+        closed: String,
+        /// As it was asked for.
+        asked: String,
+    },
+    /// The epoch's inputs are not closed yet.
+    #[error("the inputs of epoch {epoch} close in {closes_in:?}")]
+    NotOver {
+        /// The epoch.
+        epoch: u64,
+        /// How long that takes.
+        closes_in: Duration,
+    },
+    /// There is nothing of this name.
+    #[error("there is no {0} here")]
+    Unknown(&'static str),
+    /// No policy to pay by.
+    #[error("there is no policy `{0}` for this epoch: put one with PUT /rewarder/policy/{0}")]
+    NoPolicy(String),
+    /// A policy that cannot be used.
+    #[error("the policy: {0}")]
+    Policy(#[from] PolicyError),
+    /// A snapshot that cannot be used.
+    #[error("the snapshot: {0}")]
+    Snapshot(#[from] SnapshotError),
+    /// The epoch store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something that belongs to the epoch cannot be read or written.
+    #[error("{0}")]
+    Files(String),
+}
+
+impl RewarderError {
+    /// What a client is told.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::Kernel(fault) => fault.reason(),
+            Self::Quarantine { .. } | Self::OtherInputs { .. } | Self::NotOver { .. } | Self::NoPolicy(_) => {
+                Reason::Conflict
+            }
+            Self::Unknown(_) => Reason::NotFound,
+            Self::Policy(error) => match error {
+                PolicyError::Unsigned | PolicyError::Untrusted | PolicyError::Forged(_) => Reason::Forbidden,
+                PolicyError::Stale(_) | PolicyError::Superseded(_) => Reason::Conflict,
+                PolicyError::UnknownRuleset(_) => Reason::Unsupported,
+                PolicyError::Document(_) | PolicyError::Senseless(_) => Reason::Malformed,
+            },
+            Self::Snapshot(error) => match error {
+                SnapshotError::UnknownNode(_) | SnapshotError::OtherKey(_) | SnapshotError::BadSignature => {
+                    Reason::Forbidden
+                }
+                _ => Reason::Malformed,
+            },
+            Self::Store(StoreError::Unavailable(_)) => Reason::Degraded,
+            Self::Store(_) | Self::Files(_) => Reason::Internal,
+        }
+    }
+}
+
+impl Retryable for RewarderError {
+    fn retryable(&self) -> bool {
+        match self {
+            Self::Kernel(fault) => fault.retryable(),
+            Self::Store(StoreError::Unavailable(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+impl From<BlockingError> for RewarderError {
+    fn from(error: BlockingError) -> Self {
+        Self::Kernel(error.into())
+    }
+}
+
+impl From<RewarderError> for Refusal {
+    fn from(error: RewarderError) -> Self {
+        let reason = error.reason();
+        match error {
+            RewarderError::Kernel(fault) => fault.into(),
+            RewarderError::NotOver { closes_in, .. } => Self::new(reason, error.to_string()).retry_after(closes_in),
+            RewarderError::Store(StoreError::Unavailable(_)) => {
+                Self::new(reason, "the epoch store does not answer").retry_after(COME_BACK)
+            }
+            // What a database or a disk says may name paths and servers; it is in the log.
+            RewarderError::Store(_) | RewarderError::Files(_) => reason.into(),
+            _ => Self::new(reason, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The rewarder's handler on one core.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use rewards::{SignedPolicy, bundle};
+use ron_kernel::{
+    Fault,
+    metrics::{RouteMetrics, ServiceMetrics},
+    queue::Sender,
+};
+use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, oneshot};
+use types::{ActorId, Deadline, Reason, Refusal};
+
+use super::{access, answer, route::Route};
+use crate::{
+    RewarderError, calculus, calculus::Outcome, policies,
+    registry::Progress,
+    scheduler::{Taken, WorkRequest},
+    shared::Shared,
+    store::{EpochStore, StoreError},
+};
+
+/// The description of this interface.
+const OPENAPI: &str = include_str!("openapi.json");
+/// Epochs in one answer, unless the client says how many.
+const USUAL_LIMIT: u64 = 20;
+/// Epochs in one answer at most.
+const MAX_LIMIT: u64 = 100;
+
+/// The handler on one core.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    shared: Arc<Shared>,
+    requests: Sender<WorkRequest>,
+    places: Arc<Semaphore>,
+    metrics: ServiceMetrics,
+    routes: [RouteMetrics; Route::NAMES.len()],
+    unrouted: RouteMetrics,
+}
+
+/// What a client says of the epoch that it means.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ComputeBody {
+    inputs: Option<String>,
+    policy: Option<String>,
+}
+
+type Answer = Result<Response, Refusal>;
+
+impl Handler {
+    pub(crate) fn new(shared: Arc<Shared>, requests: Sender<WorkRequest>, places: Arc<Semaphore>) -> Self {
+        let metrics = shared.scope.metrics().clone();
+        let routes = Route::NAMES.map(|name| metrics.route(name));
+        let unrouted = metrics.route("unrouted");
+        Self { shared, requests, places, metrics, routes, unrouted }
+    }
+
+    /// Publishes how many requests are in flight, by route.
+    pub(crate) fn sample(&self) {
+        self.routes.iter().chain([&self.unrouted]).for_each(RouteMetrics::sample);
+    }
+
+    fn route_metrics(&self, route: Option<&Route>) -> &RouteMetrics {
+        let known = route.and_then(|route| Route::NAMES.iter().position(|name| *name == route.name()));
+        known.map_or(&self.unrouted, |at| &self.routes[at])
+    }
+}
+
+impl Service for Handler {
+    type PerConn = ();
+
+    async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
+        let began = self.shared.clock.now();
+        let (request, body) = request.into_parts();
+        let route = Route::find(request.uri.path());
+        let metrics = self.route_metrics(route.as_ref());
+        let _in_flight = metrics.enter();
+        let answered = Box::pin(self.answer(conn, &request, body, route.as_ref())).await;
+        let response = answered.unwrap_or_else(|refusal| {
+            self.metrics.rejected(refusal.reason).inc();
+            answer::refusal(&refusal, route.as_ref())
+        });
+        let took = self.shared.clock.now().since(began);
+        metrics.record(request.method.as_str(), response.status().as_u16(), took);
+        Ok(response)
+    }
+}
+
+impl Handler {
+    async fn answer(&self, conn: &ConnInfo, request: &Parts, body: Body, route: Option<&Route>) -> Answer {
+        let route = route.ok_or(Reason::NotFound)?;
+        if !route.takes(&request.method) {
+            return Err(Reason::MethodNotAllowed.into());
+        }
+        if *route == Route::OpenApi {
+            return Ok(answer::bytes(Bytes::from_static(OPENAPI.as_bytes()), "application/json"));
+        }
+        let writes = !matches!(request.method, Method::GET | Method::HEAD);
+        let right = if writes { access::RUN } else { access::INSPECT };
+        let unix = self.shared.clock.unix().as_secs();
+        access::admit(&self.shared.settings.load().authority, conn, request, right, unix)?;
+        if writes && self.shared.scope.shutdown().is_draining() {
+            return Err(Fault::Canceled.into());
+        }
+        let body = if writes { self.read(body).await? } else { Bytes::new() };
+        let _place = self.places.try_acquire().map_err(|_| Refusal::from(Fault::Busy))?;
+        Ok(match route {
+            Route::OpenApi => unreachable!("answered above, without a right"),
+            Route::Epochs => self.epochs(request.uri.query().unwrap_or_default()).await?,
+            Route::Epoch(epoch) => self.epoch(*epoch, request).await?,
+            Route::Compute(epoch) => self.compute(*epoch, request, &body).await?,
+            Route::Proof(epoch, actor) => self.proof(*epoch, actor, request).await?,
+            Route::File(epoch, name) => self.file(*epoch, name).await?,
+            Route::Policy(id) if writes => self.put_policy(id, body).await?,
+            Route::Policy(id) => self.policy(id, request).await?,
+        })
+    }
+
+    /// A whole body, no longer than allowed.
+    async fn read(&self, body: Body) -> Result<Bytes, Refusal> {
+        let limit = usize::try_from(self.shared.settings.load().max_body_bytes).unwrap_or(usize::MAX);
+        match Limited::new(body, limit).collect().await {
+            Ok(whole) => Ok(whole.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(Refusal::new(Reason::BodyCap, format!("a body has at most {limit} bytes")))
+            }
+            Err(_) => Err(Refusal::new(Reason::Malformed, "the body broke off")),
+        }
+    }
+
+    async fn store<T: Send + 'static>(
+        &self,
+        job: &'static str,
+        work: impl Fn(&EpochStore) -> Result<T, StoreError> + Clone + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.shared.with_store(job, work).await.map_err(refused)
+    }
+
+    async fn epochs(&self, query: &str) -> Answer {
+        let (mut limit, mut before) = (USUAL_LIMIT, (1 << 53) - 1);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let wrong = || Refusal::new(Reason::Malformed, "write `limit` from 1 to 100 and `before` as an epoch");
+            let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
+            let value: u64 = value.parse().map_err(|_| wrong())?;
+            match name {
+                "limit" if (1..=MAX_LIMIT).contains(&value) => limit = value,
+                "before" if value < 1 << 53 => before = value,
+                _ => return Err(wrong()),
+            }
+        }
+        let records = self.store("list epochs", move |store| store.latest(before, limit)).await?;
+        let more = records.len() as u64 == limit;
+        let next = records.last().filter(|_| more).map(|record| record.epoch);
+        let epochs: Value = records.iter().map(answer::summary).collect();
+        Ok(answer::document(StatusCode::OK, &json!({ "epochs": epochs, "next": next })))
+    }
+
+    async fn epoch(&self, epoch: u64, request: &Parts) -> Answer {
+        let artifacts = self.shared.artifacts.clone();
+        let store = self.shared.store.clone();
+        let find = move || -> Result<_, RewarderError> {
+            let listed = store.snapshots(epoch)?;
+            let Some(record) = store.record(epoch)? else { return Ok((None, listed, None, None, Vec::new())) };
+            let closed = store.documents(epoch)?.map(|(inputs, _)| calculus::closed_inputs(&inputs).collect());
+            let closed: Option<Result<Vec<_>, _>> = closed;
+            let manifest = artifacts.read(epoch, bundle::RUN).unwrap_or_default();
+            Ok((Some(record), listed, closed.transpose()?, manifest, artifacts.names(epoch).unwrap_or_default()))
+        };
+        let (record, listed, closed, manifest, names) = self.shared.ask("find epoch", find).await.map_err(refused)?;
+        let snapshots = answer::snapshots(&listed, closed.as_deref());
+        let Some(record) = record else {
+            return if listed.is_empty() {
+                Err(RewarderError::Unknown("epoch").into())
+            } else {
+                Ok(answer::document(StatusCode::OK, &answer::open(epoch, snapshots)))
+            };
+        };
+        let progress = self.shared.registry.progress(epoch);
+        let mut value = answer::whole(&record, manifest.as_deref(), progress.as_deref(), snapshots);
+        value["files"] = names.into();
+        let response = answer::document(StatusCode::OK, &value);
+        Ok(match answer::final_tag(&record) {
+            Some(tag) => answer::tagged(response, tag, &request.headers),
+            None => response,
+        })
+    }
+
+    async fn compute(&self, epoch: u64, request: &Parts, body: &[u8]) -> Answer {
+        let meant = compute_body(request, body)?;
+        let wished = deadline::wished(&request.headers, self.shared.clock.now());
+        let (reply, answered) = oneshot::channel();
+        let asked = WorkRequest { epoch, inputs: meant.inputs, policy: meant.policy, deadline: wished, reply };
+        self.requests.try_send(asked).map_err(|error| Refusal::from(Fault::from(error)))?;
+        let patience = if wished == Deadline::NEVER { self.shared.clock.within(PATIENCE) } else { wished };
+        let answered = self.shared.scope.by("rpc", patience, answered).await?;
+        // The scheduler is gone without an answer: the node stops, or it was restarted.
+        let taken = answered.map_err(|_| Refusal::from(Fault::Canceled))?.map_err(refused)?;
+        Ok(match taken {
+            Taken::Accepted(record) => answer::document(StatusCode::ACCEPTED, &answer::summary(&record)),
+            Taken::Exists(record) => answer::document(StatusCode::OK, &answer::summary(&record)),
+        })
+    }
+
+    async fn proof(&self, epoch: u64, actor: &str, request: &Parts) -> Answer {
+        let actor = ActorId::new(actor).map_err(|wrong| Refusal::new(Reason::Malformed, wrong.to_string()))?;
+        let record = self.store("find epoch", move |store| store.record(epoch)).await?;
+        let record = record.filter(|record| record.state.has_run()).ok_or(RewarderError::Unknown("computed epoch"))?;
+        let (calculus, kept) = (self.shared.calculus(), self.shared.registry.look(epoch));
+        let prove = move || -> Result<_, RewarderError> {
+            let run = match kept {
+                Some(run) => run,
+                None => match calculus.run(epoch, &Progress::default())? {
+                    Outcome::Run(run) => Arc::new(*run),
+                    Outcome::Quarantine(wrong) => {
+                        return Err(RewarderError::Quarantine { epoch, reason: wrong.to_string() });
+                    }
+                },
+            };
+            let proof = run.prove(actor.as_str()).map(|proof| proof.to_bytes());
+            Ok((run, proof))
+        };
+        let deadline = self.shared.clock.within(self.shared.windows.duration() / 2);
+        let proven = self.shared.scope.by("compute", deadline, self.shared.scope.blocking().run("prove", prove)).await?;
+        let (run, proof) = proven.map_err(|error| Refusal::from(Fault::from(error)))?.map_err(refused)?;
+        self.shared.registry.keep(epoch, run);
+        let proof = proof.ok_or(RewarderError::Unknown("line of this actor"))?;
+        let response = answer::bytes(proof.into(), "application/json");
+        Ok(answer::tagged(response, record.commitment.as_deref().unwrap_or_default(), &request.headers))
+    }
+
+    async fn file(&self, epoch: u64, name: &str) -> Answer {
+        let (artifacts, wanted) = (self.shared.artifacts.clone(), name.to_owned());
+        let read = move || artifacts.read(epoch, &wanted).map_err(|error| RewarderError::Files(error.to_string()));
+        let file = self.shared.ask("read file", read).await.map_err(refused)?;
+        let file = file.ok_or(RewarderError::Unknown("file"))?;
+        let kind = match name.rsplit_once('.') {
+            Some((_, "json")) => "application/json",
+            Some((_, "jsonl")) => "application/jsonl",
+            _ => "text/plain; charset=utf-8",
+        };
+        Ok(answer::bytes(file, kind))
+    }
+
+    async fn policy(&self, id: &str, request: &Parts) -> Answer {
+        let id = id.to_owned();
+        let kept = self.store("find policy", move |store| store.policy(&id)).await?;
+        let kept = kept.ok_or(RewarderError::Unknown("policy"))?;
+        let response = answer::bytes(kept.document.into(), "application/json");
+        Ok(answer::tagged(response, &kept.digest, &request.headers))
+    }
+
+    async fn put_policy(&self, id: &str, body: Bytes) -> Answer {
+        let (store, settings, id) = (self.shared.store.clone(), self.shared.settings.load_full(), id.to_owned());
+        let put = move || policies::accept(&store, &settings, Some(&id), &body);
+        let kept = self.shared.ask("keep policy", put).await.map_err(refused)?;
+        self.shared.due.notify_one();
+        let said = json!({ "id": kept.id, "version": kept.version, "hash": kept.digest, "format": SignedPolicy::FORMAT });
+        Ok(answer::document(StatusCode::OK, &said))
+    }
+}
+
+/// How long a caller waits for the scheduler, unless it says how long.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+fn compute_body(request: &Parts, body: &[u8]) -> Result<ComputeBody, Refusal> {
+    if body.is_empty() {
+        return Ok(ComputeBody::default());
+    }
+    let kind = request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().map(str::trim) != Some("application/json") {
+        return Err(Refusal::new(Reason::Unsupported, "send `Content-Type: application/json`, or no body"));
+    }
+    serde_json::from_slice(body).map_err(|error| Refusal::new(Reason::Malformed, format!("the body: {error}")))
+}
+
+/// An error as a refusal; what a client is not told is in the log.
+fn refused(error: RewarderError) -> Refusal {
+    logged(&error);
+    error.into()
+}
+
+fn logged(error: &RewarderError) {
+    if error.reason() == Reason::Internal {
+        tracing::error!(%error, "a request failed");
+    }
+}

@@ -1,0 +1,103 @@
+//! The ledger as the rewarder uses it: batches under their keys, and what each answer means for the epoch.
+
+use std::sync::Arc;
+
+use rewards::Intent;
+use ron_kernel::breaker::{Admit, Outcome as Called};
+use ron_ledger::{
+    AccountId, Amount, Batch, Key, Ledger, LedgerError, Posted, Reference, Refusal, Step, Transfer,
+};
+
+use crate::{RewarderError, shared::Shared};
+
+/// Why a batch is not in the ledger.
+#[derive(Debug)]
+pub(crate) enum NotPaid {
+    /// The pool's account has not enough, or is not there: somebody has to fund it.
+    Unfunded(String),
+    /// The ledger does not answer, is full or is damaged. Whether the batch is in it is not known; it is sent again.
+    Outage(String),
+    /// The ledger will never take it.
+    Never(&'static str, String),
+}
+
+/// The name of an actor's account.
+fn account_of(actor: &str) -> String {
+    format!("actor/{actor}")
+}
+
+/// The batch of an intent. Its body is the run's key and the transfers, so another run's is a conflict.
+pub(crate) fn batch(intent: &Intent, pool: &str, unix: u64) -> Result<Batch, NotPaid> {
+    let never = |what: &dyn std::fmt::Display| NotPaid::Never("intent_malformed", what.to_string());
+    let from = AccountId::new(pool).map_err(|error| never(&error))?;
+    let step = |transfer: &rewards::Transfer| {
+        let to = AccountId::new(&account_of(transfer.to.as_str())).map_err(|error| never(&error))?;
+        let amount = Amount::try_from(transfer.amount.minor()).map_err(|error| never(&error))?;
+        Ok(Step::Transfer(Transfer { from: from.clone(), to, amount }))
+    };
+    let steps = intent.transfers.iter().map(step).collect::<Result<Vec<_>, _>>()?;
+    let key = Key::new(&intent.key()).map_err(|error| never(&error))?;
+    let reference = Reference::new(&intent.run_key.to_string()).map_err(|error| never(&error))?;
+    Batch::opening_receivers(key, reference, unix, steps).map_err(|error| never(&error))
+}
+
+/// What the pool's account can pay, without end if it has no floor; `None` if there is no such account.
+pub(crate) async fn available(shared: &Shared) -> Result<Option<i128>, NotPaid> {
+    let pool = shared.settings.load().pool_account.clone();
+    let id = AccountId::new(&pool).map_err(|error| NotPaid::Never("account_malformed", error.to_string()))?;
+    let account = call(shared, "ask the ledger", move |ledger| ledger.account(&id)).await?;
+    Ok(account.map(|account| account.available().unwrap_or(i128::MAX)))
+}
+
+/// Has a batch posted, as often as it takes to know the outcome, within the tries of one call.
+pub(crate) async fn post(shared: &Shared, batch: Batch) -> Result<Posted, NotPaid> {
+    call(shared, "post a batch", move |ledger| ledger.post(&batch)).await
+}
+
+/// Calls the ledger, unless the breaker says to leave it alone.
+async fn call<T: Send + 'static>(
+    shared: &Shared,
+    job: &'static str,
+    work: impl Fn(&dyn Ledger) -> Result<T, LedgerError> + Clone + Send + 'static,
+) -> Result<T, NotPaid> {
+    let ticket = match shared.breaker.check(shared.clock.now()) {
+        Admit::Pass(ticket) | Admit::Probe(ticket) => ticket,
+        Admit::Open { .. } => return Err(NotPaid::Outage("it failed again and again, and is left alone".to_owned())),
+    };
+    let ledger = Arc::clone(&shared.ledger);
+    // An answer that is no outage ends the tries, whatever it says.
+    let once = move || match work(&*ledger) {
+        Err(error) if error.is_transient() => {
+            Err(RewarderError::Store(crate::store::StoreError::Unavailable(error.to_string())))
+        }
+        answered => Ok(answered),
+    };
+    let asked = shared.ask(job, once).await;
+    let works = matches!(&asked, Ok(Ok(_) | Err(LedgerError::Refused(_) | LedgerError::Conflict { .. })));
+    let called = if works { Called::Success } else { Called::Failure };
+    shared.breaker.record(ticket, called, shared.clock.now());
+    match asked {
+        Err(error) => Err(outage(shared, error.to_string())),
+        Ok(Err(error)) => Err(refused(shared, &error)),
+        Ok(Ok(done)) => {
+            shared.conditions.ledger.clear();
+            Ok(done)
+        }
+    }
+}
+
+fn refused(shared: &Shared, error: &LedgerError) -> NotPaid {
+    match error {
+        LedgerError::Refused(refusal @ (Refusal::Insufficient { .. } | Refusal::UnknownAccount(_))) => {
+            NotPaid::Unfunded(refusal.to_string())
+        }
+        LedgerError::Refused(_) | LedgerError::Conflict { .. } => NotPaid::Never(error.code(), error.to_string()),
+        // A ledger that is damaged or set up wrongly says nothing about the epoch: it waits for the repair.
+        _ => outage(shared, error.to_string()),
+    }
+}
+
+fn outage(shared: &Shared, why: String) -> NotPaid {
+    shared.conditions.ledger.raise(why.clone());
+    NotPaid::Outage(why)
+}

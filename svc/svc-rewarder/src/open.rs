@@ -1,0 +1,189 @@
+//! What a rewarder keeps, opened: its key, its accounts, its epochs and its files. Blocking.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ron_accounting::{Accounts, AccountsError, BootId, SigningKey};
+use ron_kernel::blocking::BlockingError;
+use ron_transport::{
+    files::{self, FileError},
+    listen::BindError,
+    tls::{TlsError, raw_key::NodeKey},
+};
+use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
+
+use crate::{
+    RewarderConfig, RewarderError,
+    artifacts::Artifacts,
+    store::{EpochStore, StoreError},
+};
+
+/// A key file has a few lines.
+const MAX_KEY_BYTES: u64 = 4096;
+
+/// Where epochs are kept.
+#[derive(Clone)]
+pub enum StorePlace {
+    /// With the rest of the node's data.
+    Local,
+    /// On a server that nodes share; the address may hold a password.
+    Postgres(String),
+}
+
+impl std::fmt::Debug for StorePlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Local => "Local",
+            Self::Postgres(_) => "Postgres",
+        })
+    }
+}
+
+/// Why a rewarder could not be built, with what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The socket cannot be had.
+    #[error("rewarder: {0}")]
+    Bind(#[from] BindError),
+    /// The certificates or the node's key cannot be used.
+    #[error("rewarder: {0}")]
+    Tls(#[from] TlsError),
+    /// A file cannot be used.
+    #[error("rewarder: {0}")]
+    File(#[from] FileError),
+    /// The node's key cannot be used.
+    #[error("rewarder: the key {} cannot be used: {problem}", .path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The accounts cannot be used.
+    #[error("rewarder: {0}")]
+    Accounts(#[from] AccountsError),
+    /// The epoch store cannot be used.
+    #[error("rewarder: {0}")]
+    Store(#[from] StoreError),
+    /// A folder cannot be used.
+    #[error("rewarder: {} cannot be used: {source}; check its owner and mode", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A policy in a file is refused.
+    #[error("rewarder: {}: {error}", .path.display())]
+    Policy {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: Box<RewarderError>,
+    },
+    /// Credentials cannot be loaded.
+    #[error("rewarder: {0}")]
+    Authority(String),
+    /// This program was built without it.
+    #[error("rewarder: this program was built without PostgreSQL: use a sqlite address, or build with the feature `postgres`")]
+    NoPostgres,
+    /// The blocking pool did not do it.
+    #[error("rewarder: {0}")]
+    Blocking(#[from] BlockingError),
+}
+
+/// What is to be opened.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) config: RewarderConfig,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) store: StorePlace,
+    pub(crate) unix: Duration,
+}
+
+/// What was.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) key: SigningKey,
+    pub(crate) accounts: Accounts,
+    pub(crate) store: EpochStore,
+    pub(crate) artifacts: Artifacts,
+}
+
+/// Opens everything.
+pub(crate) fn open(plan: Plan) -> Result<Found, BuildError> {
+    let Plan { config, data_dir, store, unix } = plan;
+    if let Some(data) = &data_dir {
+        make_folder(data)?;
+    }
+    let key = node_key(&config, data_dir.as_deref())?;
+    let windows = config.windows();
+    let boot = BootId::new(std::array::from_fn(|_| fastrand::u8(..)));
+    let accounts =
+        Accounts::open(data_dir.as_deref(), windows, (key.clone(), boot), unix, config.max_actors)?;
+    let store = match (store, &data_dir) {
+        (StorePlace::Postgres(url), _) => connect(&url, &config)?,
+        (StorePlace::Local, Some(data)) => EpochStore::open(&data.join(EpochStore::FILE), windows.duration())?,
+        (StorePlace::Local, None) => EpochStore::in_memory(windows.duration())?,
+    };
+    let artifacts = match data_dir {
+        None => Artifacts::in_memory(),
+        Some(data) => {
+            let path = if config.artifact_dir.as_os_str().is_empty() {
+                data.join("rewards")
+            } else {
+                config.artifact_dir.clone()
+            };
+            Artifacts::at(path.clone()).map_err(|source| BuildError::Folder { path, source })?
+        }
+    };
+    Ok(Found { key, accounts, store, artifacts })
+}
+
+#[cfg(feature = "postgres")]
+fn connect(url: &str, config: &RewarderConfig) -> Result<EpochStore, BuildError> {
+    Ok(EpochStore::connect(url, config.read_timeout.as_duration(), config.windows().duration())?)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn connect(_: &str, _: &RewarderConfig) -> Result<EpochStore, BuildError> {
+    Err(BuildError::NoPostgres)
+}
+
+/// The node's key: as configured, or in the node's data, or one that ends with the process.
+///
+/// # Errors
+/// [`BuildError`] if it is configured and cannot be used.
+pub fn node_key(config: &RewarderConfig, data_dir: Option<&Path>) -> Result<SigningKey, BuildError> {
+    let configured = !config.node_key.as_os_str().is_empty();
+    let path = match data_dir {
+        _ if configured => config.node_key.clone(),
+        Some(data) => {
+            let path = data.join("node.key");
+            if !path.exists() {
+                make_folder(data)?;
+                let saved = NodeKey::generate()?.save(&path);
+                // Somebody else may have just made it.
+                if !path.exists() {
+                    saved?;
+                }
+            }
+            path
+        }
+        None => return SigningKey::generate().map_err(|error| bad_key(Path::new("(none)"), &error)),
+    };
+    let pem = files::read_private(&path, MAX_KEY_BYTES)?;
+    let der = PrivatePkcs8KeyDer::from_pem_slice(&pem).map_err(|error| bad_key(&path, &error))?;
+    SigningKey::from_pkcs8(der.secret_pkcs8_der()).map_err(|error| bad_key(&path, &error))
+}
+
+fn bad_key(path: &Path, problem: &dyn std::fmt::Display) -> BuildError {
+    BuildError::Key { path: path.to_owned(), problem: problem.to_string() }
+}
+
+#[expect(clippy::disallowed_methods, reason = "every caller is on the blocking pool, or before the runtimes start")]
+fn make_folder(path: &Path) -> Result<(), BuildError> {
+    std::fs::create_dir_all(path).map_err(|source| BuildError::Folder { path: path.to_owned(), source })
+}

@@ -1,0 +1,207 @@
+//! The compute scheduler: closes epochs that are over, and hands each to one worker, by the clock and by request.
+
+use std::{sync::Arc, time::Duration};
+
+use rewards::Epoch;
+use ron_kernel::{
+    Fault,
+    queue::{Sender, SharedReceiver},
+    supervisor::{TaskCtx, TaskResult},
+};
+use tokio::sync::oneshot;
+use types::Deadline;
+
+use crate::{
+    RewarderError, calculus, crash, policies,
+    registry::Claim,
+    shared::Shared,
+    store::{Record, State},
+};
+
+/// Between two looks at what is due, unless somebody rings.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// A request to compute an epoch.
+#[derive(Debug)]
+pub(crate) struct WorkRequest {
+    pub(crate) epoch: u64,
+    /// The inputs that the caller means, if it says so.
+    pub(crate) inputs: Option<String>,
+    /// The policy that the caller means, if it says so.
+    pub(crate) policy: Option<String>,
+    pub(crate) deadline: Deadline,
+    pub(crate) reply: oneshot::Sender<Result<Taken, RewarderError>>,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// It will be computed.
+    Accepted(Record),
+    /// It has been.
+    Exists(Record),
+}
+
+/// An epoch to compute.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) claim: Claim,
+    pub(crate) epoch: u64,
+    pub(crate) deadline: Deadline,
+}
+
+/// The scheduler.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheduler {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) requests: SharedReceiver<WorkRequest>,
+    pub(crate) work: Sender<Job>,
+    pub(crate) doorbell: Sender<u64>,
+}
+
+impl Scheduler {
+    /// Runs until the node takes no more work in. Whoever waits then is told so.
+    ///
+    /// Cancel safe: what was not handed on is found in the store again.
+    pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        loop {
+            self.cycle().await;
+            let wake = self.shared.clock.within(PERIOD);
+            let requested = tokio::select! {
+                biased;
+                () = ctx.stopping() => break,
+                request = self.shared.clock.by(wake, self.requests.recv()) => request,
+                () = self.shared.due.notified() => None,
+            };
+            if let Some(Some(request)) = requested {
+                self.answer(request).await;
+            }
+        }
+        self.requests.close().await;
+        while let Some(request) = self.requests.recv().await {
+            let _ = request.reply.send(Err(Fault::Canceled.into()));
+        }
+        Ok(())
+    }
+
+    async fn answer(&self, request: WorkRequest) {
+        let WorkRequest { epoch, inputs, policy, deadline, reply } = request;
+        let taken = self.take(epoch, inputs, policy, deadline).await;
+        // Who no longer waits for the answer will find it in the store.
+        let _ = reply.send(taken);
+    }
+
+    /// Takes an epoch that somebody asks for.
+    async fn take(
+        &self,
+        epoch: u64,
+        inputs: Option<String>,
+        policy: Option<String>,
+        deadline: Deadline,
+    ) -> Result<Taken, RewarderError> {
+        let record = match self.shared.with_store("find epoch", move |store| store.record(epoch)).await? {
+            Some(record) => record,
+            None => self.close(epoch).await?,
+        };
+        for (asked, closed) in [(inputs, &record.inputs), (policy, &record.policy)] {
+            if let Some(asked) = asked.filter(|asked| asked != closed) {
+                return Err(RewarderError::OtherInputs { epoch, closed: closed.clone(), asked });
+            }
+        }
+        match record.state {
+            State::Sealed | State::Computing => {
+                self.enqueue(epoch, deadline).await?;
+                Ok(Taken::Accepted(record))
+            }
+            State::Computed | State::Emitting => {
+                // Rung without waiting: what is to be paid is found without the bell too.
+                let _ = self.doorbell.try_send(epoch);
+                Ok(Taken::Exists(record))
+            }
+            State::Settled => Ok(Taken::Exists(record)),
+            State::Quarantined => {
+                Err(RewarderError::Quarantine { epoch, reason: record.reason.unwrap_or_default() })
+            }
+        }
+    }
+
+    /// Closes what is over, and takes up what was left.
+    async fn cycle(&self) {
+        if self.shared.settings.load().automatic
+            && let Err(error) = self.close_due().await
+        {
+            tracing::warn!(%error, "epochs that are over could not be closed");
+        }
+        let unfinished = |store: &crate::store::EpochStore| store.in_states(State::Sealed, State::Computing);
+        match self.shared.with_store("find unfinished epochs", unfinished).await {
+            Ok(records) => {
+                for record in records {
+                    if !self.shared.registry.rests(record.epoch, self.shared.clock.now())
+                        && self.enqueue(record.epoch, Deadline::NEVER).await.is_err()
+                    {
+                        break;
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "unfinished epochs could not be found"),
+        }
+    }
+
+    async fn close_due(&self) -> Result<(), RewarderError> {
+        let Some(last) = self.last_over() else { return Ok(()) };
+        let due = self.shared.with_store("find epochs to close", move |store| store.unclosed(last)).await?;
+        for epoch in due {
+            match self.close(epoch).await {
+                Ok(_) => self.shared.conditions.policy.clear(),
+                Err(error @ (RewarderError::NoPolicy(_) | RewarderError::Policy(_))) => {
+                    self.shared.conditions.policy.raise(format!("epoch {epoch}: {error}"));
+                }
+                // Snapshots of nodes that do not count are no reason to close.
+                Err(RewarderError::Unknown(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The last epoch whose inputs may be closed.
+    fn last_over(&self) -> Option<u64> {
+        let (windows, unix) = (&self.shared.windows, self.shared.clock.unix());
+        let present = windows.epoch_at(unix);
+        (present.saturating_sub(2)..present).rev().find(|epoch| windows.is_over(*epoch, unix))
+    }
+
+    /// Closes the inputs of an epoch that is over.
+    async fn close(&self, epoch: u64) -> Result<Record, RewarderError> {
+        let (shared, unix) = (&self.shared, self.shared.clock.unix());
+        if !shared.windows.is_over(epoch, unix) {
+            let closes_in = shared.windows.close(epoch).saturating_sub(unix);
+            return Err(RewarderError::NotOver { epoch, closes_in });
+        }
+        let number = Epoch::new(epoch).ok_or(RewarderError::Unknown("epoch"))?;
+        let (store, settings) = (shared.store.clone(), shared.settings.load_full());
+        let close = move || {
+            // First whether there is anything, so that a policy is asked for only where it matters.
+            if store.snapshots(epoch)?.is_empty() {
+                return Err(RewarderError::Unknown("epoch"));
+            }
+            let policy = policies::for_epoch(&store, &settings, number)?;
+            let closing = calculus::closing(&store, epoch, &settings.nodes, policy)?;
+            let closing = closing.ok_or(RewarderError::Unknown("epoch"))?;
+            crash::point("close.before_insert");
+            let record = store.close(&closing)?;
+            crash::point("close.after_insert");
+            Ok(record)
+        };
+        let record = shared.ask("close epoch", close).await?;
+        tracing::info!(epoch, inputs = record.inputs, policy = record.policy, "the inputs of an epoch are closed");
+        Ok(record)
+    }
+
+    /// Hands an epoch to the workers, unless one has it.
+    async fn enqueue(&self, epoch: u64, wished: Deadline) -> Result<(), RewarderError> {
+        let Some(claim) = self.shared.registry.claim(epoch) else { return Ok(()) };
+        let deadline = self.shared.clock.within(self.shared.windows.duration() / 2).tightened(wished);
+        self.work.send(Job { claim, epoch, deadline }).await.map_err(|error| Fault::from(error).into())
+    }
+}

@@ -1,0 +1,54 @@
+//! What is in force: everything that a reload replaces, replaced as a whole.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use captoken::{KeyRing, RevocationList};
+use rewards::PublicKey;
+use ron_accounting::NodeId;
+
+use crate::RewarderConfig;
+
+/// What capability tokens are checked with. Without a key, only this machine may ask.
+#[derive(Debug)]
+pub struct Authority {
+    /// The root keys.
+    pub ring: KeyRing,
+    /// Tokens that are no longer good.
+    pub revoked: RevocationList,
+}
+
+/// What is in force.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) automatic: bool,
+    pub(crate) policy: String,
+    pub(crate) policy_keys: Vec<PublicKey>,
+    /// Whose snapshots count.
+    pub(crate) nodes: BTreeSet<NodeId>,
+    pub(crate) pool_account: String,
+    pub(crate) retain_epochs: u64,
+    /// Each call of the store or the ledger.
+    pub(crate) call_timeout: Duration,
+    pub(crate) max_body_bytes: u64,
+    pub(crate) max_rows: u64,
+    pub(crate) authority: Authority,
+}
+
+impl Settings {
+    /// From a table that was checked; `me` counts if nobody is listed.
+    pub(crate) fn new(config: &RewarderConfig, me: NodeId, authority: Authority) -> Self {
+        let listed: BTreeSet<NodeId> = config.accounting_nodes.iter().filter_map(|node| node.parse().ok()).collect();
+        Self {
+            automatic: config.automatic,
+            policy: config.policy.clone(),
+            policy_keys: config.policy_keys.iter().filter_map(|key| key.parse().ok()).collect(),
+            nodes: if listed.is_empty() { BTreeSet::from([me]) } else { listed },
+            pool_account: config.pool_account.clone(),
+            retain_epochs: config.retain_epochs,
+            call_timeout: config.read_timeout.as_duration(),
+            max_body_bytes: config.limits.max_body_bytes.as_u64(),
+            max_rows: config.limits.max_rows,
+            authority,
+        }
+    }
+}

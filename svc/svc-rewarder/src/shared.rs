@@ -1,0 +1,180 @@
+//! What all tasks and cores share, and how they call what may not answer.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use ron_accounting::{Announce, SigningKey, SnapshotFiles, Windows};
+use ron_kernel::{
+    Clock, Scope,
+    breaker::{Breaker, BreakerPolicy},
+    metrics::Counter,
+    readiness::{Condition, Effect},
+    retry::{Backoff, RetryBudget, RetryPolicy, retry},
+};
+use ron_ledger::Ledger;
+use tokio::sync::Notify;
+use types::Deadline;
+
+use crate::{
+    RewarderError,
+    artifacts::Artifacts,
+    calculus::Calculus,
+    metrics::RewarderMetrics,
+    registry::Registry,
+    settings::Settings,
+    store::EpochStore,
+};
+
+/// Calls that may be repeated are tried three times.
+const TRIES: RetryPolicy = RetryPolicy {
+    max_tries: 3,
+    backoff: Backoff::Spread {
+        min: Duration::from_millis(100),
+        max: Duration::from_millis(250),
+        cap: Duration::from_millis(250),
+    },
+};
+
+/// When the ledger is left alone, and for how long.
+const LEDGER_BREAKER: BreakerPolicy = BreakerPolicy {
+    error_permille: 0,
+    window: Duration::from_secs(10),
+    min_samples: 0,
+    consecutive: 5,
+    open_for: Duration::from_secs(1),
+    open_cap: Duration::from_secs(5),
+};
+
+/// How long a cause must be gone before readiness says so.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// What all tasks and cores share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) scope: Scope,
+    pub(crate) clock: Clock,
+    pub(crate) windows: Windows,
+    pub(crate) settings: ArcSwap<Settings>,
+    pub(crate) store: EpochStore,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) files: SnapshotFiles,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) key: SigningKey,
+    pub(crate) announce: Option<Arc<dyn Announce>>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) metrics: Arc<RewarderMetrics>,
+    pub(crate) breaker: Breaker,
+    pub(crate) conditions: Conditions,
+    /// Rung when there may be an epoch to close.
+    pub(crate) due: Notify,
+    budget: RetryBudget,
+    retries: Counter,
+}
+
+/// What readiness may have to say.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    pub(crate) ledger: Condition,
+    pub(crate) store: Condition,
+    pub(crate) accounting: Condition,
+    pub(crate) artifacts: Condition,
+    pub(crate) policy: Condition,
+    pub(crate) quarantine: Condition,
+    pub(crate) unfunded: Condition,
+}
+
+impl Conditions {
+    fn new(scope: &Scope) -> Self {
+        let report = |name| scope.condition(name, Effect::Report, SETTLE);
+        Self {
+            // Epochs wait for it in the store, so nothing is lost and requests are still taken.
+            ledger: report("ledger"),
+            store: scope.condition("epoch_store", Effect::Down, SETTLE),
+            accounting: report("accounting"),
+            artifacts: report("artifacts"),
+            policy: report("policy"),
+            quarantine: report("quarantine"),
+            unfunded: report("unfunded"),
+        }
+    }
+}
+
+/// What is opened before anything runs.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) windows: Windows,
+    pub(crate) settings: Settings,
+    pub(crate) store: EpochStore,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) files: SnapshotFiles,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) key: SigningKey,
+    pub(crate) announce: Option<Arc<dyn Announce>>,
+}
+
+impl Shared {
+    pub(crate) fn new(scope: &Scope, opened: Opened) -> Arc<Self> {
+        let Opened { windows, settings, store, ledger, files, artifacts, key, announce } = opened;
+        Arc::new(Self {
+            scope: scope.clone(),
+            clock: scope.clock(),
+            windows,
+            settings: ArcSwap::from_pointee(settings),
+            store,
+            ledger,
+            files,
+            artifacts,
+            key,
+            announce,
+            registry: Registry::new(scope),
+            metrics: RewarderMetrics::new(scope),
+            breaker: Breaker::new(LEDGER_BREAKER),
+            conditions: Conditions::new(scope),
+            due: Notify::new(),
+            budget: RetryBudget::new(200, 10),
+            retries: scope.metrics().retries("rpc"),
+        })
+    }
+
+    /// Asks the store, or files: each try on the blocking pool and within the time of a call, three tries in all. What is
+    /// asked must be the same when it is asked twice.
+    ///
+    /// Cancel safe in that whatever is asked may be asked again.
+    pub(crate) async fn ask<T, W>(&self, job: &'static str, work: W) -> Result<T, RewarderError>
+    where
+        T: Send + 'static,
+        W: Fn() -> Result<T, RewarderError> + Clone + Send + 'static,
+    {
+        let timeout = self.settings.load().call_timeout;
+        let mut rng = fastrand::Rng::new();
+        let once = |_| {
+            let (work, deadline) = (work.clone(), self.clock.within(timeout));
+            async move { self.scope.by("rpc", deadline, self.scope.blocking().run(job, work)).await?? }
+        };
+        let asked =
+            retry(&TRIES, &self.budget, Deadline::NEVER, self.clock, &self.retries, &mut rng, once).await;
+        asked.map_err(ron_kernel::retry::RetryError::into_last)
+    }
+
+    /// Asks the store.
+    pub(crate) async fn with_store<T: Send + 'static>(
+        &self,
+        job: &'static str,
+        work: impl Fn(&EpochStore) -> Result<T, crate::store::StoreError> + Clone + Send + 'static,
+    ) -> Result<T, RewarderError> {
+        let store = self.store.clone();
+        let asked = self.ask(job, move || Ok(work(&store)?)).await;
+        match &asked {
+            Err(RewarderError::Store(error)) => self.conditions.store.raise(error.to_string()),
+            Err(_) => {}
+            Ok(_) => self.conditions.store.clear(),
+        }
+        asked
+    }
+
+    /// What a computation reads.
+    pub(crate) fn calculus(&self) -> Calculus {
+        let max_rows = self.settings.load().max_rows;
+        Calculus { store: self.store.clone(), files: self.files.clone(), max_rows }
+    }
+}

@@ -1,0 +1,416 @@
+//! The epoch store: what every epoch has come to, in SQLite or PostgreSQL. Blocking.
+//!
+//! **Exactly one.** An epoch's row is its closed input set: whoever inserts it first has closed it, with the snapshots and
+//! the policy in it. Every later change is one conditional update (`… WHERE state = …`), so any number of workers,
+//! processes and machines may try the same change, and it happens once.
+//!
+//! **Never with the ledger.** The store and the ledger share no transaction. What was asked of the ledger and is not
+//! noted here is asked again, under the same key, and the ledger says what it said the first time.
+
+mod database;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod record;
+mod sqlite;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use database::{Database, Value};
+use record::COLUMNS;
+
+pub use database::StoreError;
+pub use record::{Record, State};
+
+/// `BLOB` is `BYTEA` to PostgreSQL. Numbers of epochs, batches and versions are below 2⁵³.
+const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS rewarder_numbers (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
+    CREATE TABLE IF NOT EXISTS rewarder_snapshots (
+        epoch BIGINT NOT NULL, node TEXT NOT NULL, document TEXT NOT NULL, object TEXT NOT NULL,
+        PRIMARY KEY (epoch, node)
+    );
+    CREATE TABLE IF NOT EXISTS rewarder_rows (object TEXT PRIMARY KEY, epoch BIGINT NOT NULL, bytes BLOB NOT NULL);
+    CREATE TABLE IF NOT EXISTS rewarder_policies (
+        id TEXT NOT NULL, version BIGINT NOT NULL, digest TEXT NOT NULL, document TEXT NOT NULL,
+        PRIMARY KEY (id, version)
+    );
+    CREATE TABLE IF NOT EXISTS rewarder_epochs (
+        epoch BIGINT PRIMARY KEY, state TEXT NOT NULL, reason TEXT, inputs TEXT NOT NULL, policy TEXT NOT NULL,
+        input_document TEXT NOT NULL, policy_document TEXT NOT NULL,
+        run_key TEXT, commitment TEXT, batches BIGINT NOT NULL, posted BIGINT NOT NULL
+    );
+    CREATE INDEX IF NOT EXISTS rewarder_epochs_by_state ON rewarder_epochs (state, epoch);
+";
+
+/// The version of the tables.
+const VERSION: u64 = 1;
+
+/// A snapshot as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Who sealed it.
+    pub node: String,
+    /// The signed document.
+    pub document: String,
+    /// The address of its rows.
+    pub object: String,
+}
+
+/// A policy as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptPolicy {
+    /// Its id.
+    pub id: String,
+    /// Its version.
+    pub version: u64,
+    /// Its digest.
+    pub digest: String,
+    /// The signed document.
+    pub document: String,
+}
+
+/// What an epoch is closed with, once.
+#[derive(Clone, Debug)]
+pub struct Closing {
+    /// The epoch.
+    pub epoch: u64,
+    /// The digest of the list of snapshots.
+    pub inputs: String,
+    /// The list: one signed document a line.
+    pub input_document: String,
+    /// The policy's digest.
+    pub policy: String,
+    /// The signed policy.
+    pub policy_document: String,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It was made now.
+    Now,
+    /// It cannot be made any more: the epoch is elsewhere already.
+    Before,
+}
+
+/// The store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct EpochStore(Arc<dyn Database>);
+
+impl EpochStore {
+    /// The name of the file in a node's data.
+    pub const FILE: &str = "epochs.sqlite";
+
+    /// A store in a file.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(path: &Path, epoch_duration: Duration) -> Result<Self, StoreError> {
+        Self::prepare(Arc::new(sqlite::Sqlite::open(path)?), epoch_duration)
+    }
+
+    /// A store that ends with the process.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn in_memory(epoch_duration: Duration) -> Result<Self, StoreError> {
+        Self::prepare(Arc::new(sqlite::Sqlite::in_memory()?), epoch_duration)
+    }
+
+    /// A store in PostgreSQL, which several nodes share.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    #[cfg(feature = "postgres")]
+    pub fn connect(url: &str, timeout: Duration, epoch_duration: Duration) -> Result<Self, StoreError> {
+        Self::prepare(Arc::new(postgres::Postgres::connect(url, timeout)?), epoch_duration)
+    }
+
+    fn prepare(database: Arc<dyn Database>, epoch_duration: Duration) -> Result<Self, StoreError> {
+        database.migrate(SCHEMA)?;
+        let store = Self(database);
+        let millis = u64::try_from(epoch_duration.as_millis()).unwrap_or(u64::MAX);
+        for (name, wanted) in [("version", VERSION), ("epoch_millis", millis)] {
+            let was = store.number_once(name, wanted)?;
+            if was != wanted {
+                let why = format!("its {name} is {was}, not {wanted}: epochs would mean other times, or columns other things");
+                return Err(StoreError::Refused(why));
+            }
+        }
+        Ok(store)
+    }
+
+    /// Whether it answers.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn ping(&self) -> Result<(), StoreError> {
+        self.0.query("SELECT value FROM rewarder_numbers WHERE name = $1", &[Value::text("version")]).map(drop)
+    }
+
+    /// Lists a snapshot with its rows. Of one node and epoch the first one stays; says which document is listed.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn list_snapshot(&self, epoch: u64, snapshot: &Listed, rows: &[u8]) -> Result<String, StoreError> {
+        let put_rows = "INSERT INTO rewarder_rows (object, epoch, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        let object = Value::text(&snapshot.object);
+        // Rows first: a snapshot that is listed has its rows here.
+        self.0.execute(put_rows, &[object.clone(), Value::number(epoch), Value::Bytes(rows.to_owned())])?;
+        let put = "INSERT INTO rewarder_snapshots (epoch, node, document, object) VALUES ($1, $2, $3, $4)
+                   ON CONFLICT DO NOTHING";
+        let (node, document) = (Value::text(&snapshot.node), Value::text(&snapshot.document));
+        self.0.execute(put, &[Value::number(epoch), node.clone(), document, object])?;
+        let find = "SELECT document FROM rewarder_snapshots WHERE epoch = $1 AND node = $2";
+        let found = self.0.query(find, &[Value::number(epoch), node])?;
+        first(found).and_then(record::text)
+    }
+
+    /// The snapshots listed for an epoch, by node.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn snapshots(&self, epoch: u64) -> Result<Vec<Listed>, StoreError> {
+        let find = "SELECT node, document, object FROM rewarder_snapshots WHERE epoch = $1 ORDER BY node";
+        self.0.query(find, &[Value::number(epoch)])?.into_iter().map(listed).collect()
+    }
+
+    /// The rows of a snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn rows(&self, object: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let find = "SELECT bytes FROM rewarder_rows WHERE object = $1";
+        let found = self.0.query(find, &[Value::text(object)])?;
+        Ok(found.into_iter().flatten().find_map(|value| match value {
+            Value::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }))
+    }
+
+    /// Epochs up to `last` that have snapshots and are not closed, the oldest first; the latest 64 at most, so that old
+    /// ones that cannot be closed do not stand in the way.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn unclosed(&self, last: u64) -> Result<Vec<u64>, StoreError> {
+        let find = "SELECT DISTINCT epoch FROM rewarder_snapshots WHERE epoch <= $1
+                    AND epoch NOT IN (SELECT epoch FROM rewarder_epochs) ORDER BY epoch DESC LIMIT 64";
+        self.0.query(find, &[Value::number(last)])?.iter().rev().map(|columns| count_of(columns)).collect()
+    }
+
+    /// Epochs in these states, the oldest first; 64 at most.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn in_states(&self, one: State, other: State) -> Result<Vec<Record>, StoreError> {
+        let find = format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) ORDER BY epoch LIMIT 64");
+        self.0.query(&find, &[Value::text(one), Value::text(other)])?.into_iter().map(Record::read).collect()
+    }
+
+    /// The latest epochs before `before`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn latest(&self, before: u64, limit: u64) -> Result<Vec<Record>, StoreError> {
+        let find = format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE epoch < $1 ORDER BY epoch DESC LIMIT $2");
+        self.0.query(&find, &[Value::number(before), Value::number(limit)])?.into_iter().map(Record::read).collect()
+    }
+
+    /// What is known of an epoch; `None` until it is closed.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn record(&self, epoch: u64) -> Result<Option<Record>, StoreError> {
+        let find = format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE epoch = $1");
+        self.0.query(&find, &[Value::number(epoch)])?.pop().map(Record::read).transpose()
+    }
+
+    /// The input set and the policy that an epoch was closed with.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn documents(&self, epoch: u64) -> Result<Option<(String, String)>, StoreError> {
+        let find = "SELECT input_document, policy_document FROM rewarder_epochs WHERE epoch = $1";
+        let found = self.0.query(find, &[Value::number(epoch)])?.pop();
+        found
+            .map(|columns| {
+                let mut columns = columns.into_iter();
+                let mut next = || columns.next().map_or_else(missing, record::text);
+                Ok((next()?, next()?))
+            })
+            .transpose()
+    }
+
+    /// Closes an epoch's inputs, unless they are closed; says as what they are.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn close(&self, closing: &Closing) -> Result<Record, StoreError> {
+        let put = "INSERT INTO rewarder_epochs
+                   (epoch, state, inputs, policy, input_document, policy_document, batches, posted)
+                   VALUES ($1, $2, $3, $4, $5, $6, 0, 0) ON CONFLICT DO NOTHING";
+        let parameters = [
+            Value::number(closing.epoch),
+            Value::text(State::Sealed),
+            Value::text(&closing.inputs),
+            Value::text(&closing.policy),
+            Value::text(&closing.input_document),
+            Value::text(&closing.policy_document),
+        ];
+        self.0.execute(put, &parameters)?;
+        self.record(closing.epoch)?.ok_or_else(|| StoreError::Damaged("what was written is not there".to_owned()))
+    }
+
+    /// Somebody computes an epoch.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn computing(&self, epoch: u64) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1 WHERE epoch = $2 AND state IN ($3, $1)";
+        self.change(change, &[Value::text(State::Computing), Value::number(epoch), Value::text(State::Sealed)])
+    }
+
+    /// An epoch is computed.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn computed(&self, epoch: u64, run_key: &str, commitment: &str, batches: u64) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1, run_key = $2, commitment = $3, batches = $4, reason = NULL
+                      WHERE epoch = $5 AND state IN ($6, $7)";
+        let parameters = [
+            Value::text(State::Computed),
+            Value::text(run_key),
+            Value::text(commitment),
+            Value::number(batches),
+            Value::number(epoch),
+            Value::text(State::Sealed),
+            Value::text(State::Computing),
+        ];
+        self.change(change, &parameters)
+    }
+
+    /// Batches of an epoch are being transferred.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn emitting(&self, epoch: u64) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL WHERE epoch = $2 AND state IN ($3, $1)";
+        self.change(change, &[Value::text(State::Emitting), Value::number(epoch), Value::text(State::Computed)])
+    }
+
+    /// An epoch that is computed waits for something.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn waits_for(&self, epoch: u64, what: &str) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET reason = $1 WHERE epoch = $2 AND state IN ($3, $4)";
+        let states = [State::Computed, State::Emitting].map(Value::text);
+        let [computed, emitting] = states;
+        self.change(change, &[Value::text(what), Value::number(epoch), computed, emitting])
+    }
+
+    /// The first `posted` batches of an epoch are in the ledger.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn posted(&self, epoch: u64, posted: u64) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET posted = $1 WHERE epoch = $2 AND state = $3 AND posted < $1";
+        self.change(change, &[Value::number(posted), Value::number(epoch), Value::text(State::Emitting)])
+    }
+
+    /// Every batch of an epoch is in the ledger.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn settled(&self, epoch: u64) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL
+                      WHERE epoch = $2 AND state = $3 AND posted = batches";
+        self.change(change, &[Value::text(State::Settled), Value::number(epoch), Value::text(State::Emitting)])
+    }
+
+    /// Something about an epoch does not add up.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn quarantine(&self, epoch: u64, reason: &str) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1, reason = $2
+                      WHERE epoch = $3 AND state <> $4 AND state <> $1";
+        let parameters =
+            [Value::text(State::Quarantined), Value::text(reason), Value::number(epoch), Value::text(State::Settled)];
+        self.change(change, &parameters)
+    }
+
+    /// Keeps a policy; of one id and version the first one stays. Says what is kept.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_policy(&self, policy: &KeptPolicy) -> Result<KeptPolicy, StoreError> {
+        let put = "INSERT INTO rewarder_policies (id, version, digest, document) VALUES ($1, $2, $3, $4)
+                   ON CONFLICT DO NOTHING";
+        let (id, version) = (Value::text(&policy.id), Value::number(policy.version));
+        let parameters = [id.clone(), version.clone(), Value::text(&policy.digest), Value::text(&policy.document)];
+        self.0.execute(put, &parameters)?;
+        let find = "SELECT id, version, digest, document FROM rewarder_policies WHERE id = $1 AND version = $2";
+        self.0.query(find, &[id, version])?.pop().map_or_else(missing, kept)
+    }
+
+    /// The newest version of a policy.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn policy(&self, id: &str) -> Result<Option<KeptPolicy>, StoreError> {
+        let find = "SELECT id, version, digest, document FROM rewarder_policies WHERE id = $1 ORDER BY version DESC LIMIT 1";
+        self.0.query(find, &[Value::text(id)])?.pop().map(kept).transpose()
+    }
+
+    /// Forgets the rows of snapshots of final epochs before `epoch`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn prune(&self, epoch: u64) -> Result<u64, StoreError> {
+        let forget = "DELETE FROM rewarder_rows WHERE epoch < $1
+                      AND epoch IN (SELECT epoch FROM rewarder_epochs WHERE state IN ($2, $3))";
+        self.0.execute(forget, &[Value::number(epoch), Value::text(State::Settled), Value::text(State::Quarantined)])
+    }
+
+    fn change(&self, sql: &str, parameters: &[Value]) -> Result<Changed, StoreError> {
+        Ok(if self.0.execute(sql, parameters)? > 0 { Changed::Now } else { Changed::Before })
+    }
+
+    /// Sets a number that is set once; says what it is.
+    fn number_once(&self, name: &str, value: u64) -> Result<u64, StoreError> {
+        let put = "INSERT INTO rewarder_numbers (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        self.0.execute(put, &[Value::text(name), Value::number(value)])?;
+        let found = self.0.query("SELECT value FROM rewarder_numbers WHERE name = $1", &[Value::text(name)])?;
+        first(found).and_then(|value| record::count(&value))
+    }
+}
+
+fn missing<T>() -> Result<T, StoreError> {
+    Err(StoreError::Damaged("a column or a row is missing".to_owned()))
+}
+
+fn first(rows: Vec<Vec<Value>>) -> Result<Value, StoreError> {
+    rows.into_iter().flatten().next().map_or_else(missing, Ok)
+}
+
+fn count_of(columns: &[Value]) -> Result<u64, StoreError> {
+    columns.first().map_or_else(missing, record::count)
+}
+
+fn listed(columns: Vec<Value>) -> Result<Listed, StoreError> {
+    let mut columns = columns.into_iter();
+    let mut next = || columns.next().map_or_else(missing, record::text);
+    Ok(Listed { node: next()?, document: next()?, object: next()? })
+}
+
+fn kept(columns: Vec<Value>) -> Result<KeptPolicy, StoreError> {
+    let mut columns = columns.into_iter();
+    let mut next = || columns.next().map_or_else(missing, Ok);
+    Ok(KeptPolicy {
+        id: record::text(next()?)?,
+        version: record::count(&next()?)?,
+        digest: record::text(next()?)?,
+        document: record::text(next()?)?,
+    })
+}

@@ -1,0 +1,102 @@
+//! The epoch store in SQLite: one connection, WAL, synced with every change.
+
+use std::{path::Path, sync::Mutex, time::Duration};
+
+use ron_kernel::lock::lock;
+use rusqlite::{
+    Connection, ErrorCode, params_from_iter,
+    types::{ToSqlOutput, ValueRef},
+};
+
+use super::database::{Columns, Database, StoreError, Value};
+
+/// How long another process may hold the file: a successor and its predecessor share it.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// A database in a file or in memory.
+#[derive(Debug)]
+pub(crate) struct Sqlite(Mutex<Connection>);
+
+impl Sqlite {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::prepare(Connection::open(path)?)
+    }
+
+    pub(crate) fn in_memory() -> Result<Self, StoreError> {
+        Self::prepare(Connection::open_in_memory()?)
+    }
+
+    fn prepare(connection: Connection) -> Result<Self, StoreError> {
+        connection.busy_timeout(BUSY)?;
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        Ok(Self(Mutex::new(connection)))
+    }
+}
+
+impl Database for Sqlite {
+    fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
+        let connection = lock(&self.0);
+        let changed = connection.prepare_cached(sql)?.execute(params_from_iter(parameters))?;
+        Ok(changed as u64)
+    }
+
+    fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Columns>, StoreError> {
+        let connection = lock(&self.0);
+        let mut statement = connection.prepare_cached(sql)?;
+        let width = statement.column_count();
+        let mut rows = statement.query(params_from_iter(parameters))?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            let columns = (0..width).map(|at| row.get_ref(at).map_err(StoreError::from).and_then(read));
+            all.push(columns.collect::<Result<_, _>>()?);
+        }
+        Ok(all)
+    }
+
+    fn migrate(&self, statements: &str) -> Result<(), StoreError> {
+        Ok(lock(&self.0).execute_batch(&format!("BEGIN IMMEDIATE; {statements} COMMIT;"))?)
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn read(value: ValueRef<'_>) -> Result<Value, StoreError> {
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Text(text) => {
+            let text = std::str::from_utf8(text).map_err(|error| StoreError::Damaged(error.to_string()))?;
+            Value::Text(text.to_owned())
+        }
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
+        ValueRef::Real(_) => return Err(StoreError::Damaged("a fraction where none can be".to_owned())),
+    })
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::CannotOpen
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::ReadOnly,
+            ) => Self::Unavailable(error.to_string()),
+            _ => Self::Refused(error.to_string()),
+        }
+    }
+}

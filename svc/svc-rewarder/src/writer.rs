@@ -1,0 +1,154 @@
+//! The artifact writer: an epoch's files first, then its state, then the bell.
+
+use std::{io::Write, sync::Arc};
+
+use rewards::{Attestation, Quarantine, Run, SnapshotSeal, bundle};
+use ron_kernel::{
+    queue::{Sender, SharedReceiver},
+    supervisor::{TaskCtx, TaskResult},
+};
+
+use crate::{
+    RewarderError,
+    artifacts::FileToWrite,
+    calculus::{self, Calculus, Outcome},
+    crash, files,
+    shared::Shared,
+    store::{Changed, EpochStore, Record},
+    worker::ResultItem,
+};
+
+/// The writer.
+#[derive(Clone, Debug)]
+pub(crate) struct ArtifactWriter {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) results: SharedReceiver<ResultItem>,
+    pub(crate) doorbell: Sender<u64>,
+}
+
+impl ArtifactWriter {
+    /// Runs until the node stops, and then writes what was computed by then.
+    ///
+    /// Cancel safe: an epoch that is not written down is computed again.
+    pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        loop {
+            let item = tokio::select! {
+                biased;
+                () = ctx.stopping() => break,
+                item = self.results.recv() => item,
+            };
+            let Some(item) = item else { return Ok(()) };
+            self.write(item).await;
+        }
+        self.results.close().await;
+        while let Some(item) = self.results.recv().await {
+            self.write(item).await;
+        }
+        Ok(())
+    }
+
+    async fn write(&self, item: ResultItem) {
+        let ResultItem { epoch, outcome, took, written } = item;
+        let done = match outcome {
+            Outcome::Quarantine(wrong) => self.set_aside(epoch, &wrong).await,
+            Outcome::Run(run) => {
+                let manifest = run.manifest();
+                let (pool, paid, residual) = (manifest.pool, manifest.paid, manifest.residual);
+                let done = self.computed(epoch, Arc::new(*run)).await;
+                if done.is_ok() {
+                    self.shared.metrics.computed(took, pool.minor(), paid.minor(), residual.minor());
+                }
+                done
+            }
+        };
+        match done {
+            Ok(()) => self.shared.conditions.artifacts.clear(),
+            Err(error) => {
+                self.shared.registry.rest(epoch, self.shared.clock.now());
+                self.shared.conditions.artifacts.raise(format!("epoch {epoch}: {error}"));
+                tracing::error!(epoch, %error, "what was computed could not be written down; it comes again");
+            }
+        }
+        let _ = written.send(());
+    }
+
+    async fn computed(&self, epoch: u64, run: Arc<Run>) -> Result<(), RewarderError> {
+        let shared = &self.shared;
+        let (artifacts, calculus, key, written) =
+            (shared.artifacts.clone(), shared.calculus(), shared.key.clone(), Arc::clone(&run));
+        // Not bounded by the time of a call: there may be a million lines.
+        let write = move || -> Result<Record, RewarderError> {
+            let attestation = Attestation::of(&written, &key);
+            let failed = |error: std::io::Error| RewarderError::Files(format!("files cannot be written: {error}"));
+            artifacts.write(epoch, epoch_files(&calculus, epoch, &written, &attestation)?).map_err(failed)?;
+            note(&calculus.store, epoch, &written)
+        };
+        let record = shared.scope.blocking().run("write epoch", write).await??;
+        if record.commitment.as_deref() != Some(run.commitment().to_string().as_str()) {
+            let why = format!("another run of the same inputs came to {:?}", record.commitment);
+            return files::quarantine(shared, epoch, "other_run", &why).await;
+        }
+        tracing::info!(epoch, commitment = %run.commitment(), paid = %run.manifest().paid, "an epoch is computed");
+        shared.registry.keep(epoch, run);
+        // Without room the emitter finds it by itself.
+        let _ = self.doorbell.send(epoch).await;
+        Ok(())
+    }
+
+    async fn set_aside(&self, epoch: u64, wrong: &Quarantine) -> Result<(), RewarderError> {
+        files::quarantine(&self.shared, epoch, wrong.code(), &wrong.to_string()).await
+    }
+}
+
+/// Says in the store that an epoch is computed, and what the store then says.
+fn note(store: &EpochStore, epoch: u64, run: &Run) -> Result<Record, RewarderError> {
+    let (key, commitment) = (run.key().to_string(), run.commitment().to_string());
+    let noted = store.computed(epoch, &key, &commitment, run.manifest().batches.get())?;
+    if noted == Changed::Now {
+        crash::point("computed.after_update");
+    }
+    store.record(epoch)?.ok_or(RewarderError::Unknown("epoch"))
+}
+
+/// Everything that a stranger needs to check an epoch: see [`bundle`].
+fn epoch_files<'a>(
+    calculus: &'a Calculus,
+    epoch: u64,
+    run: &'a Run,
+    attestation: &'a Attestation,
+) -> Result<Vec<FileToWrite<'a>>, RewarderError> {
+    let (inputs, policy) = calculus.store.documents(epoch)?.ok_or(RewarderError::Unknown("epoch"))?;
+    let mut files: Vec<FileToWrite<'a>> = vec![
+        (bundle::RUN.to_owned(), Box::new(|out| out.write_all(run.document()))),
+        (bundle::COMMITMENT.to_owned(), Box::new(|out| writeln!(out, "{}", run.commitment()))),
+        (bundle::ALLOCATIONS.to_owned(), Box::new(|out| write_lines(run, out))),
+        (bundle::POLICY.to_owned(), Box::new(move |out| out.write_all(policy.as_bytes()))),
+        (bundle::INPUTS.to_owned(), Box::new(|out| out.write_all(&run.inputs().list()))),
+        (bundle::attestation_file(attestation.key), Box::new(|out| out.write_all(&attestation.to_bytes()))),
+    ];
+    for snapshot in calculus::closed_inputs(&inputs) {
+        let snapshot = snapshot?;
+        let object = snapshot.object;
+        let damaged = |_| RewarderError::Files("a seal of a closed epoch is damaged".to_owned());
+        let seal = SnapshotSeal::read(snapshot.document.as_bytes()).map_err(damaged)?;
+        let (rows_root, document) = (seal.snapshot.rows_root, snapshot.document);
+        let rows = move |out: &mut dyn Write| {
+            let rows = calculus.rows(&object).map_err(std::io::Error::other)?;
+            out.write_all(&rows)
+        };
+        files.push((bundle::rows_file(rows_root), Box::new(rows)));
+        let name = bundle::seal_file(rows_root, seal.key);
+        files.push((name, Box::new(move |out| out.write_all(document.as_bytes()))));
+    }
+    Ok(files)
+}
+
+fn write_lines(run: &Run, out: &mut dyn Write) -> std::io::Result<()> {
+    let mut line = Vec::new();
+    for at in 0..run.lines() {
+        line.clear();
+        run.write_line(at, &mut line);
+        out.write_all(&line)?;
+    }
+    Ok(())
+}

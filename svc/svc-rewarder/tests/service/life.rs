@@ -1,0 +1,117 @@
+//! An epoch from the first byte to the last transfer.
+
+use std::time::Duration;
+
+use crate::support::{Running, Wish, eventually, fund, names_in};
+
+#[test]
+fn what_is_used_is_sealed_computed_proven_and_paid_once() {
+    let running = Running::start();
+    running.book("alice", 300);
+    running.book("bob", 100);
+    let epoch = running.wait_for(None, "settled");
+    let id = epoch["epoch"].as_u64().unwrap();
+    assert_eq!((running.balance("actor/alice"), running.balance("actor/bob")), (750, 250));
+    assert_eq!((&epoch["manifest"]["pool"], &epoch["manifest"]["paid"]), (&"1000".into(), &"1000".into()));
+    assert_eq!((&epoch["batches"], &epoch["batches_posted"]), (&1.into(), &1.into()));
+    assert_eq!(epoch["snapshots"][0]["counts"], true);
+    let proof = running.get(&format!("/rewarder/epochs/{id}/proof/alice"));
+    assert_eq!((proof.status, proof.header("content-type")), (200, "application/json"));
+    assert!(proof.body.len() < 2048, "{}", proof.body.len());
+    let manifest = rewards::Manifest::read(&running.get(&format!("/rewarder/epochs/{id}/files/run.json")).body).unwrap();
+    rewards::Proof::read(&proof.body).unwrap().check(&manifest).unwrap();
+    assert_eq!(running.get(&format!("/rewarder/epochs/{id}/proof/carol")).status, 404);
+    let again = running.ask("POST", &format!("/rewarder/epochs/{id}/compute"), &[], b"");
+    assert_eq!((again.status, again.json()["state"].as_str()), (200, Some("settled")));
+    assert_eq!(running.balance("actor/alice"), 750, "asking again pays nobody again");
+    assert!(running.metric("reward_runs_total{node=\"test\",service=\"rewarder\",status=\"settled\"}") >= 1.0);
+    assert_eq!(running.metric("reward_conservation_delta_minor"), 0.0);
+}
+
+#[test]
+fn a_settled_epoch_has_its_commitment_as_a_tag() {
+    let running = Running::start();
+    running.book("alice", 1);
+    let epoch = running.wait_for(None, "settled");
+    let path = format!("/rewarder/epochs/{}", epoch["epoch"]);
+    let tag = format!("\"{}\"", epoch["commitment"].as_str().unwrap());
+    assert_eq!(running.get(&path).header("etag"), tag);
+    let known = running.ask("GET", &path, &[("if-none-match", &tag)], b"");
+    assert_eq!((known.status, known.body.len()), (304, 0));
+}
+
+#[test]
+fn an_epoch_without_usage_is_no_epoch() {
+    let running = Running::start();
+    running.book("alice", 1);
+    running.wait_for(None, "settled");
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(running.epochs().len(), 1, "nothing was used in the epochs since");
+}
+
+#[test]
+fn a_pool_that_is_not_funded_waits_and_is_paid_when_it_is() {
+    let running = Running::with(Wish { pool: 0, ..Wish::default() }, |_| {});
+    running.book("alice", 1);
+    let epoch = running.wait_for(None, "computed");
+    eventually("the reason is told", || running.standing().contains("unfunded"));
+    let epoch = running.get(&format!("/rewarder/epochs/{}", epoch["epoch"])).json();
+    assert!(epoch["reason"].as_str().unwrap().starts_with("unfunded"), "{epoch}");
+    fund(&*running.ledger, "fund/0", 10);
+    fund(&*running.ledger, "fund/1", 5000);
+    running.wait_for(None, "settled");
+    assert_eq!(running.balance("actor/alice"), 1000);
+}
+
+#[test]
+fn without_the_automatic_cycle_an_epoch_is_computed_when_it_is_asked_for() {
+    let running = Running::with(Wish::default(), |config| config.automatic = false);
+    running.book("alice", 1);
+    let mut found = None;
+    eventually("the node has sealed an epoch", || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        found = (now - 10..now).find(|epoch| running.get(&format!("/rewarder/epochs/{epoch}")).status == 200);
+        found.is_some()
+    });
+    let path = format!("/rewarder/epochs/{}", found.unwrap());
+    assert_eq!(running.get(&path).json()["state"], "open");
+    let asked = running.ask("POST", &format!("{path}/compute"), &[], b"");
+    assert_eq!(asked.status, 202, "{asked:?}");
+    running.wait_for(found, "settled");
+}
+
+#[test]
+fn a_restart_goes_on_where_the_last_process_was() {
+    let first = Running::with(Wish { pool: 0, ..Wish::default() }, |_| {});
+    first.book("alice", 1);
+    let epoch = first.wait_for(None, "computed");
+    let ledger = std::sync::Arc::clone(&first.ledger);
+    let dir = first.stop();
+    let second = Running::within(dir, Wish { ledger, ..Wish::default() }, |_| {});
+    let settled = second.wait_for(epoch["epoch"].as_u64(), "settled");
+    assert_eq!(settled["commitment"], epoch["commitment"]);
+    assert_eq!(second.balance("actor/alice"), 1000);
+}
+
+#[test]
+fn with_amnesia_everything_works_and_nothing_is_written() {
+    let running = Running::with(Wish { amnesia: true, ..Wish::default() }, |_| {});
+    running.book("alice", 3);
+    let epoch = running.wait_for(None, "settled");
+    assert_eq!(running.get(&format!("/rewarder/epochs/{}/files/run.json", epoch["epoch"])).status, 200);
+    assert_eq!(running.balance("actor/alice"), 1000);
+    let dir = running.stop();
+    assert_eq!(names_in(dir.path()), ["policy.json"], "what the test put there");
+}
+
+#[test]
+fn old_files_are_let_go_and_new_ones_kept() {
+    let running = Running::with(Wish::default(), |config| config.retain_epochs = 2);
+    running.book("alice", 1);
+    let epoch = running.wait_for(None, "settled");
+    let run = format!("/rewarder/epochs/{}/files/run.json", epoch["epoch"]);
+    assert_eq!(running.get(&run).status, 200);
+    eventually("the files are gone", || running.get(&run).status == 404);
+    let after = running.get(&format!("/rewarder/epochs/{}", epoch["epoch"])).json();
+    assert_eq!((&after["state"], &after["commitment"]), (&epoch["state"], &epoch["commitment"]), "what it was stays known");
+}

@@ -1,0 +1,13 @@
+//! The rewarder in a process of its own making: real sockets, a real clock, a ledger in memory.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests drive the service from outside and fail with the reason"
+)]
+
+mod bad_input;
+mod interface;
+mod ledger_trouble;
+mod life;
+mod support;

@@ -1,0 +1,105 @@
+//! `sim [SCENARIO] [--seed N | --seeds N] [--trace]`: runs scenarios of the suite, and says what they came to.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match Wish::read(std::env::args().skip(1)) {
+        Ok(wish) => wish.fulfil(),
+        Err(message) => {
+            eprintln!("{message}\nusage: sim [SCENARIO] [--seed N | --seeds N] [--trace]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[derive(Default)]
+struct Wish {
+    scenario: Option<String>,
+    seed: Option<u64>,
+    seeds: Option<u64>,
+    trace: bool,
+}
+
+impl Wish {
+    fn read(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut wish = Self::default();
+        while let Some(arg) = args.next() {
+            let mut number = || args.next().and_then(|text| text.parse().ok()).ok_or(format!("{arg} what?"));
+            match arg.as_str() {
+                "--seed" => wish.seed = Some(number()?),
+                "--seeds" => wish.seeds = Some(number()?),
+                "--trace" => wish.trace = true,
+                name if sim::suite().iter().any(|scenario| scenario.name == name) => {
+                    wish.scenario = Some(arg)
+                }
+                _ => return Err(format!("no such scenario: {arg}")),
+            }
+        }
+        Ok(wish)
+    }
+
+    fn fulfil(self) -> ExitCode {
+        let is_wanted = |name: &str| self.scenario.as_ref().is_none_or(|wanted| wanted == name);
+        let (mut runs, mut bad) = (0u64, 0u64);
+        for scenario in sim::suite().iter().filter(|scenario| is_wanted(&scenario.name)) {
+            let seeds = self.seeds.unwrap_or(scenario.seeds);
+            let seeds = self.seed.map_or(0..seeds, |seed| seed..seed + 1);
+            let mut summary = Summary::default();
+            for seed in seeds {
+                let report = sim::run(scenario, seed, self.trace);
+                runs += 1;
+                bad += u64::from(!report.is_good());
+                if !report.is_good() || self.seed.is_some() {
+                    println!("{report}");
+                }
+                summary.add(&report);
+            }
+            println!("{:<22} {summary}", scenario.name);
+        }
+        println!("{runs} runs, {bad} of them bad");
+        if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Sums and extremes over the seeds of a scenario.
+#[derive(Default)]
+struct Summary {
+    runs: u64,
+    owed: u64,
+    delivered: u64,
+    reported: u64,
+    extinct: u64,
+    redundancy: f64,
+    hops: u8,
+    slowest: f64,
+}
+
+impl Summary {
+    fn add(&mut self, report: &sim::Report) {
+        self.runs += 1;
+        self.owed += report.balance.owed;
+        self.delivered += report.balance.delivered;
+        self.reported += report.balance.reported;
+        self.extinct += report.balance.extinct;
+        self.redundancy = self.redundancy.max(report.redundancy);
+        self.hops = self.hops.max(report.hops.1);
+        self.slowest = self.slowest.max(report.settled.as_secs_f64());
+    }
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} runs, owed {} = delivered {} + named {}, extinct {}, most: redundancy {:.3}, hops {}, settled in {:.1} s",
+            self.runs,
+            self.owed,
+            self.delivered,
+            self.reported,
+            self.extinct,
+            self.redundancy,
+            self.hops,
+            self.slowest
+        )
+    }
+}
