@@ -30,11 +30,14 @@ fn raised(tree: &Tree) -> BTreeMap<&str, (&str, usize)> {
     let ours = |path: &str| ["rt/", "store/", "svc/", "bin/"].iter().any(|layer| path.starts_with(layer));
     for (path, text) in tree.ending(".rs").filter(|(path, _)| ours(path) && !path.contains("/tests")) {
         let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-        for (at, call) in code.match_indices(".condition(") {
-            let arguments = code[at + call.len()..].split(';').next().unwrap_or_default();
-            let Some(name) = arguments.split('"').nth(1) else { continue };
-            let line = 1 + code[..at].matches('\n').count();
-            found.entry(name).or_insert((path, line));
+        // `report` is what a service with several of them calls its shorthand.
+        for opening in [".condition(", " report(\""] {
+            for (at, _) in code.match_indices(opening) {
+                let arguments = code[at..].split(';').next().unwrap_or_default();
+                let Some(name) = arguments.split('"').nth(1) else { continue };
+                let line = 1 + code[..at].matches('\n').count();
+                found.entry(name).or_insert((path, line));
+            }
         }
     }
     found
@@ -48,9 +51,10 @@ mod tests {
     #[test]
     fn a_condition_without_a_row_and_a_row_without_a_condition_are_found() {
         let source = "//! x\nlet a = scope.condition(\"lost\", Effect::Down);\nlet b = board.condition(service, \"slow\", e);\n\
+                      ledger: report(\"ledger\"),\n\
                       self.condition.raise(\"words\");\n#[cfg(test)]\nmod tests { b.condition(\"svc\", \"other\", e); }\n";
         let page = "# X\n\n## Conditions and what to do\n\n| `lost` | x |\n| `made_up` | x |\n\n## Next\n| `no` | x |\n";
         let tree = Tree::of(&[("rt/a/src/lib.rs", source), (PAGE, page)]);
-        assert_eq!(places(&are_listed(&tree)), [("rt/a/src/lib.rs", 3), (PAGE, 1)]);
+        assert_eq!(places(&are_listed(&tree)), [("rt/a/src/lib.rs", 4), ("rt/a/src/lib.rs", 3), (PAGE, 1)]);
     }
 }
