@@ -9,7 +9,9 @@ use svc_overlay::PeerAddr;
 use types::{NodeId, ObjectId};
 
 use crate::{
-    commands::{CasCommand, EpochCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand},
+    commands::{
+        CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand,
+    },
     config_file::ConfigSource,
     failure::Failure,
     fairness::{self, Plan},
@@ -178,6 +180,9 @@ enum Command {
     /// Store, fetch and check objects by the hash of their bytes.
     #[command(subcommand)]
     Cas(CasCommand),
+    /// Show, check, export, sign and back up the ledger, and move amounts in it.
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
@@ -355,6 +360,7 @@ pub(crate) enum Task {
     Check(ConfigSource),
     Token(TokenCommand),
     Cas(CasCommand),
+    Ledger(LedgerCommand),
     Pack(PackCommand),
     Epoch(EpochCommand),
     Policy(PolicyCommand),
@@ -416,6 +422,7 @@ impl Cli {
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
+            Command::Ledger(command) => Task::Ledger(command),
             Command::Pack(command) => Task::Pack(command),
             Command::Epoch(command) => Task::Epoch(command),
             Command::Policy(command) => Task::Policy(command),

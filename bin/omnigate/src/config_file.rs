@@ -28,7 +28,8 @@ const ENV_FILE: &str = "OMNIGATE_CONFIG";
 const ENV_CRASH: &str = "OMNIGATE_CRASH_AT";
 
 /// The tables of services, each of which has `enabled`.
-const SERVICES: [&str; 4] = [GatewayConfig::NAME, EdgeConfig::NAME, OverlayConfig::NAME, RewarderConfig::NAME];
+const SERVICES: [&str; 4] =
+    [GatewayConfig::NAME, EdgeConfig::NAME, OverlayConfig::NAME, RewarderConfig::NAME];
 
 /// Every table of the configuration file, in the order they are shown.
 pub(crate) fn schema() -> Schema {

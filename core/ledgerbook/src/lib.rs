@@ -22,6 +22,7 @@ mod checkpoint;
 mod encode;
 mod merkle;
 mod names;
+pub mod plain_text;
 mod record;
 mod refusal;
 mod sequence;

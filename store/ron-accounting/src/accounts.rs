@@ -5,8 +5,8 @@ use std::{fmt, path::Path, time::Duration};
 use cas::{OpenError, WriteError};
 
 use crate::{
-    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally, Windows,
-    rows_of, seal_rows,
+    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally,
+    Windows, rows_of, seal_rows,
 };
 
 /// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.
@@ -117,7 +117,11 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError`].
-    pub fn seal(&mut self, epoch: u64, passing: impl Fn(&'static str)) -> Result<(Sealed, Vec<u8>), AccountsError> {
+    pub fn seal(
+        &mut self,
+        epoch: u64,
+        passing: impl Fn(&'static str),
+    ) -> Result<(Sealed, Vec<u8>), AccountsError> {
         let used = self.journal.used(epoch)?;
         let (rows, rows_root) = rows_of(&used)?;
         passing("seal.before_file");

@@ -8,8 +8,8 @@ mod schema;
 
 use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use rewards::SnapshotSeal;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use types::ActorId;
 
 use crate::{Page, Sealed};
@@ -21,7 +21,9 @@ pub enum JournalError {
     #[error("the usage journal cannot be used: {0}")]
     Failed(String),
     /// The file is damaged.
-    #[error("the usage journal is damaged: {0}; restore it from a backup, or move it away and lose what is not sealed")]
+    #[error(
+        "the usage journal is damaged: {0}; restore it from a backup, or move it away and lose what is not sealed"
+    )]
     Damaged(String),
     /// The file belongs to epochs of another length.
     #[error(
@@ -166,7 +168,8 @@ impl Journal {
                     last.units = last.units.checked_add(units).ok_or(JournalError::Overflow { epoch })?;
                 }
                 _ => {
-                    let actor = ActorId::new(&name).map_err(|error| JournalError::Damaged(error.to_string()))?;
+                    let actor =
+                        ActorId::new(&name).map_err(|error| JournalError::Damaged(error.to_string()))?;
                     all.push(Used { actor, metric, units });
                 }
             }

@@ -27,8 +27,6 @@ pub use files::{Rows, SnapshotFiles};
 pub use journal::{BootId, Journal, JournalError, Used};
 pub use rewards::ed25519::Ed25519;
 pub use sign::{KeyError, NodeId, SigningKey, node_actor, node_id};
-pub use snapshot::{
-    MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, lines, rows_of, seal_rows,
-};
+pub use snapshot::{MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, lines, rows_of, seal_rows};
 pub use tally::{MAX_PAGES, Page, Reading, Tally};
 pub use window::Windows;

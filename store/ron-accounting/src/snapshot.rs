@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use rewards::{Digest, Epoch, Int, Row, RowFault, RowsHasher, Sign, Snapshot, SnapshotSeal, read_row, write_row};
+use rewards::{
+    Digest, Epoch, Int, Row, RowFault, RowsHasher, Sign, Snapshot, SnapshotSeal, read_row, write_row,
+};
 use types::{ActorId, ObjectId};
 
 use crate::{Ed25519, NodeId, SigningKey, Used, node_actor, node_id};
@@ -74,7 +76,12 @@ pub fn rows_of(used: &[Used]) -> Result<(Vec<u8>, Digest), SnapshotError> {
 ///
 /// # Errors
 /// [`SnapshotError::TooLarge`].
-pub fn seal_rows(key: &SigningKey, epoch: u64, rows: usize, rows_root: Digest) -> Result<SnapshotSeal, SnapshotError> {
+pub fn seal_rows(
+    key: &SigningKey,
+    epoch: u64,
+    rows: usize,
+    rows_root: Digest,
+) -> Result<SnapshotSeal, SnapshotError> {
     let epoch = Epoch::new(epoch).ok_or(SnapshotError::TooLarge)?;
     let rows = u64::try_from(rows).ok().and_then(Int::new).ok_or(SnapshotError::TooLarge)?;
     let node = node_actor(node_id(&key.public_key()));

@@ -112,7 +112,8 @@ impl Tally {
 impl Open {
     fn add(&mut self, actor: ActorId, metric: &'static str, grown: u64, max_actors: usize) {
         let named = !is_address(&actor)
-            && (self.actors.contains(&actor) || self.actors.len() < max_actors && self.actors.insert(actor.clone()));
+            && (self.actors.contains(&actor)
+                || self.actors.len() < max_actors && self.actors.insert(actor.clone()));
         let key = (if named { actor } else { ActorId::other() }, metric);
         let units = self.units.entry(key.clone()).or_default();
         *units = units.saturating_add(grown);
@@ -175,7 +176,10 @@ mod tests {
         assert_eq!(tally.epoch(), 1);
         tally.read([(actor("a"), "m", 7)], at(11));
         let pages = tally.unwritten();
-        assert_eq!(pages.iter().map(|page| (page.epoch, units(page)[0].1)).collect::<Vec<_>>(), [(0, 5), (1, 2)]);
+        assert_eq!(
+            pages.iter().map(|page| (page.epoch, units(page)[0].1)).collect::<Vec<_>>(),
+            [(0, 5), (1, 2)]
+        );
     }
 
     #[test]

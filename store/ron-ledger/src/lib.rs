@@ -14,8 +14,10 @@ mod combine;
 mod copy;
 mod desk;
 mod error;
+mod export;
 mod ledger;
 mod pages;
+mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rows;
@@ -25,12 +27,15 @@ mod verify;
 
 pub use backup::{backup, restore};
 pub use error::{LedgerError, Op};
+pub use export::export;
 pub use ledger::{Ledger, Posted, Snapshot};
+pub use ledgerbook::plain_text::{self, Dialect};
 pub use ledgerbook::{
     Account, AccountId, Amount, Asset, Batch, Checkpoint, Entry, EntryKind, Fault, Floor, Hash, Hold,
     InvalidAmount, InvalidName, Key, Link, Receipt, Reference, Refusal, Request, Step, Tally, Terms,
     Transfer,
 };
+pub use place::{InvalidPlace, Place};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresLedger;
 pub use sign::{NodeKey, Signer, checkpoint};

@@ -9,7 +9,9 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use bytes::Bytes;
 use ron_transport::Body;
 use support::Running;
-use svc_gateway::{Finding, FoundObject, GatewayConfig, LocalServices, OBJECTS, ObjectBridge, ObjectSource, RouteConfig};
+use svc_gateway::{
+    Finding, FoundObject, GatewayConfig, LocalServices, OBJECTS, ObjectBridge, ObjectSource, RouteConfig,
+};
 use types::{ObjectId, Reason, Refusal};
 
 const GOOD: ObjectId = ObjectId::new([1; 32]);

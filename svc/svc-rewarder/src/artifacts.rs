@@ -175,7 +175,9 @@ fn write_folder(folder: &Path, epoch: u64, files: Vec<FileToWrite<'_>>) -> io::R
     crash::point("write.after_files");
     match fs::rename(&aside, &place) {
         // It is there, from before a crash or by somebody else.
-        Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) =>
+        {
             fs::remove_dir_all(&place)?;
             fs::rename(&aside, &place)?;
         }
@@ -210,10 +212,15 @@ mod tests {
         let (_dir, kinds) = both();
         for artifacts in kinds {
             artifacts.write(7, vec![file("run.json", fill("{}")), file("commitment", fill("c"))]).unwrap();
-            artifacts.write(7, vec![file("run.json", fill("{}")), file("snapshots/commitment", fill("d"))]).unwrap();
+            artifacts
+                .write(7, vec![file("run.json", fill("{}")), file("snapshots/commitment", fill("d"))])
+                .unwrap();
             artifacts.add(7, "attestation.json", b"a").unwrap();
             let read = |name| artifacts.read(7, name).unwrap();
-            assert_eq!((read("snapshots/commitment").unwrap(), read("attestation.json").unwrap()), ("d".into(), "a".into()));
+            assert_eq!(
+                (read("snapshots/commitment").unwrap(), read("attestation.json").unwrap()),
+                ("d".into(), "a".into())
+            );
             assert_eq!((read("other"), artifacts.read(8, "run.json").unwrap()), (None, None));
             assert_eq!(artifacts.names(7).unwrap(), ["attestation.json", "run.json", "snapshots/commitment"]);
             assert_eq!(artifacts.epochs().unwrap(), [7]);
@@ -226,7 +233,9 @@ mod tests {
         let (dir, kinds) = both();
         for artifacts in &kinds {
             let broken: Fill<'_> = Box::new(|_| Err(io::Error::other("the disk is full")));
-            assert!(artifacts.write(7, vec![file("run.json", fill("{}")), file("commitment", broken)]).is_err());
+            assert!(
+                artifacts.write(7, vec![file("run.json", fill("{}")), file("commitment", broken)]).is_err()
+            );
             assert_eq!(artifacts.epochs().unwrap(), [0_u64; 0]);
         }
         let again = Artifacts::at(dir.path().join("rewards")).unwrap();

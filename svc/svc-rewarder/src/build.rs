@@ -34,8 +34,8 @@ use crate::{
     settings::Settings,
     shared::{Opened, Shared},
     topology::{
-        ACCOUNTANT, ARTIFACT_WRITER, COMPUTE_SCHEDULER, HEALTH_REPORTER, INTENT_EMITTER, INTENTS, RESULTS, WORK,
-        WORK_REQ, WORKER,
+        ACCOUNTANT, ARTIFACT_WRITER, COMPUTE_SCHEDULER, HEALTH_REPORTER, INTENT_EMITTER, INTENTS, RESULTS,
+        WORK, WORK_REQ, WORKER,
     },
     worker::Worker,
     writer::ArtifactWriter,
@@ -81,8 +81,15 @@ impl Rewarder {
         settings: RewarderSettings<'_>,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, BuildError> {
-        let RewarderSettings { rewarder: config, data_dir, store, ledger, authority, load_authority, announce } =
-            settings;
+        let RewarderSettings {
+            rewarder: config,
+            data_dir,
+            store,
+            ledger,
+            authority,
+            load_authority,
+            announce,
+        } = settings;
         let tls = load_tls(scope, config).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         let plan = open::Plan {
@@ -238,7 +245,8 @@ async fn read_policies(
 ) -> Result<Vec<(std::path::PathBuf, Vec<u8>)>, BuildError> {
     let (paths, limit) = (config.policy_files.clone(), config.limits.max_body_bytes.as_u64());
     let read = move || -> Result<_, BuildError> {
-        let one = |path: std::path::PathBuf| Ok((path.clone(), ron_transport::files::read_public(&path, limit)?));
+        let one =
+            |path: std::path::PathBuf| Ok((path.clone(), ron_transport::files::read_public(&path, limit)?));
         paths.into_iter().map(one).collect()
     };
     scope.blocking().run("read policies", read).await?
@@ -263,5 +271,10 @@ fn keep_all(
 }
 
 fn listen_plan(config: &RewarderConfig, listener: Option<Listener>, tls: Option<ServerTls>) -> ListenPlan {
-    ListenPlan { listener, tls, proxy_protocol: TrustedSources::new(Vec::new()), limits: config.http_limits() }
+    ListenPlan {
+        listener,
+        tls,
+        proxy_protocol: TrustedSources::new(Vec::new()),
+        limits: config.http_limits(),
+    }
 }

@@ -46,7 +46,8 @@ pub(crate) fn closing(
     if counted.is_empty() {
         return Ok(None);
     }
-    let input_document: String = counted.iter().map(|one| format!("{} {}\n", one.object, one.document)).collect();
+    let input_document: String =
+        counted.iter().map(|one| format!("{} {}\n", one.object, one.document)).collect();
     Ok(Some(Closing {
         epoch,
         inputs: root_of(epoch, &input_document)?.to_string(),
@@ -73,7 +74,11 @@ pub(crate) fn closed_inputs(document: &str) -> impl Iterator<Item = Result<Liste
         let damaged = || RewarderError::Files("the list of an epoch's snapshots is damaged".to_owned());
         let (object, document) = line.split_once(' ').ok_or_else(damaged)?;
         let seal = SnapshotSeal::read(document.as_bytes()).map_err(|_| damaged())?;
-        Ok(Listed { node: seal.snapshot.node.to_string(), document: document.to_owned(), object: object.to_owned() })
+        Ok(Listed {
+            node: seal.snapshot.node.to_string(),
+            document: document.to_owned(),
+            object: object.to_owned(),
+        })
     })
 }
 

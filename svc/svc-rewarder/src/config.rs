@@ -184,7 +184,9 @@ impl RewarderConfig {
                 "list the public keys of those who may sign policies; `omnigate policy keygen` makes a pair",
             );
         }
-        for (key, count) in [("policy_files", self.policy_files.len()), ("policy_keys", self.policy_keys.len())] {
+        for (key, count) in
+            [("policy_files", self.policy_files.len()), ("policy_keys", self.policy_keys.len())]
+        {
             if count > MAX_LISTED {
                 problems.at(key, format!("lists {count}, more than {MAX_LISTED}"));
             }
@@ -206,7 +208,9 @@ impl RewarderConfig {
         for (index, node) in self.accounting_nodes.iter().enumerate() {
             let at = format!("accounting_nodes.{index}");
             match node.parse::<NodeId>() {
-                Err(_) => drop(problems.at(at, "is no node: write `b3:` and 64 lower-case hexadecimal digits")),
+                Err(_) => {
+                    drop(problems.at(at, "is no node: write `b3:` and 64 lower-case hexadecimal digits"))
+                }
                 Ok(id) if !seen.insert(id) => drop(problems.at(at, "is listed twice")),
                 Ok(_) => {}
             }

@@ -61,7 +61,9 @@ impl Emitter {
             match self.pay(&record).await {
                 Ok(None) => {}
                 Ok(Some(why)) => unfunded = Some(format!("epoch {}: {why}", record.epoch)),
-                Err(error) => tracing::warn!(epoch = record.epoch, %error, "an epoch could not be paid; it comes again"),
+                Err(error) => {
+                    tracing::warn!(epoch = record.epoch, %error, "an epoch could not be paid; it comes again")
+                }
             }
         }
         match unfunded {
@@ -172,7 +174,9 @@ impl Emitter {
         let there = ledger::available(&self.shared).await?;
         match there {
             Some(available) if u128::try_from(available).is_ok_and(|available| available >= needed) => Ok(()),
-            Some(available) => Err(NotPaid::Unfunded(format!("{needed} are needed, and {available} are there"))),
+            Some(available) => {
+                Err(NotPaid::Unfunded(format!("{needed} are needed, and {available} are there")))
+            }
             None => Err(NotPaid::Unfunded("the pool has no account in the ledger".to_owned())),
         }
     }
@@ -182,7 +186,9 @@ impl Emitter {
         if record.reason.as_deref() != Some(&said) {
             self.shared.metrics.ended(Status::Unfunded);
             let noted = said.clone();
-            self.shared.with_store("note what it waits for", move |store| store.waits_for(epoch, &noted)).await?;
+            self.shared
+                .with_store("note what it waits for", move |store| store.waits_for(epoch, &noted))
+                .await?;
         }
         Ok(why)
     }

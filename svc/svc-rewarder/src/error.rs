@@ -127,7 +127,9 @@ impl From<RewarderError> for Refusal {
         let reason = error.reason();
         match error {
             RewarderError::Kernel(fault) => fault.into(),
-            RewarderError::NotOver { closes_in, .. } => Self::new(reason, error.to_string()).retry_after(closes_in),
+            RewarderError::NotOver { closes_in, .. } => {
+                Self::new(reason, error.to_string()).retry_after(closes_in)
+            }
             RewarderError::Store(StoreError::Unavailable(_)) => {
                 Self::new(reason, "the epoch store does not answer").retry_after(COME_BACK)
             }

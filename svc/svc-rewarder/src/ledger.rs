@@ -62,7 +62,9 @@ async fn call<T: Send + 'static>(
 ) -> Result<T, NotPaid> {
     let ticket = match shared.breaker.check(shared.clock.now()) {
         Admit::Pass(ticket) | Admit::Probe(ticket) => ticket,
-        Admit::Open { .. } => return Err(NotPaid::Outage("it failed again and again, and is left alone".to_owned())),
+        Admit::Open { .. } => {
+            return Err(NotPaid::Outage("it failed again and again, and is left alone".to_owned()));
+        }
     };
     let ledger = Arc::clone(&shared.ledger);
     // An answer that is no outage ends the tries, whatever it says.
@@ -91,7 +93,9 @@ fn refused(shared: &Shared, error: &LedgerError) -> NotPaid {
         LedgerError::Refused(refusal @ (Refusal::Insufficient { .. } | Refusal::UnknownAccount(_))) => {
             NotPaid::Unfunded(refusal.to_string())
         }
-        LedgerError::Refused(_) | LedgerError::Conflict { .. } => NotPaid::Never(error.code(), error.to_string()),
+        LedgerError::Refused(_) | LedgerError::Conflict { .. } => {
+            NotPaid::Never(error.code(), error.to_string())
+        }
         // A ledger that is damaged or set up wrongly says nothing about the epoch: it waits for the repair.
         _ => outage(shared, error.to_string()),
     }

@@ -3,12 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
-use ron_kernel::{
-    Scope,
-    lock::Ranked,
-    metrics::LatencyHistogram,
-    topology::MetricSpec,
-};
+use ron_kernel::{Scope, lock::Ranked, metrics::LatencyHistogram, topology::MetricSpec};
 
 use crate::topology::METRICS_COUNTERS;
 
@@ -22,15 +17,43 @@ pub(crate) const METRICS: [MetricSpec; 10] = [
         labels: "epoch",
         doc: "epochs that were set aside: the last sixteen by number, the rest as `other`",
     },
-    MetricSpec { name: "dropped_results_total", labels: "", doc: "computed epochs that could not be handed to the writer in time" },
-    MetricSpec { name: "reward_runs_total", labels: "status", doc: "runs by how they ended: computed, settled, unfunded, quarantined, failed" },
-    MetricSpec { name: "reward_compute_latency_seconds", labels: "", doc: "from the first row of an epoch to its payouts" },
-    MetricSpec { name: "reward_pool_total_minor", labels: "", doc: "the sum of the pools of all computed epochs, in minor units" },
-    MetricSpec { name: "reward_payout_total_minor", labels: "", doc: "the sum of the payouts of all computed epochs, in minor units" },
-    MetricSpec { name: "reward_conservation_delta_minor", labels: "", doc: "pool less payouts less residual of the last run: anything but 0 is a fault" },
+    MetricSpec {
+        name: "dropped_results_total",
+        labels: "",
+        doc: "computed epochs that could not be handed to the writer in time",
+    },
+    MetricSpec {
+        name: "reward_runs_total",
+        labels: "status",
+        doc: "runs by how they ended: computed, settled, unfunded, quarantined, failed",
+    },
+    MetricSpec {
+        name: "reward_compute_latency_seconds",
+        labels: "",
+        doc: "from the first row of an epoch to its payouts",
+    },
+    MetricSpec {
+        name: "reward_pool_total_minor",
+        labels: "",
+        doc: "the sum of the pools of all computed epochs, in minor units",
+    },
+    MetricSpec {
+        name: "reward_payout_total_minor",
+        labels: "",
+        doc: "the sum of the payouts of all computed epochs, in minor units",
+    },
+    MetricSpec {
+        name: "reward_conservation_delta_minor",
+        labels: "",
+        doc: "pool less payouts less residual of the last run: anything but 0 is a fault",
+    },
     MetricSpec { name: "accounting_epoch", labels: "", doc: "the epoch that usage is booked in" },
     MetricSpec { name: "accounting_rows_total", labels: "", doc: "rows of usage that were written down" },
-    MetricSpec { name: "accounting_late_rows_total", labels: "", doc: "rows that came after their epoch was sealed, and are lost to it" },
+    MetricSpec {
+        name: "accounting_late_rows_total",
+        labels: "",
+        doc: "rows that came after their epoch was sealed, and are lost to it",
+    },
 ];
 
 /// How a run ended, as it is counted.
@@ -107,7 +130,8 @@ impl RewarderMetrics {
             quarantines,
             named: scope.lock(&METRICS_COUNTERS, VecDeque::new()),
             dropped_results,
-            runs: Status::ALL.map(|status| runs.get_or_create(&[service, ("status", status.as_str())]).clone()),
+            runs: Status::ALL
+                .map(|status| runs.get_or_create(&[service, ("status", status.as_str())]).clone()),
             compute_latency: latency.get_or_create(&[service]).clone(),
             pool,
             payout,

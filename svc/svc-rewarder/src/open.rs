@@ -87,7 +87,9 @@ pub enum BuildError {
     #[error("rewarder: {0}")]
     Authority(String),
     /// This program was built without it.
-    #[error("rewarder: this program was built without PostgreSQL: use a sqlite address, or build with the feature `postgres`")]
+    #[error(
+        "rewarder: this program was built without PostgreSQL: use a sqlite address, or build with the feature `postgres`"
+    )]
     NoPostgres,
     /// The blocking pool did not do it.
     #[error("rewarder: {0}")]
@@ -125,7 +127,9 @@ pub(crate) fn open(plan: Plan) -> Result<Found, BuildError> {
         Accounts::open(data_dir.as_deref(), windows, (key.clone(), boot), unix, config.max_actors)?;
     let store = match (store, &data_dir) {
         (StorePlace::Postgres(url), _) => connect(&url, &config)?,
-        (StorePlace::Local, Some(data)) => EpochStore::open(&data.join(EpochStore::FILE), windows.duration())?,
+        (StorePlace::Local, Some(data)) => {
+            EpochStore::open(&data.join(EpochStore::FILE), windows.duration())?
+        }
         (StorePlace::Local, None) => EpochStore::in_memory(windows.duration())?,
     };
     let artifacts = match data_dir {
@@ -183,7 +187,10 @@ fn bad_key(path: &Path, problem: &dyn std::fmt::Display) -> BuildError {
     BuildError::Key { path: path.to_owned(), problem: problem.to_string() }
 }
 
-#[expect(clippy::disallowed_methods, reason = "every caller is on the blocking pool, or before the runtimes start")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "every caller is on the blocking pool, or before the runtimes start"
+)]
 fn make_folder(path: &Path) -> Result<(), BuildError> {
     std::fs::create_dir_all(path).map_err(|source| BuildError::Folder { path: path.to_owned(), source })
 }

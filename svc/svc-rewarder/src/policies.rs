@@ -32,11 +32,19 @@ pub(crate) fn accept(
     }
     let stands = store.keep_policy(&kept)?;
     // Somebody else may have been first with other terms under the same version.
-    if stands.digest == kept.digest { Ok(stands) } else { Err(PolicyError::Superseded(stands.version).into()) }
+    if stands.digest == kept.digest {
+        Ok(stands)
+    } else {
+        Err(PolicyError::Superseded(stands.version).into())
+    }
 }
 
 /// The policy that an epoch is closed with: the newest version, if it is trusted and applies. Blocking.
-pub(crate) fn for_epoch(store: &EpochStore, settings: &Settings, epoch: Epoch) -> Result<KeptPolicy, RewarderError> {
+pub(crate) fn for_epoch(
+    store: &EpochStore,
+    settings: &Settings,
+    epoch: Epoch,
+) -> Result<KeptPolicy, RewarderError> {
     let none = || RewarderError::NoPolicy(settings.policy.clone());
     let kept = store.policy(&settings.policy)?.ok_or_else(none)?;
     let signed = read(&kept)?;

@@ -194,7 +194,12 @@ impl Scheduler {
             Ok(record)
         };
         let record = shared.ask("close epoch", close).await?;
-        tracing::info!(epoch, inputs = record.inputs, policy = record.policy, "the inputs of an epoch are closed");
+        tracing::info!(
+            epoch,
+            inputs = record.inputs,
+            policy = record.policy,
+            "the inputs of an epoch are closed"
+        );
         Ok(record)
     }
 

@@ -37,7 +37,8 @@ pub(crate) struct Settings {
 impl Settings {
     /// From a table that was checked; `me` counts if nobody is listed.
     pub(crate) fn new(config: &RewarderConfig, me: NodeId, authority: Authority) -> Self {
-        let listed: BTreeSet<NodeId> = config.accounting_nodes.iter().filter_map(|node| node.parse().ok()).collect();
+        let listed: BTreeSet<NodeId> =
+            config.accounting_nodes.iter().filter_map(|node| node.parse().ok()).collect();
         Self {
             automatic: config.automatic,
             policy: config.policy.clone(),

@@ -16,13 +16,8 @@ use tokio::sync::Notify;
 use types::Deadline;
 
 use crate::{
-    RewarderError,
-    artifacts::Artifacts,
-    calculus::Calculus,
-    metrics::RewarderMetrics,
-    registry::Registry,
-    settings::Settings,
-    store::EpochStore,
+    RewarderError, artifacts::Artifacts, calculus::Calculus, metrics::RewarderMetrics, registry::Registry,
+    settings::Settings, store::EpochStore,
 };
 
 /// Calls that may be repeated are tried three times.

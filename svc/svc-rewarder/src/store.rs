@@ -132,7 +132,9 @@ impl EpochStore {
         for (name, wanted) in [("version", VERSION), ("epoch_millis", millis)] {
             let was = store.number_once(name, wanted)?;
             if was != wanted {
-                let why = format!("its {name} is {was}, not {wanted}: epochs would mean other times, or columns other things");
+                let why = format!(
+                    "its {name} is {was}, not {wanted}: epochs would mean other times, or columns other things"
+                );
                 return Err(StoreError::Refused(why));
             }
         }
@@ -144,7 +146,9 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn ping(&self) -> Result<(), StoreError> {
-        self.0.query("SELECT value FROM rewarder_numbers WHERE name = $1", &[Value::text("version")]).map(drop)
+        self.0
+            .query("SELECT value FROM rewarder_numbers WHERE name = $1", &[Value::text("version")])
+            .map(drop)
     }
 
     /// Lists a snapshot with its rows. Of one node and epoch the first one stays; says which document is listed.
@@ -152,7 +156,8 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn list_snapshot(&self, epoch: u64, snapshot: &Listed, rows: &[u8]) -> Result<String, StoreError> {
-        let put_rows = "INSERT INTO rewarder_rows (object, epoch, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        let put_rows =
+            "INSERT INTO rewarder_rows (object, epoch, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
         let object = Value::text(&snapshot.object);
         // Rows first: a snapshot that is listed has its rows here.
         self.0.execute(put_rows, &[object.clone(), Value::number(epoch), Value::Bytes(rows.to_owned())])?;
@@ -203,7 +208,8 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn in_states(&self, one: State, other: State) -> Result<Vec<Record>, StoreError> {
-        let find = format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) ORDER BY epoch LIMIT 64");
+        let find =
+            format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) ORDER BY epoch LIMIT 64");
         self.0.query(&find, &[Value::text(one), Value::text(other)])?.into_iter().map(Record::read).collect()
     }
 
@@ -212,8 +218,13 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn latest(&self, before: u64, limit: u64) -> Result<Vec<Record>, StoreError> {
-        let find = format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE epoch < $1 ORDER BY epoch DESC LIMIT $2");
-        self.0.query(&find, &[Value::number(before), Value::number(limit)])?.into_iter().map(Record::read).collect()
+        let find =
+            format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE epoch < $1 ORDER BY epoch DESC LIMIT $2");
+        self.0
+            .query(&find, &[Value::number(before), Value::number(limit)])?
+            .into_iter()
+            .map(Record::read)
+            .collect()
     }
 
     /// What is known of an epoch; `None` until it is closed.
@@ -258,7 +269,8 @@ impl EpochStore {
             Value::text(&closing.policy_document),
         ];
         self.0.execute(put, &parameters)?;
-        self.record(closing.epoch)?.ok_or_else(|| StoreError::Damaged("what was written is not there".to_owned()))
+        self.record(closing.epoch)?
+            .ok_or_else(|| StoreError::Damaged("what was written is not there".to_owned()))
     }
 
     /// Somebody computes an epoch.
@@ -267,14 +279,23 @@ impl EpochStore {
     /// [`StoreError`].
     pub fn computing(&self, epoch: u64) -> Result<Changed, StoreError> {
         let change = "UPDATE rewarder_epochs SET state = $1 WHERE epoch = $2 AND state IN ($3, $1)";
-        self.change(change, &[Value::text(State::Computing), Value::number(epoch), Value::text(State::Sealed)])
+        self.change(
+            change,
+            &[Value::text(State::Computing), Value::number(epoch), Value::text(State::Sealed)],
+        )
     }
 
     /// An epoch is computed.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn computed(&self, epoch: u64, run_key: &str, commitment: &str, batches: u64) -> Result<Changed, StoreError> {
+    pub fn computed(
+        &self,
+        epoch: u64,
+        run_key: &str,
+        commitment: &str,
+        batches: u64,
+    ) -> Result<Changed, StoreError> {
         let change = "UPDATE rewarder_epochs SET state = $1, run_key = $2, commitment = $3, batches = $4, reason = NULL
                       WHERE epoch = $5 AND state IN ($6, $7)";
         let parameters = [
@@ -294,8 +315,12 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn emitting(&self, epoch: u64) -> Result<Changed, StoreError> {
-        let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL WHERE epoch = $2 AND state IN ($3, $1)";
-        self.change(change, &[Value::text(State::Emitting), Value::number(epoch), Value::text(State::Computed)])
+        let change =
+            "UPDATE rewarder_epochs SET state = $1, reason = NULL WHERE epoch = $2 AND state IN ($3, $1)";
+        self.change(
+            change,
+            &[Value::text(State::Emitting), Value::number(epoch), Value::text(State::Computed)],
+        )
     }
 
     /// An epoch that is computed waits for something.
@@ -325,7 +350,10 @@ impl EpochStore {
     pub fn settled(&self, epoch: u64) -> Result<Changed, StoreError> {
         let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL
                       WHERE epoch = $2 AND state = $3 AND posted = batches";
-        self.change(change, &[Value::text(State::Settled), Value::number(epoch), Value::text(State::Emitting)])
+        self.change(
+            change,
+            &[Value::text(State::Settled), Value::number(epoch), Value::text(State::Emitting)],
+        )
     }
 
     /// Something about an epoch does not add up.
@@ -335,8 +363,12 @@ impl EpochStore {
     pub fn quarantine(&self, epoch: u64, reason: &str) -> Result<Changed, StoreError> {
         let change = "UPDATE rewarder_epochs SET state = $1, reason = $2
                       WHERE epoch = $3 AND state <> $4 AND state <> $1";
-        let parameters =
-            [Value::text(State::Quarantined), Value::text(reason), Value::number(epoch), Value::text(State::Settled)];
+        let parameters = [
+            Value::text(State::Quarantined),
+            Value::text(reason),
+            Value::number(epoch),
+            Value::text(State::Settled),
+        ];
         self.change(change, &parameters)
     }
 
@@ -348,9 +380,11 @@ impl EpochStore {
         let put = "INSERT INTO rewarder_policies (id, version, digest, document) VALUES ($1, $2, $3, $4)
                    ON CONFLICT DO NOTHING";
         let (id, version) = (Value::text(&policy.id), Value::number(policy.version));
-        let parameters = [id.clone(), version.clone(), Value::text(&policy.digest), Value::text(&policy.document)];
+        let parameters =
+            [id.clone(), version.clone(), Value::text(&policy.digest), Value::text(&policy.document)];
         self.0.execute(put, &parameters)?;
-        let find = "SELECT id, version, digest, document FROM rewarder_policies WHERE id = $1 AND version = $2";
+        let find =
+            "SELECT id, version, digest, document FROM rewarder_policies WHERE id = $1 AND version = $2";
         self.0.query(find, &[id, version])?.pop().map_or_else(missing, kept)
     }
 
@@ -370,7 +404,10 @@ impl EpochStore {
     pub fn prune(&self, epoch: u64) -> Result<u64, StoreError> {
         let forget = "DELETE FROM rewarder_rows WHERE epoch < $1
                       AND epoch IN (SELECT epoch FROM rewarder_epochs WHERE state IN ($2, $3))";
-        self.0.execute(forget, &[Value::number(epoch), Value::text(State::Settled), Value::text(State::Quarantined)])
+        self.0.execute(
+            forget,
+            &[Value::number(epoch), Value::text(State::Settled), Value::text(State::Quarantined)],
+        )
     }
 
     fn change(&self, sql: &str, parameters: &[Value]) -> Result<Changed, StoreError> {
@@ -381,7 +418,8 @@ impl EpochStore {
     fn number_once(&self, name: &str, value: u64) -> Result<u64, StoreError> {
         let put = "INSERT INTO rewarder_numbers (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         self.0.execute(put, &[Value::text(name), Value::number(value)])?;
-        let found = self.0.query("SELECT value FROM rewarder_numbers WHERE name = $1", &[Value::text(name)])?;
+        let found =
+            self.0.query("SELECT value FROM rewarder_numbers WHERE name = $1", &[Value::text(name)])?;
         first(found).and_then(|value| record::count(&value))
     }
 }

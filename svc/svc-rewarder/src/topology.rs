@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use ron_kernel::{
     readiness::Effect,
-    topology::{Escalation, LockSpec, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec, TimeoutSpec, Topology, joined},
+    topology::{
+        Escalation, LockSpec, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec, TimeoutSpec, Topology,
+        joined,
+    },
 };
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
 
@@ -132,7 +135,15 @@ pub static TOPOLOGY: Topology = Topology {
         "Files, databases, hashing and the calculus run on the blocking pool alone.",
         "With amnesia nothing is written to a disk.",
     ],
-    tasks: &[LISTENER, COMPUTE_SCHEDULER, WORKER, ARTIFACT_WRITER, INTENT_EMITTER, HEALTH_REPORTER, ACCOUNTANT],
+    tasks: &[
+        LISTENER,
+        COMPUTE_SCHEDULER,
+        WORKER,
+        ARTIFACT_WRITER,
+        INTENT_EMITTER,
+        HEALTH_REPORTER,
+        ACCOUNTANT,
+    ],
     children: &[CONNECTION, H2_STREAM],
     queues: &[WORK_REQ, WORK, RESULTS, INTENTS],
     locks: &[RUN_REGISTRY, METRICS_COUNTERS],

@@ -9,13 +9,7 @@ use ron_kernel::{
 use tokio::sync::oneshot;
 
 use crate::{
-    RewarderError,
-    calculus::Outcome,
-    crash,
-    metrics::Status,
-    scheduler::Job,
-    shared::Shared,
-    store::Changed,
+    RewarderError, calculus::Outcome, crash, metrics::Status, scheduler::Job, shared::Shared, store::Changed,
 };
 
 /// An epoch that is computed and not written down.

@@ -79,7 +79,8 @@ impl ArtifactWriter {
         // Not bounded by the time of a call: there may be a million lines.
         let write = move || -> Result<Record, RewarderError> {
             let attestation = Attestation::of(&written, &key);
-            let failed = |error: std::io::Error| RewarderError::Files(format!("files cannot be written: {error}"));
+            let failed =
+                |error: std::io::Error| RewarderError::Files(format!("files cannot be written: {error}"));
             artifacts.write(epoch, epoch_files(&calculus, epoch, &written, &attestation)?).map_err(failed)?;
             note(&calculus.store, epoch, &written)
         };

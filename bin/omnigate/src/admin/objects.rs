@@ -99,6 +99,5 @@ impl Offering {
 }
 
 fn object_id(text: &str) -> Result<ObjectId, Refusal> {
-    text.parse()
-        .map_err(|_| Refusal::new(Reason::Malformed, "an object is named by b3: and 64 hex digits"))
+    text.parse().map_err(|_| Refusal::new(Reason::Malformed, "an object is named by b3: and 64 hex digits"))
 }

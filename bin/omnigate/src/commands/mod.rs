@@ -7,6 +7,7 @@ mod config;
 mod docs;
 mod epoch;
 mod fairness;
+mod ledger;
 mod man;
 mod node;
 mod overlay;
@@ -25,6 +26,7 @@ use clap::Parser;
 
 pub(crate) use cas::CasCommand;
 pub(crate) use epoch::EpochCommand;
+pub(crate) use ledger::LedgerCommand;
 pub(crate) use overlay::{Publish, PutObject};
 pub(crate) use pack::{PackCommand, make_demo_pack};
 pub(crate) use policy::PolicyCommand;
@@ -71,6 +73,7 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
         Task::Cas(command) => return cas::run(command),
+        Task::Ledger(command) => return ledger::run(command),
         Task::Pack(command) => return pack::run(command),
         Task::Epoch(command) => return epoch::run(command),
         Task::Policy(command) => return policy::run(command),

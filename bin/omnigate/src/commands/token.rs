@@ -61,7 +61,7 @@ impl TokenArg {
 
 /// Unix time in seconds.
 #[expect(clippy::disallowed_methods, reason = "a command that asks once and ends; no runtime is running")]
-fn now() -> Result<u64, Failure> {
+pub(super) fn now() -> Result<u64, Failure> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since
         .map(|since| since.as_secs())

@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use oap::Topic;
+use rewards::Epoch;
 use ron_accounting::{Announce, MAX_ROW_BYTES, Sealed};
 use ron_kernel::{
     Scope,
@@ -57,7 +58,7 @@ pub(crate) const SNAPSHOT_COLLECTOR: TaskSpec = TaskSpec {
 /// What this node has to announce, by epoch.
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    posted: Mutex<BTreeMap<u64, Posted>>,
+    posted: Mutex<BTreeMap<Epoch, Posted>>,
     changed: Notify,
 }
 
@@ -73,9 +74,10 @@ impl Announce for Board {
     fn announce(&self, sealed: &Sealed, rows: &[u8]) {
         let seal = String::from_utf8(sealed.seal.to_bytes()).unwrap_or_default();
         let word = json!({ "object": sealed.object.to_string(), "seal": seal }).to_string();
-        let posted = Posted { object: sealed.object, word: word.into(), rows: Some(Bytes::copy_from_slice(rows)) };
+        let posted =
+            Posted { object: sealed.object, word: word.into(), rows: Some(Bytes::copy_from_slice(rows)) };
         let mut board = self.posted();
-        board.insert(sealed.seal.epoch.get(), posted);
+        board.insert(sealed.seal.snapshot.epoch, posted);
         while board.len() > ANNOUNCED {
             board.pop_first();
         }
@@ -85,13 +87,16 @@ impl Announce for Board {
 }
 
 impl Board {
-    fn posted(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Posted>> {
+    fn posted(&self) -> std::sync::MutexGuard<'_, BTreeMap<Epoch, Posted>> {
         self.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The rows are where peers can fetch them.
     fn stored(&self, object: ObjectId) {
-        self.posted().values_mut().filter(|posted| posted.object == object).for_each(|posted| posted.rows = None);
+        self.posted()
+            .values_mut()
+            .filter(|posted| posted.object == object)
+            .for_each(|posted| posted.rows = None);
     }
 }
 
@@ -159,7 +164,8 @@ async fn collect(ctx: TaskCtx, overlay: Weak<Overlay>, rewarder: Weak<Rewarder>)
         // What was missed is announced again.
         let Delivery::Publication { id, body, .. } = delivery else { continue };
         let (Some(overlay), Some(rewarder)) = (overlay.upgrade(), rewarder.upgrade()) else { return Ok(()) };
-        let Some((object, seal)) = read(&body).filter(|(object, _)| id.publisher != me && !taken.contains_key(object))
+        let Some((object, seal)) =
+            read(&body).filter(|(object, _)| id.publisher != me && !taken.contains_key(object))
         else {
             continue;
         };

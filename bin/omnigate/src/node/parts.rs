@@ -10,7 +10,9 @@ use ron_kernel::{
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
 use svc_edge::{Edge, EdgeConfig, EdgeSettings};
-use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, load_auth, OBJECTS, ObjectBridge};
+use svc_gateway::{
+    AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, OBJECTS, ObjectBridge, load_auth,
+};
 use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
 use svc_rewarder::{Rewarder, RewarderConfig};
 

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use ron_accounting::Announce;
 use ron_kernel::{Kernel, config::Snapshot};
-use ron_ledger::{Ledger, Scrutiny, SqliteLedger};
+use ron_ledger::{Ledger, Place, Scrutiny};
 use ron_transport::inherit::Inherited;
 use svc_gateway::{AuthConfig, load_auth};
-use svc_rewarder::{Authority, LoadAuthority, Rewarder, RewarderConfig, RewarderSettings, StorePlace, TOPOLOGY};
+use svc_rewarder::{
+    Authority, LoadAuthority, Rewarder, RewarderConfig, RewarderSettings, StorePlace, TOPOLOGY,
+};
 
-use crate::settings::{LedgerConfig, LedgerPlace, NodeConfig};
+use crate::settings::{LedgerConfig, NodeConfig};
 
 /// Opens the rewarder, if it is enabled; what it seals is told to `announce`.
 pub(super) async fn open(
@@ -22,18 +24,19 @@ pub(super) async fn open(
     if !rewarder.enabled {
         return Ok(None);
     }
-    let place = config.get::<LedgerConfig>().place(&node.data_dir, node.amnesia)?;
-    if node.amnesia && place == LedgerPlace::Memory {
+    let ledger = config.get::<LedgerConfig>();
+    let (place, scrutiny) = (ledger.place_of_node(&node.data_dir, node.amnesia)?, ledger.scrutiny());
+    if !place.is_durable() {
         tracing::warn!("the ledger is in memory: every balance ends with this process");
     }
     let store = match &place {
-        LedgerPlace::Postgres(url) => StorePlace::Postgres(url.clone()),
-        LedgerPlace::File(_) | LedgerPlace::Memory => StorePlace::Local,
+        Place::Server(url) => StorePlace::Postgres(url.clone()),
+        Place::File(_) | Place::Memory => StorePlace::Local,
     };
     let scope = kernel.scope(&TOPOLOGY);
     let load_authority: LoadAuthority = Arc::new(load_authority);
     let (load, snapshot) = (Arc::clone(&load_authority), config.clone());
-    let open = move || Ok::<_, String>((open_ledger(&place)?, load(&snapshot)?));
+    let open = move || Ok::<_, String>((open_ledger(&place, &scrutiny)?, load(&snapshot)?));
     let (ledger, authority) =
         scope.blocking().run("open the ledger", open).await.map_err(|error| error.to_string())??;
     if authority.ring.is_empty() && rewarder.is_open() {
@@ -63,35 +66,17 @@ fn load_authority(config: &Snapshot) -> Result<Authority, String> {
 }
 
 /// Opens a ledger. Blocking.
-pub(crate) fn open_ledger(place: &LedgerPlace) -> Result<Arc<dyn Ledger>, String> {
-    let scrutiny = Scrutiny::default();
-    match place {
-        LedgerPlace::File(path) => {
-            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-                make_folder(folder)?;
-            }
-            let ledger = SqliteLedger::open(path, &scrutiny);
-            ledger.map(|ledger| Arc::new(ledger) as _).map_err(|error| format!("ledger: {}: {error}", path.display()))
-        }
-        LedgerPlace::Memory => {
-            SqliteLedger::in_memory().map(|ledger| Arc::new(ledger) as _).map_err(|error| format!("ledger: {error}"))
-        }
-        LedgerPlace::Postgres(url) => open_postgres(url, &scrutiny),
+pub(crate) fn open_ledger(place: &Place, scrutiny: &Scrutiny) -> Result<Arc<dyn Ledger>, String> {
+    if let Place::File(path) = place
+        && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
+    {
+        make_folder(folder)?;
     }
-}
-
-#[cfg(feature = "postgres")]
-fn open_postgres(url: &str, scrutiny: &Scrutiny) -> Result<Arc<dyn Ledger>, String> {
-    let ledger = ron_ledger::PostgresLedger::open(url, scrutiny);
-    ledger.map(|ledger| Arc::new(ledger) as _).map_err(|error| format!("ledger: {error}"))
-}
-
-#[cfg(not(feature = "postgres"))]
-fn open_postgres(_: &str, _: &Scrutiny) -> Result<Arc<dyn Ledger>, String> {
-    Err("ledger: this program was built without PostgreSQL: use a sqlite address".to_owned())
+    place.open(scrutiny).map(Arc::from).map_err(|error| format!("ledger: {place:?}: {error}"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "every caller is on the blocking pool")]
 fn make_folder(folder: &std::path::Path) -> Result<(), String> {
-    std::fs::create_dir_all(folder).map_err(|error| format!("ledger: {} cannot be made: {error}", folder.display()))
+    std::fs::create_dir_all(folder)
+        .map_err(|error| format!("ledger: {} cannot be made: {error}", folder.display()))
 }

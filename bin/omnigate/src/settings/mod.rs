@@ -6,6 +6,6 @@ mod log;
 mod node;
 
 pub(crate) use admin::{AdminConfig, OPEN_REMEDY, is_open};
-pub(crate) use ledger::{LedgerConfig, LedgerPlace};
+pub(crate) use ledger::LedgerConfig;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use node::NodeConfig;

@@ -27,7 +27,10 @@ const SCHEMA: &str = "
 ";
 
 /// Makes the tables if there are none, and sees to it that the epochs are those that the file was begun with.
-pub(super) fn prepare(mut connection: Connection, epoch_duration: Duration) -> Result<Connection, JournalError> {
+pub(super) fn prepare(
+    mut connection: Connection,
+    epoch_duration: Duration,
+) -> Result<Connection, JournalError> {
     connection.busy_timeout(BUSY)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     // One sync a second is what the promise of losing no more than that costs.
@@ -37,7 +40,9 @@ pub(super) fn prepare(mut connection: Connection, epoch_duration: Duration) -> R
     match transaction.query_row("PRAGMA user_version", (), |row| row.get(0))? {
         0 => transaction.execute_batch(SCHEMA)?,
         VERSION => {}
-        other => return Err(JournalError::Damaged(format!("it is of version {other}, later than this program"))),
+        other => {
+            return Err(JournalError::Damaged(format!("it is of version {other}, later than this program")));
+        }
     }
     let asked = u64::try_from(epoch_duration.as_millis()).unwrap_or(u64::MAX / 2);
     let was = number(&transaction, "epoch_millis")?;

@@ -9,7 +9,10 @@ mod support;
 
 mod checkpoints;
 mod copies;
+mod crash;
 mod crowd;
+mod exports;
 mod holds;
 mod model;
 mod posting;
+mod tamper;

@@ -24,7 +24,9 @@ fn read_all(hand: &mut Hand, count: u64, sent: Instant) -> Duration {
 
 #[test]
 fn a_peer_that_does_not_read_holds_nobody_else_up_and_its_losses_are_named() {
-    let node = Node::start(&plain("topics = [\"news\"]\ngossip = { relay_fanout = 64 }\ntimeouts = { write = \"2s\" }"));
+    let node = Node::start(&plain(
+        "topics = [\"news\"]\ngossip = { relay_fanout = 64 }\ntimeouts = { write = \"2s\" }",
+    ));
     let topic = || Topic::new("news").unwrap();
     let mut readers: Vec<Hand> = (0..10).map(|n| Hand::join(node.addr(), any_node(100 + n))).collect();
     let mut deaf = Hand::join(node.addr(), any_node(50));

@@ -16,7 +16,9 @@ use ron_kernel::{
     reload::Reconfigure as _,
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
-use svc_overlay::{Delivery, LoadTokens, Overlay, OverlayConfig, OverlaySettings, Published, Subscription, TOPOLOGY};
+use svc_overlay::{
+    Delivery, LoadTokens, Overlay, OverlayConfig, OverlaySettings, Published, Subscription, TOPOLOGY,
+};
 use types::NodeId;
 
 /// How long anything may take before a test gives up.
@@ -57,12 +59,7 @@ impl Node {
         let kernel = Kernel::builder("test").drain_deadline(Duration::from_secs(5)).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let config = snapshot(lines);
-        let settings = OverlaySettings {
-            config: &config,
-            data_dir,
-            idle: Duration::from_secs(30),
-            tokens,
-        };
+        let settings = OverlaySettings { config: &config, data_dir, idle: Duration::from_secs(30), tokens };
         let mut inherited = Inherited::from_env().unwrap();
         let overlay = kernel.block_on(Overlay::build(&scope, settings, &mut inherited)).unwrap();
         let conductor = thread::spawn(move || kernel.run().unwrap());

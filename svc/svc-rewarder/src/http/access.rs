@@ -31,9 +31,13 @@ pub(super) fn admit(
         tenant: None,
         scope: Some(right),
     };
-    let missing = || Refusal::new(Reason::Unauth, format!("send `Authorization: Bearer` with a capability for {right}"));
+    let missing = || {
+        Refusal::new(Reason::Unauth, format!("send `Authorization: Bearer` with a capability for {right}"))
+    };
     let token = bearer(&request.headers).ok_or_else(missing)?;
-    let refused = |error: TokenError| Refusal::new(error.reason(), format!("the capability is refused: {}", error.as_str()));
+    let refused = |error: TokenError| {
+        Refusal::new(error.reason(), format!("the capability is refused: {}", error.as_str()))
+    };
     captoken::verify(token, &authority.ring, &authority.revoked, &asked).map(drop).map_err(refused)
 }
 
@@ -52,7 +56,8 @@ fn admit_local(conn: &ConnInfo, uri: &Uri, headers: &HeaderMap) -> Result<(), Re
     }
     let asked = uri.authority().map(|authority| authority.as_str()).or_else(|| text(headers, &header::HOST));
     // A browser says where a page that changes something comes from.
-    let from = text(headers, &header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
+    let from =
+        text(headers, &header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
     if [asked, from].into_iter().flatten().all(is_here) {
         return Ok(());
     }

@@ -73,7 +73,12 @@ pub(super) fn summary(record: &Record) -> Value {
 }
 
 /// An epoch with everything that is known of it.
-pub(super) fn whole(record: &Record, manifest: Option<&[u8]>, progress: Option<&Progress>, listed: Value) -> Value {
+pub(super) fn whole(
+    record: &Record,
+    manifest: Option<&[u8]>,
+    progress: Option<&Progress>,
+    listed: Value,
+) -> Value {
     let mut value = summary(record);
     let (rows, rows_total) = progress.map_or((0, 0), Progress::rows);
     value["progress"] = json!({

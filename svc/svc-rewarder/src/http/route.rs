@@ -129,7 +129,10 @@ mod tests {
             ("/rewarder/epochs/7/proof/%+1", None),
             ("/rewarder/epochs/7/proof/%ff", None),
             ("/rewarder/epochs/7/files/run.json", Some(Route::File(7, "run.json".to_owned()))),
-            ("/rewarder/epochs/7/files/snapshots/00ff.jsonl", Some(Route::File(7, "snapshots/00ff.jsonl".to_owned()))),
+            (
+                "/rewarder/epochs/7/files/snapshots/00ff.jsonl",
+                Some(Route::File(7, "snapshots/00ff.jsonl".to_owned())),
+            ),
             ("/rewarder/epochs/7/files/snapshots/../run.json", None),
             ("/rewarder/epochs/7/files/.unfinished", None),
             ("/rewarder/epochs/7/files/..%2frun.json", None),

@@ -19,7 +19,9 @@ use types::{ActorId, Deadline, Reason, Refusal};
 
 use super::{access, answer, route::Route};
 use crate::{
-    RewarderError, calculus, calculus::Outcome, policies,
+    RewarderError, calculus,
+    calculus::Outcome,
+    policies,
     registry::Progress,
     scheduler::{Taken, WorkRequest},
     shared::Shared,
@@ -146,7 +148,8 @@ impl Handler {
     async fn epochs(&self, query: &str) -> Answer {
         let (mut limit, mut before) = (USUAL_LIMIT, (1 << 53) - 1);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let wrong = || Refusal::new(Reason::Malformed, "write `limit` from 1 to 100 and `before` as an epoch");
+            let wrong =
+                || Refusal::new(Reason::Malformed, "write `limit` from 1 to 100 and `before` as an epoch");
             let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
             let value: u64 = value.parse().map_err(|_| wrong())?;
             match name {
@@ -167,13 +170,23 @@ impl Handler {
         let store = self.shared.store.clone();
         let find = move || -> Result<_, RewarderError> {
             let listed = store.snapshots(epoch)?;
-            let Some(record) = store.record(epoch)? else { return Ok((None, listed, None, None, Vec::new())) };
-            let closed = store.documents(epoch)?.map(|(inputs, _)| calculus::closed_inputs(&inputs).collect());
+            let Some(record) = store.record(epoch)? else {
+                return Ok((None, listed, None, None, Vec::new()));
+            };
+            let closed =
+                store.documents(epoch)?.map(|(inputs, _)| calculus::closed_inputs(&inputs).collect());
             let closed: Option<Result<Vec<_>, _>> = closed;
             let manifest = artifacts.read(epoch, bundle::RUN).unwrap_or_default();
-            Ok((Some(record), listed, closed.transpose()?, manifest, artifacts.names(epoch).unwrap_or_default()))
+            Ok((
+                Some(record),
+                listed,
+                closed.transpose()?,
+                manifest,
+                artifacts.names(epoch).unwrap_or_default(),
+            ))
         };
-        let (record, listed, closed, manifest, names) = self.shared.ask("find epoch", find).await.map_err(refused)?;
+        let (record, listed, closed, manifest, names) =
+            self.shared.ask("find epoch", find).await.map_err(refused)?;
         let snapshots = answer::snapshots(&listed, closed.as_deref());
         let Some(record) = record else {
             return if listed.is_empty() {
@@ -196,7 +209,8 @@ impl Handler {
         let meant = compute_body(request, body)?;
         let wished = deadline::wished(&request.headers, self.shared.clock.now());
         let (reply, answered) = oneshot::channel();
-        let asked = WorkRequest { epoch, inputs: meant.inputs, policy: meant.policy, deadline: wished, reply };
+        let asked =
+            WorkRequest { epoch, inputs: meant.inputs, policy: meant.policy, deadline: wished, reply };
         self.requests.try_send(asked).map_err(|error| Refusal::from(Fault::from(error)))?;
         let patience = if wished == Deadline::NEVER { self.shared.clock.within(PATIENCE) } else { wished };
         let answered = self.shared.scope.by("rpc", patience, answered).await?;
@@ -209,9 +223,11 @@ impl Handler {
     }
 
     async fn proof(&self, epoch: u64, actor: &str, request: &Parts) -> Answer {
-        let actor = ActorId::new(actor).map_err(|wrong| Refusal::new(Reason::Malformed, wrong.to_string()))?;
+        let actor =
+            ActorId::new(actor).map_err(|wrong| Refusal::new(Reason::Malformed, wrong.to_string()))?;
         let record = self.store("find epoch", move |store| store.record(epoch)).await?;
-        let record = record.filter(|record| record.state.has_run()).ok_or(RewarderError::Unknown("computed epoch"))?;
+        let record =
+            record.filter(|record| record.state.has_run()).ok_or(RewarderError::Unknown("computed epoch"))?;
         let (calculus, kept) = (self.shared.calculus(), self.shared.registry.look(epoch));
         let prove = move || -> Result<_, RewarderError> {
             let run = match kept {
@@ -227,7 +243,11 @@ impl Handler {
             Ok((run, proof))
         };
         let deadline = self.shared.clock.within(self.shared.windows.duration() / 2);
-        let proven = self.shared.scope.by("compute", deadline, self.shared.scope.blocking().run("prove", prove)).await?;
+        let proven = self
+            .shared
+            .scope
+            .by("compute", deadline, self.shared.scope.blocking().run("prove", prove))
+            .await?;
         let (run, proof) = proven.map_err(|error| Refusal::from(Fault::from(error)))?.map_err(refused)?;
         self.shared.registry.keep(epoch, run);
         let proof = proof.ok_or(RewarderError::Unknown("line of this actor"))?;
@@ -237,7 +257,8 @@ impl Handler {
 
     async fn file(&self, epoch: u64, name: &str) -> Answer {
         let (artifacts, wanted) = (self.shared.artifacts.clone(), name.to_owned());
-        let read = move || artifacts.read(epoch, &wanted).map_err(|error| RewarderError::Files(error.to_string()));
+        let read =
+            move || artifacts.read(epoch, &wanted).map_err(|error| RewarderError::Files(error.to_string()));
         let file = self.shared.ask("read file", read).await.map_err(refused)?;
         let file = file.ok_or(RewarderError::Unknown("file"))?;
         let kind = match name.rsplit_once('.') {
@@ -257,7 +278,8 @@ impl Handler {
     }
 
     async fn put_policy(&self, id: &str, body: Bytes) -> Answer {
-        let (store, settings, id) = (self.shared.store.clone(), self.shared.settings.load_full(), id.to_owned());
+        let (store, settings, id) =
+            (self.shared.store.clone(), self.shared.settings.load_full(), id.to_owned());
         let put = move || policies::accept(&store, &settings, Some(&id), &body);
         let kept = self.shared.ask("keep policy", put).await.map_err(refused)?;
         self.shared.due.notify_one();
@@ -273,11 +295,13 @@ fn compute_body(request: &Parts, body: &[u8]) -> Result<ComputeBody, Refusal> {
     if body.is_empty() {
         return Ok(ComputeBody::default());
     }
-    let kind = request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind =
+        request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
         return Err(Refusal::new(Reason::Unsupported, "send `Content-Type: application/json`, or no body"));
     }
-    serde_json::from_slice(body).map_err(|error| Refusal::new(Reason::Malformed, format!("the body: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::new(Reason::Malformed, format!("the body: {error}")))
 }
 
 /// An error as a refusal; what a client is not told is in the log.

@@ -22,8 +22,9 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(crate) fn connect(url: &str, timeout: Duration) -> Result<Self, StoreError> {
         // The parser's own message may repeat the password.
-        let mut config: Config =
-            url.parse().map_err(|_| StoreError::Refused("the address of the server cannot be read".to_owned()))?;
+        let mut config: Config = url
+            .parse()
+            .map_err(|_| StoreError::Refused("the address of the server cannot be read".to_owned()))?;
         let millis = timeout.as_millis();
         config.connect_timeout(timeout).application_name("omnigate rewarder");
         config.options(&format!("-c statement_timeout={millis} -c lock_timeout={millis}"));

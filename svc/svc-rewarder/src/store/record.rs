@@ -126,7 +126,9 @@ fn maybe_text(value: Value) -> Result<Option<String>, StoreError> {
 
 pub(super) fn count(value: &Value) -> Result<u64, StoreError> {
     match value {
-        Value::Int(number) => u64::try_from(*number).map_err(|_| StoreError::Damaged("a negative count".to_owned())),
+        Value::Int(number) => {
+            u64::try_from(*number).map_err(|_| StoreError::Damaged("a negative count".to_owned()))
+        }
         _ => Err(StoreError::Damaged("something else where a number should be".to_owned())),
     }
 }

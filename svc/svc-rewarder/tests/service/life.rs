@@ -18,13 +18,16 @@ fn what_is_used_is_sealed_computed_proven_and_paid_once() {
     let proof = running.get(&format!("/rewarder/epochs/{id}/proof/alice"));
     assert_eq!((proof.status, proof.header("content-type")), (200, "application/json"));
     assert!(proof.body.len() < 2048, "{}", proof.body.len());
-    let manifest = rewards::Manifest::read(&running.get(&format!("/rewarder/epochs/{id}/files/run.json")).body).unwrap();
+    let manifest =
+        rewards::Manifest::read(&running.get(&format!("/rewarder/epochs/{id}/files/run.json")).body).unwrap();
     rewards::Proof::read(&proof.body).unwrap().check(&manifest).unwrap();
     assert_eq!(running.get(&format!("/rewarder/epochs/{id}/proof/carol")).status, 404);
     let again = running.ask("POST", &format!("/rewarder/epochs/{id}/compute"), &[], b"");
     assert_eq!((again.status, again.json()["state"].as_str()), (200, Some("settled")));
     assert_eq!(running.balance("actor/alice"), 750, "asking again pays nobody again");
-    assert!(running.metric("reward_runs_total{node=\"test\",service=\"rewarder\",status=\"settled\"}") >= 1.0);
+    assert!(
+        running.metric("reward_runs_total{node=\"test\",service=\"rewarder\",status=\"settled\"}") >= 1.0
+    );
     assert_eq!(running.metric("reward_conservation_delta_minor"), 0.0);
 }
 
@@ -113,5 +116,9 @@ fn old_files_are_let_go_and_new_ones_kept() {
     assert_eq!(running.get(&run).status, 200);
     eventually("the files are gone", || running.get(&run).status == 404);
     let after = running.get(&format!("/rewarder/epochs/{}", epoch["epoch"])).json();
-    assert_eq!((&after["state"], &after["commitment"]), (&epoch["state"], &epoch["commitment"]), "what it was stays known");
+    assert_eq!(
+        (&after["state"], &after["commitment"]),
+        (&epoch["state"], &epoch["commitment"]),
+        "what it was stays known"
+    );
 }

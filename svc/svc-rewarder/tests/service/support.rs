@@ -63,7 +63,12 @@ pub(crate) struct Wish {
 
 impl Default for Wish {
     fn default() -> Self {
-        Self { ledger: Arc::new(SqliteLedger::in_memory().unwrap()), amnesia: false, with_policy: true, pool: 1_000_000 }
+        Self {
+            ledger: Arc::new(SqliteLedger::in_memory().unwrap()),
+            amnesia: false,
+            with_policy: true,
+            pool: 1_000_000,
+        }
     }
 }
 
@@ -77,7 +82,11 @@ impl Running {
         Self::within(tempfile::tempdir().unwrap(), wish, settings)
     }
 
-    pub(crate) fn within(dir: tempfile::TempDir, wish: Wish, settings: impl FnOnce(&mut RewarderConfig)) -> Self {
+    pub(crate) fn within(
+        dir: tempfile::TempDir,
+        wish: Wish,
+        settings: impl FnOnce(&mut RewarderConfig),
+    ) -> Self {
         let kernel = Kernel::builder("test").build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let signer = SigningKey::from_pkcs8(SIGNER).unwrap_or_else(|_| SigningKey::generate().unwrap());
@@ -98,7 +107,8 @@ impl Running {
             fund(&*wish.ledger, "fund/1", wish.pool);
         }
         let data = dir.path().join("data");
-        let nobody = || Authority { ring: KeyRing::new(Vec::new()).unwrap(), revoked: RevocationList::default() };
+        let nobody =
+            || Authority { ring: KeyRing::new(Vec::new()).unwrap(), revoked: RevocationList::default() };
         let settings = RewarderSettings {
             rewarder: &config,
             data_dir: (!wish.amnesia).then_some(data.as_path()),
@@ -199,8 +209,8 @@ impl Drop for Running {
 
 /// A fixed key in PKCS#8, so that a restarted rewarder trusts the same policies.
 const SIGNER: &[u8] = &[
-    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20, 7, 7, 7, 7, 7, 7, 7,
-    7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
 ];
 
 /// A signed policy that pays so much for each epoch, by bytes provided.

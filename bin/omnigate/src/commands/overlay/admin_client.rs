@@ -71,7 +71,8 @@ impl AdminClient {
         self.on_io(socket.write_all(head.as_bytes()))?;
         let (mut piece, mut sent) = (vec![0; UPLOADED_AT_ONCE], 0);
         loop {
-            let read = from.read(&mut piece).map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
+            let read =
+                from.read(&mut piece).map_err(|error| Failure::failed(format!("cannot read: {error}")))?;
             let written = write!(socket, "{read:x}\r\n")
                 .and_then(|()| socket.write_all(&piece[..read]))
                 .and_then(|()| socket.write_all(b"\r\n"));
@@ -201,7 +202,8 @@ impl Answer {
         let mut body = BufReader::new(socket);
         let status = read_line(&mut body)?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let mut answer = Self { status: status.ok_or(io::ErrorKind::InvalidData)?, chunked: false, length: None, body };
+        let mut answer =
+            Self { status: status.ok_or(io::ErrorKind::InvalidData)?, chunked: false, length: None, body };
         loop {
             let line = read_line(&mut answer.body)?.to_ascii_lowercase();
             if line.is_empty() {

@@ -1,0 +1,96 @@
+//! What a ledger says: balances, whether it is whole, its journal as text.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
+use ron_ledger::{Account, Ledger, Scrutiny, Snapshot, Tally};
+use serde_json::{Value, json};
+
+use super::{
+    super::{pretty, print},
+    args::{Format, LedgerArgs},
+    failure,
+};
+use crate::failure::Failure;
+
+/// How many accounts are fetched at once.
+const PAGE: u32 = 1000;
+
+pub(super) fn balances(ledger: &dyn Ledger, as_json: bool) -> Result<(), Failure> {
+    let accounts = accounts(&mut *ledger.snapshot().map_err(failure)?)?;
+    if as_json {
+        return print(&pretty(&Value::Array(accounts.iter().map(account_json).collect())));
+    }
+    let width =
+        accounts.iter().map(|account| account.id.as_str().len()).max().unwrap_or(0).max("account".len());
+    let mut text = format!("{:width$}  {:>20}  {:>20}\n", "account", "balance", "held");
+    for Account { id, balance, held, asset, .. } in &accounts {
+        text.push_str(&format!("{:width$}  {balance:>20}  {held:>20}  {asset}\n", id.as_str()));
+    }
+    print(&text)
+}
+
+pub(super) fn verify(args: &LedgerArgs, as_json: bool) -> Result<(), Failure> {
+    let trusted = args.place()?.1.trusted();
+    let ledger = args.open(&Scrutiny::Nothing)?;
+    let mut snapshot = ledger.snapshot().map_err(failure)?;
+    let tally = ron_ledger::verify(&mut *snapshot, &trusted).map_err(failure)?;
+    print(&tally_text("whole", &tally, as_json))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a command that writes a file and ends; no runtime is running")]
+pub(super) fn export(ledger: &dyn Ledger, format: Format, output: Option<&Path>) -> Result<(), Failure> {
+    let mut snapshot = ledger.snapshot().map_err(failure)?;
+    let unwritable = |error: io::Error| Failure::failed(format!("cannot write the export: {error}"));
+    match output {
+        Some(path) => {
+            let mut out = BufWriter::new(File::create_new(path).map_err(unwritable)?);
+            ron_ledger::export(&mut *snapshot, format.into(), &mut out).map_err(failure)?;
+            out.into_inner().map_err(|error| unwritable(error.into_error()))?.sync_all().map_err(unwritable)
+        }
+        None => {
+            let mut out = BufWriter::new(io::stdout().lock());
+            ron_ledger::export(&mut *snapshot, format.into(), &mut out).map_err(failure)?;
+            out.flush().map_err(unwritable)
+        }
+    }
+}
+
+/// What was looked at or copied.
+pub(super) fn tally_text(what: &str, tally: &Tally, as_json: bool) -> String {
+    let Tally { accounts, requests, entries, links } = tally;
+    if as_json {
+        let counts = json!({
+            "state": what, "accounts": accounts, "requests": requests, "entries": entries, "links": links,
+        });
+        return pretty(&counts);
+    }
+    format!("{what}: {accounts} accounts, {requests} requests, {entries} entries, {links} links\n")
+}
+
+fn account_json(account: &Account) -> Value {
+    json!({
+        "account": account.id.as_str(),
+        "asset": account.asset.as_str(),
+        "balance": account.balance.to_string(),
+        "held": account.held.to_string(),
+        "available": account.available().map(|available| available.to_string()),
+    })
+}
+
+/// All of them, by name.
+fn accounts(snapshot: &mut dyn Snapshot) -> Result<Vec<Account>, Failure> {
+    let mut all: Vec<Account> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |account| account.number);
+        let page = snapshot.accounts(after, PAGE).map_err(failure)?;
+        if page.is_empty() {
+            all.sort_by(|one, other| one.id.cmp(&other.id));
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}

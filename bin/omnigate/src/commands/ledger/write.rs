@@ -1,0 +1,72 @@
+//! What changes a ledger, or writes another: accounts, transfers, checkpoints, backups.
+
+use std::path::Path;
+
+use ron_ledger::{Batch, Floor, Key, NodeKey, Reference, Scrutiny, Signer, Step, Terms, Transfer};
+use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
+use serde_json::json;
+
+use super::{
+    super::{pretty, print, token::now},
+    args::{AccountArgs, LedgerArgs, TransferArgs},
+    failure,
+    show::tally_text,
+};
+use crate::failure::Failure;
+
+pub(super) fn open(args: &LedgerArgs, account: &AccountArgs) -> Result<(), Failure> {
+    let AccountArgs { account, asset, overdraft, issuer } = account;
+    let floor = if *issuer { Floor::Unlimited } else { Floor::Overdraft(*overdraft) };
+    let terms = Terms { account: account.clone(), asset: *asset, floor };
+    // One key per account, so that the command can be given again.
+    let key = Key::new(&format!("open/{account}")).map_err(Failure::bad_config)?;
+    let reference = Reference::new("").map_err(Failure::bad_config)?;
+    let batch = Batch::new(key, reference, now()?, vec![Step::Open(terms)]).map_err(Failure::bad_config)?;
+    let posted = args.make(&Scrutiny::Nothing)?.post(&batch).map_err(failure)?;
+    print(&format!("{}: {account}\n", if posted.replayed { "open before" } else { "open" }))
+}
+
+pub(super) fn transfer(args: &LedgerArgs, transfer: &TransferArgs) -> Result<(), Failure> {
+    let TransferArgs { from, to, amount, key, reference, open_receiver, json: as_json } = transfer;
+    let step = Step::Transfer(Transfer { from: from.clone(), to: to.clone(), amount: *amount });
+    let make = if *open_receiver { Batch::opening_receivers } else { Batch::new };
+    let batch = make(key.clone(), reference.clone(), now()?, vec![step]).map_err(Failure::bad_config)?;
+    let posted = args.open(&Scrutiny::Nothing)?.post(&batch).map_err(failure)?;
+    let (request, replayed) = (posted.receipt.request, posted.replayed);
+    print(&if *as_json {
+        pretty(&json!({ "request": request, "replayed": replayed }))
+    } else if replayed {
+        format!("posted before as request {request}\n")
+    } else {
+        format!("posted as request {request}\n")
+    })
+}
+
+pub(super) fn checkpoint(args: &LedgerArgs, key: &Path, as_json: bool) -> Result<(), Failure> {
+    let unreadable = || Failure::bad_config(format!("{} is no Ed25519 private key in PEM", key.display()));
+    let document = PrivatePkcs8KeyDer::from_pem_file(key).map_err(|_| unreadable())?;
+    let signer = NodeKey::from_pkcs8(document.secret_pkcs8_der()).ok_or_else(unreadable)?;
+    let ledger = args.open(&Scrutiny::Nothing)?;
+    let Some(signed) = ron_ledger::checkpoint(&*ledger, &signer).map_err(failure)? else {
+        return Err(Failure::failed("the ledger is empty: there is nothing to sign"));
+    };
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let (link, chain, key) = (signed.link.number, hex(&signed.link.hash), hex(&signer.public_key()));
+    print(&if as_json {
+        pretty(&json!({ "link": link, "chain": chain, "key": key, "signature": hex(&signed.signature) }))
+    } else {
+        format!("signed link {link}\nchain {chain}\nkey   {key}\n")
+    })
+}
+
+pub(super) fn backup(args: &LedgerArgs, file: &Path, as_json: bool) -> Result<(), Failure> {
+    let ledger = args.open(&Scrutiny::Nothing)?;
+    let tally = ron_ledger::backup(&*ledger, file).map_err(failure)?;
+    print(&tally_text("backed up", &tally, as_json))
+}
+
+pub(super) fn restore(args: &LedgerArgs, file: &Path, as_json: bool) -> Result<(), Failure> {
+    let ledger = args.make(&Scrutiny::Nothing)?;
+    let tally = ron_ledger::restore(file, &*ledger).map_err(failure)?;
+    print(&tally_text("restored", &tally, as_json))
+}

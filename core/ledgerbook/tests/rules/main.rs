@@ -1,0 +1,8 @@
+//! The rules of the ledger, through its books and audits.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod audit;
+mod book;
+mod properties;
+mod support;

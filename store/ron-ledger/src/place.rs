@@ -1,0 +1,93 @@
+//! Where a ledger is, as one line of text.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use crate::{Ledger, LedgerError, Scrutiny, SqliteLedger};
+
+/// Where a ledger is: `sqlite:./data/ledger.db`, `memory:`, or `postgres://user@host/database`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A SQLite file.
+    File(PathBuf),
+    /// This process's memory: gone when it ends.
+    Memory,
+    /// A PostgreSQL database. The text may hold a password.
+    Server(String),
+}
+
+/// The text names no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a ledger is at sqlite:<file>, sqlite::memory: or postgres://<user>@<host>/<database>")]
+pub struct InvalidPlace;
+
+impl FromStr for Place {
+    type Err = InvalidPlace;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPlace> {
+        match text.split_once(':') {
+            Some(("sqlite", ":memory:") | ("memory", "")) => Ok(Self::Memory),
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::File(path.into())),
+            Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
+                Ok(Self::Server(text.to_owned()))
+            }
+            _ => Err(InvalidPlace),
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Memory => f.write_str("sqlite::memory:"),
+            Self::Server(_) => f.write_str("postgres:…"),
+        }
+    }
+}
+
+impl Place {
+    /// Whether what is posted there outlives the process.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        !matches!(self, Self::Memory)
+    }
+
+    /// Opens the ledger that is there, or a new one.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; [`LedgerError::BadSetup`] for a server if this program was built without the feature
+    /// `postgres`.
+    pub fn open(&self, scrutiny: &Scrutiny) -> Result<Box<dyn Ledger>, LedgerError> {
+        Ok(match self {
+            Self::File(path) => Box::new(SqliteLedger::open(path, scrutiny)?),
+            Self::Memory => Box::new(SqliteLedger::in_memory()?),
+            #[cfg(feature = "postgres")]
+            Self::Server(url) => Box::new(crate::PostgresLedger::open(url, scrutiny)?),
+            #[cfg(not(feature = "postgres"))]
+            Self::Server(_) => {
+                let what = "this program was built without PostgreSQL (the feature `postgres`)";
+                return Err(LedgerError::BadSetup(what.to_owned()));
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_memory_or_a_server() {
+        let server = "postgres://me:secret@db.example/ledger";
+        assert_eq!("sqlite:./a/b.db".parse(), Ok(Place::File("./a/b.db".into())));
+        assert_eq!("sqlite::memory:".parse(), Ok(Place::Memory));
+        assert_eq!("memory:".parse(), Ok(Place::Memory));
+        assert_eq!(server.parse(), Ok(Place::Server(server.to_owned())));
+        assert_eq!("postgresql://h/d".parse(), Ok(Place::Server("postgresql://h/d".to_owned())));
+        for wrong in ["", "sqlite:", "ledger.db", "mysql://h/d", "postgres:h"] {
+            assert_eq!(wrong.parse::<Place>(), Err(InvalidPlace), "{wrong}");
+        }
+        assert!(!format!("{:?}", Place::Server(server.to_owned())).contains("secret"));
+    }
+}
