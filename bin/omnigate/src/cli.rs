@@ -299,6 +299,21 @@ enum DocsCommand {
         #[arg(long)]
         check: bool,
     },
+    /// Write a Grafana dashboard and Prometheus alert rules for every metric, task and queue that is declared.
+    Dashboards {
+        /// The folder of the files.
+        #[arg(long, value_name = "FOLDER", default_value = "deploy/observability")]
+        dir: PathBuf,
+        /// Write nothing; fail if a file is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the manual pages of all commands and the completion scripts of all shells.
+    Manuals {
+        /// The folder; pages go into its `man1`, scripts into its `completions`.
+        #[arg(long, value_name = "FOLDER", default_value = "manuals")]
+        dir: PathBuf,
+    },
 }
 
 /// Where the configuration comes from.
@@ -359,6 +374,8 @@ pub(crate) enum Task {
     ConfigSchema,
     ConfigReference,
     DocsConcurrency { dir: PathBuf, check: bool },
+    DocsDashboards { dir: PathBuf, check: bool },
+    DocsManuals { dir: PathBuf },
     Completions(Shell),
     Man { dir: Option<PathBuf> },
     Version { json: bool },
@@ -421,12 +438,17 @@ impl Cli {
             Command::Config(ConfigCommand::Schema) => Task::ConfigSchema,
             Command::Config(ConfigCommand::Reference) => Task::ConfigReference,
             Command::Docs(DocsCommand::Concurrency { dir, check }) => Task::DocsConcurrency { dir, check },
+            Command::Docs(DocsCommand::Dashboards { dir, check }) => Task::DocsDashboards { dir, check },
+            Command::Docs(DocsCommand::Manuals { dir }) => Task::DocsManuals { dir },
             Command::Completions { shell } => Task::Completions(shell),
             Command::Man { dir } => Task::Man { dir },
             Command::Version { json } => Task::Version { json },
         })
     }
 }
+
+#[cfg(test)]
+mod documented;
 
 #[cfg(test)]
 mod tests {

@@ -83,6 +83,8 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::ConfigSchema => config::schema_json(),
         Task::ConfigReference => config::reference(),
         Task::DocsConcurrency { dir, check } => docs::concurrency(&dir, check),
+        Task::DocsDashboards { dir, check } => docs::dashboards(&dir, check),
+        Task::DocsManuals { dir } => docs::manuals(&dir),
         Task::Completions(shell) => completions::run(shell),
         Task::Man { dir } => man::run(dir.as_deref()),
         Task::Version { json } => version::run(json),
