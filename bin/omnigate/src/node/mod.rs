@@ -10,6 +10,7 @@ mod parts;
 mod reread;
 mod rewarder;
 mod upgrade;
+mod watched;
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -20,7 +21,10 @@ use ron_kernel::{
 };
 use ron_transport::inherit::Inherited;
 
-use crate::{config_file::ConfigSource, failure::Failure, logging::LogControl, settings::NodeConfig};
+use crate::{
+    admin::ConfigInForce, config_file::ConfigSource, failure::Failure, logging::LogControl,
+    settings::NodeConfig,
+};
 pub(crate) use accounting::{SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR};
 pub(crate) use announce::ANNOUNCER;
 use announce::News;
@@ -73,7 +77,8 @@ impl Beside {
 pub(crate) fn start_beside(source: &ConfigSource) -> Result<Beside, Failure> {
     let snapshot = source.load()?;
     let kernel = build_kernel(&snapshot.get::<NodeConfig>())?;
-    let parts = kernel.block_on(Parts::open(&kernel, &snapshot, &mut Inherited::default()));
+    let in_force = ConfigInForce { store: Arc::new(ConfigStore::new(&snapshot)), file: source.name() };
+    let parts = kernel.block_on(Parts::open(&kernel, &snapshot, &mut Inherited::default(), in_force));
     parts.map(|parts| Beside { kernel, _parts: parts }).map_err(Failure::failed)
 }
 
@@ -97,7 +102,8 @@ async fn start(
 ) -> Result<(), String> {
     let predecessor = inherited.predecessor();
     let store = Arc::new(ConfigStore::new(snapshot));
-    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited).await?);
+    let in_force = ConfigInForce { store: Arc::clone(&store), file: source.name() };
+    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force).await?);
     close_unused(inherited);
     let file = source.file().map(ToOwned::to_owned);
     let reread = Reread::new(source, snapshot);
