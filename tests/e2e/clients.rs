@@ -1,5 +1,6 @@
 //! Clients and servers that are not ours: curl, h2load, and Python's for WebSockets, gRPC and packs.
 
+mod console;
 mod packs;
 
 use std::{

@@ -40,6 +40,7 @@ pub enum KernelError {
 /// What every scope shares.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    pub(crate) node: String,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     pub(crate) bus: Bus,
@@ -117,6 +118,7 @@ impl KernelBuilder {
             depth.set(i64::try_from(callers.waiting()).unwrap_or(i64::MAX));
         });
         let shared = Arc::new(Shared {
+            node: self.node,
             clock,
             readiness: Readiness::new(clock, metrics.clone(), bus.clone()),
             shutdown: Shutdown::new(bus.clone()),

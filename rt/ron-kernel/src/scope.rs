@@ -184,6 +184,12 @@ impl Scope {
         self.supervisor().work(self.service())
     }
 
+    /// The node's name.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.shared.node
+    }
+
     /// The service's name.
     #[must_use]
     pub fn service(&self) -> &'static str {

@@ -164,6 +164,10 @@ impl Edge {
         maps.collect()
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
         let config = new.get::<EdgeConfig>();
         let tls = load_tls(&self.scope, &config).await?;

@@ -29,6 +29,7 @@ mod route;
 mod serve;
 mod service;
 mod shared;
+mod status;
 mod tiles;
 mod topology;
 
@@ -37,4 +38,5 @@ pub use config::{
     AllowConfig, CacheControlConfig, CasConfig, CorsConfig, EdgeConfig, EmptyTile, FillConfig, IngressConfig,
     LiveFillRetry, Mode, OriginEtag, OriginScheme, PackConfig, RetryConfig, RootConfig, TilesConfig,
 };
+pub use status::EdgeStatus;
 pub use topology::TOPOLOGY;

@@ -157,6 +157,11 @@ impl Ram {
         self.hot.weight() + self.large.weight()
     }
 
+    /// How many bytes it may hold, trees of large files among them.
+    pub(crate) fn limit(&self) -> u64 {
+        self.hot.capacity() + self.large.capacity()
+    }
+
     /// How many answers it holds.
     pub(crate) fn entries(&self) -> usize {
         self.hot.len() + self.large.len()

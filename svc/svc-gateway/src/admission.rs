@@ -19,7 +19,12 @@ use ron_kernel::{Clock, InFlight, InFlightShard, Scope, Shutdown, topology::Stag
 use ron_sync::gate::{Denied, Gate};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use crate::{DrrConfig, FairQueueConfig, GatewayConfig, caller::Caller, tenant::Class};
+use crate::{
+    DrrConfig, FairQueueConfig, GatewayConfig,
+    caller::Caller,
+    status::{ClassStatus, SlotsStatus, TenantStatus},
+    tenant::Class,
+};
 use metrics::AdmissionMetrics;
 pub(crate) use metrics::{METRICS, SCHED, WORK};
 use overload::OverloadWatch;
@@ -62,6 +67,8 @@ pub(crate) struct Slot {
     stay: Option<Stay>,
     /// Whose it is, where the stay does not say.
     caller: Option<Arc<Caller>>,
+    /// When the request came.
+    came: Moment,
     since: Moment,
     shard: InFlightShard,
     door: Arc<Door>,
@@ -137,6 +144,34 @@ impl Admission {
         self.metrics.sample_inside(&self.inside);
     }
 
+    /// How the slots are taken, and how many tickets of each of these tenants wait.
+    pub(crate) fn look(&self, tenants: &mut [TenantStatus]) -> SlotsStatus {
+        let now = self.clock.now();
+        self.gate.with_room(|room| {
+            for tenant in tenants {
+                let stats = room.queue().tenant(tenant.key.class.index(), &tenant.key.name, now);
+                tenant.waiting = stats.map_or(0, |stats| stats.waiting);
+            }
+            let class = |class: Class| {
+                let (settings, stats) = (room.queue().settings(), room.queue().class(class.index(), now)?);
+                Some(ClassStatus {
+                    name: class.name(),
+                    weight: settings.classes.get(class.index())?.weight,
+                    inside: self.inside[class.index()].count(),
+                    waiting: stats.waiting,
+                    tokens_ms: stats.tokens,
+                })
+            };
+            SlotsStatus {
+                enabled: self.enabled.load(Ordering::Relaxed),
+                slots: room.queue().settings().slots,
+                room: room.queue().settings().room,
+                waiting: room.queue().depth(),
+                classes: Class::ALL.into_iter().filter_map(class).collect(),
+            }
+        })
+    }
+
     fn housekeep(&self) {
         let now = self.clock.now();
         self.gate.with_room(|room| room.housekeep(LOOKED_AT, now));
@@ -175,7 +210,7 @@ impl Door {
             now,
         };
         match admission.gate.try_take(newcomer) {
-            Ok(stay) => Ok(Some(self.slot(stay, tenant.key.class, None, now))),
+            Ok(stay) => Ok(Some(self.slot(stay, tenant.key.class, None, (now, now)))),
             Err(newcomer) => self.wait(newcomer, deadline).await.map(Some),
         }
     }
@@ -197,7 +232,7 @@ impl Door {
         match entered {
             Some(Ok(permit)) => {
                 let (class, since) = (caller.tenant.key.class, admission.clock.now());
-                Ok(self.slot(permit.into_stay(), class, Some(caller), since))
+                Ok(self.slot(permit.into_stay(), class, Some(caller), (came, since)))
             }
             Some(Err(denied)) => Err(admission.refusal(&denied)),
             None => {
@@ -211,9 +246,15 @@ impl Door {
         }
     }
 
-    fn slot(self: &Arc<Self>, stay: Stay, class: Class, caller: Option<Arc<Caller>>, since: Moment) -> Slot {
+    fn slot(
+        self: &Arc<Self>,
+        stay: Stay,
+        class: Class,
+        caller: Option<Arc<Caller>>,
+        (came, since): (Moment, Moment),
+    ) -> Slot {
         let shard = self.0.inside[class.index()].begin();
-        Slot { stay: Some(stay), caller, since, shard, door: Arc::clone(self) }
+        Slot { stay: Some(stay), caller, came, since, shard, door: Arc::clone(self) }
     }
 }
 
@@ -226,7 +267,8 @@ impl Drop for Slot {
         };
         if let Some(Caller { tenant, .. }) = caller.map(|caller| &**caller) {
             admission.inside[tenant.key.class.index()].end(self.shard);
-            tenant.held_slot(admission.clock.now().since(self.since));
+            let now = admission.clock.now();
+            tenant.held_slot(now.since(self.since), now.since(self.came));
         }
         admission.gate.give_back(stay);
     }

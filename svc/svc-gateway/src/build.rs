@@ -190,6 +190,19 @@ impl Gateway {
         self.ends.upstreams.all_healthy_once(deadline).await
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn upstreams(&self) -> &Upstreams {
+        &self.ends.upstreams
+    }
+
+    /// What is in force; cores differ in nothing that is shown.
+    pub(crate) fn policy(&self) -> Arc<Policy> {
+        self.policies[0].load_full()
+    }
+
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
         let (config, auth) = (new.get::<GatewayConfig>(), new.get::<AuthConfig>());
         check_services(&config, self.ends.services.names())?;

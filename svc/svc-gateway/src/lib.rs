@@ -33,6 +33,7 @@ mod quotas;
 mod redirect;
 mod router;
 mod shared;
+mod status;
 mod sweeper;
 mod tenant;
 mod topology;
@@ -52,4 +53,5 @@ pub use config::{
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
 pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};
+pub use status::{ClassStatus, GatewayStatus, ServerStatus, SlotsStatus, TenantStatus, UpstreamStatus};
 pub use topology::TOPOLOGY;

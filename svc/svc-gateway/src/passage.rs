@@ -74,22 +74,33 @@ impl Passage<'_> {
             entry.line().class = caller.tenant.key.class.name();
             entry.line().tenant = Some(caller.tenant.key.name.clone());
         }
+        let passed = self.pass_for(&caller, route, request).await;
+        passed.inspect_err(|refusal| caller.tenant.refused(refusal.reason))
+    }
+
+    /// The layers that know whose request it is.
+    async fn pass_for(
+        &mut self,
+        caller: &Arc<Caller>,
+        route: &Route,
+        request: &mut Request,
+    ) -> Result<Response, Refusal> {
         let limits = self.body_limits(route);
         guard::declared(request, &limits)?;
-        self.charge_rates(&caller)?;
+        self.charge_rates(caller)?;
         caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, request);
         let body_len = request.body().size_hint().lower();
-        let slot = self.admit(&caller, body_len, deadline).await?;
-        self.authorize(&caller, route, request)?;
+        let slot = self.admit(caller, body_len, deadline).await?;
+        self.authorize(caller, route, request)?;
         let upload = request.body_mut().watch_upload();
         if let Some(entry) = &mut self.entry {
             entry.count(request);
         }
         let payer = Payer::tenant(&self.proxy.shared.decoding, &caller.tenant);
         let breach = guard::guard(request, &limits, payer)?;
-        let answered = self.forward(route, &caller, (request, upload), slot, deadline).await;
+        let answered = self.forward(route, caller, (request, upload), slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
 

@@ -38,7 +38,7 @@ impl Shared {
         let refused = metrics::decode_refused(scope);
         let shared = Arc::new(Self {
             clock: scope.clock(),
-            tenants: Tenants::new(config.fair_queue.max_tenants, scope.meters()),
+            tenants: Tenants::new(config.fair_queue.max_tenants, scope),
             admission: Admission::new(scope, config),
             decoding: Arc::new(DecodeBudget::new(config.limits.decode_memory.as_u64(), refused)),
             clients: Buckets::new(MAX_BUCKETS, RandomState::new()),

@@ -1,5 +1,7 @@
 //! Tenants: who shares the node, in which class, and what is remembered of each.
 
+mod record;
+
 use std::{
     fmt,
     hash::RandomState,
@@ -12,9 +14,14 @@ use std::{
 
 use fairq::SlotMean;
 use quota::{Bucket, Forgettable, ShardedBook};
-use ron_kernel::meter::{Meter, MeterBook};
+use ron_kernel::{
+    Scope,
+    meter::{Meter, MeterBook},
+};
 use ron_transport::caps::ClientKey;
-use types::{ActorId, Moment};
+use types::{ActorId, Moment, Reason};
+
+pub(crate) use record::{LATENCY_BOUNDS_MS, Record, Totals};
 
 /// What a tenant's requests count as against those of other classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,27 +99,30 @@ pub(crate) struct Tenant {
     streams: AtomicU32,
     /// What the decoders of its bodies hold, in bytes.
     pub(crate) decoding: AtomicU64,
-    /// Answered requests since it became known.
-    served: AtomicU64,
+    /// How its requests fared since it became known.
+    record: Record,
     requests: Meter,
+    /// What this node did for all of them.
+    provided: Meter,
 }
 
 impl Tenant {
-    fn new(key: TenantKey, meters: &MeterBook) -> Self {
+    fn new(key: TenantKey, books: &Books) -> Self {
         // Addresses never enter the books: whoever has no name is booked with everybody else who has none.
         let actor = match &key.name {
             TenantName::Named(name) => ActorId::new(name).unwrap_or_else(|_| ActorId::other()),
             _ => ActorId::other(),
         };
-        let requests = meters.meter(&actor, "used.requests");
+        let requests = books.meters.meter(&actor, "used.requests");
         Self {
             key,
             rate: Bucket::default(),
             mean_slot: AtomicU64::new(0),
             streams: AtomicU32::new(0),
             decoding: AtomicU64::new(0),
-            served: AtomicU64::new(0),
+            record: Record::default(),
             requests,
+            provided: books.provided.clone(),
         }
     }
 
@@ -121,16 +131,33 @@ impl Tenant {
         Duration::from_nanos(self.mean_slot.load(Ordering::Relaxed))
     }
 
-    /// Notes that a request held a slot for so long.
-    pub(crate) fn held_slot(&self, ran: Duration) {
+    /// Notes that a request held a slot for so long, and how long ago it had come.
+    pub(crate) fn held_slot(&self, ran: Duration, since_it_came: Duration) {
         let next = SlotMean::next(self.mean_slot.load(Ordering::Relaxed), ran);
         self.mean_slot.store(next, Ordering::Relaxed);
+        self.record.ended(ran, since_it_came);
+    }
+
+    /// Notes a refusal.
+    pub(crate) fn refused(&self, reason: Reason) {
+        self.record.refused(reason);
+    }
+
+    /// How its requests fared.
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Streams that it has now.
+    pub(crate) fn open_streams(&self) -> u32 {
+        self.streams.load(Ordering::Relaxed)
     }
 
     /// Books an answered request.
     pub(crate) fn book_request(&self) {
-        self.served.fetch_add(1, Ordering::Relaxed);
+        self.record.served();
         self.requests.add(1);
+        self.provided.add(1);
     }
 
     /// Takes one of `limit` places for streams, which are outside the slots.
@@ -164,22 +191,29 @@ impl Forgettable for Tenant {
 pub(crate) struct Tenants {
     book: ShardedBook<TenantKey, Tenant, RandomState>,
     others: [Arc<Tenant>; Class::ALL.len()],
+    books: Books,
+}
+
+/// Where usage is booked.
+#[derive(Clone, Debug)]
+struct Books {
     meters: MeterBook,
+    /// For the node, which is who provides it.
+    provided: Meter,
 }
 
 impl Tenants {
-    pub(crate) fn new(capacity: usize, meters: &MeterBook) -> Self {
-        let other = |class| Arc::new(Tenant::new(TenantKey { class, name: TenantName::Other }, meters));
-        Self {
-            book: ShardedBook::new(capacity, RandomState::new()),
-            others: Class::ALL.map(other),
-            meters: meters.clone(),
-        }
+    pub(crate) fn new(capacity: usize, scope: &Scope) -> Self {
+        let meters = scope.meters();
+        let node = ActorId::new(scope.node()).unwrap_or_else(|_| ActorId::other());
+        let books = Books { meters: meters.clone(), provided: meters.meter(&node, "provided.answers") };
+        let other = |class| Arc::new(Tenant::new(TenantKey { class, name: TenantName::Other }, &books));
+        Self { book: ShardedBook::new(capacity, RandomState::new()), others: Class::ALL.map(other), books }
     }
 
     /// What is known of a tenant; a new entry if nothing is.
     pub(crate) fn get(&self, key: &TenantKey, now: Moment) -> Arc<Tenant> {
-        let known = self.book.get_or_insert(key, now, || Tenant::new(key.clone(), &self.meters));
+        let known = self.book.get_or_insert(key, now, || Tenant::new(key.clone(), &self.books));
         known.unwrap_or_else(|_| Arc::clone(&self.others[key.class.index()]))
     }
 
@@ -191,15 +225,23 @@ impl Tenants {
     /// The busiest tenants with a name and what was served for each, and what was served for all others.
     pub(crate) fn busiest(&self, most: usize) -> (Vec<(TenantKey, u64)>, u64) {
         let (mut named, mut others) = (Vec::new(), 0);
-        self.book.visit(|key, tenant| match (&key.name, tenant.served.load(Ordering::Relaxed)) {
+        self.book.visit(|key, tenant| match (&key.name, tenant.record.served_so_far()) {
             (_, 0) => {}
             (TenantName::Named(_), served) => named.push((key.clone(), served)),
             (_, served) => others += served,
         });
         named.sort_by(|(_, a), (_, b)| b.cmp(a));
         others += named.iter().skip(most).map(|(_, served)| served).sum::<u64>();
-        others += self.others.iter().map(|tenant| tenant.served.load(Ordering::Relaxed)).sum::<u64>();
+        others += self.others.iter().map(|tenant| tenant.record.served_so_far()).sum::<u64>();
         named.truncate(most);
         (named, others)
+    }
+
+    /// Visits every tenant that is known, those that share an entry last.
+    pub(crate) fn visit(&self, mut see: impl FnMut(&TenantKey, &Tenant)) {
+        self.book.visit(&mut see);
+        for tenant in &self.others {
+            see(&tenant.key, tenant);
+        }
     }
 }

@@ -14,6 +14,7 @@ mod retry;
 mod roster;
 mod seats;
 mod server;
+mod status;
 mod watch;
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use http::request::Parts;
 use ron_accounting::{Accounts, Announce, NodeId, check_rows, check_seal};
 use ron_kernel::{
     Scope,
@@ -13,6 +14,7 @@ use ron_kernel::{
 };
 use ron_ledger::Ledger;
 use ron_transport::{
+    Response,
     addr::ListenAddr,
     inherit::Inherited,
     listen::{BindOptions, Listener},
@@ -66,6 +68,8 @@ pub struct RewarderSettings<'a> {
 pub struct Rewarder {
     shared: Arc<Shared>,
     server: HttpServer<Handler>,
+    /// For those who look from within this process.
+    local: Handler,
     load_authority: LoadAuthority,
 }
 
@@ -111,8 +115,16 @@ impl Rewarder {
         };
         let shared = Shared::new(scope, opened);
         take_policies(&shared, config).await?;
-        let server = start(scope, &shared, config, found.accounts, listen_plan(config, Some(listener), tls));
-        Ok(Arc::new(Self { shared, server, load_authority }))
+        let plan = listen_plan(config, Some(listener), tls);
+        let (server, local) = start(scope, &shared, config, found.accounts, plan);
+        Ok(Arc::new(Self { shared, server, local, load_authority }))
+    }
+
+    /// Answers whoever looks from within this process and was admitted there; nothing can be changed this way.
+    ///
+    /// Cancel safe.
+    pub async fn look(&self, request: Parts) -> Response {
+        self.local.look(request).await
     }
 
     /// Where it listens, with the port the system chose.
@@ -195,7 +207,7 @@ fn start(
     config: &RewarderConfig,
     accounts: Accounts,
     plan: ListenPlan,
-) -> HttpServer<Handler> {
+) -> (HttpServer<Handler>, Handler) {
     let (requests, requested) = scope.queue(&WORK_REQ, "compute");
     let (work, worked) = scope.queue(&WORK, "compute");
     let (results, computed) = scope.queue(&RESULTS, "");
@@ -218,7 +230,7 @@ fn start(
     // Cores share a route's metrics, so any handler stands for all.
     let sampled = handler();
     scope.sampled(move || sampled.sample());
-    HttpServer::start(scope, Roles::default(), plan, |_core| handler())
+    (HttpServer::start(scope, Roles::default(), plan, |_core| handler()), handler())
 }
 
 async fn load_tls(scope: &Scope, config: &RewarderConfig) -> Result<Option<ServerTls>, BuildError> {

@@ -38,6 +38,32 @@ pub(super) fn admit_intent(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
+/// Lets a request pass unless a web page of somewhere else sent it. Browsers say so themselves: whoever is no browser
+/// sends neither field. Following a link to here is no harm.
+pub(super) fn admit_site(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let from_elsewhere = match text("sec-fetch-site") {
+        None | Some("same-origin" | "none") => false,
+        Some(_) => text("sec-fetch-mode") != Some("navigate") || text("sec-fetch-dest") != Some("document"),
+    };
+    if from_elsewhere || !is_own_origin(uri, headers) {
+        return Err(Refusal::new(Reason::Forbidden, "this is not for the web pages of others"));
+    }
+    Ok(())
+}
+
+/// Whether the page that sent a request, if one did, is one of ours.
+fn is_own_origin(uri: &Uri, headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else { return true };
+    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let asked = uri.authority().map(Authority::as_str).or(host);
+    match (origin, asked) {
+        (Some(origin), Some(asked)) => origin.eq_ignore_ascii_case(asked),
+        _ => false,
+    }
+}
+
 /// Whether the request carries the token. Takes as long for a wrong one as for the right one.
 fn shows(token: &Secret, headers: &HeaderMap) -> bool {
     let shown = headers
@@ -129,6 +155,34 @@ mod tests {
         }
         for host in ["evil.example:9600", "localhost.evil.example", "127.0.0.1.evil.example", ""] {
             assert_eq!(reason(None, &local(), &[("host", host)]), Some(Reason::Forbidden), "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_refused_and_our_own_and_programs_are_not() {
+        let admit = |pairs: &[(&'static str, &str)]| {
+            admit_site(&Uri::from_static("/metrics"), &headers(pairs)).is_ok()
+        };
+        let host = ("host", "127.0.0.1:9600");
+        assert!(admit(&[]) && admit(&[host]), "a program");
+        assert!(admit(&[host, ("origin", "http://127.0.0.1:9600"), ("sec-fetch-site", "same-origin")]));
+        assert!(admit(&[host, ("sec-fetch-site", "none")]), "typed into the address bar");
+        let link = [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        assert!(admit(&[host, link[0], link[1], link[2]]), "a link");
+        for bad in [
+            &[host, ("origin", "http://evil.example")][..],
+            &[host, ("origin", "http://127.0.0.1:9601")],
+            &[host, ("origin", "null")],
+            &[("origin", "http://127.0.0.1:9600")],
+            &[host, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")],
+            &[host, ("sec-fetch-site", "same-site")],
+            &[host, ("sec-fetch-site", "cross-site"), link[1], ("sec-fetch-dest", "iframe")],
+        ] {
+            assert!(!admit(bad), "{bad:?}");
         }
     }
 

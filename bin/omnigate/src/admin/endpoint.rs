@@ -12,6 +12,11 @@ pub(super) enum Endpoint {
     Version,
     Topology,
     Events,
+    Config,
+    /// The console's page and the files it is made of.
+    Console,
+    /// What the console shows, each second.
+    Live,
     Shutdown,
     OverlayPub,
     OverlaySub,
@@ -20,6 +25,8 @@ pub(super) enum Endpoint {
     OverlayStore,
     OverlayObject,
     OverlayOffer,
+    /// The rewarder's answers to those who look.
+    Rewarder,
 }
 
 /// Who may ask.
@@ -32,7 +39,7 @@ pub(super) enum Audience {
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
@@ -40,6 +47,9 @@ impl Endpoint {
         Self::Version,
         Self::Topology,
         Self::Events,
+        Self::Config,
+        Self::Console,
+        Self::Live,
         Self::Shutdown,
         Self::OverlayPub,
         Self::OverlaySub,
@@ -48,6 +58,7 @@ impl Endpoint {
         Self::OverlayStore,
         Self::OverlayObject,
         Self::OverlayOffer,
+        Self::Rewarder,
     ];
 
     /// Its path, which is also its name in metrics.
@@ -60,6 +71,9 @@ impl Endpoint {
             Self::Version => "/version",
             Self::Topology => "/topology",
             Self::Events => "/events",
+            Self::Config => "/config",
+            Self::Console => "/console",
+            Self::Live => "/console/live",
             Self::Shutdown => "/shutdown",
             Self::OverlayPub => "/overlay/pub/{topic}",
             Self::OverlaySub => "/overlay/sub/{topic}",
@@ -68,6 +82,7 @@ impl Endpoint {
             Self::OverlayStore => "/overlay/objects",
             Self::OverlayObject => "/overlay/objects/{id}",
             Self::OverlayOffer => "/overlay/offer/{id}",
+            Self::Rewarder => "/rewarder/{path}",
         }
     }
 
@@ -82,6 +97,9 @@ impl Endpoint {
             Self::Version => "version and build",
             Self::Topology => "what the node is made of, and how it is doing",
             Self::Events => "what happens to the node, as server-sent events",
+            Self::Config => "every setting and where it comes from, secrets hidden",
+            Self::Console => "the console, for a browser",
+            Self::Live => "the numbers the console shows, each second, as server-sent events",
             Self::Shutdown => "drain and stop; needs the header `X-Omnigate: 1`",
             Self::OverlayPub => "publish the body in a topic; needs the header `X-Omnigate: 1`",
             Self::OverlaySub => "what is published in a topic, as server-sent events; gaps are named",
@@ -93,6 +111,9 @@ impl Endpoint {
             Self::OverlayObject => "an object of this node or its peers",
             Self::OverlayOffer => {
                 "hand an object to the peer ?to=, told as server-sent events; needs the header `X-Omnigate: 1`"
+            }
+            Self::Rewarder => {
+                "what the rewarder answers there: epochs, proofs, files, policies; to look at alone"
             }
         }
     }
@@ -116,28 +137,28 @@ impl Endpoint {
     /// Who may ask.
     pub(super) const fn audience(self) -> Audience {
         match self {
-            Self::Healthz | Self::Readyz => Audience::Anyone,
+            // The console's files hold nothing of the node: it asks for the token and then for the numbers.
+            Self::Healthz | Self::Readyz | Self::Console => Audience::Anyone,
             _ => Audience::Operator,
         }
     }
 
-    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`, a topic, or an object.
+    /// The endpoint at a path, and what follows it: the service's name behind `/readyz/`, the console's file, a topic, or an
+    /// object.
     pub(super) fn find(path: &str) -> Option<(Self, Option<&str>)> {
-        if let Some(service) = path.strip_prefix("/readyz/") {
-            return Some((Self::Readyz, Some(service)));
+        if let Some(endpoint) = Self::ALL.into_iter().find(|endpoint| endpoint.path() == path) {
+            return Some((endpoint, None));
         }
-        for (endpoint, prefix) in [
+        let below = [
+            (Self::Readyz, "/readyz/"),
+            (Self::Console, "/console/"),
             (Self::OverlayPub, "/overlay/pub/"),
             (Self::OverlaySub, "/overlay/sub/"),
             (Self::OverlayObject, "/overlay/objects/"),
             (Self::OverlayOffer, "/overlay/offer/"),
-        ] {
-            if let Some(topic) = path.strip_prefix(prefix) {
-                return Some((endpoint, Some(topic)));
-            }
-        }
-        let endpoint = Self::ALL.into_iter().find(|endpoint| endpoint.path() == path)?;
-        Some((endpoint, None))
+            (Self::Rewarder, "/rewarder/"),
+        ];
+        below.into_iter().find_map(|(endpoint, prefix)| Some((endpoint, Some(path.strip_prefix(prefix)?))))
     }
 
     /// The endpoints for people.
@@ -165,6 +186,7 @@ mod tests {
             assert_eq!(Endpoint::find(endpoint.path()).map(|(found, _)| found), Some(endpoint));
         }
         assert_eq!(Endpoint::find("/readyz/gateway"), Some((Endpoint::Readyz, Some("gateway"))));
+        assert_eq!(Endpoint::find("/console/app.js"), Some((Endpoint::Console, Some("app.js"))));
         assert_eq!(Endpoint::find("/overlay/sub/a/b"), Some((Endpoint::OverlaySub, Some("a/b"))));
         for path in ["", "/metrics/", "/healthz/x", "/nothing", "//", "*"] {
             assert_eq!(Endpoint::find(path), None, "{path}");

@@ -1,6 +1,7 @@
 //! The admin listener: what an operator, a balancer or a scraper asks a node.
 
 mod access;
+mod console;
 mod endpoint;
 mod events;
 mod live;
@@ -30,6 +31,7 @@ use svc_overlay::Overlay;
 
 use crate::settings::{AdminConfig, OPEN_REMEDY, is_open};
 use service::{AdminService, Shared};
+pub(crate) use console::{ConfigInForce, Part, Shown};
 pub(crate) use topology::TOPOLOGY;
 
 /// The socket's file is for its owner alone: whoever may connect may stop the node.
@@ -43,7 +45,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Starts the admin listener of a node that is made of `topologies`.
+    /// Starts the admin listener of a node that is made of `topologies`, and whose console shows `shown`.
     ///
     /// The error says what is wrong and what to do about it.
     pub(crate) fn start(
@@ -51,11 +53,12 @@ impl Admin {
         config: &AdminConfig,
         topologies: Vec<&'static Topology>,
         overlay: Option<Arc<Overlay>>,
+        shown: Shown,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, String> {
         let listener = inherited.listen(&config.listen, SOCKET).map_err(|error| format!("admin: {error}"))?;
         refuse_open(config, listener.local_addr())?;
-        let shared = Arc::new(Shared::new(scope, config.token.clone(), topologies, overlay));
+        let shared = Arc::new(Shared::new(scope, config.token.clone(), topologies, overlay, shown));
         let service = |_core| AdminService::new(&shared);
         let server = HttpServer::start(scope, topology::ROLES, plan(Some(listener)), service);
         Ok(Arc::new(Self { shared, server }))
@@ -64,6 +67,17 @@ impl Admin {
     /// Where it listens, with the port the system chose.
     pub(crate) fn local_addr(&self) -> ListenAddr {
         self.server.local_addr()
+    }
+
+    /// The console's address for a browser; none behind a Unix socket.
+    pub(crate) fn console_url(&self) -> Option<String> {
+        let ListenAddr::Tcp(addr) = self.local_addr() else { return None };
+        let host = match addr.ip() {
+            // Wherever it listens, this machine is one of the places.
+            ip if ip.is_unspecified() => format!("localhost:{}", addr.port()),
+            _ => addr.to_string(),
+        };
+        Some(format!("http://{host}/console"))
     }
 
     /// The listening socket, to hand it to a successor; `None` once the node drains.

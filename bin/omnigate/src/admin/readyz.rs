@@ -21,15 +21,24 @@ pub(super) fn readyz(scope: &Scope, service: Option<&str>, with_reasons: bool) -
             format!("no service is called `{unknown}`; there are {known}"),
         ));
     }
-    let standing = readiness.standing(service);
-    let verdict = Verdict::of(scope.shutdown().is_draining(), &standing);
-    let conditions: Vec<Value> = standing.iter().map(|s| condition(s, with_reasons)).collect();
-    let body = json!({ "status": verdict.as_str(), "conditions": conditions });
+    let (verdict, body) = judged(scope, service, with_reasons);
     let mut response = reply::json(verdict.status(), &body);
     if verdict == Verdict::Degraded {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     Ok(response)
+}
+
+/// What [`readyz`] would answer for a service that there is.
+pub(super) fn summary(scope: &Scope, service: Option<&str>, with_reasons: bool) -> Value {
+    judged(scope, service, with_reasons).1
+}
+
+fn judged(scope: &Scope, service: Option<&str>, with_reasons: bool) -> (Verdict, Value) {
+    let standing = scope.readiness().standing(service);
+    let verdict = Verdict::of(scope.shutdown().is_draining(), &standing);
+    let conditions: Vec<Value> = standing.iter().map(|s| condition(s, with_reasons)).collect();
+    (verdict, json!({ "status": verdict.as_str(), "conditions": conditions }))
 }
 
 /// Answers as long as the process runs, and names cores that do not.

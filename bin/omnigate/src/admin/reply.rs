@@ -22,7 +22,26 @@ pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: Bo
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Sends a browser elsewhere on this listener.
+pub(super) fn see(path: &'static str) -> Response {
+    let mut response = with_type(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", Body::empty());
+    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(path));
+    response
+}
+
+/// What a browser may do with an answer: nothing with most of them, and none inside the pages of others.
+pub(super) fn protected(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    let unless_said = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(unless_said);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     response
 }
 

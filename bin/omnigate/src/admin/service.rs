@@ -17,6 +17,7 @@ use types::{Reason, Refusal};
 
 use super::{
     access,
+    console::{self, Console, Shown},
     endpoint::{Audience, Endpoint},
     events::EventStreams,
     live, objects,
@@ -39,6 +40,7 @@ pub(super) struct Shared {
     topologies: Vec<&'static Topology>,
     token: ArcSwapOption<Secret>,
     events: EventStreams,
+    console: Console,
     overlay: OverlayPages,
     /// One per endpoint, in the order of [`Endpoint::ALL`], and one for everything else.
     routes: Vec<RouteMetrics>,
@@ -50,12 +52,14 @@ impl Shared {
         token: Option<Secret>,
         topologies: Vec<&'static Topology>,
         overlay: Option<Arc<Overlay>>,
+        shown: Shown,
     ) -> Self {
         let names = Endpoint::ALL.into_iter().map(Endpoint::path).chain(["other"]);
         let routes: Vec<RouteMetrics> = names.map(|name| scope.metrics().route(name)).collect();
         let sampled = routes.clone();
         scope.sampled(move || sampled.iter().for_each(RouteMetrics::sample));
         Self {
+            console: Console::start(scope, &topologies, shown),
             scope: scope.clone(),
             topologies,
             token: ArcSwapOption::from(token.map(Arc::new)),
@@ -77,6 +81,7 @@ impl Shared {
 
     fn may_operate(&self, conn: &ConnInfo, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let token = self.token.load();
+        access::admit_site(uri, headers)?;
         access::admit_operator(token.as_deref(), conn, uri, headers)
     }
 
@@ -86,6 +91,9 @@ impl Shared {
             let detail = format!("there are {}", Endpoint::paths());
             return Err(Refusal::new(Reason::NotFound, detail));
         };
+        if endpoint == Endpoint::Index && wants_html(headers) {
+            return Ok(reply::see(Endpoint::Console.path()));
+        }
         let operator = self.may_operate(conn, uri, headers);
         if endpoint.audience() == Audience::Operator {
             operator.clone()?;
@@ -104,6 +112,9 @@ impl Shared {
                 Ok(reply::json(StatusCode::OK, &live::topology(&self.scope, &self.topologies)))
             }
             Endpoint::Events => self.events.open(&self.scope),
+            Endpoint::Config => Ok(reply::json(StatusCode::OK, &self.console.config())),
+            Endpoint::Console => console::file(rest),
+            Endpoint::Live => self.console.open(&self.scope),
             Endpoint::Shutdown => self.shutdown(headers),
             Endpoint::OverlayPub => {
                 access::admit_intent(headers)?;
@@ -124,6 +135,7 @@ impl Shared {
                 access::admit_intent(headers)?;
                 objects::offer(self.overlay.overlay()?, rest.unwrap_or_default(), uri.query())
             }
+            Endpoint::Rewarder => self.console.rewarder(request).await,
         }
     }
 
@@ -152,6 +164,12 @@ impl Shared {
     }
 }
 
+/// Whether a browser asks for a page. Whoever takes anything is a program.
+fn wants_html(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accepts.is_some_and(|accepts| accepts.contains("text/html"))
+}
+
 /// The handler of one core.
 #[derive(Debug)]
 pub(super) struct AdminService(Arc<Shared>);
@@ -178,6 +196,7 @@ impl Service for AdminService {
             }
             other => other,
         };
+        let answer = answer.map(reply::protected);
         let status = answer.as_ref().map_or_else(|refusal| refusal.reason.status(), |r| r.status().as_u16());
         route.record(request.method.as_str(), status, clock.now().since(began));
         answer

@@ -10,7 +10,11 @@ use ron_transport::serve::{Roles, TIMEOUTS};
 
 use crate::node::{ANNOUNCER, READY_WITHIN, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR, UPGRADER};
 
-use super::{events::MAX_SUBSCRIBERS, service::MAX_CONNS};
+use super::{
+    console::{FEED, MAX_VIEWERS, SNAPSHOTS},
+    events::MAX_SUBSCRIBERS,
+    service::MAX_CONNS,
+};
 
 /// The admin listener outlives the others, so that it can say how the drain goes.
 const LISTENER: TaskSpec = TaskSpec {
@@ -47,23 +51,25 @@ pub(super) const ROLES: Roles = Roles {
 };
 
 // The texts above and below state these numbers.
-const _: () = assert!(MAX_CONNS == 64 && MAX_SUBSCRIBERS == 16);
+const _: () = assert!(MAX_CONNS == 64 && MAX_SUBSCRIBERS == 16 && MAX_VIEWERS == 16);
 
 /// Everything the admin service is made of.
 pub(crate) static TOPOLOGY: Topology = Topology {
     service: "admin",
-    purpose: "The operators' side of a node: metrics, health, readiness, topology, events, shutdown, upgrade.",
-    last_reviewed: "2026-11-15",
+    purpose: "The operators' side of a node: metrics, health, readiness, topology, events, console, shutdown, upgrade.",
+    last_reviewed: "2026-11-16",
     invariants: &[
         "It answers until everything else has stopped: `/readyz` says 503 while the node drains.",
         "Without a token it listens on this machine only, and refuses requests that a web page could forge.",
         "No answer holds a secret.",
+        "The console changes nothing, and its page runs only its own scripts.",
+        "What the console shows is computed once a second for all viewers, at most 16, and not at all without one.",
         "At most 16 event streams are open; each that falls behind is told how many events it missed.",
         "An upgrade that does not come up leaves this process as it was.",
     ],
-    tasks: &[LISTENER, UPGRADER, ANNOUNCER, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR],
+    tasks: &[LISTENER, FEED, UPGRADER, ANNOUNCER, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR],
     children: &[CONNECTION, H2_STREAM],
-    queues: &[],
+    queues: &[SNAPSHOTS],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &[],

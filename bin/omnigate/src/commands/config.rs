@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use ron_kernel::config::Origin;
+use ron_kernel::config::{Origin, Snapshot};
 use serde_json::{Value, json};
 
 use crate::{
@@ -72,13 +72,10 @@ pub(super) fn show(source: &ConfigSource, as_json: bool) -> Result<(), Failure> 
     let snapshot = source.load()?;
     let entries: Vec<(String, String, String)> = snapshot
         .entries()
-        .map(|(path, value, origin)| (path.to_owned(), value.to_owned(), origin_text(origin, source)))
+        .map(|(path, value, origin)| (path.to_owned(), value.to_owned(), origin_text(origin, &source.name())))
         .collect();
     if as_json {
-        let entries = entries.iter().map(
-            |(path, value, origin)| json!({ "key": path, "value": json_value(value), "origin": origin }),
-        );
-        return super::print(&super::pretty(&Value::Array(entries.collect())));
+        return super::print(&super::pretty(&listed(&snapshot, &source.name())));
     }
     let lines: Vec<(String, String)> =
         entries.into_iter().map(|(path, value, origin)| (format!("{path} = {value}"), origin)).collect();
@@ -89,11 +86,17 @@ pub(super) fn show(source: &ConfigSource, as_json: bool) -> Result<(), Failure> 
     super::print(&text)
 }
 
+/// Every resolved value of a configuration that was read from `file`, with its origin; secrets are hidden.
+pub(crate) fn listed(snapshot: &Snapshot, file: &str) -> Value {
+    let entry = |(path, value, origin): (&str, &str, &Origin)| json!({ "key": path, "value": json_value(value), "origin": origin_text(origin, file) });
+    Value::Array(snapshot.entries().map(entry).collect())
+}
+
 /// Where a value came from, as an operator would look for it.
-fn origin_text(origin: &Origin, source: &ConfigSource) -> String {
+fn origin_text(origin: &Origin, file: &str) -> String {
     match origin {
         Origin::Default => "default".to_owned(),
-        Origin::File { line } => format!("{}:{line}", source.name()),
+        Origin::File { line } => format!("{file}:{line}"),
         Origin::Env(name) => format!("env {name}"),
         Origin::Flag(_) => "--set".to_owned(),
     }

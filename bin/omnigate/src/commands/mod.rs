@@ -25,6 +25,7 @@ use std::{
 use clap::Parser;
 
 pub(crate) use cas::CasCommand;
+pub(crate) use config::listed;
 pub(crate) use epoch::EpochCommand;
 pub(crate) use ledger::LedgerCommand;
 pub(crate) use overlay::{Publish, PutObject};
@@ -61,7 +62,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
     let done = match task {
         Task::Up(source) => return up::run(source),
-        Task::Demo { length } => return demo::run(length),
+        Task::Demo(plan) => return demo::run(plan),
         Task::Pub { source, what } => overlay::publish(&source, &what),
         Task::Sub { source, topic, count, json } => overlay::subscribe(&source, &topic, count, json),
         Task::Peers { source, json } => overlay::peers(&source, json),

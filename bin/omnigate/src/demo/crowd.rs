@@ -15,7 +15,7 @@ use types::{Deadline, Moment};
 
 use super::{
     GUEST,
-    script::{Places, ZOOM},
+    script::{Node, ZOOM},
 };
 use crate::rig::{Answer, LoadConn, Pace};
 
@@ -30,6 +30,7 @@ const FLOOD_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Crowd {
     pub(super) guests: Vec<Arc<Guest>>,
+    elsewhere: Vec<Arc<Guest>>,
 }
 
 /// One who asks, over several connections.
@@ -55,22 +56,25 @@ pub(super) struct Seen {
 }
 
 impl Crowd {
-    pub(super) fn new(places: &Places) -> Self {
+    pub(super) fn new(nodes: &[Node; 3]) -> Self {
+        let [places, north, south] = nodes.each_ref().map(|node| node.places);
         let modest = |name| Guest::new(name, places.gateway, |_| "/".to_owned(), 20, 8);
         let viewer = Guest::new("viewer", places.gateway, tile, 20, 4);
         let flood = Guest {
             begins_after: FLOOD_AFTER,
-            ..Guest::new("flood", places.gateway, |_| "/".to_owned(), 1500, 700)
+            ..Guest::new("flood", places.gateway, |_| "/".to_owned(), 1000, 700)
         };
+        // They look at maps elsewhere, so that other nodes earn something; nobody has to watch them.
+        let elsewhere = [Guest::new("n", north.edge, tile, 40, 2), Guest::new("s", south.edge, tile, 20, 2)];
         let guests = [modest("ada"), modest("bo"), modest("cy"), viewer, flood];
-        Self { guests: guests.map(Arc::new).into() }
+        Self { guests: guests.map(Arc::new).into(), elsewhere: elsewhere.map(Arc::new).into() }
     }
 
     /// Lets everybody in.
     pub(super) fn enter(&self, scope: &Scope) {
         let (clock, children) = (scope.clock(), scope.children(&GUEST));
         let Some(core) = scope.planes().cores().first() else { return };
-        for guest in &self.guests {
+        for guest in self.guests.iter().chain(&self.elsewhere) {
             let from = clock.now().after(guest.begins_after);
             for _ in 0..guest.conns {
                 children.spawn_on(core, ask(Arc::clone(guest), clock, from));

@@ -3,6 +3,7 @@
 use std::{
     fmt::Write as _,
     io::{IsTerminal, Write},
+    net::SocketAddr,
     path::Path,
     sync::Arc,
     time::Duration,
@@ -14,45 +15,51 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::{
     TELLER,
     crowd::{Crowd, Guest, pause},
-    script::Places,
+    payouts,
+    script::{Node, Places},
 };
 
 /// How often a line is written where lines stay.
 const BETWEEN_LINES: u64 = 5;
 
 /// Says what there is to look at.
-pub(super) fn introduce(places: &Places, dir: &Path) {
-    let Places { gateway, edge, admin } = places;
+pub(super) fn introduce(node: &Node, dir: &Path, epoch: Duration) {
+    let Places { gateway, edge, admin, rewarder, .. } = node.places;
     let told = format!(
-        "A whole node, with guests in front of it. In five seconds one of them begins to flood; watch the others.\n\
+        "A whole node, with guests in front of it and two nodes beside it. In five seconds one guest begins to flood; watch\n\
+         the others. Every {} an epoch ends, and nodes are paid for what they served.\n\
          \n\
          \x20 the console     http://{admin}/\n\
          \x20 a map           http://{edge}/edge/tiles/world\n\
          \x20 ask it yourself curl -i -H 'x-tenant: me' http://{gateway}/\n\
+         \x20 who earned what http://{rewarder}/rewarder/epochs\n\
+         \x20                 omnigate ledger balances --url sqlite:{}\n\
          \x20 its settings    {}\n\
          \n\
          Ctrl-C drains it, and nothing of it is left.\n\n",
-        dir.join("omnigate.toml").display(),
+        humantime::format_duration(epoch),
+        dir.join(node.name).join("ledger.db").display(),
+        node.config.display(),
     );
     print(&told);
 }
 
 /// Starts saying every second how the guests fare; ends the process as a signal would after `length`.
-pub(super) fn start(scope: &Scope, crowd: &Arc<Crowd>, length: Option<Duration>) {
+pub(super) fn start(scope: &Scope, crowd: &Arc<Crowd>, rewarder: SocketAddr, length: Option<Duration>) {
     let (clock, crowd) = (scope.clock(), Arc::clone(crowd));
     let end = length.map(|length| clock.within(length));
     let on_terminal = std::io::stdout().is_terminal();
     scope.children(&TELLER).spawn(async move {
-        let mut since = String::new();
         for second in 1.. {
             pause(clock, clock.within(Duration::from_secs(1))).await;
-            let line = line(second, &crowd);
+            let mut line = line(second, &crowd);
+            if let Some(paid) = payouts::latest(rewarder).await {
+                let _ = write!(line, " · {paid}");
+            }
             if on_terminal {
                 print(&format!("\r\x1b[2K{line}"));
             } else if second % BETWEEN_LINES == 0 {
-                since.clear();
-                let _ = writeln!(since, "{line}");
-                print(&since);
+                print(&format!("{line}\n"));
             }
             if end.is_some_and(|end| end.has_passed(clock.now())) {
                 // The node obeys it as it would one from outside.

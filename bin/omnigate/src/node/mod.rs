@@ -10,17 +10,21 @@ mod parts;
 mod reread;
 mod rewarder;
 mod upgrade;
+mod watched;
 
 use std::{num::NonZeroUsize, sync::Arc};
 
 use ron_kernel::{
-    Exit, ExitCode, Kernel,
+    Exit, ExitCode, Kernel, Scope,
     config::{ConfigStore, Snapshot},
     reload::{self, Reloader},
 };
 use ron_transport::inherit::Inherited;
 
-use crate::{config_file::ConfigSource, failure::Failure, logging::LogControl, settings::NodeConfig};
+use crate::{
+    admin::ConfigInForce, config_file::ConfigSource, failure::Failure, logging::LogControl,
+    settings::NodeConfig,
+};
 pub(crate) use accounting::{SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR};
 pub(crate) use announce::ANNOUNCER;
 use announce::News;
@@ -47,6 +51,37 @@ pub(crate) fn run(
     started.map(|()| exit.code).map_err(Failure::failed)
 }
 
+/// A node beside another one in the same process.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    kernel: Kernel,
+    /// Kept as long as it runs.
+    _parts: Parts,
+}
+
+impl Beside {
+    /// What stops it.
+    pub(crate) fn scope(&self) -> &Scope {
+        self.kernel.own()
+    }
+
+    /// Conducts it until it has stopped, which signals to the process do not do.
+    ///
+    /// Not cancel safe: dropped, it ends the node without a drain.
+    pub(crate) async fn conduct(self) -> Result<Exit, String> {
+        self.kernel.conduct().await.map_err(|error| error.to_string())
+    }
+}
+
+/// Starts a node that neither says so nor follows its file, for somebody else to conduct.
+pub(crate) fn start_beside(source: &ConfigSource) -> Result<Beside, Failure> {
+    let snapshot = source.load()?;
+    let kernel = build_kernel(&snapshot.get::<NodeConfig>())?;
+    let in_force = ConfigInForce { store: Arc::new(ConfigStore::new(&snapshot)), file: source.name() };
+    let parts = kernel.block_on(Parts::open(&kernel, &snapshot, &mut Inherited::default(), in_force));
+    parts.map(|parts| Beside { kernel, _parts: parts }).map_err(Failure::failed)
+}
+
 fn build_kernel(node: &NodeConfig) -> Result<Kernel, Failure> {
     let mut builder = Kernel::builder(&node.name)
         .runtime(node.runtime.into())
@@ -67,7 +102,8 @@ async fn start(
 ) -> Result<(), String> {
     let predecessor = inherited.predecessor();
     let store = Arc::new(ConfigStore::new(snapshot));
-    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited).await?);
+    let in_force = ConfigInForce { store: Arc::clone(&store), file: source.name() };
+    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force).await?);
     close_unused(inherited);
     let file = source.file().map(ToOwned::to_owned);
     let reread = Reread::new(source, snapshot);

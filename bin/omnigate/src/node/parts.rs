@@ -17,7 +17,7 @@ use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
 use svc_rewarder::{Rewarder, RewarderConfig};
 
 use crate::{
-    admin::{self, Admin},
+    admin::{self, Admin, ConfigInForce, Shown},
     logging::LogControl,
     settings::{AdminConfig, NodeConfig},
 };
@@ -28,7 +28,7 @@ use super::{
     local_edge::LocalEdge,
     overlay_objects::OverlayObjects,
     reread::Reread,
-    rewarder,
+    rewarder, watched,
 };
 
 /// Every service there is, running or not; the generated pages describe all of them.
@@ -58,6 +58,7 @@ impl Parts {
         kernel: &Kernel,
         config: &Snapshot,
         inherited: &mut Inherited,
+        in_force: ConfigInForce,
     ) -> Result<Self, String> {
         // First, because the gateway's routes may lead to them.
         let edge = open_edge(kernel, config, inherited).await?;
@@ -75,8 +76,10 @@ impl Parts {
             accounting::start_collector(&admin_scope, overlay, rewarder);
         }
         let topologies = kernel.topologies();
-        let admin =
-            Admin::start(&admin_scope, &config.get::<AdminConfig>(), topologies, overlay.clone(), inherited)?;
+        let watched = watched::parts(gateway.as_ref(), edge.as_ref());
+        let shown = Shown { config: in_force, parts: watched, rewarder: rewarder.clone() };
+        let settings = config.get::<AdminConfig>();
+        let admin = Admin::start(&admin_scope, &settings, topologies, overlay.clone(), shown, inherited)?;
         Ok(Self { gateway, edge, overlay, rewarder, admin, admin_scope })
     }
 
@@ -106,9 +109,10 @@ impl Parts {
         gateway.chain(redirect).chain(edge).chain(overlay).chain(rewarder).chain(admin).collect()
     }
 
-    /// Addresses to look at with a browser: the edge's packs.
+    /// Addresses to look at with a browser: the console, and the edge's packs.
     pub(super) fn to_look_at(&self) -> Vec<String> {
-        self.edge.iter().flat_map(|edge| edge.to_look_at()).collect()
+        let packs = self.edge.iter().flat_map(|edge| edge.to_look_at());
+        self.admin.console_url().into_iter().chain(packs).collect()
     }
 
     /// The listening sockets, each under the name by which a successor with this configuration looks for it; `None` once

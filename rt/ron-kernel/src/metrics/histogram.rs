@@ -47,7 +47,21 @@ impl LatencyHistogram {
     /// How many durations were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.iter().flat_map(|s| &s.buckets).map(|b| b.load(Ordering::Relaxed)).sum()
+        self.counts().iter().sum()
+    }
+}
+
+/// How many durations were counted up to each of [`LatencyHistogram::BOUNDS_US`], and beyond the last.
+pub type LatencyCounts = [u64; BOUNDS_US.len() + 1];
+
+impl LatencyHistogram {
+    /// The upper bounds of the buckets in microseconds; the last bucket has none.
+    pub const BOUNDS_US: &[u64] = &BOUNDS_US;
+
+    /// How many durations fell into each bucket alone.
+    #[must_use]
+    pub fn counts(&self) -> LatencyCounts {
+        std::array::from_fn(|i| self.0.iter().map(|s| s.buckets[i].load(Ordering::Relaxed)).sum())
     }
 }
 
@@ -59,10 +73,7 @@ impl EncodeMetric for LatencyHistogram {
     #[expect(clippy::cast_precision_loss, reason = "a sum of microseconds shown in seconds")]
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
         let bounds = BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain(std::iter::once(f64::INFINITY));
-        let buckets: Vec<(f64, u64)> = bounds
-            .enumerate()
-            .map(|(i, bound)| (bound, self.0.iter().map(|s| s.buckets[i].load(Ordering::Relaxed)).sum()))
-            .collect();
+        let buckets: Vec<(f64, u64)> = bounds.zip(self.counts()).collect();
         let sum: u64 = self.0.iter().map(|s| s.sum_us.load(Ordering::Relaxed)).sum();
         let count = buckets.iter().map(|(_, n)| n).sum();
         encoder.encode_histogram::<NoLabelSet>(sum as f64 / 1e6, count, &buckets, None)
@@ -93,5 +104,7 @@ mod tests {
         assert!(text.contains("t_seconds_bucket{le=\"5.0\"} 3"), "{text}");
         assert!(text.contains("t_seconds_bucket{le=\"+Inf\"} 4"), "{text}");
         assert_eq!(histogram.count(), 4);
+        assert_eq!(histogram.counts()[..3], [2, 1, 0]);
+        assert_eq!(histogram.counts().last(), Some(&1));
     }
 }

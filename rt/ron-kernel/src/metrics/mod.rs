@@ -25,7 +25,7 @@ use crate::lock::lock;
 use routes::Routes;
 
 pub use families::Families;
-pub use histogram::LatencyHistogram;
+pub use histogram::{LatencyCounts, LatencyHistogram};
 pub use route::RouteMetrics;
 pub use text::{OPENMETRICS, PROMETHEUS_TEXT};
 
@@ -59,6 +59,12 @@ impl Metrics {
     #[must_use]
     pub fn service(&self, service: &'static str) -> ServiceMetrics {
         ServiceMetrics::new(service, &self.families, &self.routes)
+    }
+
+    /// The routes that are served, by service and name.
+    #[must_use]
+    pub fn routes(&self) -> Vec<RouteMetrics> {
+        self.routes.all()
     }
 
     /// Removes the series of routes that were forgotten and that nobody holds any more. The housekeeping calls it.

@@ -8,7 +8,7 @@ use std::{
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
-use super::{Families, LatencyHistogram, child, label_set};
+use super::{Families, LatencyCounts, LatencyHistogram, child, label_set};
 use crate::{InFlight, InFlightHere};
 
 /// Methods that get a label of their own; any other is `other`, so that a client cannot make labels.
@@ -56,6 +56,45 @@ impl RouteMetrics {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.route
+    }
+
+    /// The service it belongs to.
+    #[must_use]
+    pub fn service(&self) -> &'static str {
+        self.0.service
+    }
+
+    /// Requests answered so far, by how long they took.
+    #[must_use]
+    pub fn latency(&self) -> LatencyCounts {
+        let mut sum = LatencyCounts::default();
+        for per_method in self.used_methods() {
+            sum.iter_mut().zip(per_method.latency.counts()).for_each(|(sum, count)| *sum += count);
+        }
+        sum
+    }
+
+    /// Requests answered so far with 1xx, 2xx, 3xx, 4xx and 5xx. Looks at every status: for whoever is shown it, not for
+    /// whoever is answered.
+    #[must_use]
+    pub fn by_status_class(&self) -> [u64; STATUSES / 100] {
+        let mut sum = [0; STATUSES / 100];
+        for per_method in self.used_methods() {
+            for (status, counter) in per_method.statuses.iter().enumerate() {
+                sum[status / 100] += counter.get().map_or(0, Counter::get);
+            }
+        }
+        sum
+    }
+
+    /// Requests being answered.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.0.inflight.count() as u64
+    }
+
+    fn used_methods(&self) -> impl Iterator<Item = &PerMethod> {
+        self.0.methods.iter().filter_map(OnceLock::get)
     }
 
     /// Counts a request as in flight until the guard is dropped.
@@ -137,6 +176,20 @@ mod tests {
         assert!(text.contains("route=\"/\",method=\"GET\",status=\"200\"} 1"), "{text}");
         assert!(text.contains("route=\"/\",method=\"other\",status=\"418\"} 1"), "{text}");
         assert!(!text.contains("BREW"));
+    }
+
+    #[test]
+    fn what_was_recorded_can_be_read_back() {
+        let metrics = Metrics::new("n");
+        let route = metrics.service("svc").route("/");
+        for (method, status) in [("GET", 200), ("GET", 429), ("POST", 204), ("GET", 99), ("GET", 600)] {
+            route.record(method, status, Duration::from_secs(60));
+        }
+        assert_eq!(route.by_status_class(), [1, 2, 0, 1, 1]);
+        assert_eq!(route.latency().iter().sum::<u64>(), 5);
+        assert_eq!(route.latency().last(), Some(&5));
+        let routes = metrics.routes();
+        assert_eq!(routes.iter().map(|r| (r.service(), r.name())).collect::<Vec<_>>(), [("svc", "/")]);
     }
 
     #[test]

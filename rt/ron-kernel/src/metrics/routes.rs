@@ -37,6 +37,11 @@ impl Routes {
         known.metrics.clone()
     }
 
+    /// Those that are served.
+    pub(super) fn all(&self) -> Vec<RouteMetrics> {
+        self.lock().values().filter(|known| !known.gone).map(|known| known.metrics.clone()).collect()
+    }
+
     pub(super) fn forget(&self, service: &'static str, route: &str) {
         if let Some(known) = self.lock().get_mut(&(service, Cow::Owned(route.to_owned()))) {
             known.gone = true;

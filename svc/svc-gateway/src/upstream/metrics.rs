@@ -91,6 +91,11 @@ const STANDINGS: [(Standing, &str); 4] = [
     (Standing::Ejected, "ejected"),
 ];
 
+/// What a standing is called.
+pub(super) fn standing_name(standing: Standing) -> &'static str {
+    STANDINGS.iter().find(|(known, _)| *known == standing).map_or("unknown", |(_, name)| name)
+}
+
 /// The metrics of one upstream.
 #[derive(Debug)]
 pub(crate) struct GroupMetrics {
@@ -178,6 +183,11 @@ impl GroupMetrics {
     pub(crate) fn failed(&self, kind: FailureKind) {
         let index = KINDS.iter().position(|(known, _)| *known == kind).expect("every kind is listed");
         self.failures[index].inc();
+    }
+
+    /// Tries that failed so far, by kind.
+    pub(super) fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        KINDS.iter().zip(&self.failures).map(|((_, kind), counter)| (*kind, counter.get()))
     }
 
     /// Publishes how the servers are.

@@ -79,8 +79,22 @@ impl Service for Handler {
     type PerConn = ();
 
     async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
+        let (conn, (request, body)): (&ConnInfo, _) = (conn, request.into_parts());
+        Ok(self.respond(Some(conn), request, body).await)
+    }
+}
+
+impl Handler {
+    /// Answers somebody in this process who may look and no more.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn look(&self, request: Parts) -> Response {
+        self.respond(None, request, Body::empty()).await
+    }
+
+    /// Answers a client, or somebody in this process who was admitted elsewhere.
+    async fn respond(&self, conn: Option<&ConnInfo>, request: Parts, body: Body) -> Response {
         let began = self.shared.clock.now();
-        let (request, body) = request.into_parts();
         let route = Route::find(request.uri.path());
         let metrics = self.route_metrics(route.as_ref());
         let _in_flight = metrics.enter();
@@ -91,12 +105,10 @@ impl Service for Handler {
         });
         let took = self.shared.clock.now().since(began);
         metrics.record(request.method.as_str(), response.status().as_u16(), took);
-        Ok(response)
+        response
     }
-}
 
-impl Handler {
-    async fn answer(&self, conn: &ConnInfo, request: &Parts, body: Body, route: Option<&Route>) -> Answer {
+    async fn answer(&self, conn: Option<&ConnInfo>, request: &Parts, body: Body, route: Option<&Route>) -> Answer {
         let route = route.ok_or(Reason::NotFound)?;
         if !route.takes(&request.method) {
             return Err(Reason::MethodNotAllowed.into());
@@ -107,7 +119,11 @@ impl Handler {
         let writes = !matches!(request.method, Method::GET | Method::HEAD);
         let right = if writes { access::RUN } else { access::INSPECT };
         let unix = self.shared.clock.unix().as_secs();
-        access::admit(&self.shared.settings.load().authority, conn, request, right, unix)?;
+        match conn {
+            Some(conn) => access::admit(&self.shared.settings.load().authority, conn, request, right, unix)?,
+            None if writes => return Err(Reason::Forbidden.into()),
+            None => {}
+        }
         if writes && self.shared.scope.shutdown().is_draining() {
             return Err(Fault::Canceled.into());
         }

@@ -1,0 +1,169 @@
+//! What a gateway says of itself to whoever watches it: slots, tenants, upstreams.
+
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
+
+use serde::Serialize;
+
+use crate::{
+    Gateway,
+    tenant::{LATENCY_BOUNDS_MS, TenantKey, Tenants, Totals},
+};
+
+/// Tenants that are listed; the others are added up.
+const LISTED: usize = 24;
+
+/// A gateway at one moment. Counts are totals: who wants a rate takes differences.
+#[derive(Debug, Serialize)]
+pub struct GatewayStatus {
+    /// How the slots are taken.
+    pub slots: SlotsStatus,
+    /// Upper bounds of each tenant's `latency`, in milliseconds; the last bucket has none.
+    pub latency_bounds_ms: &'static [u64],
+    /// Tenants that are known.
+    pub known_tenants: usize,
+    /// Those that were busiest of late, the busiest first.
+    pub tenants: Vec<TenantStatus>,
+    /// Requests served for the others.
+    pub served_for_others: u64,
+    /// The upstreams by name.
+    pub upstreams: Vec<UpstreamStatus>,
+}
+
+/// The slots, and who waits for one.
+#[derive(Debug, Serialize)]
+pub struct SlotsStatus {
+    /// Whether requests are admitted at all, or all at once.
+    pub enabled: bool,
+    /// Requests that may be upstream at once.
+    pub slots: u32,
+    /// Tickets that may wait.
+    pub room: usize,
+    /// Tickets that wait.
+    pub waiting: usize,
+    /// The classes.
+    pub classes: Vec<ClassStatus>,
+}
+
+/// One class of tenants.
+#[derive(Debug, Serialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: &'static str,
+    /// Its weight among the classes.
+    pub weight: u32,
+    /// Its requests that are upstream.
+    pub inside: usize,
+    /// Its tickets that wait.
+    pub waiting: usize,
+    /// Slot-milliseconds that it has left, or owes if negative.
+    pub tokens_ms: i64,
+}
+
+/// One tenant.
+#[derive(Debug, Serialize)]
+pub struct TenantStatus {
+    #[serde(skip)]
+    pub(crate) key: TenantKey,
+    /// Its name, or its address if it has none.
+    pub name: String,
+    /// Its class.
+    pub class: &'static str,
+    /// Its weight in its class.
+    pub weight: u32,
+    /// Requests served.
+    pub served: u64,
+    /// Milliseconds in which it held slots, each counted.
+    pub slot_ms: u64,
+    /// Requests by the time from when they came to when they left their slot.
+    pub latency: Vec<u32>,
+    /// Refusals by reason.
+    pub refused: BTreeMap<&'static str, u32>,
+    /// Its tickets that wait.
+    pub waiting: usize,
+    /// Its streams.
+    pub streams: u32,
+}
+
+/// One upstream.
+#[derive(Debug, Serialize)]
+pub struct UpstreamStatus {
+    /// Its name.
+    pub name: String,
+    /// Its servers.
+    pub servers: Vec<ServerStatus>,
+    /// Tries that failed, by kind.
+    pub failures: BTreeMap<&'static str, u64>,
+    /// Requests by the time until the head of their response; the bounds are those of the kernel's histograms.
+    pub latency: Vec<u64>,
+}
+
+/// One server of an upstream.
+#[derive(Debug, Serialize)]
+pub struct ServerStatus {
+    /// Where it is.
+    pub endpoint: String,
+    /// `usable`, `open`, `unhealthy` or `ejected`.
+    pub state: &'static str,
+    /// Its breaker: `closed`, `open` or `half_open`.
+    pub breaker: &'static str,
+    /// Its weight.
+    pub weight: u32,
+    /// Connections in use.
+    pub busy: usize,
+    /// Connections in all.
+    pub connections: usize,
+    /// Requests that wait for a connection.
+    pub waiting: usize,
+}
+
+impl Gateway {
+    /// The gateway at this moment. Visits every tenant, so it is for once a second, not for every request.
+    #[must_use]
+    pub fn status(&self) -> GatewayStatus {
+        let (shared, policy) = (self.shared(), self.policy());
+        let (mut tenants, served_for_others) = busiest(&shared.tenants);
+        for tenant in &mut tenants {
+            tenant.weight = policy.drr.weight_of(&tenant.key.name);
+        }
+        GatewayStatus {
+            slots: shared.admission.look(&mut tenants),
+            latency_bounds_ms: &LATENCY_BOUNDS_MS,
+            known_tenants: shared.tenants.len(),
+            tenants,
+            served_for_others,
+            upstreams: self.upstreams().status(),
+        }
+    }
+}
+
+/// The tenants that were busiest of late, and what was served for all others.
+fn busiest(tenants: &Tenants) -> (Vec<TenantStatus>, u64) {
+    let (mut busy, mut others) = (Vec::new(), 0);
+    tenants.visit(|key, tenant| match tenant.record().look() {
+        0 => others += tenant.record().served_so_far(),
+        lately => busy.push((lately, key.clone(), tenant.record().totals(), tenant.open_streams())),
+    });
+    busy.sort_by_key(|(lately, ..)| Reverse(*lately));
+    others += busy.iter().skip(LISTED).map(|(_, _, totals, _)| totals.served).sum::<u64>();
+    let listed = busy.into_iter().take(LISTED);
+    (listed.map(|(_, key, totals, streams)| tenant_status(key, totals, streams)).collect(), others)
+}
+
+fn tenant_status(key: TenantKey, totals: Totals, streams: u32) -> TenantStatus {
+    TenantStatus {
+        name: key.name.to_string(),
+        class: key.class.name(),
+        weight: 1,
+        served: totals.served,
+        slot_ms: millis(totals.slot_time),
+        latency: totals.latency.to_vec(),
+        refused: totals.refused.into_iter().map(|(reason, count)| (reason.as_str(), count)).collect(),
+        waiting: 0,
+        streams,
+        key,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
