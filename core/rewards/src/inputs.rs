@@ -126,13 +126,13 @@ impl InputSet {
     ///
     /// For those who have an epoch's allocations, which name the units that count, and not its snapshots.
     #[must_use]
-    pub fn unchecked(epoch: Epoch, snapshots: Vec<Snapshot>, usage: Usage) -> Self {
-        Self::closed(epoch, snapshots, usage)
+    pub fn unchecked(epoch: Epoch, snapshots: Vec<Snapshot>, usage: impl Into<UsageTable>) -> Self {
+        Self::closed(epoch, snapshots, usage.into())
     }
 
-    fn closed(epoch: Epoch, snapshots: Vec<Snapshot>, usage: Usage) -> Self {
+    fn closed(epoch: Epoch, snapshots: Vec<Snapshot>, usage: UsageTable) -> Self {
         let root = Domain::INPUTS.hash(&list(&snapshots));
-        Self(Arc::new(Closed { epoch, snapshots, root, usage: usage.into_table() }))
+        Self(Arc::new(Closed { epoch, snapshots, root, usage }))
     }
 }
 
@@ -199,7 +199,11 @@ impl InputSetBuilder {
     pub fn close(self) -> Result<InputSet, Quarantine> {
         match self.fault() {
             Some(wrong) => Err(wrong),
-            None => Ok(InputSet::closed(self.epoch, self.snapshots.into_values().collect(), self.usage)),
+            None => Ok(InputSet::closed(
+                self.epoch,
+                self.snapshots.into_values().collect(),
+                self.usage.into_table(),
+            )),
         }
     }
 

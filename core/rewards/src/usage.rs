@@ -124,7 +124,7 @@ impl Usage {
     /// Everything in the order of actors and metrics, ready to be sealed.
     #[must_use]
     pub fn into_table(self) -> UsageTable {
-        UsageTable::new(self)
+        self.into()
     }
 
     fn new_actor(&mut self, name: &str) -> Result<u32, UsageFault> {
@@ -158,15 +158,17 @@ pub struct UsageTable {
     columns: Vec<(Metric, Vec<u128>)>,
 }
 
-impl UsageTable {
-    fn new(usage: Usage) -> Self {
+impl From<Usage> for UsageTable {
+    fn from(usage: Usage) -> Self {
         let mut actors: Vec<_> = usage.index.into_iter().collect();
         actors.sort_unstable();
         let mut columns: Vec<_> = usage.metrics.into_iter().zip(usage.columns).collect();
         columns.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Self { actors, columns }
     }
+}
 
+impl UsageTable {
     /// How many actors there are.
     #[must_use]
     pub fn actors(&self) -> usize {
