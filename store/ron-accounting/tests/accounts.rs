@@ -111,7 +111,7 @@ fn what_is_forgotten_is_usage_and_files_and_not_that_it_was_sealed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(6))]
 
     /// Whatever processes count, and whenever they die, the seal has the sum of what was written down.
     #[test]

@@ -34,7 +34,7 @@ fn what_is_not_there_is_not_found_and_what_is_not_over_is_a_conflict() {
 
 #[test]
 fn bodies_are_bounded_and_of_one_kind() {
-    let running = Running::with(Wish::default(), |config| {
+    let running = Running::with(Wish { with_policy: false, ..Wish::default() }, |config| {
         config.limits.max_body_bytes = ron_kernel::config::ByteSize::bytes(100);
     });
     let ask = |kind: &str, body: &[u8]| {
