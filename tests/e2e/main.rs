@@ -7,16 +7,20 @@
 )]
 
 mod clients;
+mod demo;
 mod docs;
 mod drain;
 mod edge;
 mod edge_proofs;
 mod kept_state;
 mod metrics;
+mod objects;
+mod overlay;
 mod overload;
 mod proxy;
 mod refusals;
 mod reload;
+mod rewarder;
 mod slow_clients;
 mod smuggling;
 mod support;

@@ -13,6 +13,7 @@ use crate::{
         CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand,
     },
     config_file::ConfigSource,
+    demo,
     failure::Failure,
     fairness::{self, Plan},
 };
@@ -44,11 +45,15 @@ enum Command {
     /// Run a whole node with a crowd in front of it, to look at.
     ///
     /// Everything is in this process, on free ports of the loopback interface and in a temporary folder: a server, guests
-    /// with a modest need, one who floods, a map. Ctrl-C drains it, and nothing is left.
+    /// with a modest need, one who floods, a map, and two nodes beside it, all of whom are paid for what they served at the
+    /// end of each epoch. Ctrl-C drains it, and nothing is left.
     Demo {
         /// End by itself after so long.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         length: Option<Duration>,
+        /// How long an epoch is.
+        #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+        epoch: Duration,
     },
     /// Run the gateway alone, whatever else the configuration enables.
     ///
@@ -294,11 +299,26 @@ enum DocsCommand {
         #[arg(long)]
         check: bool,
     },
+    /// Write a Grafana dashboard and Prometheus alert rules for every metric, task and queue that is declared.
+    Dashboards {
+        /// The folder of the files.
+        #[arg(long, value_name = "FOLDER", default_value = "deploy/observability")]
+        dir: PathBuf,
+        /// Write nothing; fail if a file is not what would be written.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the manual pages of all commands and the completion scripts of all shells.
+    Manuals {
+        /// The folder; pages go into its `man1`, scripts into its `completions`.
+        #[arg(long, value_name = "FOLDER", default_value = "manuals")]
+        dir: PathBuf,
+    },
 }
 
 /// Where the configuration comes from.
 #[derive(Args, Debug)]
-struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// The configuration file; without it, ./omnigate.toml if there is one, else the defaults.
     #[arg(long, value_name = "FILE", env = "OMNIGATE_CONFIG")]
     config: Option<PathBuf>,
@@ -311,7 +331,7 @@ struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    fn resolve(self) -> Result<ConfigSource, Failure> {
+    pub(crate) fn resolve(self) -> Result<ConfigSource, Failure> {
         ConfigSource::resolve(self.config, self.set)
     }
 }
@@ -333,7 +353,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 #[derive(Debug)]
 pub(crate) enum Task {
     Up(ConfigSource),
-    Demo { length: Option<Duration> },
+    Demo(demo::Plan),
     Pub { source: ConfigSource, what: Publish },
     Sub { source: ConfigSource, topic: String, count: Option<u64>, json: bool },
     Peers { source: ConfigSource, json: bool },
@@ -354,6 +374,8 @@ pub(crate) enum Task {
     ConfigSchema,
     ConfigReference,
     DocsConcurrency { dir: PathBuf, check: bool },
+    DocsDashboards { dir: PathBuf, check: bool },
+    DocsManuals { dir: PathBuf },
     Completions(Shell),
     Man { dir: Option<PathBuf> },
     Version { json: bool },
@@ -367,7 +389,7 @@ impl Cli {
                 Some(to) => config.resolve()?.passing_everything_to(&to),
                 None => config.resolve()?,
             }),
-            Command::Demo { length } => Task::Demo { length },
+            Command::Demo { length, epoch } => Task::Demo(demo::Plan { length, epoch }),
             Command::Gateway { config, to } => {
                 let source = config.resolve()?.only("gateway");
                 Task::Up(match to {
@@ -416,12 +438,17 @@ impl Cli {
             Command::Config(ConfigCommand::Schema) => Task::ConfigSchema,
             Command::Config(ConfigCommand::Reference) => Task::ConfigReference,
             Command::Docs(DocsCommand::Concurrency { dir, check }) => Task::DocsConcurrency { dir, check },
+            Command::Docs(DocsCommand::Dashboards { dir, check }) => Task::DocsDashboards { dir, check },
+            Command::Docs(DocsCommand::Manuals { dir }) => Task::DocsManuals { dir },
             Command::Completions { shell } => Task::Completions(shell),
             Command::Man { dir } => Task::Man { dir },
             Command::Version { json } => Task::Version { json },
         })
     }
 }
+
+#[cfg(test)]
+mod documented;
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ mod fairness;
 mod logging;
 mod node;
 mod object_body;
+mod observe;
 mod rig;
 mod settings;
 

@@ -162,7 +162,7 @@ impl Engine {
 
     fn tick(&mut self, now: Moment, out: &mut Vec<Action>) {
         self.armed = None;
-        while let Some(timer) = self.timers.due(now) {
+        while let Some(timer) = self.timers.take_due(now) {
             match timer {
                 Timer::Announce(ix) => self.announce(ix, out),
                 Timer::Beat(ix) => self.beat(ix, now, out),
@@ -255,9 +255,16 @@ impl Engine {
 
     /// Forgets a topic that nobody takes part in and nothing was published in.
     pub(crate) fn close_if_unused(&mut self, ix: usize) {
-        let topic = &self.topics[ix];
-        if !topic.is_live() && topic.members.is_empty() && self.by_name.remove(&topic.name).is_some() {
-            self.free_topics.push(ix);
+        let topic = &mut self.topics[ix];
+        if topic.is_live() || !topic.members.is_empty() || self.by_name.remove(&topic.name).is_none() {
+            return;
+        }
+        self.timers.set(Timer::Announce(ix), &mut topic.announce_at, None);
+        self.timers.set(Timer::Beat(ix), &mut topic.beat_at, None);
+        self.timers.set(Timer::Verdict(ix), &mut topic.verdict_at, None);
+        self.free_topics.push(ix);
+        if self.last_topic == ix {
+            self.last_topic = usize::MAX;
         }
     }
 }

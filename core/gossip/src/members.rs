@@ -7,6 +7,19 @@ use types::Moment;
 
 use crate::{event::PeerKey, rng::Rng, settings::Settings};
 
+/// How often a peer that brought news may push what is known, in a row, before it is pruned.
+///
+/// Publishers in different places each have their own best tree. A peer that is pruned for what one of them published may
+/// be the one that brings what another publishes, and when two nodes on a cycle each prune another link of it, the tree
+/// falls apart. So a peer is forgiven as much as it has earned, and no more than `1 / BLAME` of what arrives is known.
+const MERIT_MAX: i32 = 8;
+
+/// What a peer that is new is forgiven.
+const MERIT_START: i32 = 4;
+
+/// How much news makes up for one publication that was known.
+const BLAME: i32 = 1;
+
 /// No place.
 const NOWHERE: u32 = u32::MAX;
 
@@ -29,6 +42,8 @@ pub(crate) struct Member {
     pub(crate) announcing: u32,
     /// Something was not pushed, or not announced, so the next announcement is for this peer too.
     pub(crate) owed: bool,
+    /// What it pushed: up with news, down with what was known. It may push while this is not negative.
+    pub(crate) merit: i32,
     /// When it was last asked not to push.
     pub(crate) pruned_at: Option<Moment>,
     /// What is to be sent once the budget has room: the track's uid and the number.
@@ -61,8 +76,29 @@ impl Member {
         }
     }
 
+    /// It pushed news.
+    pub(crate) fn reward(&mut self) {
+        self.merit = (self.merit + 1).min(MERIT_MAX);
+    }
+
+    /// It pushed what was known; whether it has done so too often.
+    pub(crate) fn blame(&mut self) -> bool {
+        self.merit -= BLAME;
+        let too_often = self.merit < 0;
+        self.merit = self.merit.max(0);
+        too_often
+    }
+
     fn new(peer: PeerKey) -> Self {
-        Self { peer, in_flight: 0, announcing: 0, owed: false, pruned_at: None, backlog: VecDeque::new() }
+        Self {
+            peer,
+            in_flight: 0,
+            announcing: 0,
+            owed: false,
+            merit: MERIT_START,
+            pruned_at: None,
+            backlog: VecDeque::new(),
+        }
     }
 }
 

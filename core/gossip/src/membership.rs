@@ -128,9 +128,7 @@ impl Engine {
         {
             self.graft(ix, other, None, out);
         }
-        if !self.topics[ix].is_live() {
-            self.close_if_unused(ix);
-        }
+        self.close_if_unused(ix);
     }
 
     fn tell_all(&self, packet: &Packet, out: &mut Vec<Action>) {

@@ -8,7 +8,7 @@ use types::{Moment, NodeId};
 use crate::{
     engine::{Engine, lost, send},
     event::{Action, GapReason, LossReason, PeerKey, Queue, Verdict},
-    members::{Acks, Offer},
+    members::{Acks, Member, Offer},
     packet::Packet,
     timers::Timer,
     topic::Unacked,
@@ -17,6 +17,9 @@ use crate::{
 
 /// A peer that keeps pushing what is known is asked to stop once in so long.
 const PRUNE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Copies of what came over so many links are forgiven: the links they come over make the tree less deep.
+const DEEP: u8 = 8;
 
 impl Engine {
     /// Publishes, or says why not.
@@ -72,10 +75,15 @@ impl Engine {
             topic.tracks.find(id.publisher, id.incarnation).and_then(|at| topic.tracks.get(at))
             && track.has(id.seq)
         {
+            let first = self.cache.get(track.uid, id.seq).and_then(Packet::publication);
+            let is_forgiven = first.is_some_and(|first| first.hops >= DEEP);
             if track.holds(id.seq) && id.publisher == node {
                 self.acknowledge(from, id, out);
             }
-            return self.ask_not_to_push(ix, from, now, out);
+            if !is_forgiven {
+                self.ask_not_to_push(ix, from, now, out);
+            }
+            return;
         }
         if let Err((reason, code)) = self.judge(&publication) {
             out.push(lost(publication.id, Queue::Ingress, node, reason));
@@ -140,7 +148,9 @@ impl Engine {
         self.cache.insert(uid, seq, packet.clone());
         self.name_gaps(ix, at, fallen, GapReason::OutOfWindow, out);
         if let Some((peer, _)) = from.filter(|_| !was_asked) {
-            self.topics[ix].members.set_eager(peer, true);
+            let members = &mut self.topics[ix].members;
+            members.set_eager(peer, true);
+            members.get_mut(peer).into_iter().for_each(Member::reward);
         }
         self.push(ix, &packet, uid, from.map(|(peer, _)| peer), out);
         if self.topics[ix].joined {
@@ -173,12 +183,15 @@ impl Engine {
     /// A peer pushed what is known: it is asked to announce instead.
     fn ask_not_to_push(&mut self, ix: usize, from: PeerKey, now: Moment, out: &mut Vec<Action>) {
         let topic = &mut self.topics[ix];
-        topic.members.set_eager(from, false);
         let Some(member) = topic.members.get_mut(from) else { return };
+        if !member.blame() {
+            return;
+        }
         if member.pruned_at.is_none_or(|at| now.since(at) >= PRUNE_AGAIN_AFTER) {
             member.pruned_at = Some(now);
             send(out, from, Packet::new(Message::Prune(topic.name.clone())));
         }
+        topic.members.set_eager(from, false);
     }
 
     /// The publisher itself sent this, and it is kept: that is acknowledged at the end of the batch.

@@ -72,7 +72,7 @@ impl Default for Settings {
             remember: Duration::from_secs(600),
             max_unacked: 4096,
             announce_after: Duration::from_millis(20),
-            graft_after: Duration::from_millis(150),
+            graft_after: Duration::from_millis(200),
             pull_timeout: Duration::from_millis(300),
             pull_batch: 64,
             patience: Duration::from_secs(10),

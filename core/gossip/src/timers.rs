@@ -43,8 +43,10 @@ impl Timers {
         self.waiting.first().map(|(at, _)| *at)
     }
 
-    /// A timer whose moment has come. Its owner's slot still says when that was.
-    pub(crate) fn due(&self, now: Moment) -> Option<Timer> {
-        self.waiting.first().filter(|(at, _)| *at <= now).map(|(_, timer)| *timer)
+    /// Takes out a timer whose moment has come. Its owner's slot still says when that was.
+    pub(crate) fn take_due(&mut self, now: Moment) -> Option<Timer> {
+        let due = self.waiting.first().filter(|(at, _)| *at <= now).copied()?;
+        self.waiting.remove(&due);
+        Some(due.1)
     }
 }

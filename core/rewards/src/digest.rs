@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_digest_has_one_text() {
         let digest = Domain::LEAF.hash(b"x");
-        assert_eq!(digest.to_string().parse(), Ok(digest));
+        assert_eq!((digest.to_string().parse(), format!("{digest:?}")), (Ok(digest), digest.to_string()));
         let capital = digest.to_string().to_uppercase();
         for wrong in ["", "b3k:", "b3:00", capital.as_str(), &digest.hex()] {
             assert_eq!(wrong.parse::<Digest>(), Err(InvalidDigest), "{wrong}");

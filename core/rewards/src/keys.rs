@@ -132,6 +132,7 @@ mod tests {
         let signature = Signature::new(std::array::from_fn(|at| u8::try_from(at * 3).unwrap_or(0)));
         assert_eq!(signature.to_string().len(), 128);
         assert_eq!(signature.to_string().parse(), Ok(signature));
+        assert_eq!((format!("{key:?}"), format!("{signature:?}")), (key.to_string(), signature.to_string()));
         let capital = signature.to_string().to_uppercase();
         for wrong in ["", "00", capital.as_str(), &format!("{signature}0"), "é"] {
             assert_eq!(wrong.parse::<Signature>(), Err(InvalidKey), "{wrong}");

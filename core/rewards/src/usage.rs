@@ -18,6 +18,7 @@ pub struct Usage {
     /// Rows of one actor mostly come together. Empty before the first one, and no actor's name is.
     last_name: String,
     last_number: u32,
+    last_metric: usize,
 }
 
 /// Why usage could not be added. What was added before still stands.
@@ -47,7 +48,7 @@ impl Usage {
     pub fn new(max_actors: usize, max_metrics: usize) -> Self {
         let max_actors = max_actors.min(u32::MAX as usize);
         let (index, metrics, columns, last_name) = (HashMap::new(), Vec::new(), Vec::new(), String::new());
-        Self { max_actors, max_metrics, index, metrics, columns, last_name, last_number: 0 }
+        Self { max_actors, max_metrics, index, metrics, columns, last_name, last_number: 0, last_metric: 0 }
     }
 
     /// Adds units.
@@ -57,12 +58,56 @@ impl Usage {
     pub fn add(&mut self, row: Row<'_>) -> Result<(), UsageFault> {
         let actor = self.actor(row.actor)?;
         let metric = self.metric(row.metric)?;
-        let column = &mut self.columns[metric];
+        self.add_numbered(actor, metric, row.units)
+    }
+
+    /// Adds units to the actor and the metric with these numbers, for those who read columns with dictionaries.
+    ///
+    /// # Errors
+    /// [`UsageFault`], if a number was not given out by [`Usage::actor`] or [`Usage::metric`], or the sum overflows.
+    pub fn add_numbered(&mut self, actor: u32, metric: u32, units: u128) -> Result<(), UsageFault> {
+        let (actor, actors) = (actor as usize, self.index.len());
+        let column = self.columns.get_mut(metric as usize).ok_or(UsageFault::Metric)?;
         if column.len() <= actor {
+            if actor >= actors {
+                return Err(UsageFault::Actor);
+            }
             column.resize(actor + 1, 0);
         }
-        column[actor] = column[actor].checked_add(row.units).ok_or(UsageFault::Overflow)?;
+        column[actor] = column[actor].checked_add(units).ok_or(UsageFault::Overflow)?;
         Ok(())
+    }
+
+    /// The number of an actor, who is new or known.
+    ///
+    /// # Errors
+    /// [`UsageFault`], if the name is not canonical or there is no room for one more.
+    pub fn actor(&mut self, name: &str) -> Result<u32, UsageFault> {
+        if self.last_name != name || name.is_empty() {
+            self.last_number = match self.index.get(name) {
+                Some(number) => *number,
+                None => self.new_actor(name)?,
+            };
+            self.last_name.clear();
+            self.last_name.push_str(name);
+        }
+        Ok(self.last_number)
+    }
+
+    /// The number of a metric, which is new or known.
+    ///
+    /// # Errors
+    /// [`UsageFault`], if the name is not canonical or there is no room for one more.
+    pub fn metric(&mut self, name: &str) -> Result<u32, UsageFault> {
+        // In sorted rows the next metric is mostly the one behind the last.
+        let (before, behind) = (0..=self.last_metric, self.last_metric + 1..self.metrics.len());
+        let is_it = |at: &usize| self.metrics.get(*at).is_some_and(|metric| metric.as_str() == name);
+        let number = match behind.chain(before).find(is_it) {
+            Some(number) => number,
+            None => self.new_metric(name)?,
+        };
+        self.last_metric = number;
+        u32::try_from(number).map_err(|_| UsageFault::TooManyMetrics)
     }
 
     /// Adds all of `other`.
@@ -82,18 +127,6 @@ impl Usage {
         UsageTable::new(self)
     }
 
-    fn actor(&mut self, name: &str) -> Result<usize, UsageFault> {
-        if self.last_name != name || name.is_empty() {
-            self.last_number = match self.index.get(name) {
-                Some(number) => *number,
-                None => self.new_actor(name)?,
-            };
-            self.last_name.clear();
-            self.last_name.push_str(name);
-        }
-        Ok(self.last_number as usize)
-    }
-
     fn new_actor(&mut self, name: &str) -> Result<u32, UsageFault> {
         if !is_actor(name) {
             return Err(UsageFault::Actor);
@@ -106,10 +139,7 @@ impl Usage {
         Ok(number)
     }
 
-    fn metric(&mut self, name: &str) -> Result<usize, UsageFault> {
-        if let Some(number) = self.metrics.iter().position(|metric| metric.as_str() == name) {
-            return Ok(number);
-        }
+    fn new_metric(&mut self, name: &str) -> Result<usize, UsageFault> {
         if self.metrics.len() >= self.max_metrics {
             return Err(UsageFault::TooManyMetrics);
         }

@@ -160,6 +160,11 @@ fn limits_hold_to_the_last_one_allowed() {
     }
     let [mut left, right] = halves;
     assert_eq!(left.merge(right).unwrap_err(), Quarantine::TooMany("snapshots"));
+    let mut all = builder(limits);
+    let mut one = builder(limits);
+    one.snapshot(snapshot("node-0", &served(&[]))).unwrap().finish().unwrap();
+    assert_eq!(all.merge(one), Ok(()), "as many as allowed");
+    assert_eq!(inputs(&[served(&[("a", 1), ("b", 0)])]).unwrap().actors(), 2);
 }
 
 #[test]
@@ -173,6 +178,26 @@ fn usage_says_what_it_could_not_add() {
     assert_eq!(usage.add(Row { actor: "a", metric: "m", units: 1 }), Err(UsageFault::Overflow));
     assert_eq!(usage.add(Row { actor: "b", metric: "m", units: 1 }), Err(UsageFault::TooManyActors));
     assert_eq!(usage.add(Row { actor: "a", metric: "n", units: 1 }), Err(UsageFault::TooManyMetrics));
+    assert_eq!(usage.add_numbered(1, 0, 0), Err(UsageFault::Actor), "numbers are given out, not made up");
+    assert_eq!(usage.add_numbered(0, 1, 0), Err(UsageFault::Metric));
+    assert_eq!(usage.add_numbered(0, 0, 1), Err(UsageFault::Overflow));
+}
+
+#[test]
+fn numbers_and_names_add_to_the_same_sums() {
+    let mut usage = Usage::new(3, 2);
+    let (b, a) = (usage.actor("b").unwrap(), usage.actor("a").unwrap());
+    let (y, x) = (usage.metric("y").unwrap(), usage.metric("x").unwrap());
+    assert_eq!(
+        (usage.actor("b"), usage.metric("y"), usage.actor("")),
+        (Ok(b), Ok(y), Err(UsageFault::Actor))
+    );
+    usage.add_numbered(a, x, 1).unwrap();
+    usage.add_numbered(b, y, 2).unwrap();
+    usage.add(Row { actor: "a", metric: "x", units: 4 }).unwrap();
+    let table = usage.into_table();
+    let expected = [Row { actor: "a", metric: "x", units: 5 }, Row { actor: "b", metric: "y", units: 2 }];
+    assert!(table.rows().eq(expected) && table.actors() == 2);
 }
 
 #[test]
@@ -258,6 +283,11 @@ fn a_policy_counts_when_trusted_keys_signed_it_and_none_of_them_something_else()
     assert_eq!(judge(&rotating, &trusted), Ok(()));
     assert_eq!(judge(&rotating, &trusted[1..]), Ok(()), "those who know only the new key");
     assert_eq!(rotating.keys().count(), 3);
+    let by = |keys: u8| {
+        let signed = (1..=keys).fold(unsigned.clone(), |signed, key| signed.signed_by(&Seal(key)));
+        SignedPolicy::read(&signed.to_bytes()).is_ok()
+    };
+    assert!(by(16) && !by(17), "as many signatures as allowed, and one more");
     let other = SignedPolicy::unsigned(policy(Ruleset::V1, 101)).signed_by(&old);
     let signature_of_other = String::from_utf8(other.to_bytes()).unwrap();
     let good = String::from_utf8(unsigned.signed_by(&old).to_bytes()).unwrap();

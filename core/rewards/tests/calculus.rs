@@ -124,6 +124,30 @@ fn the_greatest_pool_and_the_greatest_scores_are_divided_exactly() {
 }
 
 #[test]
+fn batches_are_cut_where_the_rules_say_and_nothing_is_transferred_for_nothing() {
+    let names: Vec<String> = (0..1001).map(|at| format!("actor-{at:04}")).collect();
+    let of = |actors: usize, pool: u128| {
+        let mut terms = terms(Ruleset::V1, pool);
+        terms.residual = Residual::Pay(actor("treasury"));
+        terms.cap_ppm = 1000;
+        let rows = names[..actors].iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>();
+        let run = compute(&Policy::new(terms).unwrap(), &inputs(&[served(&rows)]).unwrap()).unwrap();
+        let batches: Vec<_> = run.batches().collect();
+        assert_eq!(run.manifest().batches.get(), batches.len() as u64);
+        for (at, batch) in batches.iter().enumerate() {
+            assert_eq!((batch.key(), batch.run_key), (format!("reward/7/{at}"), run.key()));
+            assert!(batch.transfers.iter().all(|transfer| transfer.amount > Amount::ZERO));
+        }
+        batches.iter().map(|batch| batch.transfers.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(1000, 1000), [1000], "a residual of nothing is not transferred");
+    assert_eq!(of(1001, 1000), [1000], "nor is a share of nothing");
+    assert_eq!(of(999, 1000), [1000], "the residual has its place behind the payouts");
+    assert_eq!(of(1000, 1_000_001), [1000, 1], "and a batch of its own where the last one is full");
+    assert_eq!(of(998, 1000), [999]);
+}
+
+#[test]
 fn sums_beyond_128_bits_are_quarantined() {
     let policy = policy(Ruleset::V1, 100);
     let of = |nodes: &[Rows]| inputs(nodes).and_then(|inputs| compute(&policy, &inputs)).map(|_| ());

@@ -215,6 +215,13 @@ fn a_proof_is_about_one_line_of_one_run() {
     richer.allocation.payout = rewards::Amount::from(999_999);
     assert_eq!(richer.check(run.manifest()), Err(ProofError::Path));
     let document = proof.to_bytes();
+    let text = String::from_utf8(document.clone()).unwrap();
+    let path = text.split("\"path\":\"").nth(1).unwrap().split('"').next().unwrap();
+    // 31 and 33 bytes, and more hashes than any tree is deep.
+    for wrong in [42, 44, 54 * 128 / 3] {
+        let replaced = text.replace(path, &"A".repeat(wrong));
+        assert_eq!(Proof::read(replaced.as_bytes()), Err(DocumentError::Wrong("path")), "{wrong}");
+    }
     for at in 0..document.len() {
         // No flipped bit leaves a proof that holds.
         for bit in 0..8 {

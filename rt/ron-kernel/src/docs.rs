@@ -13,7 +13,7 @@ use std::fmt::Write;
 use crate::topology::Topology;
 
 pub use json::{Live, topology_json};
-use shared::SHARED_METRICS;
+pub use shared::SHARED_METRICS;
 use table::Table;
 use words::{code, duration};
 

@@ -6,7 +6,7 @@ use cas::{OpenError, WriteError};
 
 use crate::{
     BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally,
-    Windows, rows_of, seal_rows,
+    Used, Windows, rows_of, seal_rows,
 };
 
 /// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.
@@ -117,30 +117,46 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountsError`].
-    pub fn seal(
+    pub fn seal(&mut self, epoch: u64, passing: impl Fn(&'static str)) -> Result<Sealed, AccountsError> {
+        let used = self.journal.used(epoch)?;
+        self.seal_used(epoch, &used, passing)
+    }
+
+    /// Seals an epoch as usage that was counted elsewhere, in the order of actors and metrics. Sealed before, it is what
+    /// it was the first time.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub fn seal_used(
         &mut self,
         epoch: u64,
+        used: &[Used],
         passing: impl Fn(&'static str),
-    ) -> Result<(Sealed, Vec<u8>), AccountsError> {
-        let used = self.journal.used(epoch)?;
-        let (rows, rows_root) = rows_of(&used)?;
+    ) -> Result<Sealed, AccountsError> {
+        let (rows, rows_root) = rows_of(used)?;
         passing("seal.before_file");
         let object = self.files.keep(&rows)?;
         passing("seal.after_file");
         let seal = seal_rows(&self.key, epoch, used.len(), rows_root)?;
         let sealed = self.journal.seal(&Sealed { seal, object })?;
         passing("seal.after_insert");
-        // What the first seal said stands, should anything have been different.
-        let rows = if sealed.object == object { rows } else { self.fetch(&sealed)?.unwrap_or_default() };
-        Ok((sealed, rows))
+        Ok(sealed)
     }
 
-    /// Epochs sealed by this node from `first` on.
+    /// Sealed epochs that nobody was told of for certain, the oldest first.
     ///
     /// # Errors
     /// [`AccountsError::Journal`].
-    pub fn sealed_since(&self, first: u64) -> Result<Vec<u64>, AccountsError> {
-        Ok(self.journal.sealed_since(first)?)
+    pub fn untold(&self) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.untold()?)
+    }
+
+    /// Those who had to be told of a sealed epoch have been.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn told(&mut self, epoch: u64) -> Result<(), AccountsError> {
+        Ok(self.journal.told(epoch)?)
     }
 
     /// What this node sealed an epoch as, with its rows.

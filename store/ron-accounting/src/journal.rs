@@ -203,15 +203,25 @@ impl Journal {
         sealed.ok_or_else(|| JournalError::Failed("what was written is not there".to_owned()))
     }
 
-    /// Sealed epochs from `first` on, the oldest first; 64 at most.
+    /// Sealed epochs that nobody was told of for certain, the oldest first; 64 at most.
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn sealed_since(&self, first: u64) -> Result<Vec<u64>, JournalError> {
-        let find = "SELECT epoch FROM sealed WHERE epoch >= ? ORDER BY epoch LIMIT 64";
-        let mut find = self.connection.prepare_cached(find)?;
-        let epochs = find.query_map([first], |row| row.get(0))?;
+    pub fn untold(&self) -> Result<Vec<u64>, JournalError> {
+        let mut find = self
+            .connection
+            .prepare_cached("SELECT epoch FROM sealed WHERE told = 0 ORDER BY epoch LIMIT 64")?;
+        let epochs = find.query_map((), |row| row.get(0))?;
         Ok(epochs.collect::<Result<_, _>>()?)
+    }
+
+    /// Those who had to be told of a sealed epoch have been.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn told(&mut self, epoch: u64) -> Result<(), JournalError> {
+        self.connection.execute("UPDATE sealed SET told = 1 WHERE epoch = ?", [epoch])?;
+        Ok(())
     }
 
     /// Sealed epochs before `epoch` whose usage is not forgotten yet, the oldest first; 64 at most.
@@ -220,7 +230,11 @@ impl Journal {
     /// [`JournalError`].
     pub fn prunable(&self, epoch: u64) -> Result<Vec<u64>, JournalError> {
         let first = schema::number(&self.connection, "pruned")?.unwrap_or(0);
-        Ok(self.sealed_since(first)?.into_iter().filter(|old| *old < epoch).collect())
+        let find =
+            "SELECT epoch FROM sealed WHERE epoch >= ? AND epoch < ? AND told = 1 ORDER BY epoch LIMIT 64";
+        let mut find = self.connection.prepare_cached(find)?;
+        let epochs = find.query_map([first, epoch], |row| row.get(0))?;
+        Ok(epochs.collect::<Result<_, _>>()?)
     }
 
     /// Forgets what was used in a sealed epoch; its snapshot stays.

@@ -4,10 +4,7 @@ use std::{fmt, sync::Arc};
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use rewards::{PublicKey, Sign, Signature};
-use types::{ActorId, ObjectId};
-
-/// What a node is called: the BLAKE3 hash of its public key.
-pub type NodeId = ObjectId;
+use types::{ActorId, NodeId};
 
 /// The node's key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +14,7 @@ pub struct KeyError;
 /// What the node with this key is called.
 #[must_use]
 pub fn node_id(key: &PublicKey) -> NodeId {
-    ObjectId::new(*blake3::hash(key.as_bytes()).as_bytes())
+    NodeId::of_key(key.as_bytes())
 }
 
 /// The same, as the name that its snapshots carry.

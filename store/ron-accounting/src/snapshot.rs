@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use rewards::{
     Digest, Epoch, Int, Row, RowFault, RowsHasher, Sign, Snapshot, SnapshotSeal, read_row, write_row,
 };
-use types::{ActorId, ObjectId};
+use types::{ActorId, NodeId, ObjectId};
 
-use crate::{Ed25519, NodeId, SigningKey, Used, node_actor, node_id};
+use crate::{Ed25519, SigningKey, Used, node_actor, node_id};
 
 /// The longest file of rows that is taken from somebody else.
 pub const MAX_ROW_BYTES: usize = 256 << 20;

@@ -9,12 +9,15 @@ use crate::{LedgerError, Snapshot};
 /// How many rows are fetched at once.
 const PAGE: u32 = 2000;
 
+/// Rows after a number, at most so many.
+type Fetch<T> = fn(&mut dyn Snapshot, u64, u32) -> Result<Vec<T>, LedgerError>;
+
 /// Rows of one kind, in order.
 #[derive(Debug)]
 pub(crate) struct Pages<T> {
     ready: VecDeque<T>,
     after: u64,
-    fetch: fn(&mut dyn Snapshot, u64, u32) -> Result<Vec<T>, LedgerError>,
+    fetch: Fetch<T>,
     number: fn(&T, u64) -> u64,
 }
 

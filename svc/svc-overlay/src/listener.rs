@@ -273,7 +273,7 @@ async fn serve(shared: &Arc<Shared>, accepted: Accepted, place: OwnedSemaphorePe
     match session::run(shared, stream, Began::There(peer), move || drop(place)).await {
         Ok(_) => {}
         Err(NoSession::Io(error)) => {
-            tracing::debug!(%peer, %error, "a connection broke off before its session")
+            tracing::debug!(%peer, %error, "a connection broke off before its session");
         }
         Err(error) => tracing::info!(%peer, "no session: {error}"),
     }

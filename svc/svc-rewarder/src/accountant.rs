@@ -20,8 +20,8 @@ use crate::{
 
 /// Between two writes: what a crash can lose.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How many epochs back a start looks for snapshots that were sealed and not listed.
-const LOOK_BACK: u64 = 64;
+/// How many of the last epochs others are told of again after a start.
+const LAST: u64 = 2;
 
 /// The accountant.
 #[derive(Clone, Debug)]
@@ -36,7 +36,9 @@ impl Accountant {
     ///
     /// Cancel safe: a write that is cut off is made up for by the next.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
-        self.list_again().await;
+        if let Err(error) = self.tell_again().await {
+            tracing::warn!(%error, "the last snapshots could not be told of again");
+        }
         loop {
             self.turn().await;
             let wake = self.shared.clock.within(self.until_next());
@@ -68,7 +70,10 @@ impl Accountant {
                 tracing::error!(epoch, %error, "an epoch could not be sealed; it is tried again");
                 return condition.raise(format!("epoch {epoch}: {error}"));
             }
-            self.shared.due.notify_one();
+        }
+        match self.tell().await {
+            Ok(()) => {}
+            Err(error) => return condition.raise(error.to_string()),
         }
         match self.let_go().await {
             Ok(()) => condition.clear(),
@@ -85,7 +90,6 @@ impl Accountant {
         let (accounts, store) = (Arc::clone(&self.accounts), self.shared.store.clone());
         let first = self.shared.windows.epoch_at(self.shared.clock.unix()).saturating_sub(keep);
         let forget = move || -> Result<(), RewarderError> {
-            let failed = |error: AccountsError| RewarderError::Files(error.to_string());
             let old = lock(&accounts).prunable(first).map_err(failed)?;
             for epoch in old {
                 // In their order: what waits to be paid may have to be computed again.
@@ -108,7 +112,7 @@ impl Accountant {
             Ok((flushed, accounts.due(unix)?))
         };
         let flushed = self.shared.scope.blocking().run("write usage down", flush).await?;
-        flushed.map_err(|error| RewarderError::Files(error.to_string()))
+        flushed.map_err(failed)
     }
 
     fn publish(&self, flushed: &Flushed) {
@@ -119,37 +123,51 @@ impl Accountant {
     }
 
     async fn seal(&self, epoch: u64) -> Result<(), RewarderError> {
-        let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
-        let seal = move || -> Result<(), RewarderError> {
-            let sealed = lock(&accounts).seal(epoch, crash::point);
-            let (sealed, rows) = sealed.map_err(|error| RewarderError::Files(error.to_string()))?;
-            shared.list(&sealed, &rows)
-        };
-        self.shared.scope.blocking().run("seal epoch", seal).await??;
+        let accounts = Arc::clone(&self.accounts);
+        let seal = move || lock(&accounts).seal(epoch, crash::point).map(drop);
+        self.shared.scope.blocking().run("seal epoch", seal).await?.map_err(failed)?;
         tracing::info!(epoch, "this node's usage is sealed");
         Ok(())
     }
 
-    /// Lists what was sealed before a crash and may not have been listed.
-    async fn list_again(&self) {
+    /// Tells others of the last epochs anew: who announces for us may have forgotten with the process before.
+    async fn tell_again(&self) -> Result<(), RewarderError> {
         let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
-        let first = shared.windows.epoch_at(shared.clock.unix()).saturating_sub(LOOK_BACK);
-        let list = move || -> Result<(), RewarderError> {
-            let failed = |error: AccountsError| RewarderError::Files(error.to_string());
-            let epochs = lock(&accounts).sealed_since(first).map_err(failed)?;
-            for epoch in epochs {
-                if let Some((sealed, rows)) = lock(&accounts).sealed(epoch).map_err(failed)? {
+        let present = shared.windows.epoch_at(shared.clock.unix());
+        let tell = move || -> Result<(), RewarderError> {
+            for epoch in present.saturating_sub(LAST)..present {
+                let sealed = lock(&accounts).sealed(epoch).map_err(failed)?;
+                if let Some((sealed, rows)) = sealed {
                     shared.list(&sealed, &rows)?;
                 }
             }
             Ok(())
         };
-        match self.shared.scope.blocking().run("list snapshots", list).await {
-            Ok(Ok(())) => self.shared.due.notify_one(),
-            Ok(Err(error)) => tracing::warn!(%error, "snapshots could not be listed"),
-            Err(error) => tracing::warn!(%error, "snapshots could not be listed"),
-        }
+        self.shared.scope.blocking().run("tell of snapshots", tell).await?
     }
+
+    /// Lists what is sealed and tells others of it, as often as it takes.
+    async fn tell(&self) -> Result<(), RewarderError> {
+        let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
+        let tell = move || -> Result<usize, RewarderError> {
+            let untold = lock(&accounts).untold().map_err(failed)?;
+            for epoch in &untold {
+                if let Some((sealed, rows)) = lock(&accounts).sealed(*epoch).map_err(failed)? {
+                    shared.list(&sealed, &rows)?;
+                }
+                lock(&accounts).told(*epoch).map_err(failed)?;
+            }
+            Ok(untold.len())
+        };
+        if self.shared.scope.blocking().run("list snapshots", tell).await?? > 0 {
+            self.shared.due.notify_one();
+        }
+        Ok(())
+    }
+}
+
+fn failed(error: AccountsError) -> RewarderError {
+    RewarderError::Files(error.to_string())
 }
 
 impl Shared {

@@ -39,6 +39,6 @@ pub use build::{LoadAuthority, Rewarder, RewarderSettings};
 pub use config::{ConcurrencyConfig, LimitsConfig, RewarderConfig};
 pub use crash::CRASH_POINTS;
 pub use error::RewarderError;
-pub use open::{BuildError, StorePlace, node_key};
+pub use open::{BuildError, StorePlace, node_key, seal_epoch};
 pub use settings::Authority;
 pub use topology::TOPOLOGY;

@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use ron_accounting::{Accounts, AccountsError, BootId, SigningKey};
+use rewards::{RowFault, read_row};
+use ron_accounting::{Accounts, AccountsError, BootId, Sealed, SigningKey, SnapshotError, Used, lines};
 use ron_kernel::blocking::BlockingError;
 use ron_transport::{
     files::{self, FileError},
@@ -13,10 +14,12 @@ use ron_transport::{
     tls::{TlsError, raw_key::NodeKey},
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
+use types::ActorId;
 
 use crate::{
-    RewarderConfig, RewarderError,
+    RewarderConfig, RewarderError, accountant,
     artifacts::Artifacts,
+    crash,
     store::{EpochStore, StoreError},
 };
 
@@ -86,6 +89,9 @@ pub enum BuildError {
     /// Credentials cannot be loaded.
     #[error("rewarder: {0}")]
     Authority(String),
+    /// An epoch cannot be sealed.
+    #[error("rewarder: {0}")]
+    Seal(String),
     /// This program was built without it.
     #[error(
         "rewarder: this program was built without PostgreSQL: use a sqlite address, or build with the feature `postgres`"
@@ -154,6 +160,45 @@ fn connect(url: &str, config: &RewarderConfig) -> Result<EpochStore, BuildError>
 #[cfg(not(feature = "postgres"))]
 fn connect(_: &str, _: &RewarderConfig) -> Result<EpochStore, BuildError> {
     Err(BuildError::NoPostgres)
+}
+
+/// Seals an epoch of this node, whether or not the node runs: as these rows, one canonical line each, or as what was
+/// written down. Says what it is sealed as, which is what it was before if it was. Blocking.
+///
+/// # Errors
+/// [`BuildError`] if the node's data cannot be used, or the rows cannot be sealed.
+pub fn seal_epoch(
+    config: &RewarderConfig,
+    data_dir: &Path,
+    store: StorePlace,
+    (epoch, rows): (u64, Option<&[u8]>),
+    unix: Duration,
+) -> Result<Sealed, BuildError> {
+    let plan = Plan { config: config.clone(), data_dir: Some(data_dir.to_owned()), store, unix };
+    let mut found = open(plan)?;
+    let sealed = match rows {
+        Some(rows) => found.accounts.seal_used(epoch, &read_used(rows)?, crash::point)?,
+        None => found.accounts.seal(epoch, crash::point)?,
+    };
+    if let Some((sealed, rows)) = found.accounts.sealed(epoch)? {
+        let listed = accountant::list(&found.store, &sealed.seal, sealed.object.to_string(), &rows);
+        listed.map_err(|error| BuildError::Seal(error.to_string()))?;
+        found.accounts.told(epoch)?;
+    }
+    Ok(sealed)
+}
+
+/// Rows as they stand in a file.
+fn read_used(rows: &[u8]) -> Result<Vec<Used>, BuildError> {
+    let mut room = String::new();
+    let mut all = Vec::new();
+    for (at, line) in lines(rows).enumerate() {
+        let wrong = |fault| AccountsError::Snapshot(SnapshotError::Row { row: at as u64, fault });
+        let row = read_row(line.map_err(AccountsError::Snapshot)?, &mut room).map_err(wrong)?;
+        let actor = ActorId::new(row.actor).map_err(|_| wrong(RowFault::Actor))?;
+        all.push(Used { actor, metric: row.metric.to_owned(), units: row.units });
+    }
+    Ok(all)
 }
 
 /// The node's key: as configured, or in the node's data, or one that ends with the process.

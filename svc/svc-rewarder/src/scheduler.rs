@@ -47,7 +47,8 @@ pub(crate) enum Taken {
 pub(crate) struct Job {
     pub(crate) claim: Claim,
     pub(crate) epoch: u64,
-    pub(crate) deadline: Deadline,
+    /// By when the caller wants it; never, if the clock asks.
+    pub(crate) wished: Deadline,
 }
 
 /// The scheduler.
@@ -206,7 +207,6 @@ impl Scheduler {
     /// Hands an epoch to the workers, unless one has it.
     async fn enqueue(&self, epoch: u64, wished: Deadline) -> Result<(), RewarderError> {
         let Some(claim) = self.shared.registry.claim(epoch) else { return Ok(()) };
-        let deadline = self.shared.clock.within(self.shared.windows.duration() / 2).tightened(wished);
-        self.work.send(Job { claim, epoch, deadline }).await.map_err(|error| Fault::from(error).into())
+        self.work.send(Job { claim, epoch, wished }).await.map_err(|error| Fault::from(error).into())
     }
 }

@@ -30,7 +30,7 @@ impl Wish {
                 "--seeds" => wish.seeds = Some(number()?),
                 "--trace" => wish.trace = true,
                 name if sim::suite().iter().any(|scenario| scenario.name == name) => {
-                    wish.scenario = Some(arg)
+                    wish.scenario = Some(arg);
                 }
                 _ => return Err(format!("no such scenario: {arg}")),
             }
@@ -70,7 +70,7 @@ struct Summary {
     reported: u64,
     extinct: u64,
     redundancy: f64,
-    hops: u8,
+    hops: (f64, u8),
     slowest: f64,
 }
 
@@ -82,7 +82,7 @@ impl Summary {
         self.reported += report.balance.reported;
         self.extinct += report.balance.extinct;
         self.redundancy = self.redundancy.max(report.redundancy);
-        self.hops = self.hops.max(report.hops.1);
+        self.hops = (self.hops.0.max(report.hops.0), self.hops.1.max(report.hops.1));
         self.slowest = self.slowest.max(report.settled.as_secs_f64());
     }
 }
@@ -91,14 +91,15 @@ impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} runs, owed {} = delivered {} + named {}, extinct {}, most: redundancy {:.3}, hops {}, settled in {:.1} s",
+            "{} runs, owed {} = delivered {} + named {}, extinct {}, most: redundancy {:.3}, hops {:.1} / {}, settled in {:.1} s",
             self.runs,
             self.owed,
             self.delivered,
             self.reported,
             self.extinct,
             self.redundancy,
-            self.hops,
+            self.hops.0,
+            self.hops.1,
             self.slowest
         )
     }

@@ -105,8 +105,8 @@ impl Report {
         if bounds.redundancy.is_some_and(|most| self.redundancy >= most) {
             broken.push(format!("redundancy {:.3}", self.redundancy));
         }
-        if bounds.hops.is_some_and(|most| self.hops.1 >= most) {
-            broken.push(format!("the last delivery came over {} links", self.hops.1));
+        if bounds.hops.is_some_and(|most| self.hops.0 >= most) {
+            broken.push(format!("the last delivery came over {:.1} links in the mean", self.hops.0));
         }
         self.violations.extend(broken);
     }

@@ -71,8 +71,8 @@ pub struct Bounds {
     pub all_delivered: bool,
     /// The most copies received beyond the first, per delivery.
     pub redundancy: Option<f64>,
-    /// The most links that a publication's last delivery came over.
-    pub hops: Option<u8>,
+    /// The most links that the last delivery of a publication came over, in the mean over publications.
+    pub hops: Option<f64>,
 }
 
 impl Default for Scenario {

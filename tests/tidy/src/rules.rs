@@ -1,9 +1,12 @@
 //! The rules, by what they look at.
 
+pub mod bench_commands;
 pub mod concurrency_pages;
+pub mod conditions;
 pub mod core_purity;
 pub mod crate_list;
 pub mod layers;
 pub mod links;
+pub mod log_fields;
 pub mod sources;
 pub mod words;

@@ -3,7 +3,10 @@
 use std::{path::Path, sync::LazyLock};
 use tidy::{
     Finding, Tree, Workspace,
-    rules::{concurrency_pages, core_purity, crate_list, layers, links, sources, words},
+    rules::{
+        bench_commands, concurrency_pages, conditions, core_purity, crate_list, layers, links, log_fields,
+        sources, words,
+    },
 };
 
 static ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -120,4 +123,20 @@ fn links_between_pages_lead_somewhere() {
 #[test]
 fn nothing_names_a_private_path_or_host() {
     assert_none(&words::are_fit_to_print(&TREE));
+}
+
+#[test]
+fn the_runbook_has_every_condition_and_no_other() {
+    assert_none(&conditions::are_listed(&TREE));
+}
+
+#[test]
+fn the_page_about_logs_has_every_field_and_no_other() {
+    assert_none(&log_fields::of_events_are_listed(&TREE));
+    assert_none(&log_fields::of_the_access_log_are_listed(&TREE));
+}
+
+#[test]
+fn commands_that_repeat_a_figure_exist() {
+    assert_none(&bench_commands::exist(&TREE));
 }

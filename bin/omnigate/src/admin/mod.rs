@@ -30,8 +30,8 @@ use ron_transport::{
 use svc_overlay::Overlay;
 
 use crate::settings::{AdminConfig, OPEN_REMEDY, is_open};
-use service::{AdminService, Shared};
 pub(crate) use console::{ConfigInForce, Part, Shown};
+use service::{AdminService, Shared};
 pub(crate) use topology::TOPOLOGY;
 
 /// The socket's file is for its owner alone: whoever may connect may stop the node.

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod files;
+mod live;
 mod prove;
 mod rerun;
 mod show;
@@ -25,6 +26,16 @@ pub(crate) enum EpochCommand {
     ///
     /// Exit codes: 0 written; 1 there is no such line, or the files do not belong together.
     Prove(ProveArgs),
+    /// Seal this node's usage of an epoch that is over, or rows that were counted elsewhere. Once sealed, it stays so.
+    ///
+    /// The node may run or not: it does this by itself when an epoch ends.
+    Seal(live::SealArgs),
+    /// Have the running rewarder compute an epoch and pay it.
+    Compute(live::OneArgs),
+    /// Show what the running rewarder knows of an epoch.
+    Show(live::OneArgs),
+    /// List the latest epochs of the running rewarder.
+    List(live::ListArgs),
     /// Compute an epoch anew from its policy and snapshots, and write what comes out.
     ///
     /// The same inputs give the same bytes on any machine. Exit codes: 0 written; 1 the epoch cannot be paid, and
@@ -95,6 +106,10 @@ pub(super) fn run(command: EpochCommand) -> Result<ExitCode, Failure> {
     match command {
         EpochCommand::Verify(args) => verify::run(&args),
         EpochCommand::Prove(args) => prove::run(&args).map(|()| ExitCode::Clean),
+        EpochCommand::Seal(args) => live::seal(args).map(|()| ExitCode::Clean),
+        EpochCommand::Compute(args) => live::compute(args).map(|()| ExitCode::Clean),
+        EpochCommand::Show(args) => live::show(args).map(|()| ExitCode::Clean),
+        EpochCommand::List(args) => live::list(args).map(|()| ExitCode::Clean),
         EpochCommand::Rerun(args) => rerun::run(&args).map(|()| ExitCode::Clean),
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
     let done = match task {
         Task::Up(source) => return up::run(source),
-        Task::Demo { length } => return demo::run(length),
+        Task::Demo(plan) => return demo::run(plan),
         Task::Pub { source, what } => overlay::publish(&source, &what),
         Task::Sub { source, topic, count, json } => overlay::subscribe(&source, &topic, count, json),
         Task::Peers { source, json } => overlay::peers(&source, json),
@@ -83,6 +83,8 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::ConfigSchema => config::schema_json(),
         Task::ConfigReference => config::reference(),
         Task::DocsConcurrency { dir, check } => docs::concurrency(&dir, check),
+        Task::DocsDashboards { dir, check } => docs::dashboards(&dir, check),
+        Task::DocsManuals { dir } => docs::manuals(&dir),
         Task::Completions(shell) => completions::run(shell),
         Task::Man { dir } => man::run(dir.as_deref()),
         Task::Version { json } => version::run(json),

@@ -75,8 +75,17 @@ static TOPOLOGY: Topology = Topology {
     trade_offs: &[],
 };
 
-/// Runs the demo until it is told to stop, or for so long. Blocking.
-pub(crate) fn run(length: Option<Duration>) -> Result<ExitCode, Failure> {
+/// How the demo goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// How long it lasts; until it is told to stop if that is left open.
+    pub(crate) length: Option<Duration>,
+    /// How long an epoch is.
+    pub(crate) epoch: Duration,
+}
+
+/// Runs the demo until it is told to stop, or as long as planned. Blocking.
+pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
     let dir = ScratchDir::make("demo")
         .map_err(|error| Failure::failed(format!("no folder for the demo: {error}")))?;
     // A kernel of its own: the crowd is no part of the node, and stays until the node has drained.
@@ -84,17 +93,17 @@ pub(crate) fn run(length: Option<Duration>) -> Result<ExitCode, Failure> {
     let scope = kernel.scope(&TOPOLOGY);
     let sleeper = Sleeper::new(SLOTS, SERVICE_TIME, scope.clock());
     let upstream = start_sleeper(&kernel, &scope, &sleeper).map_err(Failure::failed)?;
-    let nodes = script::write(dir.path(), upstream)
+    let nodes = script::write(dir.path(), upstream, plan.epoch)
         .map_err(|error| Failure::failed(format!("the demo's files cannot be written: {error}")))?;
     let source = ConfigSource::of_file_alone(nodes[0].config.clone());
     let snapshot = source.load()?;
     let log = logging::start(&snapshot.get::<LogConfig>())?;
-    summary::introduce(&nodes[0], dir.path());
+    summary::introduce(&nodes[0], dir.path(), plan.epoch);
     let neighbours = Neighbours::start(&kernel, &scope, &nodes[1..])?;
     let crowd = Arc::new(Crowd::new(&nodes));
     kernel.block_on(async {
         crowd.enter(&scope);
-        summary::start(&scope, &crowd, nodes[0].places.rewarder, length);
+        summary::start(&scope, &crowd, nodes[0].places.rewarder, plan.length);
     });
     let ended = node::run(source, &snapshot, log, Inherited::default());
     kernel.block_on(neighbours.end(&scope));

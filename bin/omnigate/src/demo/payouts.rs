@@ -18,11 +18,10 @@ const MAX_ANSWER: u64 = 1 << 20;
 pub(super) async fn latest(rewarder: SocketAddr) -> Option<String> {
     let epochs = get(rewarder, "/rewarder/epochs?limit=8").await?;
     let paid = epochs["epochs"].as_array()?.iter().find(|epoch| epoch["state"] == "settled")?;
-    let (epoch, sum) = (paid["epoch"].as_u64()?, paid["manifest"]["payout_total"].as_str());
-    Some(match sum {
-        Some(sum) => format!("epoch {epoch} paid {sum}"),
-        None => format!("epoch {epoch} paid"),
-    })
+    let epoch = paid["epoch"].as_u64()?;
+    let manifest = &get(rewarder, &format!("/rewarder/epochs/{epoch}")).await?["manifest"];
+    let (sum, nodes) = (manifest["paid"].as_str()?, &manifest["allocations"]["lines"]);
+    Some(format!("epoch {epoch} paid {sum} to {nodes} nodes"))
 }
 
 async fn get(from: SocketAddr, path: &str) -> Option<Value> {

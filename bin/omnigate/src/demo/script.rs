@@ -4,6 +4,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use svc_overlay::load_or_make_node_key;
@@ -60,7 +61,11 @@ impl Places {
 
 /// Writes the map, the policy, the ledger, and each node's key and configuration. Blocking.
 #[expect(clippy::disallowed_methods, reason = "no runtime is running yet")]
-pub(super) fn write(dir: &Path, upstream: SocketAddr) -> Result<[Node; NAMES.len()], String> {
+pub(super) fn write(
+    dir: &Path,
+    upstream: SocketAddr,
+    epoch: Duration,
+) -> Result<[Node; NAMES.len()], String> {
     let failed = |error: io::Error| error.to_string();
     let map = dir.join("world.pmtiles");
     make_demo_pack(&map, ZOOM).map_err(failed)?;
@@ -76,7 +81,7 @@ pub(super) fn write(dir: &Path, upstream: SocketAddr) -> Result<[Node; NAMES.len
     treasury::fund(&nodes[0].data.join("ledger.db"))?;
     for (index, node) in nodes.iter().enumerate() {
         let own = if index == 0 { front(&nodes, &policy, upstream) } else { NEIGHBOUR.to_owned() };
-        let text = format!("{}{own}", common(node, &nodes, &map));
+        let text = format!("{}{own}{}", common(node, &nodes, &map), epochs(epoch));
         std::fs::write(&node.config, text).map_err(failed)?;
     }
     Ok(nodes)
@@ -132,8 +137,6 @@ endpoints = ["http://{upstream}"]
 [rewarder]
 enabled = true
 listen = "{rewarder}"
-epoch_duration = "30s"
-max_epoch_skew = "4s"
 policy_files = [{policy}]
 policy_keys = ["{key}"]
 accounting_nodes = [{ids}]
@@ -153,10 +156,16 @@ enabled = false
 [rewarder]
 enabled = true
 listen = "127.0.0.1:0"
-epoch_duration = "30s"
-max_epoch_skew = "4s"
 automatic = false
 "#;
+
+/// The end of each configuration, in the table of the rewarder: clocks of one process are never apart, but announcements
+/// take a moment.
+fn epochs(length: Duration) -> String {
+    let skew = (length / 8).min(Duration::from_secs(4));
+    let text = humantime::format_duration;
+    format!("epoch_duration = \"{}\"\nmax_epoch_skew = \"{}\"\n", text(length), text(skew))
+}
 
 fn text(path: &Path) -> String {
     toml::Value::String(path.to_string_lossy().into_owned()).to_string()
@@ -170,7 +179,8 @@ mod tests {
     #[test]
     fn the_demos_configurations_are_good_ones() {
         let dir = tempfile::tempdir().unwrap();
-        let nodes = write(dir.path(), SocketAddr::from((Ipv4Addr::LOCALHOST, 4))).unwrap();
+        let nodes =
+            write(dir.path(), SocketAddr::from((Ipv4Addr::LOCALHOST, 4)), Duration::from_secs(30)).unwrap();
         for node in nodes {
             let loaded = crate::config_file::ConfigSource::of_file_alone(node.config).load();
             assert!(loaded.is_ok(), "{}: {loaded:?}", node.name);

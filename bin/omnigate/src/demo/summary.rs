@@ -23,13 +23,13 @@ use super::{
 const BETWEEN_LINES: u64 = 5;
 
 /// Says what there is to look at.
-pub(super) fn introduce(node: &Node, dir: &Path) {
+pub(super) fn introduce(node: &Node, dir: &Path, epoch: Duration) {
     let Places { gateway, edge, admin, rewarder, .. } = node.places;
     let told = format!(
         "A whole node, with guests in front of it and two nodes beside it. In five seconds one guest begins to flood; watch\n\
-         the others. Every half minute an epoch ends, and nodes are paid for what they served.\n\
+         the others. Every {} an epoch ends, and nodes are paid for what they served.\n\
          \n\
-         \x20 the console     http://{admin}/\n\
+         \x20 the console     http://{admin}/console\n\
          \x20 a map           http://{edge}/edge/tiles/world\n\
          \x20 ask it yourself curl -i -H 'x-tenant: me' http://{gateway}/\n\
          \x20 who earned what http://{rewarder}/rewarder/epochs\n\
@@ -37,6 +37,7 @@ pub(super) fn introduce(node: &Node, dir: &Path) {
          \x20 its settings    {}\n\
          \n\
          Ctrl-C drains it, and nothing of it is left.\n\n",
+        humantime::format_duration(epoch),
         dir.join(node.name).join("ledger.db").display(),
         node.config.display(),
     );

@@ -54,6 +54,17 @@ const CHAIN: [&str; 4] = [
     "7fc3278bd44a99c23b4003d4bdaba56edacbb63192318db6238991e935a34a69",
 ];
 
+#[test]
+fn an_audit_knows_what_a_checkpoint_has_to_say() {
+    let rows = Rows::funded();
+    let mut audit = ledgerbook::Audit::new();
+    audit.request(&rows.requests[0]).unwrap();
+    rows.entries.iter().for_each(|entry| audit.entry(entry).unwrap());
+    let mut root = StateRoot::new();
+    rows.accounts.iter().for_each(|account| root.account(account));
+    assert_eq!(audit.state_root(), root.finish());
+}
+
 /// One change of one row, and what is found.
 fn found(change: impl FnOnce(&mut Rows)) -> Fault {
     let mut rows = journal();
@@ -154,6 +165,27 @@ fn a_hold_is_settled_for_what_it_held() {
     let kind = EntryKind::Settle { hold: 6, transfer: crate::support::transfer("pool", "ada", 299) };
     let fault = audit.entry(&Entry { number: 7, request: 2, kind }).unwrap_err();
     assert_eq!(fault, Fault::Forbidden { entry: 7, refusal: Refusal::UnknownHold(6) });
+}
+
+#[test]
+fn a_hold_that_was_closed_is_no_hold_any_more() {
+    let rows = journal();
+    let mut audit = ledgerbook::Audit::new();
+    let mut entries = rows.entries.iter();
+    for request in &rows.requests {
+        let mut request = request.clone();
+        // Room for one more at the end.
+        request.entries += u32::from(request.number == 4);
+        audit.request(&request).unwrap();
+        entries
+            .by_ref()
+            .take(if request.number == 4 { 3 } else { usize::try_from(request.entries).unwrap() })
+            .for_each(|entry| audit.entry(entry).unwrap());
+    }
+    let kind = rows.entries[10].kind.clone();
+    assert!(matches!(kind, EntryKind::Settle { hold: 6, .. }));
+    let fault = audit.entry(&Entry { number: 14, request: 4, kind }).unwrap_err();
+    assert_eq!(fault, Fault::Forbidden { entry: 14, refusal: Refusal::UnknownHold(6) });
 }
 
 /// An audit from a checkpoint at the second link.

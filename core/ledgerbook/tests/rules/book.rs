@@ -37,6 +37,28 @@ fn every_refusal_has_its_case() {
 }
 
 #[test]
+fn every_refusal_has_a_word_of_its_own() {
+    let (account, asked, available) = (id("a"), Amount::from(1), 0);
+    let words = [
+        (Refusal::Empty, "empty"),
+        (Refusal::TooManySteps, "too_many_steps"),
+        (Refusal::BadTime, "bad_time"),
+        (Refusal::ZeroAmount, "zero_amount"),
+        (Refusal::SameAccount(id("a")), "same_account"),
+        (Refusal::UnknownAccount(id("a")), "unknown_account"),
+        (Refusal::OtherTerms(id("a")), "other_terms"),
+        (Refusal::AssetMismatch { from: id("a"), to: id("b") }, "asset_mismatch"),
+        (Refusal::Insufficient { account, asked, available }, "insufficient"),
+        (Refusal::Overflow(id("a")), "overflow"),
+        (Refusal::UnknownHold(1), "unknown_hold"),
+        (Refusal::HoldClosed(1), "hold_closed"),
+    ];
+    for (refusal, word) in words {
+        assert_eq!(refusal.code(), word);
+    }
+}
+
+#[test]
 fn what_no_ledger_could_do_is_no_batch() {
     let build =
         |at, steps| Batch::new(Key::new("k").unwrap(), Reference::new("").unwrap(), at, steps).map(drop);
@@ -150,6 +172,23 @@ fn a_book_knows_what_it_was_told() {
     book.know_hold(3, ledgerbook::Hold { transfer: transfer("ada", "bob", 1), closed: false });
     assert!(book.knows(&ada.id) && book.knows_hold(3));
     assert_eq!(book.opened().count(), 0, "it exists");
+}
+
+#[test]
+fn an_account_that_is_open_on_the_same_terms_is_left_as_it_is() {
+    let mut rows = Rows::funded();
+    let posted = rows.post(&batch("a", vec![open("ada", Floor::ZERO), pay("pool", "ada", 1)])).unwrap();
+    assert_eq!((posted.entries, rows.accounts.len()), (1, 4));
+    assert!(rows.audit().is_ok());
+}
+
+#[test]
+fn a_book_says_which_accounts_must_not_exist_yet() {
+    let mut book = Book::new();
+    book.know(Rows::funded().account("ada").clone());
+    book.apply(&batch("a", vec![open("ada", Floor::ZERO), open("eve", Floor::ZERO)])).unwrap();
+    assert!(book.apply(&batch("b", vec![open("fay", Floor::ZERO), pay("ada", "eve", 1)])).is_err());
+    assert_eq!(book.opened().collect::<Vec<_>>(), [&id("eve")]);
 }
 
 #[test]

@@ -4,5 +4,6 @@
 
 mod audit;
 mod book;
+mod exports;
 mod properties;
 mod support;

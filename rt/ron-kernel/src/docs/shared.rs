@@ -1,7 +1,7 @@
 //! The metric families every service shares, as its page lists them.
 
 /// Name, labels beside `node` and `service`, and meaning.
-pub(super) const SHARED_METRICS: [(&str, &str, &str); 23] = [
+pub const SHARED_METRICS: [(&str, &str, &str); 23] = [
     ("queue_depth", "queue", "Items waiting in a queue, sampled"),
     ("queue_dropped_total", "queue", "Items a queue refused, displaced or timed out"),
     ("busy_rejections_total", "endpoint, queue", "Callers told that a queue is full"),

@@ -22,7 +22,13 @@ const SCHEMA: &str = "
         units  INTEGER NOT NULL,
         PRIMARY KEY (epoch, actor, metric, boot)
     ) STRICT, WITHOUT ROWID;
-    CREATE TABLE sealed (epoch INTEGER PRIMARY KEY, document TEXT NOT NULL, object TEXT NOT NULL) STRICT;
+    CREATE TABLE sealed (
+        epoch    INTEGER PRIMARY KEY,
+        document TEXT    NOT NULL,
+        object   TEXT    NOT NULL,
+        told     INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE INDEX untold ON sealed (epoch) WHERE told = 0;
     PRAGMA user_version = 1;
 ";
 

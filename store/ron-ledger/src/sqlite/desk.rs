@@ -26,11 +26,7 @@ impl Desk for SqliteDesk<'_> {
     }
 
     fn lock_accounts(&mut self, ids: &[&AccountId]) -> Result<Vec<Account>, LedgerError> {
-        let mut accounts = Vec::with_capacity(ids.len());
-        for id in ids {
-            accounts.extend(read::account(self.transaction, id)?);
-        }
-        Ok(accounts)
+        read::accounts_named(self.transaction, ids)
     }
 
     fn requests(&mut self, keys: &[&Key]) -> Result<Vec<Request>, LedgerError> {

@@ -23,9 +23,24 @@ const CHECKPOINTS: &str =
     FROM checkpoints c LEFT JOIN links l ON l.number = c.link";
 
 pub(super) fn account(connection: &Connection, id: &AccountId) -> Result<Option<Account>, LedgerError> {
+    Ok(accounts_named(connection, &[id])?.pop())
+}
+
+/// The accounts among these names.
+pub(super) fn accounts_named(
+    connection: &Connection,
+    ids: &[&AccountId],
+) -> Result<Vec<Account>, LedgerError> {
     let sql = with(ACCOUNTS, "WHERE name = ?");
-    let rows = query(connection, &sql, [id.as_str()], account_row)?;
-    Ok(rows.into_iter().next().map(AccountRow::read).transpose()?)
+    let mut statement = connection.prepare_cached(&sql).map_err(failed)?;
+    let mut accounts = Vec::with_capacity(ids.len());
+    for id in ids {
+        let mut rows = statement.query([id.as_str()]).map_err(failed)?;
+        if let Some(row) = rows.next().map_err(failed)? {
+            accounts.push(account_row(row).map_err(failed)?.read()?);
+        }
+    }
+    Ok(accounts)
 }
 
 pub(super) fn request(connection: &Connection, key: &Key) -> Result<Option<Request>, LedgerError> {

@@ -41,6 +41,8 @@ fn the_process_that_is_killed() {
                     // What is not known is asked again.
                     while let Err(error) = ledger.post(&paid) {
                         assert!(error.is_transient(), "{error}");
+                        // As whoever asks again should.
+                        std::thread::sleep(std::time::Duration::from_millis(10));
                     }
                     // One write per line, so that lines of threads do not mix.
                     std::io::stdout().write_all(format!("\nack {number}\n").as_bytes()).unwrap();
@@ -50,12 +52,22 @@ fn the_process_that_is_killed() {
     });
 }
 
-fn start(place: &str, from: u64) -> Child {
+/// A process that does not outlive its test.
+struct Poster(Child);
+
+impl Drop for Poster {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(place: &str, from: u64) -> Poster {
     let program = std::env::current_exe().unwrap();
     let args = ["--exact", "crash::the_process_that_is_killed", "--nocapture"];
     let mut command = Command::new(program);
     command.args(args).env(WHERE, place).env(FROM, from.to_string());
-    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    Poster(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
 }
 
 fn acknowledged(line: &str) -> Option<u64> {
@@ -79,16 +91,16 @@ fn kill_the_client(place: &Place, url: &str, rounds: u64) {
     let (mut next, mut booked, mut all) = (0, 0, Vec::new());
     for _ in 0..rounds {
         let mut child = start(url, next);
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut acks: Vec<u64> = Vec::new();
         let until = usize::try_from(chance.below(40)).unwrap();
         while acks.len() < until {
             let line = lines.next().expect("the process goes on until it is killed");
             acks.extend(acknowledged(&line));
         }
-        child.kill().unwrap();
+        child.0.kill().unwrap();
         acks.extend(lines.filter_map(|line| acknowledged(&line)));
-        child.wait().unwrap();
+        child.0.wait().unwrap();
         booked = check(&*place.open(), &acks);
         all.extend(acks);
         // The next process begins where numbers are missing or unknown, and sends those again.
@@ -127,7 +139,7 @@ fn killing_the_server_loses_nothing_and_doubles_nothing() {
     drop(funded(&place));
     let mut chance = Chance(seed());
     let mut child = start(&url, 0);
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut acks: Vec<u64> = Vec::new();
     let rounds = size(2, 100);
     for _ in 0..rounds {
@@ -139,9 +151,9 @@ fn killing_the_server_loses_nothing_and_doubles_nothing() {
         server.kill();
         server.launch();
     }
-    child.kill().unwrap();
+    child.0.kill().unwrap();
     acks.extend(lines.filter_map(|line| acknowledged(&line)));
-    child.wait().unwrap();
+    child.0.wait().unwrap();
     let booked = check(&*place.open(), &acks);
     println!("{rounds} kills of the server, {} acknowledged, {booked} booked", acks.len());
     assert!(booked <= acks.len() as u64 + THREADS, "only what was under way when it ended is unknown");

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashSet,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
@@ -43,15 +46,17 @@ fn one_batch_sent_by_many_threads_is_booked_once(place: &Place) {
     let ledger = funded(place);
     let ledger: &dyn Ledger = &*ledger;
     let first = AtomicU64::new(0);
-    let receipts = thread::scope(|scope| {
-        let send = || {
-            let posted = ledger.post(&batch("once", vec![pay("pool", "ada", 1000)])).unwrap();
-            first.fetch_add(u64::from(!posted.replayed), Ordering::Relaxed);
-            posted.receipt.request
-        };
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(send)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<HashSet<_>>()
+    let receipts = Mutex::new(HashSet::new());
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let posted = ledger.post(&batch("once", vec![pay("pool", "ada", 1000)])).unwrap();
+                first.fetch_add(u64::from(!posted.replayed), Ordering::Relaxed);
+                receipts.lock().unwrap().insert(posted.receipt.request);
+            });
+        }
     });
+    let receipts = receipts.into_inner().unwrap();
     assert_eq!((receipts.len(), first.into_inner()), (1, 1));
     assert_eq!(balance(ledger, "ada"), 1000);
 }

@@ -16,6 +16,9 @@ use std::{
 /// Where Debian keeps the programs.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
+/// Between two looks at whether it is up, which it does not tell anybody.
+const PAUSE: Duration = Duration::from_millis(10);
+
 static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -97,6 +100,12 @@ impl Server {
             let _ = Command::new("kill").args(["-KILL", process]).stderr(Stdio::null()).status();
         }
         self.end();
+        // Another server does not start before the last of them has let go of the memory they share.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while children.split_whitespace().any(|process| Path::new("/proc").join(process).exists()) {
+            assert!(Instant::now() < deadline, "a process of PostgreSQL outlives its killing");
+            thread::sleep(PAUSE);
+        }
     }
 
     /// Starts it again after [`Self::kill`].
@@ -116,7 +125,7 @@ impl Server {
         let deadline = Instant::now() + Duration::from_secs(60);
         while postgres::Client::connect(&self.url("postgres"), postgres::NoTls).is_err() {
             assert!(Instant::now() < deadline, "PostgreSQL did not start: {:?}", self.log());
-            thread::yield_now();
+            thread::sleep(PAUSE);
         }
     }
 
@@ -129,7 +138,8 @@ impl Server {
     }
 
     fn log(&self) -> Option<String> {
-        fs::read_to_string(self.folder.path().join("log")).ok()
+        let log = fs::read_to_string(self.folder.path().join("log")).ok()?;
+        Some(log.lines().rev().take(20).collect::<Vec<_>>().join("\n"))
     }
 
     fn end(&self) {

@@ -36,16 +36,20 @@ impl Inbound {
         Self { shards: (0..shards).map(|_| Vec::new()).collect(), last: None, count: 0 }
     }
 
-    /// Adds a message about a topic.
-    pub(crate) fn add(&mut self, topic: &Topic, message: Message) {
-        let shard = match &self.last {
+    /// Which shard a topic belongs to.
+    pub(crate) fn shard_of(&mut self, topic: &Topic) -> usize {
+        match &self.last {
             Some((last, shard)) if last == topic => *shard,
             _ => {
                 let shard = shard_of(topic, self.shards.len());
                 self.last = Some((topic.clone(), shard));
                 shard
             }
-        };
+        }
+    }
+
+    /// Adds a message for a shard.
+    pub(crate) fn add(&mut self, shard: usize, message: Message) {
         self.shards[shard].push(message);
         self.count += 1;
     }

@@ -125,3 +125,46 @@ impl From<OpenError> for ObjectError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_one_answer_and_the_stores_words_stay_here() {
+        let peer = NodeId::new([1; 32]);
+        for (error, reason, status) in [
+            (ObjectError::NotFound, Reason::NotFound, 404),
+            (ObjectError::NoPeer(peer), Reason::NotFound, 404),
+            (ObjectError::Range, Reason::InvalidRange, 416),
+            (ObjectError::Mismatch, Reason::BadGateway, 502),
+            (ObjectError::Broken, Reason::BadGateway, 502),
+            (ObjectError::Refused(ErrorCode::Forbidden), Reason::BadGateway, 502),
+            (ObjectError::Silent, Reason::DownstreamTimeout, 504),
+            (ObjectError::Busy, Reason::Busy, 429),
+            (ObjectError::TooLarge, Reason::BodyCap, 413),
+            (ObjectError::Store("/var/lib/secret".to_owned()), Reason::Internal, 500),
+        ] {
+            let refusal = Refusal::from(error);
+            assert_eq!((refusal.reason, refusal.reason.status()), (reason, status));
+            assert!(!refusal.to_string().contains("secret"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn what_a_peer_says_is_what_is_heard() {
+        for (code, error) in [
+            (ErrorCode::NotFound, ObjectError::NotFound),
+            (ErrorCode::Range, ObjectError::Range),
+            (ErrorCode::Busy, ObjectError::Busy),
+            (ErrorCode::Quota, ObjectError::Busy),
+            (ErrorCode::Limit, ObjectError::Busy),
+            (ErrorCode::TooLarge, ObjectError::TooLarge),
+            (ErrorCode::Timeout, ObjectError::Silent),
+            (ErrorCode::Draining, ObjectError::Broken),
+            (ErrorCode::Mismatch, ObjectError::Refused(ErrorCode::Mismatch)),
+        ] {
+            assert_eq!(ObjectError::from(&Fault::new(code, "")), error);
+        }
+    }
+}

@@ -80,9 +80,23 @@ impl Fetch {
                 let (arriving, pieces) = self.store.take(arriving, chunks).await?;
                 self.proven_len = self.proven_len.or(arriving.checker.proven_len());
                 self.metrics.received(pieces.iter().map(Bytes::len).sum());
-                self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
                 self.line.used(cost);
-                if is_end { self.finish(arriving).await } else { Ok(Some(arriving)) }
+                // The last piece is given out when all is stored: who counts bytes does not ask for what follows them.
+                let is_all = is_end || arriving.checker.finish().is_ok() && self.ends().await?;
+                let arriving = if is_all { self.finish(arriving).await? } else { Some(arriving) };
+                self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
+                Ok(arriving)
+            }
+        }
+    }
+
+    /// All chunks have come: so has to END, and nothing else.
+    async fn ends(&mut self) -> Result<bool, ObjectError> {
+        loop {
+            match self.line.next(self.patience).await? {
+                Told::End => return Ok(true),
+                Told::Data(_) => return Err(ObjectError::Mismatch),
+                Told::Credit => {}
             }
         }
     }

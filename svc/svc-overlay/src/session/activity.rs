@@ -107,7 +107,7 @@ impl Activity {
             }
         }
         // What begins right after this look is found out at most so much too late.
-        next = next.min(now.after(waits.read.min(waits.write) / 4)).max(now.after(Duration::from_millis(10)));
+        next = next.min(now.after(waits.read.min(waits.write) / 2)).max(now.after(Duration::from_millis(10)));
         let ask_at = self.last_heard().after(waits.idle / 2);
         match (asked, now >= ask_at) {
             (false, true) => Judgement::Ask(next),

@@ -82,6 +82,8 @@ pub(crate) struct Conn {
     pub(crate) ending: Ending,
     /// Whether the peer said that it goes away.
     pub(crate) going: AtomicBool,
+    /// Whether it was told that this node does.
+    said_goaway: AtomicBool,
     /// Messages that may come from this peer before the gossip engine has finished with earlier ones.
     pub(crate) ingress: Arc<Semaphore>,
     /// How many permits there are.
@@ -119,6 +121,7 @@ impl Conn {
             activity: Activity::new(now),
             ending: Ending::default(),
             going: AtomicBool::new(false),
+            said_goaway: AtomicBool::new(false),
             ingress: Arc::new(Semaphore::new(settings.inflight_frames)),
             ingress_limit: settings.inflight_frames,
             slot: AtomicU32::new(u32::MAX),
@@ -190,8 +193,11 @@ impl Conn {
         self.control(&Frame::connection(Message::Error(fault)));
     }
 
-    /// Says that this node goes away.
+    /// Says that this node goes away, once.
     pub(crate) fn goaway(&self, reason: ErrorCode) {
+        if self.said_goaway.swap(true, Relaxed) {
+            return;
+        }
         let last = self.with_session(|session| session.streams().map_or(0, |streams| streams.goaway()));
         self.control(&Frame::connection(Message::Goaway(Goaway::new(reason, last, ""))));
     }

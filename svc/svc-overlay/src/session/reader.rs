@@ -143,7 +143,10 @@ impl Reader<'_> {
             }
             Ok(Incoming::Fault(fault)) => {
                 match &fault.about {
-                    Some(id) => self.inbound.add(&id.topic.clone(), Message::Error(fault)),
+                    Some(id) => {
+                        let shard = self.inbound.shard_of(&id.topic);
+                        self.inbound.add(shard, Message::Error(fault));
+                    }
                     None => self.refused = Some(fault.code),
                 }
                 Ok(())
@@ -167,7 +170,8 @@ impl Reader<'_> {
         if let Err(wait) = self.check_rate(now) {
             self.refuse_for_rate(message, wait);
         } else if let Some(topic) = topic_of(&message) {
-            self.inbound.add(&topic.clone(), message);
+            let shard = self.inbound.shard_of(topic);
+            self.inbound.add(shard, message);
         }
         Ok(())
     }

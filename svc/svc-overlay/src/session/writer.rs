@@ -18,7 +18,7 @@ use super::{
 use crate::outbox::Taken;
 
 /// Pieces in one write; the system walks the list.
-const PIECES: usize = 64;
+const PIECES: usize = 128;
 /// How long a publication waits for a permit before it is given up.
 pub(crate) const PERMIT_WAIT: Duration = Duration::from_secs(5);
 
@@ -37,26 +37,41 @@ pub(super) async fn run(conn: Arc<Conn>, wire: WriteHalf<Wire>, _alive: TaskOf) 
 
 async fn write_all(conn: &Conn, mut wire: WriteHalf<Wire>) -> io::Result<()> {
     let clock = conn.shared().clock;
-    let mut batch = Vec::new();
+    let mut in_hand = InHand { conn, frames: Vec::new() };
+    let batch = &mut in_hand.frames;
     let mut ended = false;
     while !ended {
-        ended = poll_fn(|cx| conn.outbox.poll_take(cx, &mut batch)).await == Taken::End;
+        ended = poll_fn(|cx| conn.outbox.poll_take(cx, batch)).await == Taken::End;
         let now = clock.now();
         conn.activity.writing(now);
-        give_up_late(conn, &mut batch, now);
-        write_batch(conn, &mut wire, &batch).await?;
+        give_up_late(conn, batch, now);
+        write_batch(conn, &mut wire, batch).await?;
         wire.flush().await?;
         conn.activity.written();
-        account(conn, &mut batch);
+        account(conn, batch);
     }
     wire.shutdown().await
+}
+
+/// What the writer has taken and not written yet. If the connection ends first, that is accounted for.
+struct InHand<'a> {
+    conn: &'a Conn,
+    frames: Vec<OutFrame>,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        for pushed in self.frames.drain(..).filter_map(|frame| frame.pushed) {
+            pushed.closed(self.conn);
+        }
+    }
 }
 
 /// Publications that waited too long are not worth sending; whoever wants one asks for it.
 fn give_up_late(conn: &Conn, batch: &mut Vec<OutFrame>, now: types::Moment) {
     let is_late = |frame: &mut OutFrame| frame.pushed.is_some() && now.since(frame.since) > PERMIT_WAIT;
     // The first is the oldest.
-    if !batch.iter_mut().any(|frame| is_late(frame)) {
+    if !batch.iter_mut().any(is_late) {
         return;
     }
     let shared = conn.shared();
@@ -73,15 +88,18 @@ async fn write_batch(conn: &Conn, wire: &mut WriteHalf<Wire>, batch: &[OutFrame]
     let clock = conn.shared().clock;
     let (mut at, mut offset) = (0, 0);
     while at < batch.len() {
-        let mut pieces = [IoSlice::new(&[]); PIECES];
-        let mut count = 0;
-        for (piece, frame) in pieces.iter_mut().zip(&batch[at..]) {
-            let skip = if count == 0 { offset } else { 0 };
-            *piece = IoSlice::new(&frame.bytes[skip..]);
-            count += 1;
-        }
-        let mut written =
-            poll_fn(|cx| Pin::new(&mut *wire).poll_write_vectored(cx, &pieces[..count])).await?;
+        let (rest, skip) = (&batch[at..], offset);
+        let mut written = poll_fn(|cx| {
+            // Made anew at each poll, so that no idle connection holds it.
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            for (piece, frame) in pieces.iter_mut().zip(rest) {
+                *piece = IoSlice::new(&frame.bytes);
+            }
+            pieces[0] = IoSlice::new(&rest[0].bytes[skip..]);
+            let count = rest.len().min(PIECES);
+            Pin::new(&mut *wire).poll_write_vectored(cx, &pieces[..count])
+        })
+        .await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

@@ -59,6 +59,61 @@ fn a_peer_that_does_not_read_holds_nobody_else_up_and_its_losses_are_named() {
     drop(deaf);
 }
 
+/// Publishes at a steady pace to many readers, and perhaps one that never reads. The 99th percentile of how long it took
+/// the readers to hear, and what was lost.
+fn steady(readers: u64, with_deaf: bool) -> (Duration, Vec<svc_overlay::Loss>) {
+    const COUNT: u64 = 700;
+    let lines = "topics = [\"news\"]\ngossip = { relay_fanout = 64 }\ntimeouts = { write = \"30s\" }";
+    let node = Node::start(&plain(lines));
+    let join = |number| {
+        let mut hand = Hand::join(node.addr(), any_node(number));
+        hand.say(Message::Subscribe(Topic::new("news").unwrap()));
+        hand
+    };
+    let mut hands: Vec<Hand> = (0..readers).map(|number| join(100 + number)).collect();
+    let deaf = with_deaf.then(|| join(50));
+    let mut publisher = Hand::join(node.addr(), any_node(1));
+    let everybody = usize::try_from(readers).unwrap() + usize::from(with_deaf);
+    eventually("all take part", || {
+        node.overlay.peers().iter().filter(|peer| peer.frames_in > 0).count() == everybody
+    });
+    let sent: Vec<std::sync::OnceLock<Instant>> = (0..=COUNT).map(|_| Default::default()).collect();
+    let body = Bytes::from(vec![7; 16 * 1024]);
+    let mut waits: Vec<Duration> = std::thread::scope(|scope| {
+        let listen = |hand: &mut Hand| -> Vec<Duration> {
+            let hear = |_| match hand.hear_one(|m| matches!(m, Message::Publish(_))) {
+                Message::Publish(publication) => {
+                    sent[usize::try_from(publication.id.seq).unwrap()].get().unwrap().elapsed()
+                }
+                other => panic!("{other:?}"),
+            };
+            (0..COUNT).map(hear).collect()
+        };
+        let reading: Vec<_> = hands.iter_mut().map(|hand| scope.spawn(move || listen(hand))).collect();
+        for seq in 1..=COUNT {
+            sent[usize::try_from(seq).unwrap()].set(Instant::now()).unwrap();
+            publisher.say(Message::Publish(publication(1, seq, body.clone())));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        reading.into_iter().flat_map(|one| one.join().unwrap()).collect()
+    });
+    waits.sort_unstable();
+    let losses = node.overlay.losses(0).1;
+    drop(deaf);
+    (waits[waits.len() * 99 / 100], losses)
+}
+
+#[test]
+fn one_that_does_not_read_among_fifty_does_not_move_the_others_tail() {
+    let (alone, nothing) = steady(49, false);
+    let (beside, losses) = steady(49, true);
+    println!("p99 without a deaf peer {alone:?}, beside one {beside:?}; {} losses named", losses.len());
+    assert!(nothing.is_empty(), "{nothing:?}");
+    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.peer == Some(any_node(50))), "{losses:?}");
+    // Generous, because the machine may be busy with other things.
+    assert!(beside < alone * 4 + Duration::from_millis(100), "{alone:?} became {beside:?}");
+}
+
 #[test]
 fn a_subscriber_that_falls_behind_is_told_how_many_it_missed() {
     let node = Node::start(&plain(""));

@@ -108,7 +108,13 @@ impl Handler {
         response
     }
 
-    async fn answer(&self, conn: Option<&ConnInfo>, request: &Parts, body: Body, route: Option<&Route>) -> Answer {
+    async fn answer(
+        &self,
+        conn: Option<&ConnInfo>,
+        request: &Parts,
+        body: Body,
+        route: Option<&Route>,
+    ) -> Answer {
         let route = route.ok_or(Reason::NotFound)?;
         if !route.takes(&request.method) {
             return Err(Reason::MethodNotAllowed.into());

@@ -1,1 +1,77 @@
+//! The HTTP interface: every status that it promises.
 
+use crate::support::{Running, Wish};
+
+#[test]
+fn what_is_not_there_is_not_found_and_what_is_not_over_is_a_conflict() {
+    let running = Running::start();
+    let future = "/rewarder/epochs/9007199254740991";
+    for (method, path, status) in [
+        ("GET", "/rewarder/epochs/7", 404),
+        ("GET", "/rewarder/epochs/7/proof/alice", 404),
+        ("GET", "/rewarder/epochs/7/files/run.json", 404),
+        ("GET", "/rewarder/policy/none", 404),
+        ("GET", "/rewarder/nothing", 404),
+        ("POST", "/rewarder/epochs/7/compute", 404),
+        ("POST", format!("{future}/compute").as_str(), 409),
+        ("GET", "/rewarder/epochs/7/proof/two%20words", 400),
+        ("GET", "/rewarder/epochs?limit=0", 400),
+        ("GET", "/rewarder/epochs?limit=101", 400),
+        ("GET", "/rewarder/epochs?before=x", 400),
+        ("GET", "/rewarder/epochs?limit=100&before=9007199254740991", 200),
+        ("DELETE", "/rewarder/epochs/7", 405),
+        ("GET", "/rewarder/epochs/7/compute", 405),
+        ("GET", "/rewarder/openapi.json", 200),
+    ] {
+        let answer = running.ask(method, path, &[], b"");
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert_eq!(answer.header("content-type").contains("problem"), status >= 400, "{method} {path}");
+        if status == 405 {
+            assert!(!answer.header("allow").is_empty(), "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn bodies_are_bounded_and_of_one_kind() {
+    let running = Running::with(Wish::default(), |config| {
+        config.limits.max_body_bytes = ron_kernel::config::ByteSize::bytes(100);
+    });
+    let ask = |kind: &str, body: &[u8]| {
+        running.ask("POST", "/rewarder/epochs/7/compute", &[("content-type", kind)], body)
+    };
+    assert_eq!(ask("application/json", &[b'x'; 101]).status, 413);
+    assert_eq!(ask("text/plain", b"{}").status, 415);
+    assert_eq!(ask("application/json", b"{").status, 400);
+    assert_eq!(ask("application/json", br#"{"other":1}"#).status, 400);
+    assert_eq!(
+        ask("application/json; charset=utf-8", b"{}").status,
+        404,
+        "well said, of an epoch that is not there"
+    );
+}
+
+#[test]
+fn when_every_place_is_taken_a_request_is_told_to_come_back() {
+    let running = Running::with(Wish::default(), |config| config.concurrency.io_inflight = 1);
+    // Many at once for the one place; each answer is one of the two.
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let asking: Vec<_> =
+            (0..32).map(|_| scope.spawn(|| running.get("/rewarder/epochs").status)).collect();
+        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&200));
+}
+
+#[test]
+fn a_draining_rewarder_takes_no_more_work() {
+    let running = Running::start();
+    running.scope.shutdown().request("the test says so");
+    crate::support::eventually("it drains", || running.scope.shutdown().is_draining());
+    // The listener may be gone already, which is as good as a refusal.
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        running.ask("POST", "/rewarder/epochs/7/compute", &[], b"").status
+    }));
+    assert!(refused.is_err() || refused.is_ok_and(|status| status == 503));
+}

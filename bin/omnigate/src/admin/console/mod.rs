@@ -74,7 +74,8 @@ impl Console {
 
     /// What the rewarder answers, if there is one.
     pub(super) async fn rewarder(&self, request: &Parts) -> Result<Response, Refusal> {
-        let missing = || Refusal::new(Reason::NotFound, "the rewarder is not enabled: set `rewarder.enabled`");
+        let missing =
+            || Refusal::new(Reason::NotFound, "the rewarder is not enabled: set `rewarder.enabled`");
         Ok(self.rewarder.as_ref().ok_or_else(missing)?.look(request.clone()).await)
     }
 

@@ -25,7 +25,7 @@ const UPLOADED_AT_ONCE: usize = 256 * 1024;
 const MAX_LINE: u64 = 1024 * 1024;
 
 /// Asks the admin listener of a configuration.
-pub(super) struct AdminClient {
+pub(in crate::commands) struct AdminClient {
     addr: ListenAddr,
     token: Option<Secret>,
 }
@@ -44,18 +44,23 @@ struct Answer {
 
 impl AdminClient {
     /// The client that `source` describes.
-    pub(super) fn of(source: &ConfigSource) -> Result<Self, Failure> {
+    pub(in crate::commands) fn of(source: &ConfigSource) -> Result<Self, Failure> {
         let admin = source.load()?.get::<AdminConfig>();
         Ok(Self { addr: admin.listen.clone(), token: admin.token.clone() })
     }
 
+    /// The client of another of the node's listeners, with a capability if that is needed.
+    pub(in crate::commands) fn at(addr: ListenAddr, token: Option<Secret>) -> Self {
+        Self { addr, token }
+    }
+
     /// The answer to a question.
-    pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
+    pub(in crate::commands) fn get(&self, path: &str) -> Result<Value, Failure> {
         self.exchange("GET", path, None)
     }
 
     /// The answer to something that is to be done.
-    pub(super) fn post(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
+    pub(in crate::commands) fn post(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
         self.exchange("POST", path, Some(body))
     }
 
@@ -109,7 +114,7 @@ impl AdminClient {
     }
 
     /// Hands server-sent events to `see`, until that has seen enough or there are no more.
-    pub(super) fn events(
+    pub(in crate::commands) fn events(
         &self,
         method: &str,
         path: &str,
@@ -141,7 +146,7 @@ impl AdminClient {
     fn value(&self, answer: Answer) -> Result<Value, Failure> {
         let status = answer.status;
         let text = self.read_all(answer)?;
-        if status != 200 {
+        if !(200..300).contains(&status) {
             return Err(refused(&text));
         }
         serde_json::from_str(&text).map_err(Failure::failed)
@@ -190,7 +195,7 @@ impl AdminClient {
 
     fn on_io<T>(&self, outcome: io::Result<T>) -> Result<T, Failure> {
         outcome.map_err(|error| {
-            Failure::failed(format!("the node's admin listener at {} does not answer: {error}", self.addr))
+            Failure::failed(format!("the node's listener at {} does not answer: {error}", self.addr))
                 .help("start the node, or name its configuration with --config")
         })
     }

@@ -1,6 +1,6 @@
 //! `omnigate pub`, `sub` and `peers`: the overlay of a running node, by way of its admin listener.
 
-mod admin_client;
+pub(super) mod admin_client;
 mod objects;
 
 use std::io::{self, BufRead, Read, Write};

@@ -1,0 +1,168 @@
+//! `omnigate epoch seal`, `compute`, `show` and `list`: the epochs of this node, by way of its rewarder.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "commands that ask, read a file or a clock, and end; no runtime is running"
+)]
+
+use std::{
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use clap::Args;
+use ron_kernel::config::Secret;
+use ron_ledger::Place;
+use ron_transport::files;
+use serde_json::Value;
+use svc_rewarder::{RewarderConfig, StorePlace, seal_epoch};
+
+use crate::{
+    cli::ConfigArgs,
+    commands::{overlay::admin_client::AdminClient, pretty, print},
+    config_file::ConfigSource,
+    failure::Failure,
+    settings::{LedgerConfig, NodeConfig},
+};
+
+/// More than any snapshot has.
+const MAX_ROWS: u64 = 1 << 30;
+/// A capability has one line.
+const MAX_TOKEN: u64 = 4096;
+
+#[derive(Args, Debug)]
+pub(crate) struct SealArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// The epoch.
+    #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    epoch: u64,
+    /// Seal these rows, one line each as in a snapshot, instead of what this node has counted.
+    #[arg(long, value_name = "FILE")]
+    rows: Option<PathBuf>,
+}
+
+/// How the rewarder is asked.
+#[derive(Args, Debug)]
+struct Asking {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// The file with a capability for `rewarder.run` or `rewarder.inspect`, where `auth.root_keys` are set.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OneArgs {
+    #[command(flatten)]
+    asking: Asking,
+    /// The epoch.
+    #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    epoch: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    asking: Asking,
+    /// How many.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
+    limit: u64,
+}
+
+/// Seals an epoch of this node.
+pub(super) fn seal(args: SealArgs) -> Result<(), Failure> {
+    let config = args.config.resolve()?.load()?;
+    let (rewarder, node) = (config.get::<RewarderConfig>(), config.get::<NodeConfig>());
+    if node.amnesia {
+        return Err(Failure::failed("a node with amnesia keeps nothing that could be sealed from outside"));
+    }
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    if !rewarder.windows().is_over(args.epoch, unix) {
+        let present = rewarder.windows().epoch_at(unix);
+        return Err(Failure::failed(format!(
+            "epoch {} is not over: the present one is {present}",
+            args.epoch
+        )));
+    }
+    let store = match config.get::<LedgerConfig>().place(&node.data_dir, false) {
+        Place::Server(url) => StorePlace::Postgres(url),
+        Place::File(_) | Place::Memory => StorePlace::Local,
+    };
+    let rows =
+        args.rows.map(|path| files::read_public(&path, MAX_ROWS)).transpose().map_err(Failure::failed)?;
+    let sealed = seal_epoch(&rewarder, &node.data_dir, store, (args.epoch, rows.as_deref()), unix);
+    let sealed = sealed.map_err(Failure::failed)?;
+    let snapshot = &sealed.seal.snapshot;
+    print(&format!(
+        "epoch {} of {}: {} rows, {}\n",
+        snapshot.epoch,
+        snapshot.node,
+        snapshot.rows.get(),
+        snapshot.rows_root
+    ))
+}
+
+/// Has an epoch computed.
+pub(super) fn compute(args: OneArgs) -> Result<(), Failure> {
+    let (client, json) = args.asking.client()?;
+    let answer = client.post(&format!("/rewarder/epochs/{}/compute", args.epoch), b"")?;
+    print(&if json { pretty(&answer) } else { line(&answer) })
+}
+
+/// Shows an epoch.
+pub(super) fn show(args: OneArgs) -> Result<(), Failure> {
+    let (client, json) = args.asking.client()?;
+    let answer = client.get(&format!("/rewarder/epochs/{}", args.epoch))?;
+    print(&if json { pretty(&answer) } else { details(&answer) })
+}
+
+/// Lists epochs.
+pub(super) fn list(args: ListArgs) -> Result<(), Failure> {
+    let (client, json) = args.asking.client()?;
+    let answer = client.get(&format!("/rewarder/epochs?limit={}", args.limit))?;
+    let epochs = answer["epochs"].as_array().cloned().unwrap_or_default();
+    print(&if json { pretty(&answer) } else { epochs.iter().map(line).collect() })
+}
+
+impl Asking {
+    fn client(self) -> Result<(AdminClient, bool), Failure> {
+        let source: ConfigSource = self.config.resolve()?;
+        let rewarder = source.load()?.get::<RewarderConfig>();
+        let token = self.token_file.map(|path| files::read_private(&path, MAX_TOKEN));
+        let token = token.transpose().map_err(Failure::failed)?;
+        let token = token.map(|bytes| Secret::new(String::from_utf8_lossy(&bytes).trim()));
+        Ok((AdminClient::at(rewarder.listen.clone(), token), self.json))
+    }
+}
+
+/// An epoch on one line.
+fn line(epoch: &Value) -> String {
+    let reason = epoch["reason"].as_str().map(|reason| format!("  {reason}")).unwrap_or_default();
+    let commitment = epoch["commitment"].as_str().unwrap_or("-");
+    let (posted, batches) = (&epoch["batches_posted"], &epoch["batches"]);
+    let state = epoch["state"].as_str().unwrap_or_default();
+    format!("{}  {state:<11}  {posted}/{batches} batches  {commitment}{reason}\n", epoch["epoch"])
+}
+
+/// An epoch with its sums.
+fn details(epoch: &Value) -> String {
+    let mut out = line(epoch);
+    let manifest = &epoch["manifest"];
+    for name in ["pool", "paid", "residual"] {
+        if let Some(amount) = manifest[name].as_str() {
+            out.push_str(&format!("  {name:<10} {amount}\n"));
+        }
+    }
+    for snapshot in epoch["snapshots"].as_array().into_iter().flatten() {
+        let counts = match snapshot["counts"].as_bool() {
+            Some(true) => "counts",
+            Some(false) => "came late",
+            None => "is listed",
+        };
+        out.push_str(&format!("  snapshot   {} {counts}\n", snapshot["node"].as_str().unwrap_or_default()));
+    }
+    out
+}

@@ -1,0 +1,5 @@
+//! The engine through its public surface.
+
+mod accounts;
+mod behaviour;
+mod support;

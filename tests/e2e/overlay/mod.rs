@@ -1,0 +1,7 @@
+//! The overlay as a program: nodes that find each other through bad links, many sessions, and the command line.
+
+mod links;
+mod node;
+mod relay;
+mod sessions;
+mod shell;

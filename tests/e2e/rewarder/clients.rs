@@ -1,0 +1,37 @@
+//! Clients that are not ours: schemathesis, which asks for everything that the interface describes, and for more.
+
+use std::{path::Path, process::Command};
+
+use super::ground::Serving;
+
+/// Questions of each kind; enough to reach every status that is described.
+const QUESTIONS: &str = "60";
+
+#[test]
+#[ignore = "needs Python packages: tools/check clients installs them and runs this"]
+fn schemathesis_finds_no_answer_that_the_description_does_not_have() {
+    let serving = Serving::start("epoch_duration = \"1h\"\nmax_conns = 1024\n");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/python/bin/schemathesis");
+    let url = format!("http://{}/rewarder/openapi.json", serving.addr);
+    let output = Command::new(program)
+        .args([
+            "run",
+            &url,
+            "--max-examples",
+            QUESTIONS,
+            "--seed",
+            "1",
+            "--workers",
+            "1",
+            "--phases",
+            "examples,coverage,fuzzing",
+        ])
+        .args(["--exclude-checks", "positive_data_acceptance"])
+        .current_dir(serving.node.path())
+        .output()
+        .unwrap();
+    let told =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(serving.get("/rewarder/epochs").status, 200, "it still answers");
+}

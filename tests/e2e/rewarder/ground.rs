@@ -1,0 +1,262 @@
+//! A fleet of rewarders on one machine: their data, their policy, their ledger, and processes that may die.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::Arc,
+};
+
+use rewards::{Policy, Sign, SignedPolicy, ed25519::SecretKey};
+use ron_ledger::{
+    AccountId, Asset, Batch, EntryKind, Floor, Key, Ledger, PostgresLedger, Reference, Scrutiny,
+    SqliteLedger, Step, Terms, Transfer, verify,
+};
+
+use super::server::Database;
+use crate::support::{eventually, free_addr, get};
+
+/// Actors of each epoch: two batches of a thousand transfers at most.
+pub(super) const ACTORS: usize = 1_100;
+/// What each of them is paid for an epoch.
+pub(super) const PAYOUT: u128 = 4;
+/// What the pool has at the start.
+const FUNDS: u64 = 1 << 50;
+
+/// Where the ledger and the epochs of a ground are.
+pub(super) enum Place {
+    /// In files of the only node.
+    Files,
+    /// On a server that all nodes share.
+    Postgres(Database),
+}
+
+/// The data of one or more nodes with one ledger.
+pub(super) struct Ground {
+    dir: tempfile::TempDir,
+    place: Place,
+    nodes: usize,
+    pub(super) epochs: Vec<u64>,
+}
+
+impl Ground {
+    /// Nodes that have nothing to do yet, and a pool that is funded.
+    pub(super) fn new(place: Place, nodes: usize) -> Self {
+        let ground = Self { dir: tempfile::tempdir().unwrap(), place, nodes, epochs: Vec::new() };
+        let signer = SecretKey::from_seed(&[7; 32]);
+        let terms = format!(
+            r#"{{"cap_ppm":1000000,"first_epoch":0,"format":"omnigate-policy/1","id":"default","last_epoch":null,
+            "min_payout":"0","pool":"{}","residual":{{"rule":"keep"}},"ruleset":1,"version":1,
+            "weights_ppm":{{"provided.bytes":1000000}}}}"#,
+            ACTORS as u128 * PAYOUT
+        );
+        let policy = SignedPolicy::unsigned(Policy::read(terms.as_bytes()).unwrap()).signed_by(&signer);
+        fs::write(ground.dir.path().join("policy.json"), policy.to_bytes()).unwrap();
+        (0..nodes).for_each(|node| fs::create_dir_all(ground.data(node)).unwrap());
+        // Once without nodes listed, to learn what the first is called: its usage counts for all.
+        let key = signer.public_key().to_string();
+        ground.configure(0, &key, &[]);
+        let counts = [ground.id(0)];
+        (0..nodes).for_each(|node| ground.configure(node, &key, &counts));
+        ground.fund();
+        ground
+    }
+
+    fn data(&self, node: usize) -> PathBuf {
+        self.dir.path().join(format!("node-{node}"))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn config(&self, node: usize) -> PathBuf {
+        self.dir.path().join(format!("node-{node}.toml"))
+    }
+
+    fn ledger_url(&self) -> String {
+        match &self.place {
+            Place::Files => format!("sqlite:{}", self.data(0).join("ledger.db").display()),
+            Place::Postgres(database) => {
+                let settings = database.url();
+                let setting = |name: &str| {
+                    let found =
+                        settings.split(' ').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+                    found.unwrap().to_owned()
+                };
+                format!("postgres:///{}?host={}&user={}", setting("dbname"), setting("host"), setting("user"))
+            }
+        }
+    }
+
+    fn configure(&self, node: usize, policy_key: &str, nodes: &[String]) {
+        let text = format!(
+            "[node]\nname = \"n{node}\"\ndata_dir = \"{data}\"\ncores = 1\n[log]\nlevel = \"warn\"\n\
+             [admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nenabled = false\n[ledger]\nurl = \"{ledger}\"\n\
+             [rewarder]\nenabled = true\nlisten = \"127.0.0.1:0\"\nepoch_duration = \"1m\"\nmax_epoch_skew = \"0s\"\n\
+             policy_files = [\"{policy}\"]\npolicy_keys = [\"{policy_key}\"]\naccounting_nodes = {nodes:?}\n",
+            data = self.data(node).display(),
+            ledger = self.ledger_url(),
+            policy = self.dir.path().join("policy.json").display(),
+        );
+        fs::write(self.config(node), text).unwrap();
+    }
+
+    fn id(&self, node: usize) -> String {
+        let output = omnigate(&["node", "id", "--config", self.config(node).to_str().unwrap()]);
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    pub(super) fn ledger(&self) -> Arc<dyn Ledger> {
+        match &self.place {
+            Place::Files => {
+                Arc::new(SqliteLedger::open(&self.data(0).join("ledger.db"), &Scrutiny::Nothing).unwrap())
+            }
+            Place::Postgres(database) => {
+                Arc::new(PostgresLedger::open(&database.url(), &Scrutiny::Nothing).unwrap())
+            }
+        }
+    }
+
+    fn fund(&self) {
+        let account = |name| AccountId::new(name).unwrap();
+        let open = |name, floor| {
+            Step::Open(Terms { account: account(name), asset: Asset::new("CREDIT").unwrap(), floor })
+        };
+        let transfer =
+            Transfer { from: account("source"), to: account("pool/rewards"), amount: FUNDS.into() };
+        let steps = vec![
+            open("source", Floor::Unlimited),
+            open("pool/rewards", Floor::ZERO),
+            Step::Transfer(transfer),
+        ];
+        let batch = Batch::new(Key::new("fund").unwrap(), Reference::new("test").unwrap(), 1, steps).unwrap();
+        self.ledger().post(&batch).unwrap();
+    }
+
+    /// Books one more epoch of usage, as an earlier process of the first node would have.
+    pub(super) fn book_epoch(&mut self) {
+        let epoch = 1_000 + self.epochs.len() as u64;
+        self.epochs.push(epoch);
+        let path = self.data(0).join(ron_accounting::Accounts::JOURNAL);
+        let mut journal = ron_accounting::Journal::open(&path, std::time::Duration::from_secs(60)).unwrap();
+        let one =
+            |actor: usize| (types::ActorId::new(&format!("actor-{actor:05}")).unwrap(), "provided.bytes", 5);
+        let page = ron_accounting::Page { epoch, units: (0..ACTORS).map(one).collect() };
+        journal.book(ron_accounting::BootId::new([9; 16]), &[page]).unwrap();
+    }
+
+    /// Starts a node that dies at a point, if one is given.
+    pub(super) fn start(&self, node: usize, crash_at: Option<&str>) -> Process {
+        let log = fs::File::options().create(true).append(true).open(self.path().join("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_omnigate"));
+        command.args(["rewarder", "--config"]).arg(self.config(node)).current_dir(self.path()).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        if let Some(point) = crash_at {
+            command.env("OMNIGATE_CRASH_AT", point);
+        }
+        Process(command.spawn().unwrap())
+    }
+
+    /// How many epochs are settled, as the ledger has it: the last batch of an epoch is there.
+    pub(super) fn settled(&self) -> usize {
+        let ledger = self.ledger();
+        let last = ACTORS.div_ceil(1000) - 1;
+        let is_paid = |epoch: &&u64| {
+            ledger.request(&Key::new(&format!("reward/{epoch}/{last}")).unwrap()).unwrap().is_some()
+        };
+        self.epochs.iter().filter(is_paid).count()
+    }
+
+    /// Runs every node, undisturbed, until all epochs are settled.
+    pub(super) fn finish(&self) {
+        let running: Vec<_> = (0..self.nodes).map(|node| self.start(node, None)).collect();
+        eventually("every epoch is settled", || (self.settled() == self.epochs.len()).then_some(()));
+        drop(running);
+    }
+
+    /// Nothing was paid twice, and nothing is missing.
+    #[track_caller]
+    pub(super) fn check(&self) {
+        let ledger = self.ledger();
+        let mut snapshot = ledger.snapshot().unwrap();
+        verify(&mut *snapshot, &[]).unwrap();
+        let mut paid = std::collections::BTreeMap::<String, u128>::new();
+        let (mut transfers, mut after) = (0, 0);
+        loop {
+            let entries = snapshot.entries(after, 10_000).unwrap();
+            let Some(last) = entries.last() else { break };
+            after = last.number;
+            for entry in entries {
+                if let EntryKind::Move(transfer) = entry.kind
+                    && transfer.from.as_str() == "pool/rewards"
+                {
+                    transfers += 1;
+                    *paid.entry(transfer.to.to_string()).or_default() += transfer.amount.get().unsigned_abs();
+                }
+            }
+        }
+        assert_eq!(transfers, self.epochs.len() * ACTORS, "one transfer for each actor and epoch");
+        assert_eq!(paid.len(), ACTORS);
+        let each = PAYOUT * self.epochs.len() as u128;
+        assert!(paid.values().all(|sum| *sum == each), "each actor was paid {each}: {paid:?}");
+    }
+
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(self.path().join("log")).unwrap_or_default()
+    }
+}
+
+/// A node's process. Killed when dropped.
+pub(super) struct Process(Child);
+
+impl Process {
+    /// Waits for it to die by itself, as `kill -9` would have it.
+    #[track_caller]
+    pub(super) fn wait_for_death(mut self, what: &str) {
+        let status = eventually(what, || self.0.try_wait().unwrap());
+        assert_eq!(status.signal(), Some(9), "{what}: {status}");
+    }
+
+    /// Whether it has died.
+    pub(super) fn is_dead(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a command to its end.
+pub(super) fn omnigate(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_omnigate")).args(args).env_clear().output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// A node that serves its interface, for those who ask it.
+pub(super) struct Serving {
+    pub(super) node: crate::support::Node,
+    pub(super) addr: SocketAddr,
+}
+
+impl Serving {
+    /// A node with `[rewarder]` settings (TOML lines).
+    pub(super) fn start(settings: &str) -> Self {
+        let addr = free_addr();
+        let rewarder = format!("[rewarder]\nenabled = true\nlisten = \"{addr}\"\n{settings}");
+        let node = crate::support::Node::start(&format!("enabled = false\n[node]\ncores = 2\n{rewarder}"));
+        Self { node, addr }
+    }
+
+    #[track_caller]
+    pub(super) fn get(&self, path: &str) -> crate::support::Answer {
+        get(self.addr, path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+}
