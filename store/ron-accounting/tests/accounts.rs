@@ -134,7 +134,7 @@ proptest! {
         } else {
             last.seal(0, |_| ()).unwrap();
             let rows = sealed_text(&last, 0);
-            let needle = format!("\"units\":\"{}\"", expected);
+            let needle = format!("\"units\":\"{expected}\"");
             prop_assert!(rows.contains(&needle), "{} has no {}", rows, needle);
         }
     }

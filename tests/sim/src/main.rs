@@ -30,7 +30,7 @@ impl Wish {
                 "--seeds" => wish.seeds = Some(number()?),
                 "--trace" => wish.trace = true,
                 name if sim::suite().iter().any(|scenario| scenario.name == name) => {
-                    wish.scenario = Some(arg)
+                    wish.scenario = Some(arg);
                 }
                 _ => return Err(format!("no such scenario: {arg}")),
             }

@@ -56,6 +56,7 @@ fn when_every_place_is_taken_a_request_is_told_to_come_back() {
     let running = Running::with(Wish::default(), |config| config.concurrency.io_inflight = 1);
     // Many at once for the one place; each answer is one of the two.
     let statuses: Vec<u16> = std::thread::scope(|scope| {
+        #[expect(clippy::needless_collect, reason = "all are started before the first is waited for")]
         let asking: Vec<_> =
             (0..32).map(|_| scope.spawn(|| running.get("/rewarder/epochs").status)).collect();
         asking.into_iter().map(|thread| thread.join().unwrap()).collect()
