@@ -18,9 +18,6 @@ use crate::{
 /// A peer that keeps pushing what is known is asked to stop once in so long.
 const PRUNE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Copies of what came over so many links are forgiven: the links they come over make the tree less deep.
-const DEEP: u8 = 8;
-
 impl Engine {
     /// Publishes, or says why not.
     pub(crate) fn publish(
@@ -76,7 +73,7 @@ impl Engine {
             && track.has(id.seq)
         {
             let first = self.cache.get(track.uid, id.seq).and_then(Packet::publication);
-            let is_forgiven = first.is_some_and(|first| first.hops >= DEEP);
+            let is_forgiven = first.is_some_and(|first| first.hops >= self.settings.forgive_hops);
             if track.holds(id.seq) && id.publisher == node {
                 self.acknowledge(from, id, out);
             }

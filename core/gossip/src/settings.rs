@@ -10,6 +10,9 @@ use oap::LIST_MAX;
 pub struct Settings {
     /// How many peers of a topic are pushed to before anybody pruned or grafted. A peer that grafts is pushed to anyway.
     pub relay_fanout: usize,
+    /// Copies of what had come over so many links are not held against whoever pushed them: the links they come over make
+    /// a deep tree less deep.
+    pub forgive_hops: u8,
     /// The most publications of one topic that are on their way to one peer, handed out and not yet
     /// [`Event::Sent`](crate::Event::Sent), so that no topic fills a peer's queue.
     pub burst_budget: u32,
@@ -61,6 +64,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             relay_fanout: 8,
+            forgive_hops: 8,
             burst_budget: 16,
             backlog: 1024,
             cache_messages: 8192,

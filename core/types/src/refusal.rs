@@ -276,6 +276,7 @@ mod tests {
             ("not_found", 404),
             ("method_not_allowed", 405),
             ("request_timeout", 408),
+            ("conflict", 409),
             ("gone", 410),
             ("body_cap", 413),
             ("decoded-cap", 413),

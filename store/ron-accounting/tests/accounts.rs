@@ -111,7 +111,7 @@ fn what_is_forgotten_is_usage_and_files_and_not_that_it_was_sealed() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(6))]
 
     /// Whatever processes count, and whenever they die, the seal has the sum of what was written down.
     #[test]
@@ -134,7 +134,7 @@ proptest! {
         } else {
             last.seal(0, |_| ()).unwrap();
             let rows = sealed_text(&last, 0);
-            let needle = format!("\"units\":\"{}\"", expected);
+            let needle = format!("\"units\":\"{expected}\"");
             prop_assert!(rows.contains(&needle), "{} has no {}", rows, needle);
         }
     }

@@ -209,9 +209,11 @@ impl RewarderConfig {
             let at = format!("accounting_nodes.{index}");
             match node.parse::<NodeId>() {
                 Err(_) => {
-                    drop(problems.at(at, "is no node: write `b3:` and 64 lower-case hexadecimal digits"))
+                    problems.at(at, "is no node: write `b3:` and 64 lower-case hexadecimal digits");
                 }
-                Ok(id) if !seen.insert(id) => drop(problems.at(at, "is listed twice")),
+                Ok(id) if !seen.insert(id) => {
+                    problems.at(at, "is listed twice");
+                }
                 Ok(_) => {}
             }
         }

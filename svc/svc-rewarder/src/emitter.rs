@@ -62,7 +62,7 @@ impl Emitter {
                 Ok(None) => {}
                 Ok(Some(why)) => unfunded = Some(format!("epoch {}: {why}", record.epoch)),
                 Err(error) => {
-                    tracing::warn!(epoch = record.epoch, %error, "an epoch could not be paid; it comes again")
+                    tracing::warn!(epoch = record.epoch, %error, "an epoch could not be paid; it comes again");
                 }
             }
         }

@@ -120,6 +120,7 @@ fn very_many_sessions_cost_little_and_a_drain_ends_them_all() {
         for _ in 0..count {
             let place = Arc::clone(&places).acquire_owned().await.unwrap();
             let token = token.clone();
+            #[expect(clippy::async_yields_async, reason = "who has joined stays while others join")]
             joining.push(tokio::spawn(async move {
                 let guest = Guest::join(addr, token).await;
                 drop(place);
@@ -133,7 +134,9 @@ fn very_many_sessions_cost_little_and_a_drain_ends_them_all() {
         staying
     });
     let took = begun.elapsed();
-    eventually("all are counted", || (node.metric("overlay_peers{") as usize == count).then_some(()));
+    eventually("all are counted", || {
+        ((node.metric("overlay_peers{") - count as f64).abs() < 0.5).then_some(())
+    });
     let memory = node.resident_memory();
     println!(
         "{count} TLS sessions in {took:?}: {} MiB in all, {} KiB each",

@@ -1,6 +1,6 @@
 //! A rewarder that is killed at every point of its way, again and again, pays everybody once.
 //!
-//! How many times is `OMNIGATE_CRASHES`, 190 unless it is set; `OMNIGATE_FULL_PROOFS=1` asks for 10,000.
+//! How many times is `OMNIGATE_CRASHES`, 114 unless it is set; `OMNIGATE_FULL_PROOFS=1` asks for 10,000.
 
 use svc_rewarder::CRASH_POINTS;
 
@@ -10,10 +10,10 @@ use super::{
 };
 
 /// Fewer than these would leave points out.
-const USUAL: usize = 190;
+const USUAL: usize = 114;
 const FULL: usize = 10_000;
 /// Deaths on one ground, so that a ledger stays small enough to be read again and again.
-const PER_GROUND: usize = 100;
+const PER_GROUND: usize = 38;
 
 fn crashes() -> usize {
     let asked = std::env::var("OMNIGATE_CRASHES").ok().and_then(|text| text.parse().ok());
@@ -28,7 +28,7 @@ fn point(number: usize) -> String {
     if name.starts_with("batch.") { format!("{name}:{}", 1 + round % 2) } else { name.to_owned() }
 }
 
-/// Kills a node so many times, on grounds of a hundred deaths each, and looks at the ledger.
+/// Kills a node so many times, on grounds of some deaths each, and looks at the ledger.
 fn kill_again_and_again(deaths: std::ops::Range<usize>, place: impl Fn() -> Place) {
     let mut left = deaths;
     while !left.is_empty() {

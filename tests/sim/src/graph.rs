@@ -29,7 +29,7 @@ fn paired(nodes: usize, degree: usize, rng: &mut fastrand::Rng) -> Option<Vec<(u
         }
         // No link of these two: some other link is taken apart, and its ends take part again.
         let other = links.iter().nth(rng.usize(..links.len().max(1))).copied();
-        let Some((c, d)) = other else { return None };
+        let (c, d) = other?;
         links.remove(&(c, d));
         left.extend([(a, c), (b, d)]);
     }

@@ -13,4 +13,4 @@ mod scenario;
 mod world;
 
 pub use report::{Report, run};
-pub use scenario::{Bounds, Scenario, Scenarios, suite};
+pub use scenario::{Bounds, Scenario, Scenarios, read, suite};

@@ -1,4 +1,5 @@
-//! `sim [SCENARIO] [--seed N | --seeds N] [--trace]`: runs scenarios of the suite, and says what they came to.
+//! `sim [SCENARIO] [--seed N | --seeds N] [--times N] [--trace] [--file TOML]`: runs scenarios of the suite or of a file,
+//! and says what they came to. `--times 10` tries ten times as many seeds of each as the suite does.
 
 use std::process::ExitCode;
 
@@ -6,7 +7,9 @@ fn main() -> ExitCode {
     match Wish::read(std::env::args().skip(1)) {
         Ok(wish) => wish.fulfil(),
         Err(message) => {
-            eprintln!("{message}\nusage: sim [SCENARIO] [--seed N | --seeds N] [--trace]");
+            eprintln!(
+                "{message}\nusage: sim [SCENARIO] [--seed N | --seeds N] [--times N] [--trace] [--file TOML]"
+            );
             ExitCode::from(2)
         }
     }
@@ -17,21 +20,23 @@ struct Wish {
     scenario: Option<String>,
     seed: Option<u64>,
     seeds: Option<u64>,
+    times: Option<u64>,
     trace: bool,
+    suite: Vec<sim::Scenario>,
 }
 
 impl Wish {
     fn read(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut wish = Self::default();
+        let mut wish = Self { suite: sim::suite(), ..Self::default() };
         while let Some(arg) = args.next() {
             let mut number = || args.next().and_then(|text| text.parse().ok()).ok_or(format!("{arg} what?"));
             match arg.as_str() {
                 "--seed" => wish.seed = Some(number()?),
                 "--seeds" => wish.seeds = Some(number()?),
+                "--times" => wish.times = Some(number()?),
                 "--trace" => wish.trace = true,
-                name if sim::suite().iter().any(|scenario| scenario.name == name) => {
-                    wish.scenario = Some(arg)
-                }
+                "--file" => wish.suite = from_file(&args.next().ok_or("--file what?")?)?,
+                name if wish.suite.iter().any(|scenario| scenario.name == name) => wish.scenario = Some(arg),
                 _ => return Err(format!("no such scenario: {arg}")),
             }
         }
@@ -41,8 +46,8 @@ impl Wish {
     fn fulfil(self) -> ExitCode {
         let is_wanted = |name: &str| self.scenario.as_ref().is_none_or(|wanted| wanted == name);
         let (mut runs, mut bad) = (0u64, 0u64);
-        for scenario in sim::suite().iter().filter(|scenario| is_wanted(&scenario.name)) {
-            let seeds = self.seeds.unwrap_or(scenario.seeds);
+        for scenario in self.suite.iter().filter(|scenario| is_wanted(&scenario.name)) {
+            let seeds = self.seeds.unwrap_or(scenario.seeds * self.times.unwrap_or(1));
             let seeds = self.seed.map_or(0..seeds, |seed| seed..seed + 1);
             let mut summary = Summary::default();
             for seed in seeds {
@@ -59,6 +64,12 @@ impl Wish {
         println!("{runs} runs, {bad} of them bad");
         if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "one file, read before anything runs")]
+fn from_file(path: &str) -> Result<Vec<sim::Scenario>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    sim::read(&text).map_err(|error| format!("{path}: {error}"))
 }
 
 /// Sums and extremes over the seeds of a scenario.

@@ -57,6 +57,8 @@ pub struct Scenario {
     pub cache: usize,
     /// How long a missing publication is looked for, in milliseconds.
     pub patience_ms: u64,
+    /// From so many links on copies are forgiven.
+    pub forgive_hops: Option<u8>,
     /// One frame in so many is really encoded and decoded.
     pub encode_every: u64,
     /// What the suite holds the scenario to, besides its accounts.
@@ -98,6 +100,7 @@ impl Default for Scenario {
             slow_ms: 30,
             cache: 8192,
             patience_ms: 4000,
+            forgive_hops: None,
             encode_every: 1,
             bounds: Bounds::default(),
         }
@@ -115,10 +118,12 @@ impl Scenario {
     /// The engine's settings: those of the product, but for what the scenario narrows.
     #[must_use]
     pub fn settings(&self) -> Settings {
+        let product = Settings::default();
         Settings {
             cache_messages: self.cache,
             patience: Duration::from_millis(self.patience_ms),
-            ..Settings::default()
+            forgive_hops: self.forgive_hops.unwrap_or(product.forgive_hops),
+            ..product
         }
     }
 }
@@ -129,7 +134,13 @@ impl Scenario {
 /// If the file is not what it should be.
 #[must_use]
 pub fn suite() -> Vec<Scenario> {
-    let scenarios: Scenarios =
-        toml::from_str(include_str!("../scenarios/suite.toml")).expect("the suite's own file");
-    scenarios.scenario
+    read(include_str!("../scenarios/suite.toml")).expect("the suite's own file")
+}
+
+/// The scenarios of a file's text.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(text: &str) -> Result<Vec<Scenario>, toml::de::Error> {
+    toml::from_str(text).map(|scenarios: Scenarios| scenarios.scenario)
 }

@@ -150,7 +150,7 @@ impl<'a> World<'a> {
             }
             Happening::Publish { node, counts } => self.publish(node, counts),
             Happening::Notice { link, end, epoch } if self.links[link].epoch == epoch => {
-                self.notice(link, end)
+                self.notice(link, end);
             }
             Happening::Tick { .. } | Happening::Notice { .. } => {}
             fault => self.fault(fault),

@@ -74,9 +74,12 @@ pub(super) fn offer(overlay: &Overlay, id: &str, query: Option<&str>) -> Result<
     Ok(reply::with_type(StatusCode::OK, "text/event-stream", Body::streaming(StreamBody::new(frames))))
 }
 
+/// What is being done, to be told of.
+type Work = Pin<Box<dyn Future<Output = Result<(), ObjectError>> + Send>>;
+
 /// A hand-over that is told of. Dropped, it is given up.
 struct Offering {
-    work: Option<Pin<Box<dyn Future<Output = Result<(), ObjectError>> + Send>>>,
+    work: Option<Work>,
     sent: Arc<AtomicU64>,
 }
 

@@ -70,15 +70,11 @@ fn write_template(path: &Path, force: bool) -> io::Result<()> {
 /// Prints every resolved value with its origin.
 pub(super) fn show(source: &ConfigSource, as_json: bool) -> Result<(), Failure> {
     let snapshot = source.load()?;
-    let entries: Vec<(String, String, String)> = snapshot
-        .entries()
-        .map(|(path, value, origin)| (path.to_owned(), value.to_owned(), origin_text(origin, &source.name())))
-        .collect();
     if as_json {
         return super::print(&super::pretty(&listed(&snapshot, &source.name())));
     }
-    let lines: Vec<(String, String)> =
-        entries.into_iter().map(|(path, value, origin)| (format!("{path} = {value}"), origin)).collect();
+    let line = |(path, value, origin)| (format!("{path} = {value}"), origin_text(origin, &source.name()));
+    let lines: Vec<(String, String)> = snapshot.entries().map(line).collect();
     let widths = lines.iter().map(|(setting, _)| setting.chars().count());
     let width = widths.filter(|width| *width <= ALIGN_MAX).max().unwrap_or(0);
     let text: String =

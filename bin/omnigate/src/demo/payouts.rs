@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::TcpSocket,
 };
 
 /// How long an answer may take, and how long it may be.
@@ -31,7 +31,7 @@ async fn get(from: SocketAddr, path: &str) -> Option<Value> {
 }
 
 async fn ask(from: SocketAddr, path: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect(from).await?;
+    let mut stream = TcpSocket::new_v4()?.connect(from).await?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: {from}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();

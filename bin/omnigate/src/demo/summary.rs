@@ -29,7 +29,7 @@ pub(super) fn introduce(node: &Node, dir: &Path, epoch: Duration) {
         "A whole node, with guests in front of it and two nodes beside it. In five seconds one guest begins to flood; watch\n\
          the others. Every {} an epoch ends, and nodes are paid for what they served.\n\
          \n\
-         \x20 the console     http://{admin}/\n\
+         \x20 the console     http://{admin}/console\n\
          \x20 a map           http://{edge}/edge/tiles/world\n\
          \x20 ask it yourself curl -i -H 'x-tenant: me' http://{gateway}/\n\
          \x20 who earned what http://{rewarder}/rewarder/epochs\n\

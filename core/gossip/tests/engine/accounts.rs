@@ -45,10 +45,10 @@ fn play(steps: &[Step]) -> Bench {
     for step in steps {
         match *step {
             Step::Publication { from, publisher, seq } if up[usize::from(from)] => {
-                bench.hear_publication(from, publisher, seq)
+                bench.hear_publication(from, publisher, seq);
             }
             Step::Heads { from, publisher, seq } if up[usize::from(from)] => {
-                bench.hear_heads(from, &[entry(publisher, seq)])
+                bench.hear_heads(from, &[entry(publisher, seq)]);
             }
             Step::Down(peer) if std::mem::take(&mut up[usize::from(peer)]) => {
                 bench.tell(Event::PeerDown { peer: PeerKey(peer.into()) });

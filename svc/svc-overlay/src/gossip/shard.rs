@@ -168,6 +168,10 @@ impl Shard {
                 self.obey(command, now);
             }
             self.hear(&feedback, now);
+            // Else feedback, which comes as long as anything is on its way, would keep what has come in waiting.
+            if let Some(batch) = receivers.ingress.try_recv() {
+                self.take_in(batch, &feedback).await;
+            }
             self.settle(now);
         }
         self.finish(receivers).await;

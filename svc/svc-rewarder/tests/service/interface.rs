@@ -34,7 +34,7 @@ fn what_is_not_there_is_not_found_and_what_is_not_over_is_a_conflict() {
 
 #[test]
 fn bodies_are_bounded_and_of_one_kind() {
-    let running = Running::with(Wish::default(), |config| {
+    let running = Running::with(Wish { with_policy: false, ..Wish::default() }, |config| {
         config.limits.max_body_bytes = ron_kernel::config::ByteSize::bytes(100);
     });
     let ask = |kind: &str, body: &[u8]| {
@@ -56,6 +56,7 @@ fn when_every_place_is_taken_a_request_is_told_to_come_back() {
     let running = Running::with(Wish::default(), |config| config.concurrency.io_inflight = 1);
     // Many at once for the one place; each answer is one of the two.
     let statuses: Vec<u16> = std::thread::scope(|scope| {
+        #[expect(clippy::needless_collect, reason = "all are started before the first is waited for")]
         let asking: Vec<_> =
             (0..32).map(|_| scope.spawn(|| running.get("/rewarder/epochs").status)).collect();
         asking.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -28,7 +28,7 @@ fn listed(page: &str) -> BTreeSet<&str> {
 fn raised(tree: &Tree) -> BTreeMap<&str, (&str, usize)> {
     let mut found = BTreeMap::new();
     let ours = |path: &str| ["rt/", "store/", "svc/", "bin/"].iter().any(|layer| path.starts_with(layer));
-    for (path, text) in tree.ending(".rs").filter(|(path, _)| ours(path) && !path.contains("/tests")) {
+    for (path, text) in tree.ending(".rs").filter(|(path, _)| ours(path) && is_product(path)) {
         let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
         // `report` is what a service with several of them calls its shorthand.
         for opening in [".condition(", " report(\""] {
@@ -41,6 +41,11 @@ fn raised(tree: &Tree) -> BTreeMap<&str, (&str, usize)> {
         }
     }
     found
+}
+
+/// What is shipped: no tests, no measurements.
+fn is_product(path: &str) -> bool {
+    path.contains("/src/") && !path.contains("/tests")
 }
 
 #[cfg(test)]

@@ -80,6 +80,7 @@ pub(super) fn rows(
     };
     let size = snapshots.len().div_ceil(threads).max(1);
     let parts: Vec<Result<InputSetBuilder, InputsError>> = std::thread::scope(|scope| {
+        #[expect(clippy::needless_collect, reason = "all are started before the first is waited for")]
         let workers: Vec<_> = snapshots.chunks(size).map(|chunk| scope.spawn(|| part(chunk))).collect();
         workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).collect()
     });

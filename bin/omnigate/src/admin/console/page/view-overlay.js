@@ -18,7 +18,7 @@ export function render(main, { answers, now }) {
   const losses = listIn(answers.losses, "losses");
   const queued = peers.reduce((sum, peer) => sum + (peer.queued ?? 0), 0);
   show(main, h("div", { class: "tiles wide" },
-    tile("this node", shorten(answers.peers?.node ?? "–", 14), answers.peers?.listen ?? ""),
+    tile("this node", shorten(answers.peers?.node ?? "–", 11), answers.peers?.listen ?? ""),
     tile("peers", count(peers.length), "are connected"),
     tile("queued", count(queued), "frames on their way out", queued > 100 ? "warn" : ""),
     tile("losses", count(answers.losses?.total ?? losses.length), "each with its name", losses.length ? "warn" : ""),
