@@ -9,9 +9,6 @@
 //! Every publication that this node takes on is delivered, passed on, or named: to subscribers as a gap, to operators in the
 //! loss report.
 
-// Its models are of what is built without sockets; see `tests/loom.rs`.
-#![cfg_attr(loom, expect(missing_docs, reason = "only the outbox is modelled"))]
-
 #[cfg(not(loom))]
 mod build;
 #[cfg(not(loom))]

@@ -146,6 +146,7 @@ fn a_frame_that_trickles_is_given_up() {
 fn a_peer_that_asks_and_never_reads_is_given_up_and_memory_is_bounded() {
     let node = Node::start(&plain("timeouts = { write = \"500ms\" }"));
     let mut hand = Hand::join(node.addr(), any_node(1));
+    node.wait_for_peers(1);
     let ping = Frame::connection(Message::Ping(1)).to_bytes().unwrap();
     let many = ping.repeat(1000);
     // Until the node does not take any more, or closes.

@@ -188,14 +188,29 @@ fn blake3_of(number: u64) -> blake3::Hash {
 impl Hand {
     /// Connected, and nothing more.
     pub(crate) fn connect(addr: SocketAddr) -> Self {
-        let socket = TcpStream::connect(addr).unwrap();
+        Self::on(TcpStream::connect(addr).unwrap())
+    }
+
+    fn on(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(SOON)).unwrap();
         Self { socket, received: BytesMut::new(), decoder: Decoder::default() }
     }
 
     /// Connected, and introduced as that node.
     pub(crate) fn join(addr: SocketAddr, node: NodeId) -> Self {
-        let mut hand = Self::connect(addr);
+        Self::connect(addr).introduced(node)
+    }
+
+    /// The same, with so little room for what it does not read that others notice soon.
+    pub(crate) fn join_with_little_room(addr: SocketAddr, node: NodeId) -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(&addr.into()).unwrap();
+        Self::on(socket.into()).introduced(node)
+    }
+
+    fn introduced(self, node: NodeId) -> Self {
+        let mut hand = self;
         hand.say(Message::Hello(hello(node)));
         match hand.hear() {
             Some(Message::Hello(_)) => {}
