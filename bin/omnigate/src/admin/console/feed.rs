@@ -128,11 +128,12 @@ mod tests {
     use super::*;
     use crate::admin::TOPOLOGY;
     use http_body_util::BodyExt;
-    use ron_kernel::{Kernel, planes::RuntimeMode};
+    use ron_kernel::Kernel;
     use serde_json::Value;
+    use std::num::NonZeroUsize;
 
     fn kernel() -> (Kernel, Scope, Arc<Feed>) {
-        let kernel = Kernel::builder("n").runtime(RuntimeMode::Current).build().unwrap();
+        let kernel = Kernel::builder("n").cores(NonZeroUsize::MIN).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let looker = Looker::new(&scope, "n".to_owned(), vec![&TOPOLOGY], Vec::new());
         let feed = Feed::start(&scope, looker);
