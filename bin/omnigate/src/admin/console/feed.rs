@@ -146,20 +146,21 @@ mod tests {
         serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap()
     }
 
-    #[tokio::test]
-    async fn every_viewer_sees_the_same_and_nobody_looks_for_nobody() {
-        let (_kernel, scope, feed) = kernel();
-        assert!(feed.latest.borrow().is_empty());
-        let mut one = feed.open(&scope).unwrap().into_body();
-        let first = next(&mut one).await;
-        assert_eq!((&first["node"], &first["phase"]), (&"n".into(), &"running".into()));
-        // Who comes is looked for at once, and everybody sees it.
-        let mut two = feed.open(&scope).unwrap().into_body();
-        assert_eq!(next(&mut two).await, next(&mut one).await);
+    #[test]
+    fn every_viewer_sees_the_same_and_nobody_looks_for_nobody() {
+        let (kernel, scope, feed) = kernel();
+        kernel.block_on(async {
+            assert!(feed.latest.borrow().is_empty());
+            let mut one = feed.open(&scope).unwrap().into_body();
+            let first = next(&mut one).await;
+            assert_eq!((&first["node"], &first["phase"]), (&"n".into(), &"running".into()));
+            let mut two = feed.open(&scope).unwrap().into_body();
+            assert_eq!(next(&mut two).await, next(&mut one).await);
+        });
     }
 
-    #[tokio::test]
-    async fn one_viewer_too_many_is_told_to_come_back_and_a_place_comes_free() {
+    #[test]
+    fn one_viewer_too_many_is_told_to_come_back_and_a_place_comes_free() {
         let (_kernel, scope, feed) = kernel();
         let mut open: Vec<_> = (0..MAX_VIEWERS).map(|_| feed.open(&scope).unwrap()).collect();
         let refusal = feed.open(&scope).unwrap_err();
