@@ -65,7 +65,7 @@ fn a_peer_that_does_not_read_holds_nobody_else_up_and_its_losses_are_named() {
 /// the readers to hear, and what was lost.
 fn steady(readers: u64, with_deaf: bool) -> (Duration, Vec<svc_overlay::Loss>) {
     const COUNT: u64 = 700;
-    let lines = "topics = [\"news\"]\ngossip = { relay_fanout = 64 }\ntimeouts = { write = \"30s\" }";
+    let lines = "topics = [\"news\"]\ngossip = { relay_fanout = 64 }\ntimeouts = { write = \"3s\" }";
     let node = Node::start(&plain(lines));
     let join = |number| {
         let mut hand = Hand::join(node.addr(), any_node(number));
@@ -104,6 +104,10 @@ fn steady(readers: u64, with_deaf: bool) -> (Duration, Vec<svc_overlay::Loss>) {
         reading.into_iter().flat_map(|one| one.join().unwrap()).collect()
     });
     waits.sort_unstable();
+    if with_deaf {
+        // Who does not take what is pushed is only told of more; what waits for it is lost when it is given up.
+        eventually("what it does not take is named", || !node.overlay.losses(0).1.is_empty());
+    }
     let losses = node.overlay.losses(0).1;
     drop(deaf);
     (waits[waits.len() * 99 / 100], losses)
