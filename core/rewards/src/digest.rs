@@ -6,7 +6,7 @@ use types::ObjectId;
 
 /// The hash of something of a known kind: `b3k:` and 64 lower-case hexadecimal digits.
 ///
-/// It is BLAKE3's keyed hash; the key is the kind's name, filled up with dots to 32 bytes ([`Domain`]).
+/// It is BLAKE3's keyed hash; the key is the kind's name, filled up with dots to 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
