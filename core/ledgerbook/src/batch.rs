@@ -39,9 +39,9 @@ pub enum Step {
     Transfer(Transfer),
     /// Promise an amount: it is taken from what the sender can spend, and moves when the hold is settled.
     Hold(Transfer),
-    /// Keep the promise of the entry of this number.
+    /// Keep the promise of the entry of this number, made by an earlier batch.
     Settle(u64),
-    /// Give up the promise of the entry of this number.
+    /// Give up the promise of the entry of this number, made by an earlier batch.
     Void(u64),
 }
 
