@@ -143,6 +143,14 @@ impl Accounts {
         Ok(sealed)
     }
 
+    /// The latest epochs that anything is written of, sealed or not, the latest first; so many at most.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn latest(&self, limit: u32) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.latest(limit)?)
+    }
+
     /// Sealed epochs that nobody was told of for certain, the oldest first.
     ///
     /// # Errors

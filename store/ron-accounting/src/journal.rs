@@ -150,6 +150,22 @@ impl Journal {
         Ok(epochs.collect::<Result<_, _>>()?)
     }
 
+    /// The latest epochs that anything is written of, sealed or not, the latest first; so many at most.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn latest(&self, limit: u32) -> Result<Vec<u64>, JournalError> {
+        // One step down the key for each, rather than through all of its rows.
+        let mut find = self.connection.prepare_cached("SELECT max(epoch) FROM usage WHERE epoch < ?")?;
+        let (mut found, mut before) = (Vec::new(), i64::MAX);
+        for _ in 0..limit {
+            let Some(epoch) = find.query_row([before], |row| row.get::<_, Option<i64>>(0))? else { break };
+            found.push(epoch.unsigned_abs());
+            before = epoch;
+        }
+        Ok(found)
+    }
+
     /// What was used in an epoch, by all boots together.
     ///
     /// # Errors

@@ -164,8 +164,9 @@ async fn collect(ctx: TaskCtx, overlay: Weak<Overlay>, rewarder: Weak<Rewarder>)
         // What was missed is announced again.
         let Delivery::Publication { id, body, .. } = delivery else { continue };
         let (Some(overlay), Some(rewarder)) = (overlay.upgrade(), rewarder.upgrade()) else { return Ok(()) };
-        let Some((object, seal)) =
-            read(&body).filter(|(object, _)| id.publisher != me && !taken.contains_key(object))
+        // Nothing is fetched that would not be counted, and nothing said of it: most nodes count for nobody else.
+        let wanted = id.publisher != me && rewarder.counts(id.publisher);
+        let Some((object, seal)) = read(&body).filter(|(object, _)| wanted && !taken.contains_key(object))
         else {
             continue;
         };
