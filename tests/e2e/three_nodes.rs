@@ -47,7 +47,10 @@ fn what_three_nodes_served_is_counted_paid_and_verified_elsewhere_though_one_was
     let lives = read("b.log").matches(" is up as b\n").count();
     assert_eq!(lives, 2, "it was killed and started again");
     let others = ["b.log", "c.log"].map(read).concat();
-    assert!(!others.contains("a snapshot was not taken"), "who counts for nobody says nothing of it: {others}");
+    assert!(
+        !others.contains("a snapshot was not taken"),
+        "who counts for nobody says nothing of it: {others}"
+    );
     assert_eq!(paid_by_the_epochs(dir.path()), paid_by_the_ledger(dir.path()), "{told}");
 }
 
@@ -91,9 +94,9 @@ fn free_ports() -> u16 {
 /// The commands of a page, block by block; each block says where it begins, for whoever reads a failure.
 fn commands(page: &str) -> String {
     let blocks = page.split("\n```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
-    let blocks: Vec<String> =
-        blocks.map(|block| format!("echo '── {}'\n{block}\n", block.lines().next().unwrap().replace('\'', "")))
-            .collect();
+    let blocks: Vec<String> = blocks
+        .map(|block| format!("echo '── {}'\n{block}\n", block.lines().next().unwrap().replace('\'', "")))
+        .collect();
     assert!(blocks.len() > 10, "the page has lost its commands");
     blocks.concat()
 }

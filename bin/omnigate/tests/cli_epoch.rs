@@ -365,7 +365,7 @@ fn what_a_node_has_written_down_is_shown_by_epoch_sealed_or_not() {
     let used = |name, units| (types::ActorId::new(name).unwrap(), "provided.bytes", units);
     for (epoch, units) in [(7, vec![used("ada", 5)]), (9, vec![used("ada", 1), used("bo", 20)])] {
         let page = ron_accounting::Page { epoch, units };
-        journal.book(ron_accounting::BootId::new([1; 16]), &[page.clone()]).unwrap();
+        journal.book(ron_accounting::BootId::new([1; 16]), std::slice::from_ref(&page)).unwrap();
         // Another life of the same node.
         journal.book(ron_accounting::BootId::new([2; 16]), &[page]).unwrap();
     }

@@ -195,12 +195,15 @@ impl Accounts {
         Ok(self.journal.prunable(epoch)?)
     }
 
-    /// Forgets what was used in a sealed epoch, and its file; that it was sealed, and as what, stays.
+    /// Forgets what was used in a sealed epoch, and its file unless it is that of a later one too; that it was sealed, and
+    /// as what, stays.
     ///
     /// # Errors
     /// [`AccountsError`].
     pub fn prune(&mut self, epoch: u64) -> Result<(), AccountsError> {
-        if let Some(sealed) = self.journal.sealed(epoch)? {
+        if let Some(sealed) = self.journal.sealed(epoch)?
+            && !self.journal.is_named_later(sealed.object, epoch)?
+        {
             self.files.remove(sealed.object).map_err(WriteError::Io)?;
         }
         Ok(self.journal.prune(epoch)?)

@@ -10,7 +10,7 @@ use std::{path::Path, time::Duration};
 
 use rewards::SnapshotSeal;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
-use types::ActorId;
+use types::{ActorId, ObjectId};
 
 use crate::{Page, Sealed};
 
@@ -251,6 +251,16 @@ impl Journal {
         let mut find = self.connection.prepare_cached(find)?;
         let epochs = find.query_map([first, epoch], |row| row.get(0))?;
         Ok(epochs.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether an epoch behind this one was sealed as the same rows.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn is_named_later(&self, object: ObjectId, epoch: u64) -> Result<bool, JournalError> {
+        let find = "SELECT EXISTS (SELECT 1 FROM sealed WHERE epoch > ? AND object = ?)";
+        let mut find = self.connection.prepare_cached(find)?;
+        Ok(find.query_row(params![epoch, object.to_string()], |row| row.get(0))?)
     }
 
     /// Forgets what was used in a sealed epoch; its snapshot stays.

@@ -110,6 +110,20 @@ fn data_keeps_the_length_of_its_epochs() {
 }
 
 #[test]
+fn an_epoch_with_the_same_rows_as_an_earlier_one_keeps_them_when_that_is_forgotten() {
+    let (dir, key) = (tempfile::tempdir().unwrap(), SigningKey::generate().unwrap());
+    let mut accounts = open(dir.path(), &key, 1, at(1));
+    accounts.flush([reading("alice", 5)], at(10)).unwrap();
+    accounts.flush([reading("alice", 10)], at(20)).unwrap();
+    let [first, second] = [0, 1].map(|epoch| accounts.seal(epoch, |_| ()).unwrap());
+    assert_eq!(first.object, second.object);
+    accounts.prune(0).unwrap();
+    assert!(accounts.sealed(1).unwrap().is_some(), "its rows are still here");
+    accounts.prune(1).unwrap();
+    assert!(accounts.sealed(1).unwrap().is_none());
+}
+
+#[test]
 fn what_is_forgotten_is_usage_and_files_and_not_that_it_was_sealed() {
     let (dir, key) = (tempfile::tempdir().unwrap(), SigningKey::generate().unwrap());
     let mut accounts = open(dir.path(), &key, 1, at(1));

@@ -79,9 +79,7 @@ fn table(written: &[Written]) -> String {
 
 /// The same for programs. Units are strings, as in the files of an epoch.
 fn document(written: &[Written]) -> Value {
-    let row = |used: &Used| {
-        json!({ "actor": used.actor.as_str(), "metric": used.metric, "units": used.units.to_string() })
-    };
+    let row = |used: &Used| json!({ "actor": used.actor.as_str(), "metric": used.metric, "units": used.units.to_string() });
     let epoch = |of: &Written| {
         let used: Vec<Value> = of.used.iter().map(row).collect();
         json!({ "epoch": of.epoch, "state": of.state, "used": used })
