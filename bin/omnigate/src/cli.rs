@@ -175,7 +175,7 @@ enum Command {
         /// Slots of the server behind the gateway.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
         slots: u16,
-        /// How long a request takes a slot.
+        /// How long a request takes a slot on average; one takes a fifth more or less than another.
         #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration)]
         service_time: Duration,
         /// As JSON.
