@@ -25,4 +25,5 @@ mod slow_clients;
 mod smuggling;
 mod support;
 mod tenants;
+mod three_nodes;
 mod upgrade;

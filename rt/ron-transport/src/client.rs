@@ -9,7 +9,6 @@ mod h1;
 mod h2;
 mod stall;
 mod upload;
-mod wire;
 
 pub use connect::{AnyConn, ConnectError, Protocol, Security, connect};
 pub use h1::HttpConn;

@@ -23,6 +23,7 @@ pub mod stream;
 pub mod tls;
 pub mod tunnel;
 mod upload_watch;
+pub mod wire;
 
 pub use body::{Body, BodyError};
 pub use service::{Conn, ConnInfo, Request, Response, Service};

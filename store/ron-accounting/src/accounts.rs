@@ -143,6 +143,14 @@ impl Accounts {
         Ok(sealed)
     }
 
+    /// The latest epochs that anything is written of, sealed or not, the latest first; so many at most.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn latest(&self, limit: u32) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.latest(limit)?)
+    }
+
     /// Sealed epochs that nobody was told of for certain, the oldest first.
     ///
     /// # Errors
@@ -187,12 +195,15 @@ impl Accounts {
         Ok(self.journal.prunable(epoch)?)
     }
 
-    /// Forgets what was used in a sealed epoch, and its file; that it was sealed, and as what, stays.
+    /// Forgets what was used in a sealed epoch, and its file unless it is that of a later one too; that it was sealed, and
+    /// as what, stays.
     ///
     /// # Errors
     /// [`AccountsError`].
     pub fn prune(&mut self, epoch: u64) -> Result<(), AccountsError> {
-        if let Some(sealed) = self.journal.sealed(epoch)? {
+        if let Some(sealed) = self.journal.sealed(epoch)?
+            && !self.journal.is_named_later(sealed.object, epoch)?
+        {
             self.files.remove(sealed.object).map_err(WriteError::Io)?;
         }
         Ok(self.journal.prune(epoch)?)

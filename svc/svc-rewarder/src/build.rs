@@ -153,6 +153,12 @@ impl Rewarder {
         self.shared.key.node()
     }
 
+    /// Whether a node's snapshots count here.
+    #[must_use]
+    pub fn counts(&self, node: NodeId) -> bool {
+        self.shared.settings.load().nodes.contains(&node)
+    }
+
     /// Takes in another node's snapshot with its rows; says whether it is listed, and not another of the same node. One
     /// that comes after its epoch was closed is listed and does not count.
     ///

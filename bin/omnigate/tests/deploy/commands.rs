@@ -1,8 +1,8 @@
 //! The blocks of commands in the pages that say so are run, as they stand.
 //!
 //! A block that follows `<!-- run -->` is run by a shell in a folder of its own, in which earlier such blocks of the same
-//! page have left their files. It has to end by itself and without complaint. Those after `<!-- run, slowly -->` are run
-//! only with `OMNIGATE_FULL_PROOFS=1`.
+//! page have left their files, and with it those beside the page of an example. It has to end by itself and without
+//! complaint. Those after `<!-- run, slowly -->` are run only with `OMNIGATE_FULL_PROOFS=1`.
 
 use std::{
     fs,
@@ -21,11 +21,22 @@ fn commands_that_say_they_can_be_run_can() {
         let blocks = blocks(&fs::read_to_string(&page).unwrap());
         if !blocks.is_empty() {
             let dir = tempfile::tempdir().unwrap();
+            furnish(dir.path(), &page);
             blocks.iter().for_each(|block| run_block(dir.path(), &page, block));
             ran += blocks.len();
         }
     }
     assert!(ran >= 4, "only {ran} blocks are marked");
+}
+
+/// Gives the commands of an example what it comes with.
+fn furnish(dir: &Path, page: &Path) {
+    let folder = page.parent().unwrap();
+    if folder.parent().is_some_and(|parent| parent.ends_with("deploy/examples")) {
+        for file in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            fs::copy(&file, dir.join(file.file_name().unwrap())).unwrap();
+        }
+    }
 }
 
 fn run_block(dir: &Path, page: &Path, block: &str) {
