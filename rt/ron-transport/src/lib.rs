@@ -21,6 +21,7 @@ pub mod serve;
 pub mod service;
 pub mod stream;
 pub mod tls;
+pub mod traceparent;
 pub mod tunnel;
 mod upload_watch;
 pub mod wire;

@@ -191,6 +191,19 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a page is read")]
+    fn the_runbook_has_every_endpoint() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for endpoint in Endpoint::ALL {
+            let (path, post) = (endpoint.path(), endpoint.allow() == "POST");
+            let shown = if post { format!("`POST {path}`") } else { format!("`{path}") };
+            let listed = |line: &str| line.starts_with('|') && line.contains(&shown);
+            assert!(page.lines().any(listed), "docs/operations.md says nothing of {shown}");
+        }
+    }
+
+    #[test]
     fn every_endpoint_is_found_at_its_path_and_only_there() {
         for endpoint in Endpoint::ALL {
             assert_eq!(Endpoint::find(endpoint.path()).map(|(found, _)| found), Some(endpoint));
