@@ -26,4 +26,5 @@ mod smuggling;
 mod support;
 mod tenants;
 mod three_nodes;
+mod traces;
 mod upgrade;

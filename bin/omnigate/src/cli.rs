@@ -18,12 +18,20 @@ use crate::{
     fairness::{self, Plan},
 };
 
-/// A fair, self-defending front door for many tenants.
+/// What to type first.
+const FIRST_STEPS: &str = "\
+First steps:
+  omnigate demo                                a whole node with a crowd, to look at
+  omnigate gateway --to http://127.0.0.1:3000  in front of a server of yours
+  omnigate config init                         a file with every setting, explained";
+
+/// A node of an edge network in one program: a fair gateway, an edge that verifies what it serves, an overlay between nodes,
+/// and rewards that anybody can check.
 ///
 /// Exit codes: 0 done or drained cleanly; 1 could not start or failed; 2 wrong command line or configuration;
 /// 3 the drain deadline passed; 4 something did not let go; 5 a second signal ended the process at once.
 #[derive(Debug, Parser)]
-#[command(name = "omnigate", version, propagate_version = true)]
+#[command(name = "omnigate", version, propagate_version = true, after_help = FIRST_STEPS)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -170,7 +178,7 @@ enum Command {
         /// Slots of the server behind the gateway.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
         slots: u16,
-        /// How long a request takes a slot.
+        /// How long a request takes a slot on average; one takes a fifth more or less than another.
         #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration)]
         service_time: Duration,
         /// As JSON.
@@ -345,6 +353,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| "write a number with a unit, such as 5s or 250ms".to_owned())
 }
 
+/// A node takes a pack that comes later; whoever types its name means one that is there.
+fn refuse_missing(packs: &[PathBuf]) -> Result<(), Failure> {
+    let Some(missing) = packs.iter().find(|pack| !pack.exists()) else { return Ok(()) };
+    Err(Failure::bad_config(format!("there is no pack {}", missing.display()))
+        .help("`omnigate pack make --demo world.pmtiles` makes one to look at"))
+}
+
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
@@ -401,6 +416,7 @@ impl Cli {
                 })
             }
             Command::Edge { config, pack, dir, allow_origin, listen } => {
+                refuse_missing(&pack)?;
                 let source = config.resolve()?.only("edge").read_by_pages_of(&allow_origin);
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources, Table as _};
+use ron_traces::TracesConfig;
 use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig};
@@ -36,6 +37,7 @@ pub(crate) fn schema() -> Schema {
     Schema::new()
         .table::<NodeConfig>()
         .table::<LogConfig>()
+        .table::<TracesConfig>()
         .table::<AdminConfig>()
         .table::<AuthConfig>()
         .table::<GatewayConfig>()

@@ -9,6 +9,8 @@ use ron_kernel::{ExitCode, config::Report};
 pub(crate) struct Failure {
     shown: String,
     code: ExitCode,
+    /// Whether it is prose, and may be broken into lines.
+    is_prose: bool,
 }
 
 impl Failure {
@@ -34,15 +36,23 @@ impl Failure {
         self.code
     }
 
+    /// As it is shown on standard error: in lines that fit, if that is a terminal.
+    pub(crate) fn for_standard_error(&self) -> String {
+        match rustix::termios::tcgetwinsize(std::io::stderr()) {
+            Ok(size) if self.is_prose && size.ws_col > 0 => wrapped(&self.shown, size.ws_col.into()),
+            _ => self.shown.clone(),
+        }
+    }
+
     fn new(problem: impl fmt::Display, code: ExitCode) -> Self {
-        Self { shown: format!("error: {problem}"), code }
+        Self { shown: format!("error: {problem}"), code, is_prose: true }
     }
 }
 
 impl From<Report> for Failure {
     /// A configuration's problems, each with its line, in colour on a terminal.
     fn from(report: Report) -> Self {
-        Self { shown: report.render(wants_color()), code: ExitCode::BadConfig }
+        Self { shown: report.render(wants_color()), code: ExitCode::BadConfig, is_prose: false }
     }
 }
 
@@ -52,7 +62,44 @@ impl fmt::Display for Failure {
     }
 }
 
+/// The text in lines of at most `width` characters, as far as its words allow; what is broken goes on below the words
+/// behind `error:` or `help:`.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let indent = line.find(": ").filter(|at| *at < 8).map_or(0, |at| at + 2);
+        let (label, words) = line.split_at(indent);
+        let mut current = label.to_owned();
+        for (at, word) in words.split(' ').enumerate() {
+            if at > 0 && current.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
+            } else if at > 0 {
+                current.push(' ');
+            }
+            current.push_str(word);
+        }
+        lines.push(current);
+    }
+    lines.join("\n")
+}
+
 /// Whether standard error shows colour: a terminal, and nobody asked to leave it out.
 pub(crate) fn wants_color() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words_and_stay_below_their_beginning() {
+        let text = "error: the quick brown fox\n = help: jumps over the lazy dog\nshort";
+        assert_eq!(
+            wrapped(text, 20),
+            "error: the quick\n       brown fox\n = help: jumps over\n         the lazy\n         dog\nshort"
+        );
+        assert_eq!(wrapped(text, 80), text);
+        assert_eq!(wrapped("error: /a/very/long/path/that/cannot/be/broken here", 20).lines().count(), 2);
+    }
 }

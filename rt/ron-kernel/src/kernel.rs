@@ -22,6 +22,7 @@ use crate::{
     prober::Samplers,
     queue::{Receiver, Sender},
     readiness::{Effect, Readiness},
+    spans::Spans,
     supervisor::Supervisor,
     topology::Topology,
 };
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) meters: MeterBook,
     pub(crate) samplers: Samplers,
     pub(crate) chores: Chores,
+    pub(crate) spans: Spans,
     pub(crate) drain_deadline: Mutex<Duration>,
     failure: OnceLock<String>,
     topologies: Mutex<Vec<&'static Topology>>,
@@ -126,6 +128,7 @@ impl KernelBuilder {
             meters: MeterBook::new(MAX_METERS),
             samplers,
             chores: Chores::default(),
+            spans: Spans::default(),
             drain_deadline: Mutex::new(self.drain_deadline),
             failure: OnceLock::new(),
             topologies: Mutex::default(),

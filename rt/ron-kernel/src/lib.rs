@@ -35,6 +35,7 @@ pub mod reload;
 pub mod retry;
 mod scope;
 mod shutdown;
+pub mod spans;
 pub mod supervisor;
 pub mod topology;
 

@@ -20,6 +20,7 @@ use crate::{
     prober::Measured,
     queue::{self, Receiver, Sender},
     readiness::{Condition, Effect, Readiness},
+    spans::Spans,
     supervisor::{Children, Supervisor, TaskCtx, TaskResult},
     topology::{ChildSpec, LockSpec, Plane, Policy, QueueSpec, TaskSpec, Topology},
 };
@@ -242,6 +243,12 @@ impl Scope {
     #[must_use]
     pub fn meters(&self) -> &MeterBook {
         &self.shared.meters
+    }
+
+    /// Where it tells what became of its requests.
+    #[must_use]
+    pub fn spans(&self) -> &Spans {
+        &self.shared.spans
     }
 
     /// The pool for work that blocks.

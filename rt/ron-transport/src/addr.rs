@@ -2,9 +2,11 @@
 
 mod endpoint;
 mod listen;
+mod url;
 
 pub use endpoint::{Endpoint, EndpointError, Host, Scheme, Target};
 pub use listen::{ListenAddr, ListenAddrError};
+pub use url::{HttpUrl, HttpUrlError};
 
 use std::{
     os::unix::ffi::OsStrExt,

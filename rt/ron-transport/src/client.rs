@@ -1,19 +1,20 @@
 //! The client side of HTTP: connections to upstream servers, in the clear or over TLS, HTTP/1.1 or HTTP/2.
 //!
 //! An [`HttpConn`] serves one request at a time and is driven by whoever uses it; an [`H2Conn`] serves many at once
-//! and has a task of its own. [`connect`] makes either, as the server likes.
+//! and has a task of its own. [`connect`] makes either, as the server likes; [`open`] one for a single request.
 
 mod connect;
 mod counted;
 mod h1;
 mod h2;
+mod open;
 mod stall;
 mod upload;
-mod wire;
 
 pub use connect::{AnyConn, ConnectError, Protocol, Security, connect};
 pub use h1::HttpConn;
 pub use h2::{Drivers, H2_UPSTREAM, H2Conn, H2Options};
+pub use open::{Once, OpenError, open};
 
 use crate::Request;
 

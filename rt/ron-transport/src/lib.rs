@@ -21,8 +21,10 @@ pub mod serve;
 pub mod service;
 pub mod stream;
 pub mod tls;
+pub mod traceparent;
 pub mod tunnel;
 mod upload_watch;
+pub mod wire;
 
 pub use body::{Body, BodyError};
 pub use service::{Conn, ConnInfo, Request, Response, Service};

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use proptest::prelude::*;
 use ron_accounting::{
     Accounts, AccountsError, BootId, JournalError, Rows, SigningKey, SnapshotError, Windows, check_rows,
-    check_seal,
+    check_seal, read_rows,
 };
 use types::ActorId;
 
@@ -30,8 +30,15 @@ fn reading(actor: &str, total: u64) -> (ActorId, &'static str, u64) {
 }
 
 fn sealed_text(accounts: &Accounts, epoch: u64) -> String {
-    let (_, rows) = accounts.sealed(epoch).unwrap().unwrap();
-    String::from_utf8(rows).unwrap()
+    let (_, file) = accounts.sealed(epoch).unwrap().unwrap();
+    assert!(file.starts_with(b"PAR1"));
+    let mut text = Vec::new();
+    read_rows(&file, |row| {
+        rewards::write_row(&mut text, row);
+        Ok::<(), SnapshotError>(())
+    })
+    .unwrap();
+    String::from_utf8(text).unwrap()
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod route;
 mod serve;
 mod service;
 mod shared;
+mod spans;
 mod status;
 mod tiles;
 mod topology;

@@ -22,6 +22,7 @@ use crate::{
     route::Route,
     serve::{Asked, Class, Plan, Representation, Source, plan},
     shared::Shared,
+    spans::Teller,
 };
 
 /// The edge's handler on one core.
@@ -31,6 +32,7 @@ pub(crate) struct Handler {
     shared: Arc<Shared>,
     metrics: ServiceMetrics,
     routes: Routes,
+    teller: Teller,
 }
 
 /// What a request is answered with.
@@ -77,7 +79,8 @@ impl Handler {
             pages: metrics.route("/edge/packs"),
             unrouted: metrics.route("unrouted"),
         };
-        Self { policy, shared, metrics, routes }
+        let teller = Teller::new(shared.scope.spans().clone());
+        Self { policy, shared, metrics, routes, teller }
     }
 
     /// Publishes how many requests are in flight, by route.
@@ -122,6 +125,7 @@ impl Handler {
         charged: Result<(), Refusal>,
     ) -> Response {
         let (request, body) = request.into_parts();
+        let span = self.teller.begin(&request.headers);
         let visit = Visit { handler: self, policy, request: &request, began, tls: conn.tls.is_some() };
         let route = Route::find(request.uri.path());
         let metrics = self.routes.of(&route);
@@ -136,6 +140,10 @@ impl Handler {
         self.shared.usage.requests.add(1);
         let took = self.shared.clock.now().since(began);
         metrics.record(request.method.as_str(), response.status().as_u16(), took);
+        if let Some(ids) = span {
+            let times = (self.shared.clock.unix(), took);
+            self.teller.tell(ids, (&request, metrics.name()), response.status(), times);
+        }
         response
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     client_addr::Client,
     message::{self, HeaderRules, Onward, Survey},
     router::{Rewrite, path},
-    trace::TraceIds,
+    trace::Tracer,
 };
 
 /// Fields that no upstream sees.
@@ -32,7 +32,7 @@ pub fn check_header_rules(mut request: Request, trusts_peer: bool) {
     let sources = if trusts_peer { vec!["0.0.0.0/0".parse().expect("a network")] } else { Vec::new() };
     let conn = ConnInfo::new(Peer::tcp(([192, 0, 2, 7], 5000).into()), 0);
     let client = Client::of(&conn, request.headers(), &survey, &TrustedSources::new(sources));
-    let trace = TraceIds::new().trace(request.headers(), &survey);
+    let trace = Tracer::default().trace(request.headers(), &survey);
     let allowed = [HeaderValue::from_static("websocket")];
     let upgrade = message::upgrade_wanted(&request, &survey, &allowed);
     let (rewrite, rules) = (Rewrite::new("/a", "/b"), HeaderRules::default());

@@ -51,7 +51,7 @@ pub(crate) struct Passage<'a> {
     pub(crate) client: Client,
     pub(crate) trace: &'a Trace,
     pub(crate) began: Moment,
-    /// Its line in the access log, if it gets one.
+    /// What is told of it when it is over: its line in the access log, its span.
     pub(crate) entry: Option<&'a mut Entry>,
     /// What the client is told of its rates.
     pub(crate) allowance: Option<Verdict>,

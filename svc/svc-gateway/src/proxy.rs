@@ -26,7 +26,7 @@ use crate::{
     policy::Policy,
     router::Miss,
     shared::Shared,
-    trace::TraceIds,
+    trace::{Trace, Tracer},
 };
 
 /// The gateway's handler on one core.
@@ -38,7 +38,7 @@ pub(crate) struct Proxy {
     pub(crate) shutdown: Shutdown,
     unrouted: RouteMetrics,
     metrics: ServiceMetrics,
-    ids: TraceIds,
+    tracer: Tracer,
     log: AccessLog,
 }
 
@@ -57,7 +57,7 @@ impl Proxy {
             shutdown: scope.shutdown().clone(),
             unrouted: scope.metrics().route("unrouted"),
             metrics: scope.metrics().clone(),
-            ids: TraceIds::new(),
+            tracer: Tracer::new(scope.spans().clone()),
             log,
         }
     }
@@ -70,11 +70,8 @@ impl Service for Proxy {
         let began = self.shared.clock.now();
         let is_grpc = grpc::is_call(&request);
         let surveyed = Survey::of(&request);
-        let trace = self.ids.trace(request.headers(), surveyed.as_ref().unwrap_or(&Survey::default()));
-        let mut entry = self.log.wants_next().then(|| {
-            let (method, target) = (request.method().clone(), request.uri().clone());
-            self.log.begin(Line::new(self.shared.clock.unix(), trace.corr_id.clone(), method, target))
-        });
+        let trace = self.tracer.trace(request.headers(), surveyed.as_ref().unwrap_or(&Survey::default()));
+        let mut entry = self.begin_entry(&request, &trace);
         let mut response = match surveyed {
             Ok(survey) => {
                 // Owned, so that a reload during a long request can let the old policy go.
@@ -108,6 +105,18 @@ impl Service for Proxy {
 }
 
 impl Proxy {
+    /// What is told of a request when it is over, if somebody wants to hear it.
+    fn begin_entry(&self, request: &Request, trace: &Trace) -> Option<Entry> {
+        let logged = self.log.wants_next();
+        if !logged && trace.span.is_none() {
+            return None;
+        }
+        let (method, target) = (request.method().clone(), request.uri().clone());
+        let line = Line::new(self.shared.clock.unix(), trace.corr_id.clone(), method, target);
+        let span = trace.span.map(|ids| (ids, self.tracer.spans().clone()));
+        Some(self.log.begin(line, logged, span))
+    }
+
     /// Finds a request's route and has it answered there.
     async fn routed(&self, request: &mut Request, passage: &mut Passage<'_>) -> Response {
         let (began, method, corr_id) = (passage.began, request.method().clone(), &passage.trace.corr_id);

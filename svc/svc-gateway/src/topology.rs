@@ -55,8 +55,8 @@ pub static TOPOLOGY: Topology = Topology {
     trade_offs: &[
         "Upstream connections belong to one core, at the price of more connections upstream; only when a server may have no \
          more does a core use another's.",
-        "The head of a request that may be repeated is copied before it is sent: some hundred nanoseconds, so that a \
-         connection that breaks costs a retry and not a request.",
+        "Over HTTP/1.1 a request is written from where it stands, and is still there for another try; over HTTP/2 its head is \
+         copied, because the library keeps what it sends.",
         "What all cores know of a server is a handful of atomics that every request changes.",
     ],
 };

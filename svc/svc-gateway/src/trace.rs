@@ -1,33 +1,22 @@
 //! Correlation: an id that client, gateway and servers share for a request, and the W3C trace context around it.
 //!
-//! The ids made here are a random half per core and a count, so that making one takes neither a lock nor a system call.
 //! One allocation holds all that a request needs: the correlation id is the trace id inside its `traceparent`.
-
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::atomic::{AtomicU64, Ordering},
-};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
+use ron_kernel::spans::{SpanIds, Spans};
+use ron_transport::traceparent::{TraceIds, TraceParent};
 
 use crate::message::{Field, Survey};
 
 /// The longest correlation id that is taken from a client.
 const MAX_CORR_ID: usize = 128;
-/// The length of a `traceparent` of version 00.
-const PARENT_LEN: usize = 55;
-/// Where the trace id stands in it, and the span id.
-const TRACE_ID: std::ops::Range<usize> = 3..35;
-const SPAN_ID: std::ops::Range<usize> = 36..52;
 
-/// Makes the ids of one core.
-#[derive(Debug)]
-pub(crate) struct TraceIds {
-    /// Never 0, so that no id is.
-    prefix: u64,
-    key: u64,
-    next: AtomicU64,
+/// Gives the requests of one core what correlates them.
+#[derive(Debug, Default)]
+pub(crate) struct Tracer {
+    ids: TraceIds,
+    spans: Spans,
 }
 
 /// What correlates one request.
@@ -35,54 +24,47 @@ pub(crate) struct TraceIds {
 pub(crate) struct Trace {
     /// The value of `X-Corr-ID`, here, upstream and in the response. Its characters need no escaping in logs.
     pub(crate) corr_id: HeaderValue,
+    /// Where its span belongs, if that is to be exported.
+    pub(crate) span: Option<SpanIds>,
     /// The value of `traceparent` upstream.
     parent: HeaderValue,
     /// Whether the client's `tracestate` belongs to somebody else's trace.
     drops_state: bool,
 }
 
-impl TraceIds {
-    /// Ids that no other core and no other run makes.
-    pub(crate) fn new() -> Self {
-        // The keys of the standard library's hash maps are the system's random numbers.
-        let random = RandomState::new();
-        Self { prefix: random.hash_one(0) | 1, key: random.hash_one(1), next: AtomicU64::new(1) }
+impl Tracer {
+    /// With ids that no other core and no other run makes.
+    pub(crate) fn new(spans: Spans) -> Self {
+        Self { ids: TraceIds::new(), spans }
+    }
+
+    /// Where spans are told.
+    pub(crate) fn spans(&self) -> &Spans {
+        &self.spans
     }
 
     /// What correlates a request: the client's ids where they are well-formed, ours otherwise.
     pub(crate) fn trace(&self, headers: &HeaderMap, survey: &Survey) -> Trace {
-        let count = self.next.fetch_add(1, Ordering::Relaxed);
         let fields = survey.fields;
         let theirs = if fields.has(Field::TraceParent) { known_parent(headers) } else { None };
-        let parent = Bytes::from_owner(match theirs {
-            Some(theirs) => child(theirs, self.span_id(count)),
-            None => self.root(count),
-        });
+        let wanted = self.spans.are_wanted();
+        let ours = match &theirs {
+            Some(theirs) => self.ids.child(theirs),
+            // Servers may record what we do not, as long as nobody has said how much that is to be.
+            None => self.ids.root(|random| !wanted || self.spans.record(random)),
+        };
+        let parent = Bytes::from_owner(ours);
         let given = if fields.has(Field::CorrId) { known_corr_id(headers) } else { None };
         Trace {
-            corr_id: given.unwrap_or_else(|| value(parent.slice(TRACE_ID))),
+            corr_id: given.unwrap_or_else(|| value(parent.slice(TraceParent::TRACE_ID))),
+            span: (wanted && ours.is_recorded()).then(|| SpanIds {
+                trace: ours.trace_id(),
+                span: ours.span_id(),
+                parent: theirs.as_ref().map(TraceParent::span_id),
+            }),
             parent: value(parent),
             drops_state: theirs.is_none() && fields.has(Field::TraceState),
         }
-    }
-
-    fn root(&self, count: u64) -> [u8; PARENT_LEN] {
-        let mut parent = *b"00-00000000000000000000000000000000-0000000000000000-01";
-        write_hex(&mut parent[3..19], self.prefix);
-        write_hex(&mut parent[19..35], self.spread(count));
-        write_hex(&mut parent[SPAN_ID], self.span_id(count));
-        parent
-    }
-
-    /// A number of its own for each count, which does not show how many requests there were.
-    fn spread(&self, count: u64) -> u64 {
-        let mixed = count.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.key;
-        mixed ^ (mixed >> 32)
-    }
-
-    /// A span id, which must not be 0.
-    fn span_id(&self, count: u64) -> u64 {
-        self.spread(count).rotate_left(32) | 1
     }
 }
 
@@ -114,43 +96,15 @@ fn known_corr_id(headers: &HeaderMap) -> Option<HeaderValue> {
     well_formed.then(|| given.clone())
 }
 
-/// The client's `traceparent`, if it is well-formed. Of later versions, the part that version 00 knows.
-fn known_parent(headers: &HeaderMap) -> Option<&[u8; PARENT_LEN]> {
-    let (parent, rest) = only(headers, Field::TraceParent)?.as_bytes().split_first_chunk()?;
-    let is_hex = |part: &[u8]| part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let [version, trace, span, flags] = [&parent[..2], &parent[TRACE_ID], &parent[SPAN_ID], &parent[53..]];
-    let is_known = match version {
-        b"ff" => false,
-        b"00" => rest.is_empty(),
-        _ => rest.is_empty() || rest[0] == b'-',
-    };
-    let dashes = [2, 35, 52].iter().all(|at| parent[*at] == b'-');
-    let parts = [version, trace, span, flags].into_iter().all(is_hex);
-    let is_zero = |part: &[u8]| part.iter().all(|byte| *byte == b'0');
-    (is_known && dashes && parts && !is_zero(trace) && !is_zero(span)).then_some(parent)
-}
-
-/// The same trace, with this hop as the caller.
-fn child(theirs: &[u8; PARENT_LEN], span: u64) -> [u8; PARENT_LEN] {
-    let mut parent = *theirs;
-    parent[..2].copy_from_slice(b"00");
-    write_hex(&mut parent[SPAN_ID], span);
-    parent
+/// The client's `traceparent`, if it is well-formed.
+fn known_parent(headers: &HeaderMap) -> Option<TraceParent> {
+    TraceParent::parse(only(headers, Field::TraceParent)?.as_bytes())
 }
 
 /// The value of a field that is there once.
 fn only(headers: &HeaderMap, field: Field) -> Option<&HeaderValue> {
     let mut values = headers.get_all(field.name()).iter();
     values.next().filter(|_| values.next().is_none())
-}
-
-/// Writes a number into 16 places.
-fn write_hex(places: &mut [u8], number: u64) {
-    for (at, byte) in number.to_be_bytes().into_iter().enumerate() {
-        for (nibble, place) in [byte >> 4, byte & 15].into_iter().zip(&mut places[2 * at..]) {
-            *place = b"0123456789abcdef"[usize::from(nibble)];
-        }
-    }
 }
 
 #[cfg(test)]
@@ -160,10 +114,14 @@ mod tests {
     use ron_transport::Body;
     use std::collections::BTreeSet;
 
+    /// The length of a `traceparent` of version 00, and where its parts stand.
+    const PARENT_LEN: usize = 55;
+    const TRACE_ID: std::ops::Range<usize> = 3..35;
+    const SPAN_ID: std::ops::Range<usize> = 36..52;
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
     /// What correlates a request with these fields, and what its upstream sees.
-    fn traced(ids: &TraceIds, fields: &[(&str, &str)]) -> (Trace, HeaderMap) {
+    fn traced(ids: &Tracer, fields: &[(&str, &str)]) -> (Trace, HeaderMap) {
         let builder = http::Request::builder().uri("/").header("host", "h");
         let builder = fields.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value));
         let request = builder.body(Body::empty()).unwrap();
@@ -175,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_request_without_ids_gets_some_that_belong_together() {
-        let (trace, headers) = traced(&TraceIds::new(), &[("tracestate", "a=b")]);
+        let (trace, headers) = traced(&Tracer::default(), &[("tracestate", "a=b")]);
         let parent = headers["traceparent"].to_str().unwrap();
         assert_eq!(parent.len(), PARENT_LEN);
         assert!(parent.starts_with("00-") && parent.ends_with("-01"), "{parent}");
@@ -183,13 +141,17 @@ mod tests {
         assert_eq!(headers["x-corr-id"], trace.corr_id);
         assert!(!headers.contains_key("tracestate"), "a state without its trace");
         let ours = [("traceparent", parent)];
-        assert_ne!(traced(&TraceIds::new(), &ours).0.parent, trace.parent, "well-formed, so a child is made");
-        assert_eq!(traced(&TraceIds::new(), &ours).0.corr_id, trace.corr_id);
+        assert_ne!(
+            traced(&Tracer::default(), &ours).0.parent,
+            trace.parent,
+            "well-formed, so a child is made"
+        );
+        assert_eq!(traced(&Tracer::default(), &ours).0.corr_id, trace.corr_id);
     }
 
     #[test]
     fn ids_differ_from_request_to_request_and_from_core_to_core() {
-        let cores = [TraceIds::new(), TraceIds::new()];
+        let cores = [Tracer::default(), Tracer::default()];
         let made = || cores.iter().map(|ids| traced(ids, &[]).1);
         let (mut ids, mut spans) = (BTreeSet::new(), BTreeSet::new());
         for headers in (0..1000).flat_map(|_| made()) {
@@ -201,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_trace_goes_on_with_this_hop_as_the_caller() {
-        let (trace, headers) = traced(&TraceIds::new(), &[("traceparent", PARENT), ("tracestate", "a=b")]);
+        let (trace, headers) = traced(&Tracer::default(), &[("traceparent", PARENT), ("tracestate", "a=b")]);
         let parent = headers["traceparent"].to_str().unwrap();
         assert_eq!(&parent[TRACE_ID], &PARENT[TRACE_ID]);
         assert_ne!(&parent[SPAN_ID], &PARENT[SPAN_ID]);
@@ -209,7 +171,7 @@ mod tests {
         assert_eq!(trace.corr_id, &PARENT[TRACE_ID]);
         assert_eq!(headers["tracestate"], "a=b");
         let later = format!("01{}-more", &PARENT[2..]);
-        assert_eq!(traced(&TraceIds::new(), &[("traceparent", &later)]).0.corr_id, &PARENT[TRACE_ID]);
+        assert_eq!(traced(&Tracer::default(), &[("traceparent", &later)]).0.corr_id, &PARENT[TRACE_ID]);
     }
 
     #[test]
@@ -227,11 +189,12 @@ mod tests {
             &zero_trace,
             &zero_span,
         ] {
-            let (trace, _) = traced(&TraceIds::new(), &[("traceparent", parent)]);
+            let (trace, _) = traced(&Tracer::default(), &[("traceparent", parent)]);
             assert_ne!(trace.parent.as_bytes()[TRACE_ID], PARENT.as_bytes()[TRACE_ID], "{parent}");
             assert_ne!(trace.corr_id, "0".repeat(32));
         }
-        let (trace, headers) = traced(&TraceIds::new(), &[("traceparent", PARENT), ("traceparent", PARENT)]);
+        let (trace, headers) =
+            traced(&Tracer::default(), &[("traceparent", PARENT), ("traceparent", PARENT)]);
         assert_ne!(trace.corr_id, &PARENT[TRACE_ID]);
         assert_eq!(headers.get_all("traceparent").iter().count(), 1);
     }
@@ -240,17 +203,41 @@ mod tests {
     fn a_well_formed_correlation_id_is_kept_and_any_other_replaced() {
         let longest = "x".repeat(MAX_CORR_ID);
         for id in ["a", "req-1:2/3", &longest] {
-            let (trace, headers) = traced(&TraceIds::new(), &[("x-corr-id", id)]);
+            let (trace, headers) = traced(&Tracer::default(), &[("x-corr-id", id)]);
             assert_eq!(
                 (trace.corr_id.as_bytes(), headers["x-corr-id"].as_bytes()),
                 (id.as_bytes(), id.as_bytes())
             );
         }
         for id in ["", "a b", "a\"b", "a\\b", "ä", "a\tb", &format!("{longest}x")] {
-            let (trace, headers) = traced(&TraceIds::new(), &[("x-corr-id", id)]);
+            let (trace, headers) = traced(&Tracer::default(), &[("x-corr-id", id)]);
             assert_eq!(trace.corr_id.len(), 32, "{id}");
             assert_eq!(headers.get_all("x-corr-id").iter().count(), 1);
         }
-        assert_eq!(traced(&TraceIds::new(), &[("x-corr-id", "a"), ("x-corr-id", "b")]).0.corr_id.len(), 32);
+        assert_eq!(traced(&Tracer::default(), &[("x-corr-id", "a"), ("x-corr-id", "b")]).0.corr_id.len(), 32);
+    }
+
+    #[test]
+    fn a_span_is_told_of_if_somebody_listens_and_the_trace_is_recorded() {
+        let spans = Spans::default();
+        let tracer = Tracer::new(spans.clone());
+        let recorded = PARENT.replace("-00", "-01");
+        assert_eq!(traced(&tracer, &[("traceparent", &recorded)]).0.span, None, "nobody listens");
+        spans.send_to(drop);
+        let (trace, headers) = traced(&tracer, &[("traceparent", &recorded)]);
+        let ids = trace.span.unwrap();
+        assert_eq!(ids.trace, PARENT.as_bytes()[TRACE_ID]);
+        assert_eq!(ids.parent.unwrap(), PARENT.as_bytes()[SPAN_ID]);
+        assert_eq!(ids.span, headers["traceparent"].as_bytes()[SPAN_ID], "it is what the upstream is told");
+        assert_eq!(
+            traced(&tracer, &[("traceparent", PARENT)]).0.span,
+            None,
+            "not recorded by the client's choice"
+        );
+        let (trace, headers) = traced(&tracer, &[]);
+        assert_eq!(trace.span, None, "of those that begin here, none are asked for");
+        assert!(headers["traceparent"].to_str().unwrap().ends_with("-00"), "and servers hear of it");
+        spans.set_share(1.0);
+        assert_eq!(traced(&tracer, &[]).0.span.unwrap().parent, None);
     }
 }

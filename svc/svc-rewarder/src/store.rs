@@ -214,6 +214,16 @@ impl EpochStore {
         self.0.query(&find, &[Value::text(one), Value::text(other)])?.into_iter().map(Record::read).collect()
     }
 
+    /// Epochs that are set aside, the latest first; 16 at most.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn quarantined(&self) -> Result<Vec<Record>, StoreError> {
+        let find =
+            format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE state = $1 ORDER BY epoch DESC LIMIT 16");
+        self.0.query(&find, &[Value::text(State::Quarantined)])?.into_iter().map(Record::read).collect()
+    }
+
     /// The latest epochs before `before`.
     ///
     /// # Errors

@@ -8,5 +8,7 @@ pub mod crate_list;
 pub mod layers;
 pub mod links;
 pub mod log_fields;
+pub mod named_paths;
 pub mod sources;
 pub mod words;
+pub mod workflow;

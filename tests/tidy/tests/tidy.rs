@@ -5,7 +5,7 @@ use tidy::{
     Finding, Tree, Workspace,
     rules::{
         bench_commands, concurrency_pages, conditions, core_purity, crate_list, layers, links, log_fields,
-        sources, words,
+        named_paths, sources, words, workflow,
     },
 };
 
@@ -139,4 +139,15 @@ fn the_page_about_logs_has_every_field_and_no_other() {
 #[test]
 fn commands_that_repeat_a_figure_exist() {
     assert_none(&bench_commands::exist(&TREE));
+}
+
+#[test]
+fn paths_that_the_pages_name_exist() {
+    assert_none(&named_paths::exist(&TREE));
+    assert_none(&named_paths::of_the_walk_exist(&TREE));
+}
+
+#[test]
+fn the_workflow_runs_what_ci_runs() {
+    assert_none(&workflow::runs_what_ci_runs(&TREE));
 }

@@ -18,6 +18,8 @@ pub(super) enum Endpoint {
     /// What the console shows, each second.
     Live,
     Shutdown,
+    /// Ends a task as a crash would.
+    Rehearse,
     OverlayPub,
     OverlaySub,
     OverlayPeers,
@@ -39,7 +41,7 @@ pub(super) enum Audience {
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
@@ -51,6 +53,7 @@ impl Endpoint {
         Self::Console,
         Self::Live,
         Self::Shutdown,
+        Self::Rehearse,
         Self::OverlayPub,
         Self::OverlaySub,
         Self::OverlayPeers,
@@ -75,6 +78,7 @@ impl Endpoint {
             Self::Console => "/console",
             Self::Live => "/console/live",
             Self::Shutdown => "/shutdown",
+            Self::Rehearse => "/rehearse/{task}",
             Self::OverlayPub => "/overlay/pub/{topic}",
             Self::OverlaySub => "/overlay/sub/{topic}",
             Self::OverlayPeers => "/overlay/peers",
@@ -101,6 +105,9 @@ impl Endpoint {
             Self::Console => "the console, for a browser",
             Self::Live => "the numbers the console shows, each second, as server-sent events",
             Self::Shutdown => "drain and stop; needs the header `X-Omnigate: 1`",
+            Self::Rehearse => {
+                "end a task, named as service/task, as a crash would; needs `admin.rehearse` and the header `X-Omnigate: 1`"
+            }
             Self::OverlayPub => "publish the body in a topic; needs the header `X-Omnigate: 1`",
             Self::OverlaySub => "what is published in a topic, as server-sent events; gaps are named",
             Self::OverlayPeers => "the overlay's peers",
@@ -121,7 +128,9 @@ impl Endpoint {
     /// The methods it takes, as the `Allow` header lists them.
     pub(super) const fn allow(self) -> &'static str {
         match self {
-            Self::Shutdown | Self::OverlayPub | Self::OverlayStore | Self::OverlayOffer => "POST",
+            Self::Shutdown | Self::Rehearse | Self::OverlayPub | Self::OverlayStore | Self::OverlayOffer => {
+                "POST"
+            }
             _ => "GET, HEAD",
         }
     }
@@ -152,6 +161,7 @@ impl Endpoint {
         let below = [
             (Self::Readyz, "/readyz/"),
             (Self::Console, "/console/"),
+            (Self::Rehearse, "/rehearse/"),
             (Self::OverlayPub, "/overlay/pub/"),
             (Self::OverlaySub, "/overlay/sub/"),
             (Self::OverlayObject, "/overlay/objects/"),
@@ -179,6 +189,19 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a page is read")]
+    fn the_runbook_has_every_endpoint() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for endpoint in Endpoint::ALL {
+            let (path, post) = (endpoint.path(), endpoint.allow() == "POST");
+            let shown = if post { format!("`POST {path}`") } else { format!("`{path}") };
+            let listed = |line: &str| line.starts_with('|') && line.contains(&shown);
+            assert!(page.lines().any(listed), "docs/operations.md says nothing of {shown}");
+        }
+    }
 
     #[test]
     fn every_endpoint_is_found_at_its_path_and_only_there() {

@@ -8,6 +8,7 @@ mod live;
 mod objects;
 mod overlay;
 mod readyz;
+mod rehearse;
 mod reply;
 mod service;
 mod topology;
@@ -58,7 +59,7 @@ impl Admin {
     ) -> Result<Arc<Self>, String> {
         let listener = inherited.listen(&config.listen, SOCKET).map_err(unopened)?;
         refuse_open(config, listener.local_addr())?;
-        let shared = Arc::new(Shared::new(scope, config.token.clone(), topologies, overlay, shown));
+        let shared = Arc::new(Shared::new(scope, config, topologies, overlay, shown));
         let service = |_core| AdminService::new(&shared);
         let server = HttpServer::start(scope, topology::ROLES, plan(Some(listener)), service);
         Ok(Arc::new(Self { shared, server }))
@@ -93,7 +94,7 @@ impl Admin {
         }
         let (shared, server) = (Arc::clone(&self.shared), self.server.clone());
         Ok(Box::new(move || {
-            shared.set_token(config.token.clone());
+            shared.reconfigure(&config);
             server.commit(plan(listener));
         }))
     }

@@ -15,6 +15,8 @@ use serde_json::json;
 use svc_overlay::Overlay;
 use types::{Reason, Refusal};
 
+use crate::settings::AdminConfig;
+
 use super::{
     access,
     console::{self, Console, Shown},
@@ -22,7 +24,9 @@ use super::{
     events::EventStreams,
     live, objects,
     overlay::OverlayPages,
-    readyz, reply,
+    readyz,
+    rehearse::Rehearsal,
+    reply,
 };
 
 /// Connections in all. Scrapers, balancers and people share them.
@@ -39,6 +43,7 @@ pub(super) struct Shared {
     scope: Scope,
     topologies: Vec<&'static Topology>,
     token: ArcSwapOption<Secret>,
+    rehearsal: Rehearsal,
     events: EventStreams,
     console: Console,
     overlay: OverlayPages,
@@ -49,7 +54,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         scope: &Scope,
-        token: Option<Secret>,
+        config: &AdminConfig,
         topologies: Vec<&'static Topology>,
         overlay: Option<Arc<Overlay>>,
         shown: Shown,
@@ -62,16 +67,18 @@ impl Shared {
             console: Console::start(scope, &topologies, shown),
             scope: scope.clone(),
             topologies,
-            token: ArcSwapOption::from(token.map(Arc::new)),
+            token: ArcSwapOption::from(config.token.clone().map(Arc::new)),
+            rehearsal: Rehearsal::new(config.rehearse),
             events: EventStreams::new(),
             overlay: OverlayPages::new(scope, overlay),
             routes,
         }
     }
 
-    /// Puts another token, or none, into force.
-    pub(super) fn set_token(&self, token: Option<Secret>) {
-        self.token.store(token.map(Arc::new));
+    /// Puts another token, or none, into force, and says anew whether crashes may be rehearsed.
+    pub(super) fn reconfigure(&self, config: &AdminConfig) {
+        self.token.store(config.token.clone().map(Arc::new));
+        self.rehearsal.allow(config.rehearse);
     }
 
     fn route(&self, endpoint: Option<Endpoint>) -> &RouteMetrics {
@@ -116,6 +123,10 @@ impl Shared {
             Endpoint::Console => console::file(rest),
             Endpoint::Live => self.console.open(&self.scope),
             Endpoint::Shutdown => self.shutdown(headers),
+            Endpoint::Rehearse => {
+                access::admit_intent(headers)?;
+                self.rehearsal.end(&self.scope, rest.unwrap_or_default())
+            }
             Endpoint::OverlayPub => {
                 access::admit_intent(headers)?;
                 self.overlay.publish(rest.unwrap_or_default(), body).await

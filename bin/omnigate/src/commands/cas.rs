@@ -18,13 +18,11 @@ use serde::{
     },
 };
 use serde_json::json;
+use svc_edge::EdgeConfig;
 use types::ObjectId;
 
 use super::{pretty, print};
-use crate::failure::Failure;
-
-/// Where objects are unless somebody says otherwise.
-const DEFAULT_DIR: &str = "./data/cas";
+use crate::{config_file::ConfigSource, failure::Failure, settings::NodeConfig};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CasCommand {
@@ -91,20 +89,37 @@ pub(crate) enum CasCommand {
 /// Which store.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
-    /// The folder of the store.
-    #[arg(long, value_name = "FOLDER", default_value = DEFAULT_DIR)]
-    dir: PathBuf,
+    /// The folder of the store; without it, where the configuration has the edge keep its objects.
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    /// The configuration file; without it, ./omnigate.toml if there is one, else the defaults.
+    #[arg(long, value_name = "FILE", env = "OMNIGATE_CONFIG", conflicts_with = "dir")]
+    config: Option<PathBuf>,
 }
 
 impl StoreArgs {
     /// The store, made if it is not there. Nothing is evicted unless the cap says so.
     fn make(&self, max_bytes: Option<ByteSize>) -> Result<Cas, Failure> {
-        Cas::at(&self.dir, limits(max_bytes)).map_err(Failure::failed)
+        Cas::at(&self.folder()?, limits(max_bytes)).map_err(Failure::failed)
+    }
+
+    /// Where it is.
+    fn folder(&self) -> Result<PathBuf, Failure> {
+        if let Some(dir) = &self.dir {
+            return Ok(dir.clone());
+        }
+        let snapshot = ConfigSource::resolve(self.config.clone(), Vec::new())?.load()?;
+        let node = snapshot.get::<NodeConfig>();
+        if node.amnesia {
+            return Err(Failure::failed("a node with node.amnesia keeps no objects on a disk")
+                .help("name the folder of a store with --dir"));
+        }
+        Ok(snapshot.get::<EdgeConfig>().cas.folder(&node.data_dir))
     }
 
     /// The store that is there, which may be a running node's.
     fn visit(&self) -> Result<Cas, Failure> {
-        Cas::visit(&self.dir, limits(None)).map_err(|error| match error {
+        Cas::visit(&self.folder()?, limits(None)).map_err(|error| match error {
             OpenError::Missing { .. } => Failure::failed(error).help("name its folder with --dir"),
             other => Failure::failed(other),
         })

@@ -53,7 +53,7 @@ pub(crate) fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code as u8),
         Err(failure) => {
-            let _ = writeln!(io::stderr(), "{failure}");
+            let _ = writeln!(io::stderr(), "{}", failure.for_standard_error());
             ExitCode::from(failure.code() as u8)
         }
     }

@@ -17,7 +17,7 @@ use ron_accounting::{Announce, MAX_ROW_BYTES, Sealed};
 use ron_kernel::{
     Scope,
     readiness::Effect,
-    supervisor::{TaskCtx, TaskResult},
+    supervisor::{TaskCtx, TaskFault, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
 use serde_json::{Value, json};
@@ -152,15 +152,17 @@ async fn store(overlay: &Overlay, rows: Bytes) -> Result<(), String> {
 async fn collect(ctx: TaskCtx, overlay: Weak<Overlay>, rewarder: Weak<Rewarder>) -> TaskResult {
     let mut taken = BTreeMap::new();
     let Some(open) = overlay.upgrade() else { return Ok(()) };
-    let mut heard = open.subscribe(topic()).await.map_err(ron_kernel::supervisor::TaskFault::new)?;
+    let mut heard = open.subscribe(topic()).await.map_err(TaskFault::new)?;
     let me = open.node();
     drop(open);
     loop {
         let delivery = tokio::select! {
+            biased;
             () = ctx.stopping() => return Ok(()),
             delivery = heard.next() => delivery,
         };
-        let Some(delivery) = delivery else { return Ok(()) };
+        // A shard of the overlay that fails ends what was subscribed there; begun anew, this task subscribes again.
+        let delivery = delivery.ok_or_else(|| TaskFault::new("the subscription ended"))?;
         // What was missed is announced again.
         let Delivery::Publication { id, body, .. } = delivery else { continue };
         let (Some(overlay), Some(rewarder)) = (overlay.upgrade(), rewarder.upgrade()) else { return Ok(()) };

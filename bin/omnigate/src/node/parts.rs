@@ -8,6 +8,7 @@ use ron_kernel::{
     reload::Reconfigure,
     topology::Topology,
 };
+use ron_traces::{Traces, TracesConfig};
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
 use svc_edge::{Edge, EdgeConfig, EdgeSettings};
 use svc_gateway::{
@@ -32,18 +33,20 @@ use super::{
 };
 
 /// Every service there is, running or not; the generated pages describe all of them.
-pub(crate) static TOPOLOGIES: [&Topology; 6] = [
+pub(crate) static TOPOLOGIES: [&Topology; 7] = [
     &KERNEL_TOPOLOGY,
     &admin::TOPOLOGY,
     &svc_gateway::TOPOLOGY,
     &svc_edge::TOPOLOGY,
     &svc_overlay::TOPOLOGY,
     &svc_rewarder::TOPOLOGY,
+    &ron_traces::TOPOLOGY,
 ];
 
 /// The running services.
 #[derive(Debug)]
 pub(super) struct Parts {
+    traces: Option<Arc<Traces>>,
     gateway: Option<Arc<Gateway>>,
     edge: Option<Arc<Edge>>,
     overlay: Option<Arc<Overlay>>,
@@ -60,7 +63,9 @@ impl Parts {
         inherited: &mut Inherited,
         in_force: ConfigInForce,
     ) -> Result<Self, String> {
-        // First, because the gateway's routes may lead to them.
+        // Before all that has something to tell.
+        let traces = open_traces(kernel, config).await?;
+        // Before the gateway, because its routes may lead to them.
         let edge = open_edge(kernel, config, inherited).await?;
         let overlay = open_overlay(kernel, config, inherited).await?;
         let gateway = open_gateway(kernel, config, local_services(&edge, &overlay), inherited).await?;
@@ -80,7 +85,7 @@ impl Parts {
         let shown = Shown { config: in_force, parts: watched, rewarder: rewarder.clone() };
         let settings = config.get::<AdminConfig>();
         let admin = Admin::start(&admin_scope, &settings, topologies, overlay.clone(), shown, inherited)?;
-        Ok(Self { gateway, edge, overlay, rewarder, admin, admin_scope })
+        Ok(Self { traces, gateway, edge, overlay, rewarder, admin, admin_scope })
     }
 
     /// What follows a new configuration, in the order in which it commits.
@@ -91,6 +96,7 @@ impl Parts {
             Arc::new(Drain(self.admin_scope.clone())),
             Arc::clone(&self.admin) as _,
         ];
+        parts.extend(self.traces.iter().map(|traces| Arc::clone(traces) as Arc<dyn Reconfigure>));
         parts.extend(self.edge.iter().map(|edge| Arc::clone(edge) as Arc<dyn Reconfigure>));
         parts.extend(self.overlay.iter().map(|overlay| Arc::clone(overlay) as Arc<dyn Reconfigure>));
         parts.extend(self.gateway.iter().map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>));
@@ -151,6 +157,15 @@ impl Parts {
     pub(super) fn admin_scope(&self) -> &Scope {
         &self.admin_scope
     }
+}
+
+async fn open_traces(kernel: &Kernel, config: &Snapshot) -> Result<Option<Arc<Traces>>, String> {
+    let traces = config.get::<TracesConfig>();
+    if traces.url.is_empty() {
+        return Ok(None);
+    }
+    let started = Traces::start(&kernel.scope(&ron_traces::TOPOLOGY), &traces).await;
+    started.map(|traces| Some(Arc::new(traces))).map_err(|error| error.to_string())
 }
 
 async fn open_edge(

@@ -1,4 +1,5 @@
-//! The server behind the gateway: a fixed number of slots, each taken for a fixed time. Its capacity is slots, not CPU.
+//! The server behind the gateway: a fixed number of slots, each taken for about the same time. Its capacity is slots, not
+//! CPU.
 
 use std::{
     net::SocketAddr,
@@ -31,6 +32,8 @@ pub(crate) const SLOW: Duration = Duration::from_millis(300);
 pub(crate) struct Sleeper {
     slots: Arc<Semaphore>,
     service_time: Duration,
+    /// Requests so far.
+    count: Arc<AtomicU64>,
     clock: Clock,
     /// Nanoseconds for which slots were taken, those of all slots together.
     busy: Arc<AtomicU64>,
@@ -46,7 +49,19 @@ struct Taken {
 
 impl Sleeper {
     pub(crate) fn new(slots: usize, service_time: Duration, clock: Clock) -> Self {
-        Self { slots: Arc::new(Semaphore::new(slots)), service_time, clock, busy: Arc::default() }
+        let slots = Arc::new(Semaphore::new(slots));
+        Self { slots, service_time, count: Arc::default(), clock, busy: Arc::default() }
+    }
+
+    /// What the next request takes: a fifth more or less than the service time, evenly spread.
+    ///
+    /// Were all exactly alike, slots that were taken together would come free together for ever, and whoever comes just
+    /// after would wait as long as a whole request takes. No server is like that.
+    fn next_time(&self) -> Duration {
+        // Multiples of the golden ratio fill an interval evenly, whichever of them one looks at.
+        let turn = self.count.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
+        let part = u32::try_from(turn).unwrap_or(0);
+        self.service_time * 4 / 5 + self.service_time * 2 / 5 * part / (1 << 16)
     }
 
     /// For how long slots have been taken, those of all slots together.
@@ -71,7 +86,7 @@ impl Service for Sleeper {
         let (clock, busy) = (self.clock, Arc::clone(&self.busy));
         let slot = Taken { _permit: permit, since: clock.now(), clock, busy };
         let is_slow = request.uri().path() == "/slow";
-        tokio::time::sleep(if is_slow { SLOW } else { self.service_time }).await;
+        tokio::time::sleep(if is_slow { SLOW } else { self.next_time() }).await;
         let body = if request.uri().path() == "/big" { Body::from(vec_of(BIG)) } else { Body::from("ok\n") };
         Ok(Response::new(body.holding(slot)))
     }
@@ -104,4 +119,20 @@ pub(crate) fn start_sleeper(kernel: &Kernel, scope: &Scope, sleeper: &Sleeper) -
 
 fn vec_of(len: usize) -> bytes::Bytes {
     bytes::Bytes::from(vec![b'.'; len])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_take_the_service_time_on_average_and_no_two_in_a_row_the_same() {
+        let mean = Duration::from_millis(10);
+        let sleeper = Sleeper::new(1, mean, Clock::start());
+        let times: Vec<Duration> = (0..1000).map(|_| sleeper.next_time()).collect();
+        let sum: Duration = times.iter().sum();
+        assert!((sum / 1000).abs_diff(mean) < mean / 100, "{sum:?}");
+        assert!(times.iter().all(|time| (mean * 4 / 5..mean * 6 / 5).contains(time)));
+        assert!(times.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > mean / 10));
+    }
 }

@@ -21,11 +21,13 @@ pub(crate) struct AdminConfig {
     pub(crate) listen: ListenAddr,
     /// With it, everything but `/healthz` and `/readyz` needs `Authorization: Bearer <token>`; 16 characters at least.
     pub(crate) token: Option<Secret>,
+    /// Whether `POST /rehearse/<service>/<task>` may end a task as a crash would, so that you can watch it come back.
+    pub(crate) rehearse: bool,
 }
 
 impl Default for AdminConfig {
     fn default() -> Self {
-        Self { listen: ListenAddr::Tcp(([127, 0, 0, 1], 9600).into()), token: None }
+        Self { listen: ListenAddr::Tcp(([127, 0, 0, 1], 9600).into()), token: None, rehearse: false }
     }
 }
 

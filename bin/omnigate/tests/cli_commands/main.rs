@@ -6,11 +6,17 @@
     reason = "tests: a failure may panic, and nothing here runs on a runtime"
 )]
 
+mod cas;
 mod check;
 #[path = "../cli_run/mod.rs"]
 mod cli_run;
 mod config;
+mod docs_examples;
+mod epoch;
 mod generated;
+mod ledger;
+mod pack;
+mod token;
 
 use cli_run::{Ran, omnigate, run};
 use std::path::Path;

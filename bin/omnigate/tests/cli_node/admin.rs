@@ -106,6 +106,22 @@ fn a_wrong_path_or_method_is_told_the_right_ones() {
 }
 
 #[test]
+fn a_crash_is_rehearsed_only_where_that_is_allowed_and_meant() {
+    let kill = |node: &Node, task: &str| node.ask("POST", &format!("/rehearse/{task}"), &["X-Omnigate: 1"]);
+    let node = Node::start(&[]);
+    assert_eq!(kill(&node, "gateway/pool_sweeper").status, 403);
+    drop(node);
+    let node = Node::start(&["--set", "admin.rehearse=true"]);
+    assert_eq!(node.ask("POST", "/rehearse/gateway/pool_sweeper", &[]).status, 403);
+    let unknown = kill(&node, "gateway/nobody");
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.json()["detail"].as_str().unwrap().contains("/topology"), "{}", unknown.body);
+    let mut events = Events::open(&node.admin);
+    assert_eq!(kill(&node, "gateway/worker%230").status, 202);
+    assert_eq!(events.wait_for("task_failed")["task"], "gateway/worker#0");
+}
+
+#[test]
 fn a_node_without_services_still_answers_its_operator() {
     let node = Node::start(&["--set", "gateway.enabled=false"]);
     assert_eq!(node.gateway, "");

@@ -13,6 +13,7 @@ mod commands;
 mod examples;
 mod observability;
 mod package;
+mod stage;
 mod systemd;
 
 use std::{

@@ -1,6 +1,11 @@
 //! The TLS side of a dialer.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use rustls::{
     ClientConfig,
@@ -11,13 +16,32 @@ use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    ClientTlsConfig, HandshakeError, TlsError, TlsStream, identity,
+    ClientTlsConfig, HandshakeError, Roots, TlsError, TlsStream, identity,
     provider::{checked_alpn, provider, versions},
     stream,
 };
 
 /// Tickets remembered over all servers, eight for each: at some 2 KiB apiece, at worst half a megabyte.
 const REMEMBERED_TICKETS: usize = 256;
+
+/// Where systems keep the authorities they trust, the most common place first.
+const SYSTEM_ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+impl Roots {
+    /// The authorities in this bundle or, if the path is empty, those that the system trusts; `None` if it keeps no list
+    /// where others do. Blocking: looks for it.
+    #[must_use]
+    pub fn named_or_system(path: &Path) -> Option<Self> {
+        let named = (!path.as_os_str().is_empty()).then(|| path.to_owned());
+        let system = || SYSTEM_ROOTS.iter().map(PathBuf::from).find(|path| path.exists());
+        named.or_else(system).map(Self::File)
+    }
+}
 
 /// Begins TLS handshakes. Clones are cheap and share remembered sessions.
 #[derive(Clone)]

@@ -12,7 +12,11 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use ron_kernel::{Clock, queue::Sender};
+use ron_kernel::{
+    Clock,
+    queue::Sender,
+    spans::{SpanIds, Spans},
+};
 use ron_transport::{
     Body, BodyError, Request, Response,
     tunnel::{Traffic, TunnelEnd, TunnelWatch},
@@ -21,19 +25,27 @@ use types::Moment;
 
 use super::Line;
 
-/// A request that will be logged. The line is on its way when this is dropped: after the last byte of the response, or when
+/// A request that will be told of. The line is on its way when this is dropped: after the last byte of the response, or when
 /// the client has left.
 pub(crate) struct Entry {
     /// `None` only while it is dropped.
     line: Option<Line>,
-    lines: Sender<Line>,
+    /// Where lines go, if this one is logged.
+    lines: Option<Sender<Line>>,
+    /// Where its span belongs and goes, if it has one.
+    span: Option<(SpanIds, Spans)>,
     clock: Clock,
     began: Moment,
 }
 
 impl Entry {
-    pub(super) fn new(line: Line, lines: Sender<Line>, clock: Clock) -> Self {
-        Self { line: Some(line), lines, clock, began: clock.now() }
+    pub(super) fn new(
+        line: Line,
+        lines: Option<Sender<Line>>,
+        span: Option<(SpanIds, Spans)>,
+        clock: Clock,
+    ) -> Self {
+        Self { line: Some(line), lines, span, clock, began: clock.now() }
     }
 
     /// The line, to fill in what became known.
@@ -69,8 +81,13 @@ impl Drop for Entry {
     fn drop(&mut self) {
         if let Some(mut line) = self.line.take() {
             line.took = self.clock.now().since(self.began);
-            // A writer that has gone takes no more lines; the node is stopping then.
-            drop(self.lines.try_send(line));
+            if let Some((ids, spans)) = self.span.take() {
+                spans.tell(line.span(ids));
+            }
+            if let Some(lines) = &self.lines {
+                // A writer that has gone takes no more lines; the node is stopping then.
+                drop(lines.try_send(line));
+            }
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Line {
 }
 
 /// What a client that left before it was answered is logged as, after the custom of others.
-const CLIENT_LEFT: u16 = 499;
+pub(super) const CLIENT_LEFT: u16 = 499;
 
 #[derive(Serialize)]
 struct Json<'a> {

@@ -5,11 +5,13 @@
 //! begin ─▶ Entry, filled on the way ─▶ finish: goes with the response's body ─▶ queue ─▶ writer ─▶ file
 //! ```
 //!
-//! Switched off, it costs a request one load and one comparison.
+//! Switched off, it costs a request one load and one comparison. What is known of a request is also what its span tells,
+//! if traces are exported.
 
 mod entry;
 mod line;
 mod output;
+mod span;
 mod writer;
 
 use std::sync::{
@@ -22,6 +24,7 @@ use ron_kernel::{
     Clock, Scope,
     queue::Sender,
     readiness::Effect,
+    spans::{SpanIds, Spans},
     topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
 };
 
@@ -114,9 +117,10 @@ impl AccessLog {
         share > 0 && u64::from(self.turn.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9)) < share
     }
 
-    /// Begins the line of a request: it is written when the entry, or the body it goes with, is dropped.
-    pub(crate) fn begin(&self, line: Line) -> Entry {
-        Entry::new(line, self.lines.clone(), self.clock)
+    /// Begins the line of a request: when the entry, or the body it goes with, is dropped, it is written if it is `logged`
+    /// and told as a span where that belongs.
+    pub(crate) fn begin(&self, line: Line, logged: bool, span: Option<(SpanIds, Spans)>) -> Entry {
+        Entry::new(line, logged.then(|| self.lines.clone()), span, self.clock)
     }
 }
 

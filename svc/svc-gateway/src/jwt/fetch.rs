@@ -5,7 +5,6 @@ use std::{io::Read, path::PathBuf, sync::Arc, time::Duration};
 use http::{
     StatusCode,
     header::{ACCEPT, HOST, USER_AGENT},
-    uri::PathAndQuery,
 };
 use http_body_util::{BodyExt, Limited};
 use ron_kernel::{
@@ -15,11 +14,9 @@ use ron_kernel::{
 };
 use ron_transport::{
     Body, Request,
-    addr::{Endpoint, Host, Scheme, Target},
-    client::{Home, HttpConn, SendFault},
-    dial::{DialError, dial},
+    addr::HttpUrl,
+    client::{self, Once, OpenError, SendFault},
     resolve::Resolver,
-    tls::HandshakeError,
 };
 
 use super::{JwksSettings, JwksSource, KeyError, KeySet};
@@ -30,15 +27,9 @@ const MAX_BYTES: usize = 256 * 1024;
 /// Why no keys were had.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The server cannot be reached.
+    /// The server cannot be spoken to.
     #[error(transparent)]
-    Dial(#[from] DialError),
-    /// It did not prove to be who it should be.
-    #[error(transparent)]
-    Handshake(#[from] HandshakeError),
-    /// It wants TLS, and nobody said whom to trust.
-    #[error("the server's certificate cannot be judged without a list of authorities")]
-    NoTls,
+    Open(#[from] OpenError),
     /// It broke off.
     #[error("the server failed: {0}")]
     Send(#[from] SendFault),
@@ -65,10 +56,14 @@ pub enum FetchError {
 impl Retryable for FetchError {
     fn retryable(&self) -> bool {
         match self {
-            Self::Dial(error) => error.retryable(),
-            Self::Handshake(_) | Self::Send(_) | Self::Timeout(_) | Self::Body(_) | Self::Blocking(_) => true,
+            Self::Open(OpenError::Dial(error)) => error.retryable(),
+            Self::Open(OpenError::Handshake(_))
+            | Self::Send(_)
+            | Self::Timeout(_)
+            | Self::Body(_)
+            | Self::Blocking(_) => true,
             Self::Status(status) => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
-            Self::NoTls | Self::File(_) | Self::Keys(_) => false,
+            Self::Open(OpenError::NoTls) | Self::File(_) | Self::Keys(_) => false,
         }
     }
 }
@@ -94,8 +89,8 @@ impl Fetcher {
                     .await?
                     .map_err(FetchError::File)?
             }
-            JwksSource::Http { endpoint, path } => {
-                let exchange = self.get(endpoint, path, settings);
+            JwksSource::Http(url) => {
+                let exchange = self.get(url, settings);
                 let answer = self.clock.by(self.clock.within(settings.timeout), exchange).await;
                 answer.unwrap_or(Err(FetchError::Timeout(settings.timeout)))?
             }
@@ -103,52 +98,22 @@ impl Fetcher {
         Ok(KeySet::parse(&document)?)
     }
 
-    async fn get(
-        &self,
-        endpoint: &Endpoint,
-        path: &PathAndQuery,
-        settings: &JwksSettings,
-    ) -> Result<Vec<u8>, FetchError> {
-        let conn = self.connect(endpoint, settings).await?;
-        let request = http::Request::get(path.clone())
-            .header(HOST, endpoint.authority())
+    async fn get(&self, url: &HttpUrl, settings: &JwksSettings) -> Result<Vec<u8>, FetchError> {
+        let conn =
+            client::open(&url.endpoint, &self.resolver, settings.tls.as_ref(), settings.timeout).await?;
+        let request = http::Request::get(url.path.clone())
+            .header(HOST, url.endpoint.authority())
             .header(ACCEPT, "application/jwk-set+json, application/json")
             .header(USER_AGENT, "omnigate");
         let mut request: Request =
             request.body(Body::empty()).expect("an endpoint's authority is a header value");
-        let response = conn.send(&mut request, Arc::new(Closed)).await?;
+        let response = conn.send(&mut request, Arc::new(Once)).await?;
         if response.status() != StatusCode::OK {
             return Err(FetchError::Status(response.status()));
         }
         let body = Limited::new(response.into_body(), MAX_BYTES).collect().await.map_err(FetchError::Body)?;
         Ok(body.to_bytes().into())
     }
-
-    async fn connect(&self, endpoint: &Endpoint, settings: &JwksSettings) -> Result<HttpConn, FetchError> {
-        let stream = dial(endpoint, &self.resolver, settings.timeout).await?;
-        if endpoint.scheme() == Scheme::Http {
-            return Ok(HttpConn::open(stream));
-        }
-        let tls = settings.tls.as_ref().ok_or(FetchError::NoTls)?;
-        let stream = tls.connect(stream, &server_name(endpoint), settings.timeout).await?;
-        Ok(HttpConn::open_tls(stream))
-    }
-}
-
-/// Whom the server's certificate has to be for.
-fn server_name(endpoint: &Endpoint) -> String {
-    match endpoint.target() {
-        Target::Tcp { host: Host::Ip(ip), .. } => ip.to_string(),
-        Target::Tcp { host: Host::Name(name), .. } => name.clone(),
-        Target::Unix(_) => "localhost".to_owned(),
-    }
-}
-
-/// Keys are asked for too seldom to keep a connection.
-struct Closed;
-
-impl Home for Closed {
-    fn put_back(&self, _: HttpConn) {}
 }
 
 #[expect(clippy::disallowed_methods, reason = "runs in the blocking pool")]

@@ -1,9 +1,6 @@
 //! Where keys come from and how often, as configured.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use ron_transport::{
     addr::Scheme,
@@ -13,14 +10,6 @@ use ron_transport::{
 
 use super::{JwksSource, SourceError};
 use crate::AuthConfig;
-
-/// Where systems keep the authorities they trust, the most common place first.
-const SYSTEM_ROOTS: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// Where keys come from, and how often.
 #[derive(Clone, Debug)]
@@ -80,11 +69,7 @@ impl JwksSettings {
 }
 
 fn trust(ca_path: &Path) -> Result<ClientTls, SettingsError> {
-    let roots = if ca_path.as_os_str().is_empty() {
-        SYSTEM_ROOTS.iter().map(PathBuf::from).find(|path| path.exists()).ok_or(SettingsError::NoRoots)?
-    } else {
-        ca_path.to_owned()
-    };
-    let config = ClientTlsConfig { alpn: Protocol::Http1.alpn(), ..ClientTlsConfig::new(Roots::File(roots)) };
+    let roots = Roots::named_or_system(ca_path).ok_or(SettingsError::NoRoots)?;
+    let config = ClientTlsConfig { alpn: Protocol::Http1.alpn(), ..ClientTlsConfig::new(roots) };
     Ok(ClientTls::load(&config)?)
 }

@@ -2,19 +2,13 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use http::{Uri, uri::PathAndQuery};
-use ron_transport::addr::{Endpoint, EndpointError, Host, Scheme, Target};
+use ron_transport::addr::{EndpointError, HttpUrl, HttpUrlError, Scheme};
 
 /// Where a key set is had from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JwksSource {
     /// A server.
-    Http {
-        /// Whom to ask.
-        endpoint: Endpoint,
-        /// What to ask for.
-        path: PathAndQuery,
-    },
+    Http(HttpUrl),
     /// A file, for tests and for nodes without a network.
     File(PathBuf),
 }
@@ -41,7 +35,7 @@ impl JwksSource {
     #[must_use]
     pub fn scheme(&self) -> Option<Scheme> {
         match self {
-            Self::Http { endpoint, .. } => Some(endpoint.scheme()),
+            Self::Http(url) => Some(url.endpoint.scheme()),
             Self::File(_) => None,
         }
     }
@@ -51,16 +45,8 @@ impl JwksSource {
     pub fn is_exposed(&self) -> bool {
         match self {
             Self::File(_) => false,
-            Self::Http { endpoint, .. } => endpoint.scheme() == Scheme::Http && !is_local(endpoint.target()),
+            Self::Http(url) => url.is_exposed(),
         }
-    }
-}
-
-fn is_local(target: &Target) -> bool {
-    match target {
-        Target::Unix(_) => true,
-        Target::Tcp { host: Host::Ip(ip), .. } => ip.is_loopback(),
-        Target::Tcp { host: Host::Name(name), .. } => name == "localhost",
     }
 }
 
@@ -76,17 +62,11 @@ impl FromStr for JwksSource {
                 Err(SourceError::RelativePath)
             };
         }
-        let uri: Uri = text.parse().map_err(|_| SourceError::Form)?;
-        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return Err(SourceError::Form);
-        };
-        // First of all, so that no later message can repeat a password.
-        if authority.as_str().contains('@') {
-            return Err(SourceError::UserInfo);
-        }
-        let endpoint = format!("{scheme}://{authority}").parse()?;
-        let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        Ok(Self::Http { endpoint, path })
+        text.parse().map(Self::Http).map_err(|error| match error {
+            HttpUrlError::Form => SourceError::Form,
+            HttpUrlError::UserInfo => SourceError::UserInfo,
+            HttpUrlError::Endpoint(error) => SourceError::Endpoint(error),
+        })
     }
 }
 
@@ -94,7 +74,7 @@ impl fmt::Display for JwksSource {
     /// Without the query, which may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Http { endpoint, path } => write!(f, "{endpoint}{}", path.path()),
+            Self::Http(url) => url.fmt(f),
             Self::File(path) => write!(f, "file:{}", path.display()),
         }
     }

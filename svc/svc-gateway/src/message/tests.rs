@@ -7,7 +7,7 @@ use ron_transport::{Body, ConnInfo, Request, proxy_protocol::TrustedSources, str
 use types::{Reason, Refusal};
 
 use super::{HeaderRules, Onward, Survey, back, onward, upgrade_wanted};
-use crate::{client_addr::Client, router::Rewrite, trace::TraceIds};
+use crate::{client_addr::Client, router::Rewrite, trace::Tracer};
 
 /// What the upstream sees of a request.
 fn passed(request: Request) -> Result<Request, Refusal> {
@@ -23,7 +23,7 @@ fn passed_with(
     let conn = ConnInfo::new(Peer::tcp("192.0.2.7:5000".parse().unwrap()), 0);
     let survey = Survey::of(&request)?;
     let client = Client::of(&conn, request.headers(), &survey, &TrustedSources::default());
-    let trace = TraceIds::new().trace(request.headers(), &survey);
+    let trace = Tracer::default().trace(request.headers(), &survey);
     let upgrade = upgrade_wanted(&request, &survey, upgrades);
     onward(
         &mut request,

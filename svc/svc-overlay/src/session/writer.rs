@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
+use ron_transport::wire::Wire;
 use tokio::io::{AsyncWrite, AsyncWriteExt, WriteHalf};
 
 use super::{
     close::CloseReason,
     conn::{Conn, OutFrame, TaskOf},
-    wire::Wire,
 };
 use crate::outbox::Taken;
 

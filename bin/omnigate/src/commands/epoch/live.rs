@@ -39,7 +39,7 @@ pub(crate) struct SealArgs {
     /// The epoch.
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     epoch: u64,
-    /// Seal these rows, one line each as in a snapshot, instead of what this node has counted.
+    /// Seal these rows, lines as in a bundle or a Parquet file, instead of what this node has counted.
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
 }

@@ -6,6 +6,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use ron_kernel::config::Secret;
 use ron_ledger::{AccountId, Amount, Asset, Dialect, Key, Reference};
 
+/// In two lines, because one is longer than a terminal is wide.
+const TRANSFER_USAGE: &str = "omnigate ledger transfer [OPTIONS] --from <ACCOUNT> --to <ACCOUNT>\n\
+    \x20                               --amount <AMOUNT> --key <KEY>";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
     /// Show what every account has, and what of it is held.
@@ -43,6 +47,7 @@ pub(crate) enum LedgerCommand {
         account: AccountArgs,
     },
     /// Move an amount from one account to another, exactly once per key.
+    #[command(override_usage = TRANSFER_USAGE)]
     Transfer {
         #[command(flatten)]
         ledger: LedgerArgs,

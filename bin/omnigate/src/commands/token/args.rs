@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use captoken::{Class, Network, TokenId};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use ron_kernel::config::Secret;
 
 use crate::cli::duration;
@@ -49,6 +49,7 @@ pub(crate) struct TokenArg {
 }
 
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("whose").args(["tenant", "any_tenant"]).required(true))]
 pub(crate) struct MintArgs {
     /// The root key's file.
     #[arg(long, value_name = "FILE")]
@@ -57,7 +58,7 @@ pub(crate) struct MintArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<TokenId>,
     /// Let it act for every tenant.
-    #[arg(long, conflicts_with = "tenant", required_unless_present = "tenant")]
+    #[arg(long)]
     pub(crate) any_tenant: bool,
     /// Let it be good for ever, instead of for an hour.
     #[arg(long, conflicts_with = "expires")]

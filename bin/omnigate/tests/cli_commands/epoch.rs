@@ -1,0 +1,372 @@
+//! `omnigate epoch` and `omnigate policy`: what a stranger can check with files alone, and what is refused.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::cli_run::{Ran, omnigate, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const ORACLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracle");
+const KEY: &str = "ed25519:3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
+
+/// A folder of its own with the bundle of a ruleset in `v1` or `v2`.
+struct Fixture {
+    dir: TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let fixture = Self { dir: TempDir::new().unwrap() };
+        for version in ["v1", "v2"] {
+            copy(&Path::new(ORACLE).join("golden").join(version), &fixture.path(version));
+        }
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs the program with these words.
+    fn run(&self, words: &str) -> Ran {
+        run(omnigate(self.dir.path(), &words.split_whitespace().collect::<Vec<_>>()))
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Replaces words in a file.
+    fn alter(&self, name: &str, from: &str, to: &str) {
+        let text = self.read(name);
+        assert!(text.contains(from), "{name} has no {from}");
+        fs::write(self.path(name), text.replacen(from, to, 1)).unwrap();
+    }
+
+    fn snapshot_file(&self, at: usize) -> String {
+        let list: Value = serde_json::from_str(&self.read("v1/inputs.json")).unwrap();
+        let root = list[at]["rows_root"].as_str().unwrap();
+        format!("v1/snapshots/{}.jsonl", root.strip_prefix("b3k:").unwrap())
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[track_caller]
+fn assert_refused(ran: &Ran, words: &str) {
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains(words), "{words:?} is not in {:?}", ran.err);
+}
+
+#[test]
+fn a_bundle_is_verified_and_the_sums_are_shown() {
+    let fixture = Fixture::new();
+    let ran = fixture.run(&format!("epoch verify v1 --policy-key {KEY} --actor node-c --actor node-a"));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    for words in [
+        "epoch 7: verified\n",
+        "(trusted)\n",
+        "2 snapshots, 10 rows, every row added up; 2 seals are good\n",
+        " 648490 + 351513 = 1000003\n",
+        "node-c is paid 124244\n",
+        " 1500000 units × 1000000 ppm = 1500000000000 points\n",
+        " 1000003 × 1500000000000 ÷ 12073002000000 = 124244, remainder 6439512000000\n",
+        " 400001 (the cap: 400000 ppm of the pool)\n",
+    ] {
+        assert!(ran.out.contains(words), "{words:?} is missing in\n{}", ran.out);
+    }
+    let ran = fixture.run("epoch verify v2 --json --actor node-c");
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&shown["paid"], &shown["residual"]), (&json!("988284"), &json!("11719")));
+    assert_eq!(
+        (&shown["actors"][0]["payout"], &shown["actors"][0]["divided"]),
+        (&json!("292969"), &json!("600002"))
+    );
+    assert_eq!((&shown["policy"]["trusted"], &shown["attested_by"]), (&json!(false), &json!([KEY])));
+    let ran = fixture.run("epoch verify v1 --actor acme");
+    assert_eq!(ran.code, Some(1), "who asks for somebody without a line is told so");
+    assert!(ran.out.ends_with("acme has no line: no units that count\n"), "{}", ran.out);
+}
+
+#[test]
+fn without_the_rows_the_rest_is_verified_and_that_is_said() {
+    let fixture = Fixture::new();
+    fs::remove_file(fixture.path(&fixture.snapshot_file(0))).unwrap();
+    let ran = fixture.run("epoch verify v1");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(
+        ran.out.contains("rows are not in the bundle: units are taken from the allocations"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("no key was named as trusted"), "{}", ran.out);
+}
+
+#[test]
+fn whatever_is_altered_in_a_bundle_is_found() {
+    let stranger = format!("ed25519:{}", "00".repeat(32));
+    let cases: &[(&str, &str, &str, &str)] = &[
+        (
+            "v1/policy.json",
+            r#""pool":"1000003""#,
+            r#""pool":"2000003""#,
+            "policy.json: the signature of ed25519:3d40",
+        ),
+        ("v1/inputs.json", r#""rows":6"#, r#""rows":7"#, "is not the seal of one of the snapshots"),
+        ("ROWS", "7000000", "7000001", "the rows of node-1's snapshot are not the sealed ones"),
+        ("ROWS", "node-b", "node-!", "row 2 of node-1's snapshot: it belongs before the row above it"),
+        ("ROWS", "\"7000000\"", "\"-1\"", "row 0 of node-1's snapshot: its units are negative"),
+        ("v1/run.json", "648490", "648491", "run.json: `residual` has a value it cannot have"),
+        (
+            "v1/run.json",
+            r#""batches":1"#,
+            r#""batches":2"#,
+            "run.json says something else than what is computed: batches",
+        ),
+        ("v1/run.json", r#"{"allocations""#, r#"{ "allocations""#, "not in canonical form"),
+        ("v1/allocations.jsonl", "124245", "124246", "line 1 of allocations.jsonl is not what is computed"),
+        ("v1/commitment", "b3k:aa", "b3k:ab", "the commitment is not that of run.json"),
+        ("v1/commitment", "b3k:", "", "commitment: there is no digest"),
+    ];
+    for (file, from, to, words) in cases {
+        let fixture = Fixture::new();
+        let file = if *file == "ROWS" { fixture.snapshot_file(0) } else { (*file).to_owned() };
+        fixture.alter(&file, from, to);
+        assert_refused(&fixture.run("epoch verify v1"), words);
+    }
+    let fixture = Fixture::new();
+    assert_refused(
+        &fixture.run(&format!("epoch verify v1 --policy-key {stranger}")),
+        "not signed by a trusted key",
+    );
+    let attestation = format!("v1/attestations/{}.json", &KEY["ed25519:".len()..]);
+    fixture.alter(&attestation, "b3k:aa", "b3k:ab");
+    assert_refused(&fixture.run("epoch verify v1"), "does not attest to this run");
+    fs::remove_file(fixture.path("v2/run.json")).unwrap();
+    assert_refused(&fixture.run("epoch verify v2"), "run.json cannot be read");
+    let long = "x".repeat(20_000);
+    fs::write(fixture.path("v1/allocations.jsonl"), &long).unwrap();
+    assert_refused(&fixture.run("epoch prove v1 node-a"), "a line does not end");
+}
+
+#[test]
+fn a_proof_convinces_whoever_has_the_run() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.run("epoch prove v1 node-c -o proof.json").code, Some(0));
+    let ran = fixture.run("epoch verify proof.json --run v1/run.json");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(
+        ran.out.starts_with("node-c is paid 124244 (full): line 3 of 5 of epoch 7, whose pool is 1000003\n")
+    );
+    let ran = fixture.run("epoch verify proof.json --run v1/run.json --json");
+    assert_eq!(serde_json::from_str::<Value>(&ran.out).unwrap()["payout"], "124244");
+    assert_refused(&fixture.run("epoch verify proof.json --run v2/run.json"), "it is about another run");
+    let ran = fixture.run("epoch verify proof.json");
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    fixture.alter("proof.json", "124244", "124245");
+    assert_refused(&fixture.run("epoch verify proof.json --run v1/run.json"), "the path does not lead");
+    assert_refused(&fixture.run("epoch prove v1 acme"), "there is no line of that actor");
+    fixture.alter("v1/allocations.jsonl", "400001", "400002");
+    assert_refused(&fixture.run("epoch prove v1 node-c"), "the lines are not those that run.json names");
+}
+
+#[test]
+fn an_epoch_that_cannot_be_paid_leaves_the_reason_and_nothing_else() {
+    let fixture = Fixture::new();
+    fixture.alter(&fixture.snapshot_file(1), "2000001", "2000002");
+    let ran = fixture.run("epoch rerun v1 --into out");
+    assert_refused(&ran, "epoch 7 cannot be paid: rows_differ: ");
+    let names: Vec<_> =
+        fs::read_dir(fixture.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["quarantine.json"]);
+    assert!(fixture.read("out/quarantine.json").contains(r#""intents":0,"reason":"rows_differ""#));
+}
+
+/// R1: the machine, its settings and the order of work leave no trace in the bytes. Where a release build is around
+/// (`OMNIGATE_RELEASE` names it), it has to come to the same bytes as this one.
+#[test]
+fn the_same_epoch_comes_to_the_same_bytes_everywhere() {
+    let fixture = Fixture::new();
+    let mut programs = vec![PathBuf::from(env!("CARGO_BIN_EXE_omnigate"))];
+    programs.extend(std::env::var_os("OMNIGATE_RELEASE").map(PathBuf::from));
+    let settings = [
+        ("C", "UTC", "1"),
+        ("tr_TR.UTF-8", "Asia/Kathmandu", "2"),
+        ("ar_EG.UTF-8", "America/St_Johns", "7"),
+        ("de_DE.UTF-8", "Pacific/Apia", "2"),
+    ];
+    for version in ["v1", "v2"] {
+        for program in &programs {
+            for (locale, zone, threads) in settings {
+                let mut command = Command::new(program);
+                command.env_clear().env("LC_ALL", locale).env("LANG", locale).env("TZ", zone);
+                command.current_dir(fixture.dir.path());
+                command.args(["epoch", "rerun", version, "--into", "out", "--threads", threads]);
+                let ran = run(command);
+                assert_eq!(ran.code, Some(0), "{}", ran.err);
+                for file in ["run.json", "allocations.jsonl", "commitment"] {
+                    let (expected, found) =
+                        (fixture.read(&format!("{version}/{file}")), fixture.read(&format!("out/{file}")));
+                    assert_eq!(
+                        expected,
+                        found,
+                        "{file} with {locale}, {zone}, {threads} threads, {}",
+                        program.display()
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Thousands of epochs are compared when `OMNIGATE_ORACLE_EPOCHS` asks for them.
+#[test]
+fn an_independent_implementation_agrees_on_random_epochs() {
+    let python = Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: there is no python3, so the second implementation of the calculus was not run");
+        return;
+    }
+    let epochs = std::env::var("OMNIGATE_ORACLE_EPOCHS").unwrap_or_else(|_| "120".to_owned());
+    let mut command = Command::new("python3");
+    command.current_dir(ORACLE).args([
+        "-B",
+        "oracle.py",
+        "compare",
+        env!("CARGO_BIN_EXE_omnigate"),
+        "--epochs",
+        &epochs,
+    ]);
+    let ran = run(command);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    assert_eq!(ran.out, format!("{epochs} epochs agree\n"));
+    let mut command = Command::new("python3");
+    command.current_dir(ORACLE).args(["-B", "oracle.py", "check", "golden/v1", "golden/v2"]);
+    let ran = run(command);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "v1 agrees\nv2 agrees\n"), "{}", ran.err);
+}
+
+#[test]
+fn a_policy_is_signed_checked_and_shown() {
+    let fixture = Fixture::new();
+    let made = fixture.run("policy keygen old.key");
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    assert!(made.err.contains("old.key") && made.err.contains("rewarder.policy_keys"), "{}", made.err);
+    let old = made.out.trim().to_owned();
+    let new = fixture.run("policy keygen new.key").out.trim().to_owned();
+    assert_refused(&fixture.run("policy keygen old.key"), "old.key");
+    let terms = json!({
+        "format": "omnigate-policy/1", "id": "default", "version": 3, "ruleset": 2, "pool": "5000", "cap_ppm": 250_000,
+        "min_payout": "1", "residual": { "rule": "keep" }, "first_epoch": 4, "last_epoch": 9,
+        "weights_ppm": { "served.bytes": 1_000_000 },
+    });
+    fs::write(fixture.path("terms.json"), format!("{terms:#}\n")).unwrap();
+    let signed = fixture.run("policy sign terms.json --key old.key");
+    assert_eq!(signed.code, Some(0), "{}", signed.err);
+    fs::write(fixture.path("once.json"), &signed.out).unwrap();
+    fs::write(fixture.path("twice.json"), fixture.run("policy sign once.json --key new.key").out).unwrap();
+    for (words, code, answer) in [
+        (format!("once.json --key {old}"), 0, "good: default version 3, b3k:"),
+        (format!("once.json --key {new}"), 1, "refused: policy_untrusted: "),
+        (format!("twice.json --key {new}"), 0, "good: "),
+        (format!("twice.json --key {old} --epoch 9"), 0, "good: "),
+        (format!("twice.json --key {old} --epoch 10"), 1, "refused: policy_stale: "),
+        (format!("twice.json --key {old} --epoch 3"), 1, "refused: policy_stale: "),
+        (format!("terms.json --key {old}"), 1, "refused: policy_"),
+    ] {
+        let ran = fixture.run(&format!("policy check {words}"));
+        assert_eq!(ran.code, Some(code), "{words}: {}{}", ran.out, ran.err);
+        assert!(ran.out.starts_with(answer), "{words}: {}", ran.out);
+    }
+    fixture.alter("once.json", r#""pool":"5000""#, r#""pool":"5001""#);
+    assert!(
+        fixture
+            .run(&format!("policy check once.json --key {old}"))
+            .out
+            .starts_with("refused: policy_forged: ")
+    );
+    let shown = fixture.run("policy show twice.json");
+    for words in
+        ["policy default version 3, ruleset 2\n", "1250 (250000 ppm of the pool)", "4 to 9", &old, &new]
+    {
+        assert!(shown.out.contains(words), "{words} is missing in\n{}", shown.out);
+    }
+    let canonical: Value = serde_json::from_str(&fixture.run("policy show terms.json --json").out).unwrap();
+    assert_eq!(canonical, terms);
+    assert_refused(&fixture.run("policy sign terms.json --key terms.json"), "terms.json");
+    fs::write(fixture.path("terms.json"), "{}").unwrap();
+    assert_refused(&fixture.run("policy sign terms.json --key old.key"), "terms.json: the format is not");
+}
+
+/// The page shows the files of the first ruleset's epoch, laid out for reading.
+#[test]
+fn the_page_of_formats_shows_files_that_verify() {
+    let page = fs::read_to_string(Path::new(ORACLE).join("../../docs/rewards-format.md")).unwrap();
+    let golden = Path::new(ORACLE).join("golden/v1");
+    let list: Value = serde_json::from_str(&fs::read_to_string(golden.join("inputs.json")).unwrap()).unwrap();
+    let root = list[0]["rows_root"].as_str().unwrap().replace("b3k:", "");
+    let key = &KEY["ed25519:".len()..];
+    let documents = |text: &str| -> Vec<Value> {
+        serde_json::Deserializer::from_str(text).into_iter().map(Result::unwrap).collect()
+    };
+    let mut shown = 0;
+    for block in page.split("\n```json ").skip(1) {
+        let (name, rest) = block.split_once('\n').unwrap();
+        let file = match name {
+            "rows" => format!("snapshots/{root}.jsonl"),
+            "seal" => format!("snapshots/{root}.{key}.seal.json"),
+            "attestation" => format!("attestations/{key}.json"),
+            name => name.to_owned(),
+        };
+        let text = fs::read_to_string(golden.join(&file)).unwrap();
+        assert_eq!(documents(rest.split("\n```").next().unwrap()), documents(&text), "{name}");
+        shown += 1;
+    }
+    assert_eq!(shown, 8, "the page has lost its examples");
+    let proof = golden.join("proof-node-c.json");
+    let ran = run(omnigate(&golden, &["epoch", "verify", proof.to_str().unwrap(), "--run", "run.json"]));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+}
+
+#[test]
+fn what_a_node_has_written_down_is_shown_by_epoch_sealed_or_not() {
+    let fixture = Fixture::new();
+    let nothing = fixture.run("epoch usage");
+    assert_eq!(nothing.code, Some(1));
+    assert!(nothing.err.contains("usage.sqlite") && nothing.err.contains("help"), "{}", nothing.err);
+    assert!(!fixture.path("data").exists(), "looking makes nothing");
+
+    fs::create_dir(fixture.path("data")).unwrap();
+    let hour = std::time::Duration::from_secs(3600);
+    let mut journal = ron_accounting::Journal::open(&fixture.path("data/usage.sqlite"), hour).unwrap();
+    let used = |name, units| (types::ActorId::new(name).unwrap(), "provided.bytes", units);
+    for (epoch, units) in [(7, vec![used("ada", 5)]), (9, vec![used("ada", 1), used("bo", 20)])] {
+        let page = ron_accounting::Page { epoch, units };
+        journal.book(ron_accounting::BootId::new([1; 16]), std::slice::from_ref(&page)).unwrap();
+        // Another life of the same node.
+        journal.book(ron_accounting::BootId::new([2; 16]), &[page]).unwrap();
+    }
+    assert_eq!(fixture.run("epoch seal 7").code, Some(0));
+    let shown = fixture.run("epoch usage");
+    let lines = "7  sealed  ada  provided.bytes  10\n9  open    ada  provided.bytes  2\n9  open    bo   provided.bytes  40\n";
+    assert_eq!((shown.code, shown.out.as_str(), shown.err.as_str()), (Some(0), lines, ""));
+    assert_eq!(fixture.run("epoch usage --limit 1").out.lines().count(), 2);
+    assert_eq!(fixture.run("epoch usage 7").out.lines().count(), 1);
+    let document: Value = serde_json::from_str(&fixture.run("epoch usage 9 --json").out).unwrap();
+    assert_eq!(document[0]["used"][1], json!({ "actor": "bo", "metric": "provided.bytes", "units": "40" }));
+}

@@ -1,0 +1,144 @@
+//! `omnigate ledger`: what each command prints and leaves, and what it says of a ledger that is not what it was.
+
+use std::{fs, process::Command};
+
+use crate::cli_run::{Ran, omnigate, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+struct Fixture {
+    dir: TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    /// Runs `omnigate ledger` with these words.
+    fn ledger(&self, words: &str) -> Ran {
+        let args: Vec<&str> = ["ledger"].into_iter().chain(words.split(' ')).collect();
+        run(omnigate(self.dir.path(), &args))
+    }
+
+    fn done(&self, words: &str) -> String {
+        let ran = self.ledger(words);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{words}");
+        ran.out
+    }
+
+    fn json(&self, words: &str) -> Value {
+        serde_json::from_str(&self.done(&format!("{words} --json"))).unwrap()
+    }
+
+    /// An issuer and a pool of 1000.
+    fn funded() -> Self {
+        let fixture = Self::new();
+        assert_eq!(fixture.done("open mint --asset CREDIT --issuer"), "open: mint\n");
+        assert_eq!(fixture.done("open pool --asset CREDIT"), "open: pool\n");
+        let paid = fixture.done("transfer --from mint --to pool --amount 1000 --key fund");
+        assert_eq!(paid, "posted as request 3\n");
+        fixture
+    }
+}
+
+#[test]
+fn a_transfer_is_posted_once_per_key() {
+    let fixture = Fixture::funded();
+    let paid = "transfer --from pool --to ada --amount 7 --key pay/1 --open-receiver";
+    assert_eq!(fixture.json(paid), json!({ "request": 4, "replayed": false }));
+    assert_eq!(fixture.done(paid), "posted before as request 4\n");
+    let other = fixture.ledger("transfer --from pool --to ada --amount 8 --key pay/1 --open-receiver");
+    assert_eq!(other.code, Some(1));
+    assert_eq!(other.err, "error: the key pay/1 was used for another batch, request 4\n");
+    let balances = fixture.json("balances");
+    let ada = json!({ "account": "ada", "asset": "CREDIT", "balance": "7", "held": "0", "available": "7" });
+    assert_eq!(balances[0], ada);
+    assert_eq!(balances[1]["available"], Value::Null, "an issuer has no limit");
+    assert!(fixture.done("balances").contains("pool                      993"));
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let fixture = Fixture::funded();
+    let short = fixture.ledger("transfer --from pool --to mint --amount 1001 --key a");
+    assert_eq!(
+        (short.code, short.err.as_str()),
+        (Some(1), "error: refused: pool cannot spend 1001: 1000 is available\n")
+    );
+    for amount in ["-1", "1.5", "0", "170141183460469231731687303715884105728"] {
+        let ran = fixture.ledger(&format!("transfer --from pool --to mint --key a --amount={amount}"));
+        assert_eq!(ran.code, Some(2), "{amount}");
+    }
+    let elsewhere = Fixture::new().ledger("balances");
+    assert_eq!(elsewhere.code, Some(1));
+    assert!(elsewhere.err.starts_with("error: there is no ledger ./data/ledger.db\n"), "{}", elsewhere.err);
+    assert_eq!(fixture.ledger("balances --url nowhere").code, Some(2));
+    assert_eq!(fixture.ledger("balances --url memory:").code, Some(2));
+}
+
+#[test]
+fn a_ledger_is_verified_backed_up_and_restored() {
+    let fixture = Fixture::funded();
+    let counts =
+        |state: &str| json!({ "state": state, "accounts": 2, "requests": 3, "entries": 3, "links": 3 });
+    assert_eq!(fixture.json("verify"), counts("whole"));
+    assert_eq!(fixture.json("backup kept.db"), counts("backed up"));
+    assert_eq!(fixture.ledger("backup kept.db").code, Some(1), "never overwrites");
+    assert_eq!(fixture.json("restore kept.db --url sqlite:new/ledger.db"), counts("restored"));
+    assert_eq!(fixture.json("verify --url sqlite:new/ledger.db"), counts("whole"));
+    assert_eq!(fixture.ledger("restore kept.db").code, Some(1), "only into an empty one");
+    let path = fixture.dir.path().join("data/ledger.db");
+    let sql = rusqlite::Connection::open(path).unwrap();
+    sql.execute_batch("UPDATE accounts SET balance = '1001' WHERE name = 'pool'").unwrap();
+    drop(sql);
+    let damaged = fixture.ledger("verify");
+    assert_eq!(damaged.code, Some(1));
+    assert!(
+        damaged.err.starts_with("error: the ledger is damaged: the account pool is not what"),
+        "{}",
+        damaged.err
+    );
+    assert!(damaged.err.contains("omnigate ledger restore"));
+}
+
+#[test]
+fn a_journal_is_exported_for_other_programs() {
+    let fixture = Fixture::funded();
+    let journal = fixture.done("export");
+    assert!(
+        journal.contains("    Equity:X-mint  -1000 CREDIT\n    Assets:X-pool  1000 CREDIT\n"),
+        "{journal}"
+    );
+    fixture.done("export --format beancount --output out.beancount");
+    let text = fs::read_to_string(fixture.dir.path().join("out.beancount")).unwrap();
+    assert!(text.contains(" balance Assets:X-pool 1000 CREDIT\n"), "{text}");
+    assert_eq!(fixture.ledger("export --output out.beancount").code, Some(1), "never overwrites");
+}
+
+#[test]
+fn a_checkpoint_is_signed_with_a_key_of_openssl_and_believed_when_it_is_named() {
+    let fixture = Fixture::funded();
+    let key = fixture.dir.path().join("node.pem");
+    let made = Command::new("openssl").args(["genpkey", "-algorithm", "ed25519", "-out"]).arg(&key).status();
+    assert!(made.unwrap().success());
+    let signed = fixture.json("checkpoint --key node.pem");
+    assert_eq!(signed["link"], 3);
+    let public = signed["key"].as_str().unwrap();
+    let config = |key: &str| {
+        let text = format!("[ledger]\nverify = \"since_checkpoint\"\ntrusted_keys = [\"{key}\"]\n");
+        fs::write(fixture.dir.path().join("omnigate.toml"), text).unwrap();
+    };
+    config(public);
+    let told = fixture.done("verify");
+    assert!(told.contains(&format!("signed: 1 checkpoints, the last at link 3 by {public}\n")), "{told}");
+    assert_eq!(fixture.json("verify")["checkpoints"], json!({ "count": 1, "link": 3, "key": public }));
+    config(&"00".repeat(32));
+    assert!(
+        fixture.ledger("verify").err.contains("the signature of the checkpoint at link 3 does not count")
+    );
+    config("short");
+    assert_eq!(fixture.ledger("verify").code, Some(2));
+    fs::write(&key, "not a key").unwrap();
+    assert_eq!(fixture.ledger("checkpoint --key node.pem --url sqlite:data/ledger.db").code, Some(2));
+}

@@ -1,0 +1,10 @@
+//! One program for all of these tests: each more would be linked on its own.
+
+mod isolation;
+mod model;
+mod properties;
+mod reference;
+mod retry;
+mod room;
+mod shares;
+mod support;

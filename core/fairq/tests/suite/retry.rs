@@ -1,0 +1,33 @@
+//! Clients that wait as long as they are told find place.
+
+use crate::support::{CAPACITY, SERVICE, ms, seeds, settings};
+use fairq::sim::{Load, Policy, Scenario, Service, Tenant};
+use std::time::Duration;
+
+/// A burst of this many, beside a neighbour that takes half of the capacity; clients wait the whole seconds they are told.
+fn burst(count: usize, service: Service, seed: u64) -> (u64, u64) {
+    let mut scenario = Scenario::new(settings(), seed);
+    scenario.obey_retry_after = true;
+    scenario.lasts = Duration::from_secs(60);
+    scenario.patience = Duration::from_secs(60);
+    scenario.tenants.push(Tenant::new("burst", Load::Burst { count, at: ms(2000) }, service));
+    let steady = Load::PerSecond(CAPACITY / 2.0);
+    scenario.tenants.push(Tenant::new("steady", steady, Service::Exponential(SERVICE)));
+    let report = scenario.run(Policy::Fair);
+    let burst = report.tenant("burst");
+    assert_eq!(burst.served, count as u64, "everybody is served in the end, seed {seed}");
+    assert!(report.tenant("steady").success() >= 0.999, "the neighbour does not notice, seed {seed}");
+    println!("seed {seed}: {} of {} retries admitted", burst.retries_served, burst.retries);
+    (burst.retries_served, burst.retries)
+}
+
+#[test]
+fn at_least_nineteen_of_twenty_obeyed_retries_are_admitted() {
+    for seed in seeds() {
+        for (count, service) in [(1_000, Service::Fixed(SERVICE)), (8_000, Service::Exponential(SERVICE))] {
+            let (served, retries) = burst(count, service, seed);
+            assert!(retries > 0, "nobody was refused");
+            assert!(served * 100 >= retries * 95, "{served} of {retries}");
+        }
+    }
+}

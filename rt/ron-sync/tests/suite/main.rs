@@ -1,0 +1,12 @@
+//! One program for all of these tests: each more would be linked on its own.
+
+#![cfg(not(loom))]
+
+mod drop_oldest;
+mod drop_oldest_reference;
+mod fair_room;
+mod gate;
+mod gate_reference;
+mod gate_room;
+mod phase;
+mod support;

@@ -1,0 +1,82 @@
+//! The `[traces]` table.
+
+use std::{path::PathBuf, time::Duration};
+
+use ron_kernel::config::{Checks, HumanDuration, Problems, Secret, Table};
+use ron_transport::addr::HttpUrl;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Longer than this, and a collector that hangs would cost spans that another attempt could have saved.
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Where the spans of requests are exported to, by OTLP over HTTP; needs a build with the feature `otlp`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TracesConfig {
+    /// The collector, such as `http://127.0.0.1:4318/v1/traces`; empty to export nothing.
+    pub url: String,
+    /// PEM bundle of the authorities that sign the collector's certificate; empty for those that the system trusts.
+    pub ca_path: PathBuf,
+    /// What the collector wants to see as `Authorization`.
+    pub authorization: Option<Secret>,
+    /// The share of the traces that begin here which are recorded, from 0 to 1. A trace that a client has begun is
+    /// recorded if the client says so.
+    pub sample: f64,
+    /// How long the collector may take for a batch; 60s at most.
+    pub timeout: HumanDuration,
+}
+
+impl Default for TracesConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            ca_path: PathBuf::new(),
+            authorization: None,
+            sample: 1.0,
+            timeout: HumanDuration::from_secs(5),
+        }
+    }
+}
+
+impl Table for TracesConfig {
+    const NAME: &'static str = "traces";
+    const RESTART: &'static [&'static str] = &["url", "ca_path", "authorization", "timeout"];
+
+    fn check(&self, _: &Checks, problems: &mut Problems) {
+        if !(0.0..=1.0).contains(&self.sample) {
+            problems.at("sample", "must be between 0 and 1");
+        }
+        let timeout = self.timeout.as_duration();
+        if timeout.is_zero() || timeout > MAX_TIMEOUT {
+            problems.at("timeout", "must be more than 0 and 60s at most");
+        }
+        let header = self.authorization.as_ref().map(|secret| http::HeaderValue::from_str(secret.expose()));
+        if header.is_some_and(|value| value.is_err()) {
+            problems.at("authorization", "cannot be sent in a header field");
+        }
+        if !self.url.is_empty() {
+            self.check_url(problems);
+        }
+    }
+}
+
+impl TracesConfig {
+    /// Never repeats the URL, which may hold a password by mistake.
+    fn check_url(&self, problems: &mut Problems) {
+        match self.url.parse::<HttpUrl>() {
+            Err(error) => {
+                problems.at("url", "names no collector").help(error.to_string());
+            }
+            Ok(url) if url.is_exposed() && self.authorization.is_some() => {
+                let why = "anybody on the way could read what `authorization` says";
+                problems.at("url", why).help("use https://");
+            }
+            Ok(_) if !crate::AVAILABLE => {
+                let why = "this program was built without the export of traces";
+                problems.at("url", why).help("build it with `cargo build --release --features otlp`");
+            }
+            Ok(_) => {}
+        }
+    }
+}

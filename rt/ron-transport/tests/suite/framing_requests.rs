@@ -1,0 +1,207 @@
+//! Where requests begin and end: what is accepted, what is not, and that neither cuts nor the library change it.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+
+use http_body_util::{BodyExt, Empty};
+use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use proptest::prelude::*;
+use ron_transport::framing::{Flaw, Framing};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// The lengths of the requests in `bytes`, which arrive in `pieces`, and how it ended.
+fn requests<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<usize>, Result<usize, Flaw>) {
+    let (mut framing, mut ends, mut length) = (Framing::default(), Vec::new(), 0);
+    for piece in pieces {
+        let mut at = 0;
+        while at < piece.len() {
+            match framing.take(&piece[at..]) {
+                Ok(taken) => {
+                    assert!(taken > 0, "it gets on");
+                    (at, length) = (at + taken, length + taken);
+                }
+                Err(flaw) => return (ends, Err(flaw)),
+            }
+            if framing.is_between() && framing.heads() as usize > ends.len() {
+                ends.push(std::mem::take(&mut length));
+            }
+        }
+    }
+    (ends, Ok(length))
+}
+
+fn whole(bytes: &str) -> (Vec<usize>, Result<usize, Flaw>) {
+    requests([bytes.as_bytes()])
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+
+#[test]
+fn requests_end_where_their_lengths_say() {
+    for (what, request) in [
+        ("no body", GET.to_owned()),
+        ("a length", "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n\r\n\r\n\n".to_owned()),
+        ("space around it", "POST / HTTP/1.1\r\ncontent-length: \t 5 \t\r\n\r\nabcde".to_owned()),
+        ("no space", "POST / HTTP/1.1\r\ncontent-length:5\r\n\r\nabcde".to_owned()),
+        ("the same twice", "POST / HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 02\r\n\r\nab".to_owned()),
+        ("an empty line before", format!("\r\n{GET}")),
+        (
+            "chunks",
+            "POST / HTTP/1.1\r\nTRANSFER-encoding: chunked\r\n\r\n5\r\n\n\r\n\r\n\r\n0A;x=\"y\"\r\n0123456789\r\n0\r\n\r\n"
+                .to_owned(),
+        ),
+        (
+            "trailers",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1 \r\na\r\n00\r\nx: y\r\nz: w\r\n\r\n".to_owned(),
+        ),
+        (
+            "names that only begin alike",
+            "POST / HTTP/1.1\r\ncontent-lengths: 5\r\nc: 5\r\ntransfer-encodings: x\r\nt\r\n\r\n".to_owned(),
+        ),
+    ] {
+        let twice = format!("{request}{request}{GET}");
+        let lengths = vec![request.len(), request.len(), GET.len()];
+        assert_eq!(whole(&twice), (lengths, Ok(0)), "{what}");
+        let part = &request[..request.len() - 1];
+        assert_eq!(whole(part), (vec![], Ok(part.len())), "{what}, but for its last byte");
+    }
+}
+
+#[test]
+fn what_could_be_read_in_two_ways_is_told() {
+    let post = |rest: &str| format!("POST / HTTP/1.1\r\n{rest}");
+    let chunks = |rest: &str| format!("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{rest}");
+    for (flaw, request) in [
+        (Flaw::BareLineFeed, "\nGET / HTTP/1.1\r\n\r\n".to_owned()),
+        (Flaw::BareLineFeed, "GET / HTTP/1.1\n\r\n".to_owned()),
+        (Flaw::BareLineFeed, post("a: b\nc: d\r\n\r\n")),
+        (Flaw::BareLineFeed, post("\n")),
+        (Flaw::BareLineFeed, post("content-length: 4\n\r\nabcd")),
+        (Flaw::BareLineFeed, post("content-length: 4 \n\r\nabcd")),
+        (Flaw::BareLineFeed, post("c\n\r\n")),
+        (Flaw::BareLineFeed, chunks("1;a\nb\r\na\r\n0\r\n\r\n")),
+        (Flaw::BareLineFeed, chunks("0\r\n\n")),
+        (Flaw::BareLineFeed, chunks("0\r\na: b\nc: d\r\n\r\n")),
+        (Flaw::TwoFramings, post("content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n")),
+        (Flaw::TwoFramings, post("Transfer-Encoding: x\r\nx: y\r\nContent-Length:\r\n\r\n")),
+        (Flaw::Length, post("content-length: 4\r\ncontent-length: 5\r\n\r\n")),
+        (Flaw::Length, post("content-length:\r\n\r\n")),
+        (Flaw::Length, post("content-length: 4 5\r\n\r\n")),
+        (Flaw::Length, post("content-length: 4,4\r\n\r\n")),
+        (Flaw::Length, post("content-length: +4\r\n\r\n")),
+        (Flaw::Length, post("content-length: 4\r4\r\n\r\n")),
+        (Flaw::Length, post("content-length: 18446744073709551616\r\n\r\n")),
+        (Flaw::Chunk, chunks("\r\n")),
+        (Flaw::Chunk, chunks("1\nx\r\n")),
+        (Flaw::Chunk, chunks("1\rx\r\n")),
+        (Flaw::Chunk, chunks("0x1\r\n")),
+        (Flaw::Chunk, chunks("-1\r\n")),
+        (Flaw::Chunk, chunks(" 1\r\n")),
+        (Flaw::Chunk, chunks("1\r\nab\r\n")),
+        (Flaw::Chunk, chunks("1\r\na\n")),
+        (Flaw::Chunk, chunks("10000000000000000\r\n")),
+        (Flaw::Chunk, chunks("0\r\n\rx")),
+    ] {
+        assert_eq!(whole(&format!("{GET}{request}")), (vec![GET.len()], Err(flaw)), "{request:?}");
+    }
+    let longest = "POST / HTTP/1.1\r\ncontent-length: 18446744073709551615\r\n\r\n";
+    assert_eq!(whole(longest).1, Ok(longest.len()));
+}
+
+/// Pieces of which connections are made, so that chance alone comes far.
+fn parts() -> impl Strategy<Value = Vec<u8>> {
+    let part = prop::sample::select(vec![
+        "GET / HTTP/1.1\r\n",
+        "POST /x HTTP/1.1\r\n",
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n",
+        "content-length: 3\r\n",
+        "Content-Length: 12\r\n",
+        "transfer-encoding: chunked\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "cookie: t\r\n",
+        "te: trailers\r\n",
+        "connection: keep-alive\r\n",
+        "\r\n",
+        "\r",
+        "\n",
+        " ",
+        ":",
+        "abc",
+        "3\r\nabc\r\n",
+        "c;x=y\r\n0123456789ab\r\n",
+        "0\r\n\r\n",
+        "0\r\nx: y\r\n\r\n",
+        "0",
+        "\0",
+    ]);
+    prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat().into_bytes())
+}
+
+/// The requests that the library reads, each with its body, up to the first that it does not like.
+fn read_by_library(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let (mut client, server) = tokio::io::duplex(64 * 1024);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let desk = Arc::clone(&seen);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let desk = Arc::clone(&desk);
+            async move {
+                let line = format!("{} {}", request.method(), request.uri());
+                if let Ok(body) = request.into_body().collect().await {
+                    desk.lock().unwrap().push((line, body.to_bytes().to_vec()));
+                }
+                Ok::<_, Infallible>(Response::new(Empty::<&[u8]>::new()))
+            }
+        });
+        let serving = http1::Builder::new().half_close(true).serve_connection(TokioIo::new(server), service);
+        let talking = async {
+            // Whoever hung up has heard enough.
+            let _ = client.write_all(bytes).await;
+            let _ = client.shutdown().await;
+            let mut answers = Vec::new();
+            let _ = client.read_to_end(&mut answers).await;
+        };
+        let _ = tokio::join!(serving, talking);
+        Arc::try_unwrap(seen).unwrap().into_inner().unwrap()
+    })
+}
+
+proptest! {
+    #[test]
+    fn cuts_make_no_difference(bytes in parts(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+        cuts.sort_unstable();
+        let ends = cuts.iter().copied().chain([bytes.len()]);
+        let starts = [0].into_iter().chain(cuts.iter().copied());
+        let pieces: Vec<_> = starts.zip(ends).map(|(start, end)| &bytes[start..end]).collect();
+        let expected = requests([&bytes[..]]);
+        prop_assert_eq!(requests(pieces), expected.clone());
+        prop_assert_eq!(requests(bytes.chunks(1)), expected);
+    }
+
+    /// What is accepted here and by the library is one request to both: each is read alone as it is read in its row.
+    #[test]
+    fn the_library_finds_the_same_requests(bytes in parts()) {
+        let (lengths, _) = requests([&bytes[..]]);
+        let mut rest = &bytes[..];
+        let mut alone = Vec::new();
+        for length in &lengths {
+            let (request, more) = rest.split_at(*length);
+            rest = more;
+            let read = read_by_library(request);
+            prop_assert!(read.len() <= 1, "one is read as {} requests", read.len());
+            let is_refused = read.is_empty();
+            alone.extend(read);
+            if is_refused {
+                break;
+            }
+        }
+        let accepted: usize = lengths.iter().sum();
+        prop_assert_eq!(read_by_library(&bytes[..accepted]), alone);
+    }
+}

@@ -1,0 +1,12 @@
+//! One program for all of these tests: each more would be linked on its own.
+
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests: nothing here runs on a runtime")]
+
+mod crash;
+mod eviction;
+mod hot;
+mod rot;
+mod store;
+mod support;
+mod url_index;
+mod verified;

@@ -1,0 +1,164 @@
+//! Capacity that is lost: writes make way, reads go on, and the gateway is whole again soon.
+
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::support::Running;
+use ron_kernel::readiness::Effect;
+use ron_transport::addr::ListenAddr;
+use svc_gateway::{DrrConfig, GatewayConfig, QuotasConfig};
+
+fn start() -> Running {
+    Running::start(GatewayConfig {
+        quotas: QuotasConfig { per_ip_rps: 0, ..QuotasConfig::default() },
+        drr: DrrConfig { rate_limit_rps: 0, ..DrrConfig::default() },
+        ..GatewayConfig::default()
+    })
+}
+
+fn connect(gateway: &Running) -> TcpStream {
+    let ListenAddr::Tcp(addr) = gateway.gateway.local_addr() else { panic!("a TCP address") };
+    TcpStream::connect(addr).unwrap()
+}
+
+/// A request on a connection that was there before; the whole answer.
+fn ask_on(stream: &mut TcpStream, method: &str) -> String {
+    try_ask_on(stream, method).expect("the connection goes on")
+}
+
+fn try_ask_on(stream: &mut TcpStream, method: &str) -> io::Result<String> {
+    write!(stream, "{method} /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")?;
+    let (mut answer, mut buffer) = (String::new(), [0; 4096]);
+    loop {
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        answer.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        if let Some((head, body)) = answer.split_once("\r\n\r\n") {
+            let lengths = head.lines().filter_map(|line| line.strip_prefix("content-length: "));
+            if lengths.filter_map(|length| length.parse().ok()).any(|length: usize| body.len() >= length) {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+#[test]
+fn while_capacity_is_lost_writes_are_told_to_come_back_and_reads_are_answered() {
+    let gateway = start();
+    let mut client = connect(&gateway);
+    let lost = gateway.scope.condition("test_loss", Effect::ShedWrites, Duration::ZERO);
+    lost.raise("half of it is gone");
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        let answer = ask_on(&mut client, method);
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{method}: {answer}");
+        for part in ["\"reason\":\"degraded\"", "retry-after: 1\r\n", "application/problem+json"] {
+            assert!(answer.contains(part), "{method}: {answer}");
+        }
+    }
+    for method in ["GET", "OPTIONS"] {
+        let answer = ask_on(&mut client, method);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{method}: {answer}");
+    }
+    lost.clear();
+    assert!(ask_on(&mut client, "POST").starts_with("HTTP/1.1 200 "));
+}
+
+/// Lets the clients of a test end, also when it fails.
+struct SetAtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Only accepting stands still while the listener is away: the socket is the process's, so newcomers wait.
+#[test]
+fn a_listener_killed_under_load_comes_back_and_nobody_is_lost() {
+    let gateway = start();
+    let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut kept = connect(&gateway);
+                while !done.load(Ordering::Relaxed) {
+                    assert!(ask_on(&mut kept, "GET").starts_with("HTTP/1.1 200 "));
+                    let fresh = gateway.ask("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+                    assert!(fresh.starts_with("HTTP/1.1 200 "), "{fresh}");
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _done = SetAtTheEnd(&done);
+        let supervisor = gateway.scope.supervisor();
+        for _ in 0..3 {
+            let before = answered.load(Ordering::Relaxed);
+            let killed = Instant::now();
+            // It may be about to start, or still on its way back from the last time.
+            while !supervisor.kill("gateway", "listener") {
+                assert!(killed.elapsed() < Duration::from_secs(10), "there is none to kill");
+                thread::yield_now();
+            }
+            let state = gateway.scope.readiness().service("gateway");
+            while answered.load(Ordering::Relaxed) < before + 8 || state.sheds_writes() {
+                assert!(killed.elapsed() < Duration::from_secs(10), "it does not come back");
+                thread::yield_now();
+            }
+        }
+    });
+}
+
+/// Kills that many workers and waits until readiness tells.
+fn kill_workers(gateway: &Running, workers: usize) {
+    let supervisor = gateway.scope.supervisor();
+    assert!((0..workers).all(|worker| supervisor.kill("gateway", &format!("worker#{worker}"))));
+    let state = gateway.scope.readiness().service("gateway");
+    wait_until("readiness tells that workers are lost", || state.sheds_writes());
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < Duration::from_secs(10), "{what}: not within ten seconds");
+        thread::yield_now();
+    }
+}
+
+/// How many connections of clients the gateway holds.
+fn live_connections(gateway: &Running) -> usize {
+    let children = gateway.scope.supervisor().children();
+    children.iter().filter(|child| (child.0, child.1) == ("gateway", "connection")).map(|child| child.2).sum()
+}
+
+/// Whether a connection still answers.
+fn answers(stream: &mut TcpStream) -> bool {
+    try_ask_on(stream, "GET").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+}
+
+#[test]
+fn half_of_the_workers_killed_take_their_connections_with_them_and_no_others() {
+    let gateway = start();
+    let cores = gateway.scope.planes().cores();
+    let (killed, spared) = cores.split_at(cores.len().div_ceil(2));
+    for round in 1..=3 {
+        let mut clients: Vec<_> = (0..cores.len() * 8).map(|_| connect(&gateway)).collect();
+        assert!(clients.iter_mut().all(answers), "round {round}");
+        let expected: usize = spared.iter().map(|core| core.load()).sum();
+        kill_workers(&gateway, killed.len());
+        let left: Vec<_> = clients.iter_mut().map(answers).collect();
+        let left = left.iter().filter(|answered| **answered).count();
+        assert!(left == expected && left < clients.len(), "round {round}: {left} of {expected}");
+        let state = gateway.scope.readiness().service("gateway");
+        wait_until("the workers are back", || !state.sheds_writes());
+        drop(clients);
+        wait_until("no connection is left behind", || live_connections(&gateway) == 0);
+        assert!(ask_on(&mut connect(&gateway), "POST").starts_with("HTTP/1.1 200 "), "round {round}");
+    }
+}

@@ -1,0 +1,200 @@
+//! What the `[gateway]` table accepts, and what it makes of it.
+
+use std::sync::Arc;
+
+use ron_kernel::config::{Loader, Schema, Sources};
+use ron_transport::tls;
+use svc_gateway::GatewayConfig;
+
+/// Loads the table from TOML lines; an error is the whole report.
+fn load(lines: &str) -> Result<Arc<GatewayConfig>, String> {
+    let loader = Loader::new(Schema::new().table::<GatewayConfig>(), "TEST_");
+    let file = Some(("test.toml".into(), format!("[gateway]\n{lines}\n")));
+    let loaded = loader.load(Sources { file, env: Vec::new(), flags: Vec::new() });
+    loaded.map(|snapshot| snapshot.get::<GatewayConfig>()).map_err(|report| report.render(false))
+}
+
+/// Both sides of a boundary: the first is accepted, the second refused with these words.
+#[track_caller]
+fn assert_boundary(accepted: &str, refused: &str, words: &str) {
+    load(accepted).unwrap_or_else(|report| panic!("{accepted} is refused:\n{report}"));
+    let report = load(refused).expect_err(refused);
+    assert!(report.contains(words), "{refused}: `{words}` is missing in\n{report}");
+}
+
+#[test]
+fn limits_lie_between_what_works_and_what_is_safe() {
+    for (key, least, none, most, more) in [
+        ("max_headers", "1", "0", "1000", "1001"),
+        ("max_head_bytes", "\"1KiB\"", "1023", "\"256KiB\"", "262145"),
+        ("h2_streams", "1", "0", "1024", "1025"),
+        ("h2_pending_resets", "1", "0", "100", "101"),
+        ("decode_memory", "\"1MiB\"", "1048575", "\"4GiB\"", "4294967297"),
+    ] {
+        let set = |value: &str| format!("limits.{key} = {value}");
+        assert_boundary(&set(least), &set(none), "must be at least 1");
+        assert_boundary(&set(most), &set(more), "above the safe maximum");
+    }
+}
+
+#[test]
+fn an_idle_connection_is_parked_before_it_is_closed() {
+    let words = "must be longer than `limits.park_after`, which is 2s";
+    assert_boundary("idle_timeout = \"2001ms\"", "idle_timeout = \"2s\"", words);
+    assert_boundary("idle_timeout = \"60s\"", "idle_timeout = \"0s\"", "must be longer than nothing");
+    assert_boundary("idle_timeout = \"1h\"", "idle_timeout = \"3601s\"", "above the safe maximum");
+    assert_boundary(
+        "limits.park_after = \"1ms\"",
+        "limits.park_after = \"0s\"",
+        "must be longer than nothing",
+    );
+}
+
+#[test]
+fn one_client_cannot_have_more_connections_than_there_are() {
+    let with = |per_client: u32| format!("max_conns = 10\nmax_conns_per_client = {per_client}");
+    assert_boundary(&with(10), &with(11), "more than `max_conns`, which is 10");
+}
+
+#[test]
+fn idle_upstream_connections_are_kept_for_some_time_and_in_some_number() {
+    let with = |key: &str| format!("upstream.a = {{ endpoints = [\"http://127.0.0.1:1\"], {key} }}");
+    let nothing = "must be longer than nothing";
+    assert_boundary(&with("idle_timeout = \"1ms\""), &with("idle_timeout = \"0s\""), nothing);
+    assert_boundary(&with("max_idle = 4096"), &with("max_idle = 4097"), "above the safe maximum");
+}
+
+#[test]
+fn every_tls_setting_reaches_the_listener() {
+    let config = load(
+        r#"
+        [gateway.tls]
+        cert_path = "a.cert"
+        key_path = "a.key"
+        sni = [{ name = "*.example.org", cert_path = "b.cert", key_path = "b.key" }]
+        client_auth = "optional"
+        client_ca_path = "ca"
+        min_version = "1.3"
+        pq_fallback = "deny""#,
+    );
+    let tls = config.unwrap().tls.server_config().unwrap();
+    let files = |stem: &str| tls::IdentityFiles {
+        cert_path: format!("{stem}.cert").into(),
+        key_path: format!("{stem}.key").into(),
+    };
+    assert_eq!(tls.default, files("a"));
+    assert_eq!(tls.sni, [tls::SniIdentity { name: "*.example.org".into(), identity: files("b") }]);
+    assert_eq!(tls.client_auth, tls::ClientAuth::Optional { ca: "ca".into() });
+    assert_eq!(tls.min_version, tls::MinVersion::Tls13);
+    assert_eq!(tls.pq, tls::Pq { mode: tls::PqMode::Hybrid, fallback: tls::PqFallback::Deny });
+}
+
+#[test]
+fn without_certificates_the_listener_speaks_plainly() {
+    assert_eq!(load("").unwrap().tls.server_config(), None);
+    for key in ["client_auth = \"required\"", "sni = [{ name = \"a\", cert_path = \"c\", key_path = \"k\" }]"]
+    {
+        assert!(load(&format!("tls.{key}")).unwrap_err().contains("needs a certificate of our own"));
+    }
+}
+
+#[test]
+fn tls_settings_that_contradict_each_other_are_refused() {
+    let with = |more: &str| format!("[gateway.tls]\ncert_path = \"c\"\nkey_path = \"k\"\n{more}");
+    let ca = "client_ca_path = \"ca\"\n";
+    let required = "client_auth = \"required\"\n";
+    assert_boundary(&with(&format!("{ca}{required}")), &with(required), "who signs the clients'");
+    assert_boundary(&with(&format!("{ca}{required}")), &with(ca), "set client_auth = \"required\"");
+    let deny = "pq_fallback = \"deny\"\n";
+    assert_boundary(&with(deny), &with(&format!("{deny}pq = \"off\"")), "would refuse every client");
+    let sni = |second: &str| {
+        let one = |name: &str| format!("{{ name = \"{name}\", cert_path = \"c\", key_path = \"k\" }}");
+        with(&format!("sni = [{}, {}]", one("a.example"), one(second)))
+    };
+    assert_boundary(&sni("b.example"), &sni("A.example"), "has two certificates");
+    assert_boundary(&sni("b.example"), &sni(""), "must be a DNS name");
+}
+
+/// A route to an upstream that exists, with these other settings.
+fn with_route(settings: &str) -> String {
+    format!("upstream.a.endpoints = [\"http://127.0.0.1:1\"]\n[[gateway.route]]\n{settings}")
+}
+
+#[test]
+fn a_route_says_plainly_what_it_is_for() {
+    let path = |path: &str| with_route(&format!("path = \"{path}\"\nupstream = \"a\""));
+    assert_boundary(&path("/x"), &path("x"), "must begin with `/`");
+    assert_boundary(&path("/x/y/"), &path("/x//y"), "must not have empty segments");
+    assert_boundary(&path("/.x/y.."), &path("/x/../y"), "must not have `.` or `..` segments");
+    assert_boundary(&path("/x y"), &path("/x%20y"), "must be written plainly");
+    let also = |key: &str| with_route(&format!("path = \"/\"\nupstream = \"a\"\n{key}"));
+    assert_boundary(&also("host = [\"*.a.b\"]"), &also("host = [\"a.b:80\"]"), "must be a host name");
+    assert_boundary(&also("methods = [\"PURGE\"]"), &also("methods = [\"get\"]"), "in capital letters");
+    assert_boundary(&also("headers = { x = true }"), &also("headers.\"x y\" = \"1\""), "no name of a header");
+    assert_boundary(&also("headers = { x = \"1\" }"), &also("headers.x = \"\\n\""), "no value that a header");
+    assert_boundary(&also("timeout = \"1ms\""), &also("timeout = \"0s\""), "must be longer than nothing");
+}
+
+#[test]
+fn a_route_leads_somewhere() {
+    let with = |keys: &str| with_route(&format!("path = \"/\"\n{keys}"));
+    let split = |weight: u32| with(&format!("split = [{{ upstream = \"a\", weight = {weight} }}]"));
+    assert_boundary(&split(1), &split(0), "a weight above 0");
+    assert_boundary(&split(1), &with("split = [{ upstream = \"b\" }]"), "there is no upstream `b`");
+    assert_boundary(&with("upstream = \"a\""), &with(""), "must name an upstream");
+    let both = "upstream = \"a\"\nsplit = [{ upstream = \"a\" }]";
+    assert_boundary(&with("upstream = \"a\""), &with(both), "set one of them");
+    let https = "redirect.to = \"https\"";
+    assert_boundary(&with(&format!("upstream = \"a\"\n{https}")), &with(https), "those who come over HTTPS");
+    let away = "redirect = { to = \"https://b.example\", status = 307 }";
+    assert_boundary(&with(away), &with(&format!("upstream = \"a\"\n{away}")), "the upstream is not used");
+    assert_boundary(&with(away), &with("redirect = { to = \"https\", status = 200 }"), "must be 301, 302");
+}
+
+#[test]
+fn a_route_changes_only_what_can_be_changed() {
+    let with = |keys: &str| with_route(&format!("path = \"/x\"\nupstream = \"a\"\n{keys}"));
+    let words = "cannot be changed";
+    assert_boundary(
+        &with("request_headers.set = { a = \"b\" }"),
+        &with("request_headers.set.Host = \"b\""),
+        words,
+    );
+    assert_boundary(
+        &with("response_headers.remove = [\"server\"]"),
+        &with("response_headers.remove = [\"TE\"]"),
+        words,
+    );
+    assert_boundary(&with("rewrite = \"/y\""), &with("rewrite = \"y\""), "must be a path");
+    assert_boundary(
+        &with("strip_prefix = true"),
+        &with("strip_prefix = true\nrewrite = \"/y\""),
+        "set one of them",
+    );
+    assert_boundary(&with("upgrade = [\"websocket\"]"), &with("upgrade = [\"h2c\"]"), "past every rule");
+}
+
+#[test]
+fn a_route_that_can_never_be_taken_is_refused_at_its_line() {
+    let two = |first: &str, second: &str| {
+        with_route(&format!(
+            "path = \"/x\"\nupstream = \"a\"\n{first}\n[[gateway.route]]\npath = \"/x/\"\nupstream = \"a\"\n{second}"
+        ))
+    };
+    assert_boundary(&two("", "host = [\"b\"]"), &two("", ""), "is routed twice");
+    let methods = |names: &str| format!("methods = [{names}]");
+    let posts = methods("\"POST\"");
+    assert_boundary(
+        &two(&posts, &methods("\"POST\", \"PUT\"")),
+        &two(&methods("\"POST\", \"PUT\""), &posts),
+        "twice",
+    );
+    let report = load(&two("", "")).unwrap_err();
+    assert!(report.contains("test.toml:8"), "the second route's line is missing in\n{report}");
+}
+
+#[test]
+fn a_share_of_the_requests_is_logged() {
+    assert_boundary("access_log.sample = 1.0", "access_log.sample = 1.01", "must be between 0 and 1");
+    assert_boundary("access_log.sample = 0.0", "access_log.sample = -0.01", "must be between 0 and 1");
+}
