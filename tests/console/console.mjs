@@ -197,7 +197,7 @@ await theDrainIsShown(page, stage);
 const demo = await Demo.start(program);
 const paid = await open();
 await itShowsWhatWasPaidAndChecksIt(paid.page, demo, go);
-await allSizesLookRight(paid.page, ["rewards"], "paid-");
+await allSizesLookRight(paid.page, ["overlay", "rewards"], "paid-");
 // It was asked for a name that nobody has.
 assert.deepEqual(paid.complaints.filter((text) => !text.includes("404")), [], "nor about payouts");
 await demo.stop();

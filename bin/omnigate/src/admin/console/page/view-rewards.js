@@ -75,7 +75,7 @@ function epochTable(epochs, again) {
       pill(epoch.state ?? "–", STATES[epoch.state] ?? "info"), bar([[part, STATES[epoch.state] === "bad" ? "c4" : "c2"]], null, `${epoch.state}`),
       `${count(epoch.batches_posted ?? 0)} of ${count(epoch.batches ?? 0)}`, epoch.reason ? h("span", { class: "problem" }, epoch.reason) : h("code", { title: epoch.commitment ?? "" }, epoch.commitment ? shorten(epoch.commitment, 20) : "–")];
   });
-  return table("Epochs", [["epoch"], ["state"], ["progress", "grow"], ["batches paid", "num"], ["commitment, or what is wrong"]], rows, "No epoch has ended yet.");
+  return table("Epochs", [["epoch"], ["state"], ["progress", "grow"], ["batches paid", "num"], ["commitment, or what is wrong", "long"]], rows, "No epoch has ended yet.");
 }
 
 const amount = (value) => (value === undefined || value === null ? "–" : String(value).replace(/\B(?=(\d{3})+$)/g, " "));
