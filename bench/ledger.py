@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the ledger beside the same double entry in hand-written SQL: transfers a second, on SQLite and PostgreSQL.
 
-    bench/ledger.py [--reps 3] [--transfers 100000] [--single 2000] [--stores sqlite,postgres] [--json FILE]
+    bench/ledger.py [--reps 3] [--transfers 100000] [--single 2000] [--stores sqlite,postgres] [--profile quick] [--json FILE]
 
 Both keep what they are told before they answer: SQLite with WAL and synchronous=FULL, PostgreSQL with fsync on. `batched`
 is 1,000 transfers per batch over 10,000 accounts; `single` is one per commit, by one client and by 16. By hand there is
@@ -17,8 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAMS = "/usr/lib/postgresql/15/bin"
 
 
-def build():
-    command = ["cargo", "build", "--profile", "quick", "--locked", "-p", "ron-ledger", "--features", "postgres",
+def build(profile):
+    command = ["cargo", "build", "--profile", profile, "--locked", "-p", "ron-ledger", "--features", "postgres",
                "--bench", "ledger", "--message-format", "json"]
     lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     found = [m["executable"] for m in map(json.loads, lines)
@@ -47,7 +47,11 @@ class Postgres:
         self.server = subprocess.Popen([*unprivileged("postgres"), "-D", data, "-k", self.folder, "-c",
                                         "listen_addresses="], stderr=subprocess.DEVNULL, **quiet)
         ready = [os.path.join(PROGRAMS, "pg_isready"), "-q", "-h", self.folder]
+        deadline = time.monotonic() + 60
         while subprocess.run(ready).returncode != 0:
+            if self.server.poll() is not None or time.monotonic() > deadline:
+                self.close()
+                raise SystemExit(f"PostgreSQL does not start: is {PROGRAMS} there?")
             time.sleep(0.1)
 
     def database(self, name):
@@ -76,9 +80,10 @@ def main():
     parser.add_argument("--transfers", type=int, default=100_000)
     parser.add_argument("--single", type=int, default=2_000)
     parser.add_argument("--stores", default="sqlite,postgres")
+    parser.add_argument("--profile", default="quick", help="of cargo; `dev` only to see whether it works")
     parser.add_argument("--json")
     args = parser.parse_args()
-    program = build()
+    program = build(args.profile)
     server = Postgres() if "postgres" in args.stores else None
     results = {}
     try:

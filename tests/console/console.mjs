@@ -7,8 +7,9 @@ import { mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 
-import { checkProofs, run } from "./proofs.mjs";
+import { checkProofs } from "./proofs.mjs";
 import { contrasts, faults } from "./look.mjs";
+import { Demo, itShowsWhatWasPaidAndChecksIt } from "./payouts.mjs";
 import { Stage, eventually, pause } from "./stage.mjs";
 
 const [packages, program, pictures] = process.argv.slice(2).map((path) => resolve(path));
@@ -84,34 +85,6 @@ async function itSaysWhatIsWrong(page, stage) {
   await eventually("it is gone", async () => !/bad_reload/.test(await conditions()), 30000);
 }
 
-/** The node has paid nobody yet, so that what the rewarder answers is put in its place: the page cannot tell. */
-async function itShowsPayoutsAndChecksProofs(page) {
-  const { manifest, proofs, lines } = run();
-  const epoch = { epoch: 7, state: "settled", reason: null, commitment: proofs[0].commitment, batches: 1, batches_posted: 1 };
-  const answers = {
-    "/rewarder/epochs": JSON.stringify({ epochs: [epoch], next: null }),
-    "/rewarder/epochs/7": JSON.stringify({ ...epoch, manifest, files: ["allocations.jsonl", "run.json"] }),
-    "/rewarder/epochs/7/files/allocations.jsonl": lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
-    "/rewarder/epochs/7/proof/ben": JSON.stringify(proofs[1]),
-    "/rewarder/epochs/7/proof/cy": JSON.stringify({ ...proofs[2], allocation: { ...proofs[2].allocation, payout: "999" } }),
-  };
-  await page.route("**/rewarder/**", (route) => {
-    const body = answers[new URL(route.request().url()).pathname];
-    return body ? route.fulfill({ body, contentType: "application/json" }) : route.fulfill({ status: 404, body: "{}" });
-  });
-  await page.reload();
-  await go(page, "rewards");
-  await page.locator("button.link", { hasText: "epoch 7" }).waitFor();
-  await eventually("payouts are shown", async () => /ben[^]*200/.test(await page.locator("#main").innerText()));
-  for (const [actor, verdict] of [["ben", "proven"], ["cy", "not proven"]]) {
-    await page.locator("input[name=actor]").fill(actor);
-    await page.keyboard.press("Enter");
-    await eventually(verdict, async () => (await text(page, ".verdicts .pill")) === verdict);
-    if (actor === "ben") await looksRight(page, "desk-payouts");
-  }
-  await page.unroute("**/rewarder/**");
-}
-
 async function itHidesSecrets(page, stage) {
   await go(page, "config");
   await page.getByRole("searchbox").fill("admin.token");
@@ -179,14 +152,14 @@ async function theTokenIsAskedFor(stage) {
   await page.context().close();
 }
 
-async function allViewsLookRight(page) {
+async function allSizesLookRight(page, views, prefix = "") {
   for (const [size, viewport] of Object.entries(SIZES)) {
     for (const colorScheme of ["light", "dark"]) {
       await page.setViewportSize(viewport);
       await page.emulateMedia({ colorScheme });
-      for (const view of VIEWS) {
+      for (const view of views) {
         await go(page, view);
-        await looksRight(page, `${size}-${colorScheme}-${view}`);
+        await looksRight(page, `${prefix}${size}-${colorScheme}-${view}`);
       }
     }
   }
@@ -213,13 +186,20 @@ const { page, complaints } = await open();
 await itLoadsAndUpdates(page, stage);
 stops.push(stage.ask(300, "elephant"));
 await itShowsTheFlood(page);
-await allViewsLookRight(page);
+await allSizesLookRight(page, VIEWS);
 await page.setViewportSize(SIZES.desk);
-await itShowsPayoutsAndChecksProofs(page);
 await itIsUsedWithKeysAlone(page);
 await itSaysWhatIsWrong(page, stage);
 assert.deepEqual(complaints, [], "the browser has nothing to complain about");
 stops.forEach((stop) => stop());
 await theDrainIsShown(page, stage);
+
+const demo = await Demo.start(program);
+const paid = await open();
+await itShowsWhatWasPaidAndChecksIt(paid.page, demo, go);
+await allSizesLookRight(paid.page, ["overlay", "rewards"], "paid-");
+// It was asked for a name that nobody has.
+assert.deepEqual(paid.complaints.filter((text) => !text.includes("404")), [], "nor about payouts");
+await demo.stop();
 await browser.close();
 console.log("the console holds");

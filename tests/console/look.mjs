@@ -5,6 +5,9 @@ export function faults() {
   const found = [];
   const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   if (wide > 1) found.push(`the page is ${wide} px wider than the screen`);
+  // Where rows become blocks there is nothing to scroll to: what does not fit is not seen.
+  const cut = [...document.querySelectorAll("#main .scroll")].filter((box) => innerWidth <= 760 && box.checkVisibility() && box.scrollWidth > box.clientWidth + 1);
+  found.push(...cut.map((box) => `“${box.getAttribute("aria-label")}” is cut off`));
   const leaves = [...document.querySelectorAll("#top *, #nav *, #main *")].filter((element) =>
     element.checkVisibility({ opacityProperty: true, visibilityProperty: true })
     && !["title", "desc", "defs", "marker"].includes(element.tagName)

@@ -32,7 +32,7 @@ const KNOWN = {
 };
 
 /** A run of three lines, and the proof of each. */
-export function run() {
+function run() {
   const lines = ["ann", "ben", "cy"].map((actor, at) => ({ actor, extra: 0, payout: String(100 * (at + 1)), rule: "share", score: String(at + 1), share: String(100 * (at + 1)), units: {} }));
   const leaves = lines.map((line) => blake3(bytes(canonical(line)), key("leaf")));
   const join = (left, right) => blake3(Uint8Array.from([...left, ...right]), key("node"));

@@ -25,5 +25,6 @@ mod slow_clients;
 mod smuggling;
 mod support;
 mod tenants;
+mod three_nodes;
 mod traces;
 mod upgrade;

@@ -86,6 +86,9 @@ enum Command {
         /// Serve the files in this folder, instead of those in the file. May be repeated; the first that has a file wins.
         #[arg(long, value_name = "FOLDER")]
         dir: Vec<PathBuf>,
+        /// Let pages of this site read what is served, such as `https://map.example.org`; `*` for all. May be repeated.
+        #[arg(long, value_name = "ORIGIN")]
+        allow_origin: Vec<String>,
         /// Listen there, such as `0.0.0.0:8081`.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
@@ -412,9 +415,9 @@ impl Cli {
                     None => source,
                 })
             }
-            Command::Edge { config, pack, dir, listen } => {
+            Command::Edge { config, pack, dir, allow_origin, listen } => {
                 refuse_missing(&pack)?;
-                let source = config.resolve()?.only("edge");
+                let source = config.resolve()?.only("edge").read_by_pages_of(&allow_origin);
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
             Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),

@@ -99,6 +99,16 @@ impl ConfigSource {
         self
     }
 
+    /// The same, with an edge that pages of these sites may read, if any is given.
+    pub(crate) fn read_by_pages_of(mut self, origins: &[String]) -> Self {
+        if !origins.is_empty() {
+            let list = origins.iter().map(|origin| toml::Value::String(origin.clone())).collect();
+            let list = toml::Value::Array(list).to_string();
+            self.flags.push(("edge.cors.allow_origins".to_owned(), list));
+        }
+        self
+    }
+
     /// The same, with an overlay that listens there and dials these, as far as they are given.
     pub(crate) fn linking(mut self, listen: Option<&ListenAddr>, peers: &[PeerAddr]) -> Self {
         if !peers.is_empty() {

@@ -54,6 +54,7 @@ impl Engine {
 
     /// Tells everybody what there is, as much as fits, and more slowly while nothing changes.
     pub(crate) fn beat(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
+        self.name_evicted(ix, out);
         let topic = &mut self.topics[ix];
         let mut heads = take_dirty(topic);
         let told = heads.len();
@@ -158,7 +159,7 @@ fn announcement(topic: &Topic, entries: Vec<Entry>, heads: Vec<Entry>) -> Packet
 }
 
 fn head(track: &Track) -> Entry {
-    Entry { publisher: track.publisher, incarnation: track.incarnation, seq: track.head() }
+    track.entry(track.head())
 }
 
 /// So many 1024th parts of a duration.

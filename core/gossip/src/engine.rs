@@ -9,6 +9,7 @@ use crate::{
     cache::Cache,
     event::{Action, Event, Loss, LossReason, PeerKey, Queue},
     members::Acks,
+    missed::Runs,
     packet::{Kind, Packet},
     rng::Rng,
     settings::{Settings, SettingsError},
@@ -122,6 +123,17 @@ impl Engine {
         }
     }
 
+    /// The node stops: names what waits for peers, or is owed to them, and will not be sent.
+    pub fn give_up(&mut self, out: &mut Vec<Action>) {
+        for topic in &mut self.topics {
+            for (_, member) in topic.members.iter_mut() {
+                if let Some(node) = self.peers.get(member.peer.0 as usize).copied().flatten() {
+                    out.extend(member.take_unsent().losses(&topic.name, node));
+                }
+            }
+        }
+    }
+
     /// How much it holds. Looks at every topic, so not for every event.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -152,8 +164,11 @@ impl Engine {
             Message::Unsubscribe(topic) => self.peer_left(from, &topic, out),
             Message::Accepted(accepted) => self.accepted(&accepted, out),
             Message::Error(fault) => {
-                if let Some(id) = fault.about {
-                    self.peer_refused(from, node, id, out);
+                // A peer says that it did not take a publication.
+                if let Some(id) = fault.about
+                    && let Some(ix) = self.find(&id.topic)
+                {
+                    self.missed(ix, from, &id, LossReason::Refused, out);
                 }
             }
             _ => {}
@@ -173,30 +188,29 @@ impl Engine {
     }
 
     fn sent(&mut self, peer: PeerKey, topic: &Topic, counts: (u32, u32), now: Moment, out: &mut Vec<Action>) {
-        let Some(ix) = self.find(topic) else { return };
+        let (Some(ix), Some(node)) = (self.find(topic), self.node(peer)) else { return };
         let Some(member) = self.topics[ix].members.get_mut(peer) else { return };
         member.in_flight = member.in_flight.saturating_sub(counts.0);
         member.announcing = member.announcing.saturating_sub(counts.1);
+        let mut evicted = Runs::default();
         while member.in_flight < self.settings.burst_budget {
-            let Some((uid, seq)) = member.backlog.pop_front() else { break };
-            match self.cache.get(uid, seq) {
-                Some(packet) => {
-                    member.in_flight += 1;
-                    send(out, peer, packet.clone());
-                }
-                None => member.owed = true,
+            let Some((origin, seq)) = member.backlog.pop_front() else { break };
+            if let Some(packet) = self.cache.get(origin.uid, seq) {
+                member.in_flight += 1;
+                send(out, peer, packet.clone());
+            } else if member.missed.name(&origin, seq, LossReason::Evicted) {
+                // Others may have kept it, so the peer is told that there is something to ask for.
+                member.owed = true;
+                evicted.add(&origin, seq, LossReason::Evicted);
             }
         }
         if member.owed && member.backlog.is_empty() {
             self.announce_soon(ix, now);
         }
+        out.extend(evicted.losses(topic, node));
     }
 
     fn refused(&mut self, peer: PeerKey, packet: &Packet, out: &mut Vec<Action>) {
-        let Some(node) = self.node(peer) else { return };
-        if let Some(publication) = packet.publication() {
-            out.push(lost(publication.id.clone(), Queue::Egress, node, LossReason::Full));
-        }
         let Some(ix) = packet.topic().and_then(|topic| self.find(topic)) else { return };
         let Some(member) = self.topics[ix].members.get_mut(peer) else { return };
         match packet.kind() {
@@ -205,15 +219,9 @@ impl Engine {
             Kind::Control => {}
         }
         member.owed = true;
-    }
-
-    /// A peer says that it did not take a publication: it will be told of it again.
-    fn peer_refused(&mut self, peer: PeerKey, node: NodeId, id: MessageId, out: &mut Vec<Action>) {
-        let Some(ix) = self.find(&id.topic) else { return };
-        if let Some(member) = self.topics[ix].members.get_mut(peer) {
-            member.owed = true;
+        if let Some(publication) = packet.publication() {
+            self.missed(ix, peer, &publication.id, LossReason::Full, out);
         }
-        out.push(lost(id, Queue::PeerIngress, node, LossReason::Refused));
     }
 
     /// Who a peer is, while it is up.
@@ -280,6 +288,7 @@ pub(crate) fn send(out: &mut Vec<Action>, to: PeerKey, packet: Packet) {
     out.push(Action::Send { to, packet, lane });
 }
 
+/// One publication is lost.
 pub(crate) fn lost(id: MessageId, queue: Queue, peer: NodeId, reason: LossReason) -> Action {
-    Action::Lost(Loss { id, queue, peer, reason })
+    Action::Lost(Loss { last: id.seq, id, queue, peer, reason })
 }

@@ -97,7 +97,7 @@ pub enum Action {
     },
     /// Publications that subscribers here will not see.
     Gap(Gap),
-    /// Something was not sent or not taken. It may still come another way.
+    /// Publications were not sent or not taken, and this node will not try again. They may still come another way.
     Lost(Loss),
     /// What became of a publication of this node's own.
     Verdict {
@@ -170,14 +170,16 @@ pub enum Verdict {
     TooLarge,
 }
 
-/// Something that was not sent or not taken.
+/// Publications of one publisher, numbered in a row, that were not sent or not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Which publication.
+    /// The first of them.
     pub id: MessageId,
+    /// The number of the last of them.
+    pub last: u64,
     /// Where.
     pub queue: Queue,
-    /// Who was to get it, or had sent it.
+    /// Who was to get them, or had sent them.
     pub peer: NodeId,
     /// Why.
     pub reason: LossReason,
@@ -199,14 +201,16 @@ pub enum Queue {
 /// Why something was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LossReason {
-    /// The queue had no room.
+    /// The queue had no room; it was announced instead, and not asked for while it was kept.
     Full,
-    /// The topic's budget for the peer was used up; it was announced instead.
+    /// The topic's budget for the peer was used up; it was announced instead, and not asked for while it was kept.
     Budget,
-    /// The peer said so.
+    /// The peer said so, and did not ask for it while it was kept.
     Refused,
-    /// It was asked for and not kept any more.
+    /// Its turn came, or it was asked for, and it was not kept any more.
     Evicted,
+    /// The peer went away before its turn came.
+    Closed,
     /// Its digest or signature is not that of its body.
     Mismatch,
     /// It claims to be published by this node, which did not.
@@ -215,6 +219,14 @@ pub enum LossReason {
     NotSubscribed,
     /// Too many publishers.
     Publishers,
+}
+
+impl Loss {
+    /// How many they are.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.last.saturating_sub(self.id.seq).saturating_add(1)
+    }
 }
 
 impl GapReason {
@@ -265,6 +277,7 @@ impl LossReason {
             Self::Budget => "budget",
             Self::Refused => "refused",
             Self::Evicted => "evicted",
+            Self::Closed => "closed",
             Self::Mismatch => "mismatch",
             Self::Forged => "forged",
             Self::NotSubscribed => "not_subscribed",

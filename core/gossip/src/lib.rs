@@ -11,6 +11,9 @@
 //! * **Repair.** What is missing is asked for from one peer at a time, until [`Settings::patience`] is over.
 //! * **A gap is named.** Whatever was published and is not delivered ends in [`Action::Gap`], also what was published before
 //!   this node took part. Of everything up to the highest number known, a subscriber gets one or the other.
+//! * **A drop is named.** Whatever was to be sent to a peer and was not, because its budget or its queue was full or it
+//!   refused, is owed to that peer for as long as it is kept; then, or when the peer goes, it is named in [`Action::Lost`],
+//!   once, in runs of numbers.
 //! * **Accepted.** A publication of this node's own is [`Verdict::Accepted`] once a neighbour has acknowledged it; otherwise
 //!   it is known here only, and that is said.
 //! * **Bounds.** Publications on their way to one peer, those kept for repair, publishers remembered, topics, numbers told
@@ -26,6 +29,7 @@ mod event;
 mod lanes;
 mod members;
 mod membership;
+mod missed;
 mod packet;
 mod relay;
 mod repair;

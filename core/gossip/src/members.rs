@@ -1,11 +1,17 @@
 //! The peers of one topic: who is pushed to, who is only told.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use oap::Topic;
 use types::Moment;
 
-use crate::{event::PeerKey, rng::Rng, settings::Settings};
+use crate::{
+    event::{LossReason, PeerKey},
+    missed::{Missed, Run, Runs},
+    rng::Rng,
+    settings::Settings,
+    track::Origin,
+};
 
 /// How often a peer that brought news may push what is known, in a row, before it is pruned.
 ///
@@ -46,34 +52,49 @@ pub(crate) struct Member {
     pub(crate) merit: i32,
     /// When it was last asked not to push.
     pub(crate) pruned_at: Option<Moment>,
-    /// What is to be sent once the budget has room: the track's uid and the number.
-    pub(crate) backlog: VecDeque<(u64, u64)>,
+    /// What is to be sent once the budget has room: whose, and the number.
+    pub(crate) backlog: VecDeque<(Arc<Origin>, u64)>,
+    /// What was not sent.
+    pub(crate) missed: Missed,
 }
 
 /// What became of a publication for one peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Offer {
     /// It is to be sent.
     Send,
     /// It is remembered until others have left.
     Later,
-    /// Too many are remembered; the peer is to be told of it.
-    No,
+    /// Too many are remembered; the peer is to be told of it. What has to be named to remember that it is owed.
+    No(Option<Run>),
 }
 
 impl Member {
-    /// A publication is for this peer.
-    pub(crate) fn offer(&mut self, uid: u64, seq: u64, settings: &Settings) -> Offer {
-        if self.in_flight < settings.burst_budget && self.backlog.is_empty() {
-            self.in_flight += 1;
-            Offer::Send
-        } else if self.backlog.len() < settings.backlog {
-            self.backlog.push_back((uid, seq));
-            Offer::Later
-        } else {
+    /// A publication that is kept is for this peer.
+    pub(crate) fn offer(&mut self, origin: &Arc<Origin>, seq: u64, settings: &Settings) -> Offer {
+        let has_budget = self.in_flight < settings.burst_budget && self.backlog.is_empty();
+        if !has_budget && self.backlog.len() >= settings.backlog {
             self.owed = true;
-            Offer::No
+            return Offer::No(self.missed.owe(origin, seq, LossReason::Budget));
         }
+        if self.missed.owes() {
+            self.missed.settle(origin, seq);
+        }
+        if has_budget {
+            self.in_flight += 1;
+            return Offer::Send;
+        }
+        self.backlog.push_back((Arc::clone(origin), seq));
+        Offer::Later
+    }
+
+    /// Takes what waits or is owed, to be named: the peer is gone.
+    pub(crate) fn take_unsent(&mut self) -> Runs {
+        let mut unsent = self.missed.take_owed();
+        for (origin, seq) in self.backlog.drain(..) {
+            unsent.add(&origin, seq, LossReason::Closed);
+        }
+        unsent
     }
 
     /// It pushed news.
@@ -98,6 +119,7 @@ impl Member {
             merit: MERIT_START,
             pruned_at: None,
             backlog: VecDeque::new(),
+            missed: Missed::default(),
         }
     }
 }
@@ -147,18 +169,16 @@ impl Members {
         true
     }
 
-    /// A peer does not take part any more; whether it was pushed to.
-    pub(crate) fn remove(&mut self, peer: PeerKey) -> bool {
-        let was_eager = self.is_eager(peer);
+    /// A peer does not take part any more; what is known of it.
+    pub(crate) fn remove(&mut self, peer: PeerKey) -> Option<Member> {
         self.set_eager(peer, false);
-        if let Some(at) = self.place(peer) {
-            self.list.swap_remove(at);
-            self.places[index(peer)] = NOWHERE;
-            if at < self.list.len() {
-                self.put(at);
-            }
+        let at = self.place(peer)?;
+        let member = self.list.swap_remove(at);
+        self.places[index(peer)] = NOWHERE;
+        if at < self.list.len() {
+            self.put(at);
         }
-        was_eager
+        Some(member)
     }
 
     /// From now on a peer is pushed to, or not.

@@ -6,6 +6,7 @@ use types::{Moment, NodeId};
 use crate::{
     engine::{Engine, send},
     event::{Action, PeerKey},
+    members::Member,
     packet::Packet,
     timers::Timer,
 };
@@ -24,10 +25,13 @@ impl Engine {
 
     pub(crate) fn peer_down(&mut self, peer: PeerKey, out: &mut Vec<Action>) {
         let Some(node) = self.peers.get_mut(peer.0 as usize) else { return };
-        *node = None;
+        let node = node.take();
         self.acks.retain(|acks| acks.peer != peer);
         for ix in 0..self.topics.len() {
-            self.drop_member(ix, peer, out);
+            let member = self.drop_member(ix, peer, out);
+            if let (Some(mut member), Some(node)) = (member, node) {
+                out.extend(member.take_unsent().losses(&self.topics[ix].name, node));
+            }
             for at in 0..self.topics[ix].tracks.places() {
                 if let Some(track) = self.topics[ix].tracks.get_mut(at) {
                     track.forget(peer);
@@ -53,7 +57,7 @@ impl Engine {
         self.topics[ix].joined = false;
         self.tell_all(&Packet::new(Message::Unsubscribe(name.clone())), out);
         for at in 0..self.topics[ix].tracks.places() {
-            let is_other = |track: &crate::track::Track| track.publisher != self.me;
+            let is_other = |track: &crate::track::Track| track.origin.publisher != self.me;
             if self.topics[ix].tracks.get(at).is_some_and(is_other) {
                 self.remove_track(ix, at);
             }
@@ -79,7 +83,8 @@ impl Engine {
 
     pub(crate) fn peer_left(&mut self, peer: PeerKey, name: &Topic, out: &mut Vec<Action>) {
         if let Some(ix) = self.find(name) {
-            self.drop_member(ix, peer, out);
+            // What it did not get by now it does not want.
+            drop(self.drop_member(ix, peer, out));
         }
     }
 
@@ -120,8 +125,9 @@ impl Engine {
     }
 
     /// A peer is gone from a topic. If it was pushed to, another takes its place before anything is missed.
-    fn drop_member(&mut self, ix: usize, peer: PeerKey, out: &mut Vec<Action>) {
-        let was_eager = self.topics[ix].members.remove(peer);
+    fn drop_member(&mut self, ix: usize, peer: PeerKey, out: &mut Vec<Action>) -> Option<Member> {
+        let was_eager = self.topics[ix].members.is_eager(peer);
+        let member = self.topics[ix].members.remove(peer);
         if was_eager
             && self.topics[ix].joined
             && let Some(other) = self.topics[ix].members.any_lazy(&mut self.rng)
@@ -129,6 +135,7 @@ impl Engine {
             self.graft(ix, other, None, out);
         }
         self.close_if_unused(ix);
+        member
     }
 
     fn tell_all(&self, packet: &Packet, out: &mut Vec<Action>) {

@@ -72,7 +72,7 @@ impl Engine {
             topic.tracks.find(id.publisher, id.incarnation).and_then(|at| topic.tracks.get(at))
             && track.has(id.seq)
         {
-            let first = self.cache.get(track.uid, id.seq).and_then(Packet::publication);
+            let first = self.cache.get(track.origin.uid, id.seq).and_then(Packet::publication);
             let is_forgiven = first.is_some_and(|first| first.hops >= self.settings.forgive_hops);
             if track.holds(id.seq) && id.publisher == node {
                 self.acknowledge(from, id, out);
@@ -136,7 +136,7 @@ impl Engine {
         if let Some((peer, _)) = from.filter(|_| !track.is_settled()) {
             track.claim(peer, seq);
         }
-        let uid = track.uid;
+        let uid = track.origin.uid;
         let hops = publication.hops;
         if stray && topic.strays.len() < LIST_MAX {
             topic.strays.push(publication.id.entry());
@@ -149,7 +149,7 @@ impl Engine {
             members.set_eager(peer, true);
             members.get_mut(peer).into_iter().for_each(Member::reward);
         }
-        self.push(ix, &packet, uid, from.map(|(peer, _)| peer), out);
+        self.push(ix, at, &packet, from.map(|(peer, _)| peer), out);
         if self.topics[ix].joined {
             out.push(Action::Deliver { packet, hops, late });
         }
@@ -160,18 +160,19 @@ impl Engine {
     }
 
     /// Hands a publication to the peers that are pushed to, as far as their budgets go.
-    fn push(&mut self, ix: usize, packet: &Packet, uid: u64, but: Option<PeerKey>, out: &mut Vec<Action>) {
-        let Some(id) = packet.publication().map(|publication| &publication.id) else { return };
-        for member in self.topics[ix].members.eager_mut() {
+    fn push(&mut self, ix: usize, at: usize, packet: &Packet, but: Option<PeerKey>, out: &mut Vec<Action>) {
+        let topic = &mut self.topics[ix];
+        let (Some(track), Some(publication)) = (topic.tracks.get(at), packet.publication()) else { return };
+        for member in topic.members.eager_mut() {
             if Some(member.peer) == but {
                 continue;
             }
-            match member.offer(uid, id.seq, &self.settings) {
+            match member.offer(&track.origin, publication.id.seq, &self.settings) {
                 Offer::Send => send(out, member.peer, packet.clone()),
                 Offer::Later => {}
-                Offer::No => {
+                Offer::No(named) => {
                     let node = self.peers.get(member.peer.0 as usize).copied().flatten();
-                    out.extend(node.map(|node| lost(id.clone(), Queue::Egress, node, LossReason::Budget)));
+                    out.extend(named.zip(node).map(|(run, node)| run.loss(&topic.name, node)));
                 }
             }
         }

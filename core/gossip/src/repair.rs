@@ -1,15 +1,16 @@
 //! What is missing: noticed, asked for from one peer at a time, and named if it does not come.
 
-use oap::{Entry, ErrorCode, IHave, IWant, Message, Topic};
+use oap::{Entry, ErrorCode, IHave, IWant, Message, MessageId, Topic};
 use types::{Moment, NodeId};
 
 use crate::{
     engine::{Engine, lost, send},
     event::{Action, Gap, GapReason, LossReason, PeerKey, Queue},
     members::Offer,
+    missed::{self, Runs},
     packet::Packet,
     timers::Timer,
-    track::{Asked, Run, SEQ_MAX, Search, Track},
+    track::{Asked, Origin, Run, SEQ_MAX, Search, Track},
 };
 
 impl Engine {
@@ -44,21 +45,65 @@ impl Engine {
     /// A peer wants publications. What the budget has no room for now waits for room.
     pub(crate) fn asked(&mut self, from: PeerKey, name: &Topic, wanted: &[Entry], out: &mut Vec<Action>) {
         let (Some(ix), Some(node)) = (self.find(name), self.node(from)) else { return };
-        self.topics[ix].members.insert(from);
-        for entry in wanted {
-            let topic = &mut self.topics[ix];
-            let at = topic.tracks.find(entry.publisher, entry.incarnation);
-            let uid = at.and_then(|at| topic.tracks.get(at)).map(|track| track.uid);
-            let kept = uid.and_then(|uid| Some((uid, self.cache.get(uid, entry.seq)?)));
-            let (Some((uid, packet)), Some(member)) = (kept, topic.members.get_mut(from)) else {
-                out.push(lost(entry.in_topic(name), Queue::Cache, node, LossReason::Evicted));
+        let topic = &mut self.topics[ix];
+        topic.members.insert(from);
+        let Some(member) = topic.members.get_mut(from) else { return };
+        let mut evicted = Runs::default();
+        for Entry { publisher, incarnation, seq } in wanted {
+            let at = topic.tracks.find(*publisher, *incarnation);
+            // What was never here is not lost here: whoever misses it names it.
+            let track = at.and_then(|at| topic.tracks.get(at)).filter(|track| *seq > 0 && track.has(*seq));
+            let Some(Track { origin, .. }) = track else { continue };
+            let Some(packet) = self.cache.get(origin.uid, *seq) else {
+                if member.missed.name(origin, *seq, LossReason::Evicted) {
+                    evicted.add(origin, *seq, LossReason::Evicted);
+                }
                 continue;
             };
-            match member.offer(uid, entry.seq, &self.settings) {
+            match member.offer(origin, *seq, &self.settings) {
                 Offer::Send => send(out, from, packet.clone()),
                 Offer::Later => {}
-                Offer::No => out.push(lost(entry.in_topic(name), Queue::Egress, node, LossReason::Budget)),
+                Offer::No(named) => out.extend(named.map(|run| run.loss(name, node))),
             }
+        }
+        out.extend(evicted.losses(name, node));
+    }
+
+    /// A peer did not get a publication. It is owed while it is kept, and named when it is not.
+    pub(crate) fn missed(
+        &mut self,
+        ix: usize,
+        peer: PeerKey,
+        id: &MessageId,
+        reason: LossReason,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(node) = self.node(peer) else { return };
+        let topic = &mut self.topics[ix];
+        let at = topic.tracks.find(id.publisher, id.incarnation);
+        let track = at.and_then(|at| topic.tracks.get(at)).filter(|track| id.seq > 0 && track.has(id.seq));
+        // Who has left the topic does not miss it.
+        let Some(member) = topic.members.get_mut(peer) else { return };
+        let Some(Track { origin, .. }) = track else {
+            // Its publisher is forgotten, or it was never here: then only a peer can say that it did not get it.
+            let is_ours = reason != LossReason::Refused;
+            return out.extend(is_ours.then(|| lost(id.clone(), Queue::Egress, node, reason)));
+        };
+        member.owed = true;
+        if self.cache.get(origin.uid, id.seq).is_some() {
+            out.extend(member.missed.owe(origin, id.seq, reason).map(|run| run.loss(&topic.name, node)));
+        } else if member.missed.name(origin, id.seq, reason) {
+            out.push(missed::Run::one(origin, id.seq, reason).loss(&topic.name, node));
+        }
+    }
+
+    /// Names what peers of a topic are owed and cannot be sent any more.
+    pub(crate) fn name_evicted(&mut self, ix: usize, out: &mut Vec<Action>) {
+        let topic = &mut self.topics[ix];
+        for (_, member) in topic.members.iter_mut().filter(|(_, member)| member.missed.owes()) {
+            let Some(node) = self.peers.get(member.peer.0 as usize).copied().flatten() else { continue };
+            let gone = member.missed.sweep(|origin, seq| self.cache.get(origin.uid, seq).is_some());
+            out.extend(gone.losses(&topic.name, node));
         }
     }
 
@@ -120,7 +165,7 @@ impl Engine {
                 Some(known) => search.asked[known] = asked,
                 None => search.asked.push(asked),
             }
-            let entry = Entry { publisher: track.publisher, incarnation: track.incarnation, seq };
+            let entry = track.entry(seq);
             match orders.iter_mut().find(|(who, _)| *who == peer) {
                 Some((_, entries)) => entries.push(entry),
                 None => orders.push((peer, vec![entry])),
@@ -171,7 +216,8 @@ impl Engine {
         let is_own = publisher == self.me && incarnation == self.incarnation;
         let start = if is_own { before } else { before.saturating_sub(self.settings.history) };
         self.next_uid += 1;
-        let mut track = Track::new(publisher, incarnation, self.next_uid, start, self.settings.dedupe_window);
+        let origin = Origin { publisher, incarnation, uid: self.next_uid };
+        let mut track = Track::new(origin, start, self.settings.dedupe_window);
         track.heard_at = now;
         let at = self.topics[ix].tracks.insert(track);
         if start > 0 && !is_own {
@@ -203,7 +249,7 @@ impl Engine {
     ) {
         let topic = &self.topics[ix];
         let Some(track) = topic.tracks.get(at) else { return };
-        let (publisher, incarnation) = (track.publisher, track.incarnation);
+        let Origin { publisher, incarnation, .. } = *track.origin;
         out.extend(runs.into_iter().map(|(from, to)| {
             Action::Gap(Gap { topic: topic.name.clone(), publisher, incarnation, from, to, reason })
         }));

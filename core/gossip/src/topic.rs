@@ -106,7 +106,8 @@ impl Tracks {
     }
 
     pub(crate) fn find(&mut self, publisher: NodeId, incarnation: u64) -> Option<usize> {
-        let is_it = |track: &Track| track.incarnation == incarnation && track.publisher == publisher;
+        let is_it =
+            |track: &Track| track.origin.incarnation == incarnation && track.origin.publisher == publisher;
         if self.get(self.last).is_some_and(is_it) {
             return Some(self.last);
         }
@@ -115,7 +116,7 @@ impl Tracks {
     }
 
     pub(crate) fn insert(&mut self, track: Track) -> usize {
-        let key = (track.publisher, track.incarnation);
+        let key = (track.origin.publisher, track.origin.incarnation);
         let at = self.free.pop().unwrap_or(self.list.len());
         if at == self.list.len() {
             self.list.push(None);
@@ -127,7 +128,7 @@ impl Tracks {
 
     pub(crate) fn remove(&mut self, at: usize) -> Option<Track> {
         let track = self.list.get_mut(at)?.take()?;
-        self.places.remove(&(track.publisher, track.incarnation));
+        self.places.remove(&(track.origin.publisher, track.origin.incarnation));
         self.free.push(at);
         Some(track)
     }
@@ -135,7 +136,7 @@ impl Tracks {
     /// The place of the publisher that was silent the longest, other than `but`.
     pub(crate) fn most_silent(&self, but: NodeId) -> Option<usize> {
         let all = self.list.iter().enumerate().filter_map(|(at, track)| Some((at, track.as_ref()?)));
-        all.filter(|(_, track)| track.publisher != but)
+        all.filter(|(_, track)| track.origin.publisher != but)
             .min_by_key(|(_, track)| track.heard_at)
             .map(|(at, _)| at)
     }

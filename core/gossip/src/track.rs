@@ -1,5 +1,8 @@
 //! What is known of one publisher in one topic: which numbers were delivered, which are missing, who has them.
 
+use std::sync::Arc;
+
+use oap::Entry;
 use types::{Moment, NodeId};
 
 use crate::event::PeerKey;
@@ -13,10 +16,7 @@ const CLAIMS_MAX: usize = 8;
 /// One publisher's numbers. Invariants: `base <= floor`, and `base <= head`.
 #[derive(Debug)]
 pub(crate) struct Track {
-    pub(crate) publisher: NodeId,
-    pub(crate) incarnation: u64,
-    /// Never used again, unlike its place in the list.
-    pub(crate) uid: u64,
+    pub(crate) origin: Arc<Origin>,
     /// Up to here everything counts as seen. Only publications that came move it, never what peers claim.
     base: u64,
     /// One bit per number from `base + 1`, a ring by number.
@@ -33,6 +33,15 @@ pub(crate) struct Track {
     /// The head changed since it was last announced.
     pub(crate) dirty: bool,
     pub(crate) heard_at: Moment,
+}
+
+/// Whose publications. Remembered by what is to be sent, also when the publisher is forgotten.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) publisher: NodeId,
+    pub(crate) incarnation: u64,
+    /// Never used again, unlike the track's place in the list.
+    pub(crate) uid: u64,
 }
 
 /// Numbers up to `upto` are missing since `since`, and are being asked for.
@@ -57,11 +66,9 @@ pub(crate) type Run = (u64, u64);
 
 impl Track {
     /// A track that begins after `start`.
-    pub(crate) fn new(publisher: NodeId, incarnation: u64, uid: u64, start: u64, window: usize) -> Self {
+    pub(crate) fn new(origin: Origin, start: u64, window: usize) -> Self {
         Self {
-            publisher,
-            incarnation,
-            uid,
+            origin: Arc::new(origin),
             base: start,
             bits: vec![0; window / 64].into(),
             floor: start,
@@ -76,6 +83,11 @@ impl Track {
 
     pub(crate) fn head(&self) -> u64 {
         self.head
+    }
+
+    /// A number's name in its topic.
+    pub(crate) fn entry(&self, seq: u64) -> Entry {
+        Entry { publisher: self.origin.publisher, incarnation: self.origin.incarnation, seq }
     }
 
     /// Whether everything up to the head was delivered or named.

@@ -10,7 +10,6 @@ mod h2;
 mod open;
 mod stall;
 mod upload;
-mod wire;
 
 pub use connect::{AnyConn, ConnectError, Protocol, Security, connect};
 pub use h1::HttpConn;

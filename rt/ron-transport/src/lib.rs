@@ -24,6 +24,7 @@ pub mod tls;
 pub mod traceparent;
 pub mod tunnel;
 mod upload_watch;
+pub mod wire;
 
 pub use body::{Body, BodyError};
 pub use service::{Conn, ConnInfo, Request, Response, Service};

@@ -11,8 +11,8 @@ use crate::{
 
 /// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.
 pub trait Announce: Send + Sync + fmt::Debug {
-    /// This node has sealed an epoch; `rows` are those of the file that the snapshot names.
-    fn announce(&self, sealed: &Sealed, rows: &[u8]);
+    /// This node has sealed an epoch; `file` is the one of its rows that the snapshot's address leads to.
+    fn announce(&self, sealed: &Sealed, file: &[u8]);
 }
 
 /// Why accounts could not be kept.
@@ -112,7 +112,7 @@ impl Accounts {
         Ok(due)
     }
 
-    /// Seals an epoch: its rows go into the store of files, and the node signs for them. Sealed twice, it is what it was
+    /// Seals an epoch: its rows go into the store of files, as Parquet, and the node signs for them. Sealed twice, it is what it was
     /// the first time. `passing` is told each step, by name, before the next is taken.
     ///
     /// # Errors
@@ -143,6 +143,14 @@ impl Accounts {
         Ok(sealed)
     }
 
+    /// The latest epochs that anything is written of, sealed or not, the latest first; so many at most.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn latest(&self, limit: u32) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.latest(limit)?)
+    }
+
     /// Sealed epochs that nobody was told of for certain, the oldest first.
     ///
     /// # Errors
@@ -159,7 +167,7 @@ impl Accounts {
         Ok(self.journal.told(epoch)?)
     }
 
-    /// What this node sealed an epoch as, with its rows.
+    /// What this node sealed an epoch as, with the file of its rows.
     ///
     /// # Errors
     /// [`AccountsError`].
@@ -187,12 +195,15 @@ impl Accounts {
         Ok(self.journal.prunable(epoch)?)
     }
 
-    /// Forgets what was used in a sealed epoch, and its file; that it was sealed, and as what, stays.
+    /// Forgets what was used in a sealed epoch, and its file unless it is that of a later one too; that it was sealed, and
+    /// as what, stays.
     ///
     /// # Errors
     /// [`AccountsError`].
     pub fn prune(&mut self, epoch: u64) -> Result<(), AccountsError> {
-        if let Some(sealed) = self.journal.sealed(epoch)? {
+        if let Some(sealed) = self.journal.sealed(epoch)?
+            && !self.journal.is_named_later(sealed.object, epoch)?
+        {
             self.files.remove(sealed.object).map_err(WriteError::Io)?;
         }
         Ok(self.journal.prune(epoch)?)

@@ -10,7 +10,7 @@ use std::{path::Path, time::Duration};
 
 use rewards::SnapshotSeal;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
-use types::ActorId;
+use types::{ActorId, ObjectId};
 
 use crate::{Page, Sealed};
 
@@ -150,6 +150,22 @@ impl Journal {
         Ok(epochs.collect::<Result<_, _>>()?)
     }
 
+    /// The latest epochs that anything is written of, sealed or not, the latest first; so many at most.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn latest(&self, limit: u32) -> Result<Vec<u64>, JournalError> {
+        // One step down the key for each, rather than through all of its rows.
+        let mut find = self.connection.prepare_cached("SELECT max(epoch) FROM usage WHERE epoch < ?")?;
+        let (mut found, mut before) = (Vec::new(), i64::MAX);
+        for _ in 0..limit {
+            let Some(epoch) = find.query_row([before], |row| row.get::<_, Option<i64>>(0))? else { break };
+            found.push(epoch.unsigned_abs());
+            before = epoch;
+        }
+        Ok(found)
+    }
+
     /// What was used in an epoch, by all boots together.
     ///
     /// # Errors
@@ -235,6 +251,16 @@ impl Journal {
         let mut find = self.connection.prepare_cached(find)?;
         let epochs = find.query_map([first, epoch], |row| row.get(0))?;
         Ok(epochs.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether an epoch behind this one was sealed as the same rows.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn is_named_later(&self, object: ObjectId, epoch: u64) -> Result<bool, JournalError> {
+        let find = "SELECT EXISTS (SELECT 1 FROM sealed WHERE epoch > ? AND object = ?)";
+        let mut find = self.connection.prepare_cached(find)?;
+        Ok(find.query_row(params![epoch, object.to_string()], |row| row.get(0))?)
     }
 
     /// Forgets what was used in a sealed epoch; its snapshot stays.

@@ -1,14 +1,15 @@
 //! Accounting: what was used and provided, by epoch, written down every second, and sealed so that others can check it.
 //!
 //! ```text
-//! Meter (hot path) ─▶ Tally: the epoch's sums ─▶ Journal: SQLite, once a second ─▶ seal: rows in the CAS, signed
+//! Meter (hot path) ─▶ Tally: the epoch's sums ─▶ Journal: SQLite, once a second ─▶ seal: Parquet in the CAS, signed rows
 //! ```
 //!
 //! * [`Windows`] says which epoch a moment is in, when it ends and when its inputs close.
 //! * [`Tally`] works out of meters, which only grow, what was used in which epoch.
 //! * [`Journal`] keeps that, per process, so that a crash costs at most what was used since the last write, and nothing
 //!   is counted twice.
-//! * [`rows_of`] and [`seal_rows`] make a snapshot; [`check_seal`] and [`check_rows`] judge somebody else's.
+//! * [`rows_of`] and [`seal_rows`] make a snapshot; [`check_seal`] and [`check_rows`] judge somebody else's, and
+//!   [`read_rows`] reads its file, which may be anybody's.
 //! * [`Accounts`] puts these together: [`Accounts::flush`] and [`Accounts::seal`] are all that a service calls.
 //!
 //! **Everything here blocks**, but for [`Windows`] and [`Tally`]. Usage is what a node says of itself: a seal proves who
@@ -17,6 +18,7 @@
 mod accounts;
 mod files;
 mod journal;
+mod rowfile;
 mod sign;
 mod snapshot;
 mod tally;
@@ -26,8 +28,9 @@ pub use accounts::{Accounts, AccountsError, Announce, Flushed};
 pub use files::{Rows, SnapshotFiles};
 pub use journal::{BootId, Journal, JournalError, Used};
 pub use rewards::ed25519::Ed25519;
+pub use rowfile::{FileFault, MAX_FILE_ROWS, read_rows};
 pub use sign::{KeyError, SigningKey, node_actor, node_id};
-pub use snapshot::{MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, lines, rows_of, seal_rows};
+pub use snapshot::{MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, rows_of, seal_rows};
 pub use tally::{MAX_PAGES, Page, Reading, Tally};
 pub use types::NodeId;
 pub use window::Windows;

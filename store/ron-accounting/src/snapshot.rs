@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use rewards::{
-    Digest, Epoch, Int, Row, RowFault, RowsHasher, Sign, Snapshot, SnapshotSeal, read_row, write_row,
-};
+use rewards::{Digest, Epoch, Int, Row, RowFault, RowsHasher, Sign, Snapshot, SnapshotSeal};
 use types::{ActorId, NodeId, ObjectId};
 
-use crate::{Ed25519, SigningKey, Used, node_actor, node_id};
+use crate::{
+    Ed25519, FileFault, SigningKey, Used, node_actor, node_id,
+    rowfile::{read_rows, write_file},
+};
 
 /// The longest file of rows that is taken from somebody else.
 pub const MAX_ROW_BYTES: usize = 256 << 20;
@@ -42,6 +43,12 @@ pub enum SnapshotError {
     /// The file is too long.
     #[error("its rows take more than {MAX_ROW_BYTES} bytes")]
     TooLong,
+    /// The file is none of rows.
+    #[error("its file: {0}")]
+    File(FileFault),
+    /// The file could not be made.
+    #[error("its file cannot be written: {0}")]
+    NotWritten(String),
     /// A row cannot be.
     #[error("row {row}: {fault}")]
     Row {
@@ -58,18 +65,25 @@ pub enum SnapshotError {
     TooLarge,
 }
 
-/// The file of what was used in an epoch: canonical lines, each once, in order; and their name.
+impl From<SnapshotError> for std::io::Error {
+    /// For those who write rows on while they read them.
+    fn from(error: SnapshotError) -> Self {
+        Self::new(std::io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// The file of what was used in an epoch, each row once and in order; and the name of these rows, which any file of them
+/// has.
 ///
 /// # Errors
 /// [`SnapshotError::Row`] if a name is not canonical or rows are out of order.
 pub fn rows_of(used: &[Used]) -> Result<(Vec<u8>, Digest), SnapshotError> {
-    let (mut bytes, mut hasher) = (Vec::with_capacity(used.len() * 96), RowsHasher::new());
+    let mut hasher = RowsHasher::new();
     for one in used {
         let row = Row { actor: one.actor.as_str(), metric: &one.metric, units: one.units };
-        hasher.push(row).map_err(|fault| SnapshotError::Row { row: hasher.rows(), fault })?;
-        write_row(&mut bytes, row);
+        push(&mut hasher, row)?;
     }
-    Ok((bytes, hasher.finish()))
+    Ok((write_file(used)?, hasher.finish()))
 }
 
 /// A node's word for its rows.
@@ -107,7 +121,7 @@ pub fn check_seal(document: &[u8], nodes: &BTreeSet<NodeId>) -> Result<SnapshotS
     Ok(seal)
 }
 
-/// Sees to it that a file is exactly the rows that were sealed.
+/// Sees to it that a file has exactly the rows that were sealed.
 ///
 /// # Errors
 /// [`SnapshotError`].
@@ -115,22 +129,13 @@ pub fn check_rows(seal: &SnapshotSeal, file: &[u8]) -> Result<(), SnapshotError>
     if file.len() > MAX_ROW_BYTES {
         return Err(SnapshotError::TooLong);
     }
-    let (mut hasher, mut room) = (RowsHasher::new(), String::new());
-    for line in lines(file) {
-        let at = hasher.rows();
-        let wrong = |fault| SnapshotError::Row { row: at, fault };
-        let row = read_row(line?, &mut room).map_err(wrong)?;
-        hasher.push(row).map_err(wrong)?;
-    }
+    let mut hasher = RowsHasher::new();
+    read_rows(file, |row| push(&mut hasher, row))?;
     let same = hasher.rows() == seal.snapshot.rows.get() && hasher.finish() == seal.snapshot.rows_root;
     if same { Ok(()) } else { Err(SnapshotError::RowsDiffer) }
 }
 
-/// The lines of a file, each without its line feed, which none may lack.
-pub fn lines(file: &[u8]) -> impl Iterator<Item = Result<&[u8], SnapshotError>> {
-    let whole = file.split_inclusive(|byte| *byte == b'\n').enumerate();
-    whole.map(|(at, line)| {
-        let missing = SnapshotError::Row { row: at as u64, fault: RowFault::Malformed };
-        line.strip_suffix(b"\n").ok_or(missing)
-    })
+fn push(hasher: &mut RowsHasher, row: Row<'_>) -> Result<(), SnapshotError> {
+    let at = hasher.rows();
+    hasher.push(row).map_err(|fault| SnapshotError::Row { row: at, fault })
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use proptest::prelude::*;
 use ron_accounting::{
     Accounts, AccountsError, BootId, JournalError, Rows, SigningKey, SnapshotError, Windows, check_rows,
-    check_seal,
+    check_seal, read_rows,
 };
 use types::ActorId;
 
@@ -30,8 +30,15 @@ fn reading(actor: &str, total: u64) -> (ActorId, &'static str, u64) {
 }
 
 fn sealed_text(accounts: &Accounts, epoch: u64) -> String {
-    let (_, rows) = accounts.sealed(epoch).unwrap().unwrap();
-    String::from_utf8(rows).unwrap()
+    let (_, file) = accounts.sealed(epoch).unwrap().unwrap();
+    assert!(file.starts_with(b"PAR1"));
+    let mut text = Vec::new();
+    read_rows(&file, |row| {
+        rewards::write_row(&mut text, row);
+        Ok::<(), SnapshotError>(())
+    })
+    .unwrap();
+    String::from_utf8(text).unwrap()
 }
 
 #[test]
@@ -71,6 +78,19 @@ fn a_seal_stays_what_it_was_and_is_told_of_until_somebody_knows() {
 }
 
 #[test]
+fn the_latest_epochs_are_listed_sealed_or_not() {
+    let (dir, key) = (tempfile::tempdir().unwrap(), SigningKey::generate().unwrap());
+    let mut accounts = open(dir.path(), &key, 1, at(1));
+    assert_eq!(accounts.latest(9).unwrap(), [0_u64; 0]);
+    for (total, unix) in [(5, 10), (5, 40), (7, 45), (9, 50), (10, 51)] {
+        accounts.flush([reading("alice", total), reading("bob", total)], at(unix)).unwrap();
+    }
+    accounts.seal(0, |_| ()).unwrap();
+    assert_eq!(accounts.latest(9).unwrap(), [5, 4, 0], "nothing was used in between");
+    assert_eq!((accounts.latest(2).unwrap(), accounts.latest(0).unwrap()), (vec![5, 4], vec![]));
+}
+
+#[test]
 fn somebody_else_can_check_a_seal_and_its_rows() {
     let (dir, key) = (tempfile::tempdir().unwrap(), SigningKey::generate().unwrap());
     let mut accounts = open(dir.path(), &key, 1, at(1));
@@ -94,6 +114,20 @@ fn data_keeps_the_length_of_its_epochs() {
     let other = Windows::new(Duration::from_secs(20), Duration::ZERO);
     let opened = Accounts::open(Some(dir.path()), other, (key, BootId::new([1; 16])), at(1), 100);
     assert!(matches!(opened, Err(AccountsError::Journal(JournalError::OtherEpochs { .. }))));
+}
+
+#[test]
+fn an_epoch_with_the_same_rows_as_an_earlier_one_keeps_them_when_that_is_forgotten() {
+    let (dir, key) = (tempfile::tempdir().unwrap(), SigningKey::generate().unwrap());
+    let mut accounts = open(dir.path(), &key, 1, at(1));
+    accounts.flush([reading("alice", 5)], at(10)).unwrap();
+    accounts.flush([reading("alice", 10)], at(20)).unwrap();
+    let [first, second] = [0, 1].map(|epoch| accounts.seal(epoch, |_| ()).unwrap());
+    assert_eq!(first.object, second.object);
+    accounts.prune(0).unwrap();
+    assert!(accounts.sealed(1).unwrap().is_some(), "its rows are still here");
+    accounts.prune(1).unwrap();
+    assert!(accounts.sealed(1).unwrap().is_none());
 }
 
 #[test]

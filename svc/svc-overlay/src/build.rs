@@ -40,7 +40,7 @@ use crate::{
     gossip::{GOSSIP_EGRESS, Gossip, Published},
     info::PeerInfo,
     listener::Door,
-    losses::{Loss, LossReport},
+    losses::{Loss, LossReport, LossSums},
     metrics::OverlayMetrics,
     node_key::{self, NodeKeyError},
     objects::{self, ObjectStore, Objects},
@@ -194,10 +194,17 @@ impl Overlay {
         PeerInfo::all(&self.shared)
     }
 
-    /// How many publications were ever given up, and those of them that are kept and have a higher number than `after`.
+    /// How many publications were ever given up, and those entries of the report that are kept and have a higher number than
+    /// `after`.
     #[must_use]
     pub fn losses(&self, after: u64) -> (u64, Vec<Loss>) {
         self.shared.losses.since(after)
+    }
+
+    /// How many publications were ever given up, by peer, topic and reason.
+    #[must_use]
+    pub fn loss_sums(&self) -> LossSums {
+        self.shared.losses.sums()
     }
 
     /// The objects of this node and its peers.
@@ -290,7 +297,7 @@ fn sample(scope: &Scope, shared: &Arc<Shared>) {
         let Some(shared) = watched.upgrade() else { return };
         let gauge = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         shared.metrics.peers.set(gauge(shared.peers.count()));
-        depth.set(gauge(shared.peers.all().iter().map(|(_, conn)| conn.outbox.queued()).sum()));
+        depth.set(gauge(shared.peers.queued()));
         connections.set(gauge(shared.caps.total()));
     });
 }

@@ -57,7 +57,7 @@ pub use gossip::{Delivery, Gap, Published};
 #[cfg(not(loom))]
 pub use info::PeerInfo;
 #[cfg(not(loom))]
-pub use losses::Loss;
+pub use losses::{Loss, LossSum, LossSums};
 #[cfg(not(loom))]
 pub use node_key::{NODE_KEY_FILE, NodeKeyError, load_or_make as load_or_make_node_key};
 #[cfg(not(loom))]

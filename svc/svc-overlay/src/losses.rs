@@ -1,8 +1,11 @@
-//! The loss report: what was given up, by whom and why, bounded, newest last.
+//! The loss report: what was given up, by whom and why, bounded, newest last; and how much of it in all, by peer and topic.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
-use oap::MessageId;
+use oap::{MessageId, Topic};
 use ron_kernel::{Clock, Scope, lock::Ranked, topology::LockSpec};
 use types::NodeId;
 
@@ -10,6 +13,12 @@ use crate::metrics::OverlayMetrics;
 
 /// Entries that are kept; older ones are only counted.
 pub(crate) const KEPT: usize = 4096;
+
+/// The latest entries: one of them grows by what follows it in number and has the same fate.
+const LATEST: usize = 16;
+
+/// Sums that are kept, each of a peer, a topic and a reason; those that did not grow for the longest are added up together.
+pub(crate) const SUMS: usize = 1024;
 
 /// The report's lock.
 pub(crate) const METRICS_BUFFER: LockSpec = LockSpec {
@@ -35,21 +44,59 @@ pub(crate) const REASONS: [&str; 13] = [
     "publishers",
 ];
 
-/// One entry of the report.
+/// One entry of the report: publications of one publisher, numbered in a row.
 #[derive(Clone, Debug)]
 pub struct Loss {
-    /// Its number, from one; a reader that sees a jump knows how many it missed.
+    /// How many publications were lost up to this entry's last one. An entry that grows has a new number, so a reader that
+    /// asks for what is behind the highest it has seen gets it again.
     pub number: u64,
-    /// Unix time.
+    /// When the first was lost, in Unix time.
     pub at: Duration,
-    /// What was lost.
+    /// The first that was lost.
     pub id: MessageId,
+    /// The number of the last one.
+    pub last: u64,
     /// Where: the queue's name.
     pub queue: &'static str,
     /// On the way to or from whom; [`None`] if to a subscriber of this node.
     pub peer: Option<NodeId>,
     /// Why.
     pub reason: &'static str,
+}
+
+/// How many publications were lost for one peer in one topic, for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossSum {
+    /// On the way to or from whom; [`None`] if to a subscriber of this node.
+    pub peer: Option<NodeId>,
+    /// Where.
+    pub topic: Topic,
+    /// Why.
+    pub reason: &'static str,
+    /// How many.
+    pub count: u64,
+}
+
+/// How many publications were lost in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LossSums {
+    /// By peer, topic and reason.
+    pub sums: Vec<LossSum>,
+    /// Those of sums that made way for others.
+    pub others: u64,
+}
+
+impl Loss {
+    /// How many publications.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.last.saturating_sub(self.id.seq).saturating_add(1)
+    }
+
+    fn continues(&self, earlier: &Self) -> bool {
+        let fate = |loss: &Self| (loss.peer, loss.queue, loss.reason, loss.id.publisher, loss.id.incarnation);
+        self.id.seq == earlier.last + 1 && fate(self) == fate(earlier) && self.id.topic == earlier.id.topic
+    }
 }
 
 /// The report of a node.
@@ -64,6 +111,18 @@ pub(crate) struct LossReport {
 struct Entries {
     last_number: u64,
     kept: VecDeque<Loss>,
+    sums: BTreeMap<SumKey, Sum>,
+    others: u64,
+}
+
+/// The peer, the topic and the reason.
+type SumKey = (Option<NodeId>, Topic, &'static str);
+
+#[derive(Debug, Default)]
+struct Sum {
+    count: u64,
+    /// The report's number when it last grew.
+    grew: u64,
 }
 
 impl LossReport {
@@ -71,15 +130,28 @@ impl LossReport {
         Self { clock: scope.clock(), metrics, entries: scope.lock(&METRICS_BUFFER, Entries::default()) }
     }
 
-    /// Writes a loss down and counts it.
+    /// Writes the loss of one publication down and counts it.
     pub(crate) fn add(&self, id: MessageId, queue: &'static str, peer: Option<NodeId>, reason: &'static str) {
-        self.metrics.lost(reason);
-        let at = self.clock.unix();
+        let last = id.seq;
+        self.add_run(id, last, queue, peer, reason);
+    }
+
+    /// Writes the loss of publications down, from the number of `id` to `last`, and counts them.
+    pub(crate) fn add_run(
+        &self,
+        id: MessageId,
+        last: u64,
+        queue: &'static str,
+        peer: Option<NodeId>,
+        reason: &'static str,
+    ) {
+        let mut loss = Loss { number: 0, at: self.clock.unix(), id, last, queue, peer, reason };
+        self.metrics.lost(reason, loss.count());
         let mut entries = self.entries.lock();
-        entries.last_number += 1;
-        let number = entries.last_number;
-        let oldest = if entries.kept.len() == KEPT { entries.kept.pop_front() } else { None };
-        entries.kept.push_back(Loss { number, at, id, queue, peer, reason });
+        entries.last_number = entries.last_number.saturating_add(loss.count());
+        loss.number = entries.last_number;
+        entries.sum_up(&loss);
+        let oldest = entries.keep(loss);
         drop(entries);
         drop(oldest);
     }
@@ -89,5 +161,92 @@ impl LossReport {
         let entries = self.entries.lock();
         let newer = entries.kept.iter().filter(|loss| loss.number > after).cloned().collect();
         (entries.last_number, newer)
+    }
+
+    /// How many were lost in all, by peer, topic and reason.
+    pub(crate) fn sums(&self) -> LossSums {
+        let entries = self.entries.lock();
+        let sums = entries.sums.iter().map(|(&(peer, ref topic, reason), sum)| LossSum {
+            peer,
+            topic: topic.clone(),
+            reason,
+            count: sum.count,
+        });
+        LossSums { sums: sums.collect(), others: entries.others }
+    }
+}
+
+impl Entries {
+    /// Keeps a loss, as a part of the one that it continues or for itself; returns what makes way.
+    fn keep(&mut self, loss: Loss) -> Option<Loss> {
+        let continued = self.kept.iter_mut().rev().take(LATEST).find(|earlier| loss.continues(earlier));
+        if let Some(earlier) = continued {
+            (earlier.last, earlier.number) = (loss.last, loss.number);
+            return Some(loss);
+        }
+        let oldest = if self.kept.len() == KEPT { self.kept.pop_front() } else { None };
+        self.kept.push_back(loss);
+        oldest
+    }
+
+    fn sum_up(&mut self, loss: &Loss) {
+        let key = (loss.peer, loss.id.topic.clone(), loss.reason);
+        if self.sums.len() >= SUMS && !self.sums.contains_key(&key) {
+            let quietest = self.sums.iter().min_by_key(|(_, sum)| sum.grew).map(|(key, _)| key.clone());
+            let made_way = quietest.and_then(|key| self.sums.remove(&key));
+            self.others = self.others.saturating_add(made_way.map_or(0, |sum| sum.count));
+        }
+        let sum = self.sums.entry(key).or_default();
+        sum.count = sum.count.saturating_add(loss.count());
+        sum.grew = loss.number;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loss(peer: u64, seq: u64, last: u64) -> Loss {
+        let topic = Topic::new("news").expect("a good name");
+        let mut node = [0; 32];
+        node[..8].copy_from_slice(&peer.to_be_bytes());
+        let peer = NodeId::new(node);
+        let id = MessageId { publisher: peer, incarnation: 1, topic, seq };
+        Loss {
+            number: seq,
+            at: Duration::ZERO,
+            id,
+            last,
+            queue: "gossip_egress",
+            peer: Some(peer),
+            reason: "full",
+        }
+    }
+
+    #[test]
+    fn losses_in_a_row_are_one_entry_and_of_entries_the_oldest_goes() {
+        let mut entries = Entries::default();
+        for (peer, seq) in [(1, 1), (2, 7), (1, 2), (1, 3), (2, 9)] {
+            entries.keep(loss(peer, seq, seq));
+        }
+        let spans: Vec<_> = entries.kept.iter().map(|loss| (loss.id.seq, loss.last, loss.number)).collect();
+        assert_eq!(spans, [(1, 3, 3), (7, 7, 7), (9, 9, 9)]);
+        (10..KEPT as u64 * 2).for_each(|number| drop(entries.keep(loss(number, number, number))));
+        assert_eq!(entries.kept.len(), KEPT);
+    }
+
+    #[test]
+    fn sums_are_kept_by_peer_and_beyond_the_most_the_quietest_makes_way() {
+        let mut entries = Entries::default();
+        for peer in 0..SUMS as u64 {
+            entries.sum_up(&loss(peer, peer * 10 + 1, peer * 10 + 5));
+        }
+        entries.sum_up(&loss(0, 100_000, 100_001));
+        assert_eq!((entries.sums.len(), entries.others), (SUMS, 0));
+        entries.sum_up(&loss(SUMS as u64, 200_000, 200_000));
+        // The first one grew meanwhile, so the second makes way.
+        assert_eq!((entries.sums.len(), entries.others), (SUMS, 5));
+        let total: u64 = entries.sums.values().map(|sum| sum.count).sum();
+        assert_eq!(total + entries.others, SUMS as u64 * 5 + 2 + 1);
     }
 }

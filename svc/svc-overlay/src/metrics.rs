@@ -171,10 +171,10 @@ impl OverlayMetrics {
         }
     }
 
-    /// Counts a loss; `reason` is one of [`losses::REASONS`].
-    pub(crate) fn lost(&self, reason: &'static str) {
+    /// Counts lost publications; `reason` is one of [`losses::REASONS`].
+    pub(crate) fn lost(&self, reason: &'static str, count: u64) {
         if let Some(at) = losses::REASONS.iter().position(|known| *known == reason) {
-            self.losses[at].inc();
+            self.losses[at].inc_by(count);
         }
     }
 

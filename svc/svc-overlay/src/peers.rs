@@ -108,6 +108,11 @@ impl Peers {
         index.by_node.values().map(|entry| (entry.slot, Arc::clone(&entry.conn))).collect()
     }
 
+    /// Publications that wait for all of them together. Four times a second, so without a list of them.
+    pub(crate) fn queued(&self) -> usize {
+        self.index.lock().by_node.values().map(|entry| entry.conn.outbox.queued()).sum()
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.index.lock().by_node.len()

@@ -21,7 +21,7 @@ use crate::{
 /// Between two writes: what a crash can lose.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How many of the last epochs others are told of again after a start.
-const LAST: u64 = 2;
+const LAST: u32 = 8;
 
 /// The accountant.
 #[derive(Clone, Debug)]
@@ -133,9 +133,10 @@ impl Accountant {
     /// Tells others of the last epochs anew: who announces for us may have forgotten with the process before.
     async fn tell_again(&self) -> Result<(), RewarderError> {
         let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
-        let present = shared.windows.epoch_at(shared.clock.unix());
         let tell = move || -> Result<(), RewarderError> {
-            for epoch in present.saturating_sub(LAST)..present {
+            // However long ago they were: who counts may still wait for them.
+            let last = lock(&accounts).latest(LAST).map_err(failed)?;
+            for epoch in last.into_iter().rev() {
                 let sealed = lock(&accounts).sealed(epoch).map_err(failed)?;
                 if let Some((sealed, rows)) = sealed {
                     shared.list(&sealed, &rows)?;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use http::request::Parts;
+use rewards::Sign;
 use ron_accounting::{Accounts, Announce, NodeId, check_rows, check_seal};
 use ron_kernel::{
     Scope,
@@ -56,6 +57,8 @@ pub struct RewarderSettings<'a> {
     pub store: StorePlace,
     /// Where payouts go.
     pub ledger: Arc<dyn Ledger>,
+    /// Whose checkpoints of the ledger count, by their Ed25519 keys; anybody's if there are none.
+    pub checkpoint_keys: &'a [[u8; 32]],
     /// What capability tokens are checked with now.
     pub authority: Authority,
     /// And with each new configuration.
@@ -90,6 +93,7 @@ impl Rewarder {
             data_dir,
             store,
             ledger,
+            checkpoint_keys,
             authority,
             load_authority,
             announce,
@@ -103,11 +107,15 @@ impl Rewarder {
             unix: scope.clock().unix(),
         };
         let found = scope.blocking().run("open the rewarder's data", move || open::open(plan)).await??;
+        // The word of a key that nobody knows, or that ends with the process, is worth nothing.
+        let lasting = data_dir.is_some() || !config.node_key.as_os_str().is_empty();
+        let known = checkpoint_keys.is_empty() || checkpoint_keys.contains(found.key.public_key().as_bytes());
         let opened = Opened {
             windows: config.windows(),
             settings: Settings::new(config, found.key.node(), authority),
             store: found.store,
             ledger,
+            signs_checkpoints: lasting && known,
             files: found.accounts.files().clone(),
             artifacts: found.artifacts,
             key: found.key,
@@ -143,6 +151,12 @@ impl Rewarder {
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.shared.key.node()
+    }
+
+    /// Whether a node's snapshots count here.
+    #[must_use]
+    pub fn counts(&self, node: NodeId) -> bool {
+        self.shared.settings.load().nodes.contains(&node)
     }
 
     /// Takes in another node's snapshot with its rows; says whether it is listed, and not another of the same node. One

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use rewards::{Digest, Epoch, InputSet, Limits, Quarantine, Run, SnapshotSeal, Usage, compute};
-use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, lines, node_actor, node_id};
+use ron_accounting::{Ed25519, NodeId, Rows, SnapshotError, SnapshotFiles, node_actor, node_id, read_rows};
 use types::ObjectId;
 
 use crate::{
@@ -144,23 +144,43 @@ impl Calculus {
     }
 }
 
+/// Why the rows of a snapshot are not taken in.
+enum NotTaken {
+    File(SnapshotError),
+    Rows(Quarantine),
+}
+
+impl From<SnapshotError> for NotTaken {
+    fn from(error: SnapshotError) -> Self {
+        Self::File(error)
+    }
+}
+
 fn take_in(
     set: &mut rewards::InputSetBuilder,
     seal: &SnapshotSeal,
     file: &[u8],
     progress: &Progress,
 ) -> Result<(), Quarantine> {
+    let node = &seal.snapshot.node;
     let mut rows = set.snapshot(seal.snapshot.clone())?;
     let mut since = 0;
-    for line in lines(file) {
-        // A last line without an end is no row; whatever it says, the set will not take it.
-        rows.line(line.unwrap_or(b""))?;
+    let read = read_rows(file, |row| {
         since += 1;
         if since == STEP {
             progress.rows.fetch_add(STEP, Ordering::Relaxed);
             since = 0;
         }
-    }
+        rows.row(row).map_err(NotTaken::Rows)
+    });
     progress.rows.fetch_add(since, Ordering::Relaxed);
-    rows.finish()
+    match read {
+        Ok(()) => rows.finish(),
+        Err(NotTaken::Rows(wrong)) => Err(wrong),
+        Err(NotTaken::File(SnapshotError::Row { row, fault })) => {
+            Err(Quarantine::Row { node: node.clone(), row, fault })
+        }
+        // A file that has no rows to read has others than those that were sealed.
+        Err(NotTaken::File(_)) => Err(Quarantine::RowsDiffer(node.clone())),
+    }
 }

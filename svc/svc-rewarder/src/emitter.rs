@@ -24,6 +24,16 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Intents that are made at once: a thousand transfers each.
 const GROUP: usize = 64;
 
+/// What became of an epoch that was to be paid.
+enum Paid {
+    /// Everything is in the ledger.
+    Settled,
+    /// The pool is empty, as the text says.
+    Unfunded(String),
+    /// It is set aside, or comes again.
+    NotNow,
+}
+
 /// The emitter.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitter {
@@ -53,14 +63,15 @@ impl Emitter {
             Ok(records) => records,
             Err(error) => return tracing::warn!(%error, "epochs to pay could not be found"),
         };
-        let mut unfunded = None;
+        let (mut unfunded, mut settled) = (None, false);
         for record in records {
             if ctx.scope.shutdown().is_draining() {
                 return;
             }
             match self.pay(&record).await {
-                Ok(None) => {}
-                Ok(Some(why)) => unfunded = Some(format!("epoch {}: {why}", record.epoch)),
+                Ok(Paid::Settled) => settled = true,
+                Ok(Paid::Unfunded(why)) => unfunded = Some(format!("epoch {}: {why}", record.epoch)),
+                Ok(Paid::NotNow) => {}
                 Err(error) => {
                     tracing::warn!(epoch = record.epoch, %error, "an epoch could not be paid; it comes again");
                 }
@@ -70,29 +81,35 @@ impl Emitter {
             Some(why) => self.shared.conditions.unfunded.raise(why),
             None => self.shared.conditions.unfunded.clear(),
         }
+        // Once for all of them, however many an outage has kept waiting.
+        if settled {
+            ledger::sign(&self.shared).await;
+        }
     }
 
-    /// Pays an epoch as far as possible; says what it waits for if that is money.
-    async fn pay(&self, record: &Record) -> Result<Option<String>, RewarderError> {
+    /// Pays an epoch as far as possible.
+    async fn pay(&self, record: &Record) -> Result<Paid, RewarderError> {
         let epoch = record.epoch;
-        let Some(run) = self.run_of(record).await? else { return Ok(None) };
-        let paid = self.post_all(record, &run).await?;
-        let outcome = match paid {
-            Ok(()) => self.settle(epoch).await.map(|()| None),
-            Err(NotPaid::Unfunded(why)) => self.wait_for_funds(record, why).await.map(Some),
+        let Some(run) = self.run_of(record).await? else { return Ok(Paid::NotNow) };
+        let outcome = match self.post_all(record, &run).await? {
+            Ok(()) => {
+                self.settle(epoch).await?;
+                Paid::Settled
+            }
+            Err(NotPaid::Unfunded(why)) => Paid::Unfunded(self.wait_for_funds(record, why).await?),
             Err(NotPaid::Never(code, why)) => {
-                files::quarantine(&self.shared, epoch, code, &why).await.map(|()| None)
+                files::quarantine(&self.shared, epoch, code, &why).await?;
+                return Ok(Paid::NotNow);
             }
             Err(NotPaid::Outage(why)) => {
                 tracing::warn!(epoch, why, "the ledger does not answer; the epoch waits");
-                self.shared.registry.keep(epoch, run);
-                return Ok(None);
+                Paid::NotNow
             }
         };
-        if let Ok(Some(_)) = &outcome {
+        if !matches!(outcome, Paid::Settled) {
             self.shared.registry.keep(epoch, run);
         }
-        outcome
+        Ok(outcome)
     }
 
     /// The run of an epoch: as it was just computed, or computed again, which comes to the same.

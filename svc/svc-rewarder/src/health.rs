@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use ron_kernel::supervisor::{TaskCtx, TaskResult};
 
-use crate::{RewarderError, ledger, shared::Shared, store::State};
+use crate::{
+    RewarderError, ledger,
+    shared::Shared,
+    store::{Record, State},
+};
 
 /// Between two questions.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -23,6 +27,7 @@ impl Health {
         loop {
             // Each raises its condition when it does not answer, and clears it when it does.
             let _ = self.shared.with_store("ping", |store| store.ping()).await;
+            self.tell_of_quarantine().await;
             let _ = ledger::available(&self.shared).await;
             if let Err(error) = self.let_go().await {
                 tracing::warn!(%error, "old files could not be removed");
@@ -31,6 +36,15 @@ impl Health {
             if self.shared.clock.by(wake, ctx.stopping()).await.is_some() {
                 return Ok(());
             }
+        }
+    }
+
+    /// Tells of epochs that are set aside, also of those that another process or node has: it is the store that knows. It
+    /// is never taken back, because no epoch comes back by itself.
+    async fn tell_of_quarantine(&self) {
+        let found = self.shared.with_store("find quarantined epochs", |store| store.quarantined()).await;
+        if let Some(told) = told_of(&found.unwrap_or_default()) {
+            self.shared.conditions.quarantine.raise(told);
         }
     }
 
@@ -57,4 +71,16 @@ impl Health {
         };
         self.shared.scope.blocking().run("remove old files", remove).await?
     }
+}
+
+/// What readiness says of epochs that are set aside, the latest first: its reason, and the numbers of the others.
+fn told_of(epochs: &[Record]) -> Option<String> {
+    let (last, others) = epochs.split_first()?;
+    let reason = last.reason.as_deref().unwrap_or("no reason is noted");
+    let told = format!("epoch {}: {reason}", last.epoch);
+    if others.is_empty() {
+        return Some(told);
+    }
+    let numbers: Vec<String> = others.iter().map(|record| record.epoch.to_string()).collect();
+    Some(format!("{told}; also {}", numbers.join(", ")))
 }

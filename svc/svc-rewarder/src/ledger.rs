@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use rewards::Intent;
+use rewards::{Intent, Sign};
+use ron_accounting::SigningKey;
 use ron_kernel::breaker::{Admit, Outcome as Called};
 use ron_ledger::{
-    AccountId, Amount, Batch, Key, Ledger, LedgerError, Posted, Reference, Refusal, Step, Transfer,
+    AccountId, Amount, Batch, Key, Ledger, LedgerError, Posted, Reference, Refusal, Signer, Step, Transfer,
 };
 
 use crate::{RewarderError, shared::Shared};
@@ -52,6 +53,44 @@ pub(crate) async fn available(shared: &Shared) -> Result<Option<i128>, NotPaid> 
 /// Has a batch posted, as often as it takes to know the outcome, within the tries of one call.
 pub(crate) async fn post(shared: &Shared, batch: Batch) -> Result<Posted, NotPaid> {
     call(shared, "post a batch", move |ledger| ledger.post(&batch)).await
+}
+
+/// This node's key, as the ledger asks for it.
+struct NodeSigner(SigningKey);
+
+impl Signer for NodeSigner {
+    fn public_key(&self) -> [u8; 32] {
+        *self.0.public_key().as_bytes()
+    }
+
+    fn sign(&self, payload: &[u8]) -> [u8; 64] {
+        *self.0.sign(payload).as_bytes()
+    }
+}
+
+/// Checks what was booked since this node last did so, and signs what the ledger says, if this node's word counts. What
+/// is not signed now is with the next time.
+///
+/// Cancel safe: a signature is kept whole or not at all, and twice is once.
+pub(crate) async fn sign(shared: &Shared) {
+    if !shared.signs_checkpoints {
+        return;
+    }
+    let (ledger, signer) = (Arc::clone(&shared.ledger), NodeSigner(shared.key.clone()));
+    // Not bounded by the time of a call: all accounts are looked at, and the first time everything is.
+    let checked = move || ron_ledger::checkpoint(&*ledger, &signer);
+    match shared.scope.blocking().run("sign the ledger", checked).await {
+        Ok(Ok(Some(signed))) => {
+            tracing::debug!(link = signed.link.number, "the ledger is checked and signed");
+        }
+        Ok(Ok(None)) => {}
+        Ok(Err(error)) if error.is_transient() => tracing::warn!(%error, "the ledger could not be signed"),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "the ledger is not signed");
+            outage(shared, error.to_string());
+        }
+        Err(error) => tracing::warn!(%error, "the ledger could not be signed"),
+    }
 }
 
 /// Calls the ledger, unless the breaker says to leave it alone.

@@ -20,6 +20,9 @@ mod crash;
 mod emitter;
 mod error;
 mod files;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod health;
 mod http;
 mod ledger;

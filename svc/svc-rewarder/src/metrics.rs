@@ -1,6 +1,10 @@
 //! What the rewarder counts beyond the shared families.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use ron_kernel::{Scope, lock::Ranked, metrics::LatencyHistogram, topology::MetricSpec};
@@ -81,6 +85,9 @@ impl Status {
 }
 
 type Service = (&'static str, &'static str);
+/// A sum under the name that it is declared by: to the name of a counter the library adds `_total`, and these have it in
+/// the middle.
+type Sum = Gauge<u64, AtomicU64>;
 type Quarantines = Family<[(&'static str, String); 2], Counter>;
 
 /// Counters with a handle each, because looking one up takes a lock.
@@ -92,8 +99,8 @@ pub(crate) struct RewarderMetrics {
     pub(crate) dropped_results: Counter,
     runs: [Counter; Status::ALL.len()],
     pub(crate) compute_latency: LatencyHistogram,
-    pool: Counter,
-    payout: Counter,
+    pool: Sum,
+    payout: Sum,
     pub(crate) conservation_delta: Gauge,
     pub(crate) epoch: Gauge,
     pub(crate) rows: Counter,
@@ -107,7 +114,8 @@ impl RewarderMetrics {
         let quarantines = Quarantines::default();
         let runs = Family::<[Service; 2], Counter>::default();
         let latency = Family::<[Service; 1], LatencyHistogram>::default();
-        let counters: [Family<[Service; 1], Counter>; 5] = Default::default();
+        let counters: [Family<[Service; 1], Counter>; 3] = Default::default();
+        let sums: [Family<[Service; 1], Sum>; 2] = Default::default();
         let gauges: [Family<[Service; 1], Gauge>; 2] = Default::default();
         scope.all_metrics().register(|registry| {
             // The library adds `_total` itself.
@@ -115,15 +123,19 @@ impl RewarderMetrics {
             registry.register(name(0), METRICS[0].doc, quarantines.clone());
             registry.register(name(2), METRICS[2].doc, runs.clone());
             registry.register(name(3), METRICS[3].doc, latency.clone());
-            for (family, at) in counters.iter().zip([1, 4, 5, 8, 9]) {
+            for (family, at) in counters.iter().zip([1, 8, 9]) {
+                registry.register(name(at), METRICS[at].doc, family.clone());
+            }
+            for (family, at) in sums.iter().zip([4, 5]) {
                 registry.register(name(at), METRICS[at].doc, family.clone());
             }
             for (family, at) in gauges.iter().zip([6, 7]) {
                 registry.register(name(at), METRICS[at].doc, family.clone());
             }
         });
-        let [dropped_results, pool, payout, rows, late_rows] =
+        let [dropped_results, rows, late_rows] =
             counters.map(|family| family.get_or_create(&[service]).clone());
+        let [pool, payout] = sums.map(|family| family.get_or_create(&[service]).clone());
         let [conservation_delta, epoch] = gauges.map(|family| family.get_or_create(&[service]).clone());
         Arc::new(Self {
             service: scope.service(),

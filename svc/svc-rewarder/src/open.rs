@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use rewards::{RowFault, read_row};
-use ron_accounting::{Accounts, AccountsError, BootId, Sealed, SigningKey, SnapshotError, Used, lines};
+use rewards::RowFault;
+use ron_accounting::{Accounts, AccountsError, BootId, Sealed, SigningKey, SnapshotError, Used, read_rows};
 use ron_kernel::blocking::BlockingError;
 use ron_transport::{
     files::{self, FileError},
@@ -162,8 +162,8 @@ fn connect(_: &str, _: &RewarderConfig) -> Result<EpochStore, BuildError> {
     Err(BuildError::NoPostgres)
 }
 
-/// Seals an epoch of this node, whether or not the node runs: as these rows, one canonical line each, or as what was
-/// written down. Says what it is sealed as, which is what it was before if it was. Blocking.
+/// Seals an epoch of this node, whether or not the node runs: as these rows, one canonical line each or as Parquet, or as
+/// what was written down. Says what it is sealed as, which is what it was before if it was. Blocking.
 ///
 /// # Errors
 /// [`BuildError`] if the node's data cannot be used, or the rows cannot be sealed.
@@ -190,14 +190,14 @@ pub fn seal_epoch(
 
 /// Rows as they stand in a file.
 fn read_used(rows: &[u8]) -> Result<Vec<Used>, BuildError> {
-    let mut room = String::new();
     let mut all = Vec::new();
-    for (at, line) in lines(rows).enumerate() {
-        let wrong = |fault| AccountsError::Snapshot(SnapshotError::Row { row: at as u64, fault });
-        let row = read_row(line.map_err(AccountsError::Snapshot)?, &mut room).map_err(wrong)?;
-        let actor = ActorId::new(row.actor).map_err(|_| wrong(RowFault::Actor))?;
+    let read = read_rows(rows, |row| {
+        let wrong = |_| SnapshotError::Row { row: all.len() as u64, fault: RowFault::Actor };
+        let actor = ActorId::new(row.actor).map_err(wrong)?;
         all.push(Used { actor, metric: row.metric.to_owned(), units: row.units });
-    }
+        Ok(())
+    });
+    read.map_err(AccountsError::Snapshot)?;
     Ok(all)
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) settings: ArcSwap<Settings>,
     pub(crate) store: EpochStore,
     pub(crate) ledger: Arc<dyn Ledger>,
+    /// Whether this node's word on the ledger counts.
+    pub(crate) signs_checkpoints: bool,
     pub(crate) files: SnapshotFiles,
     pub(crate) artifacts: Artifacts,
     pub(crate) key: SigningKey,
@@ -101,6 +103,7 @@ pub(crate) struct Opened {
     pub(crate) settings: Settings,
     pub(crate) store: EpochStore,
     pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) signs_checkpoints: bool,
     pub(crate) files: SnapshotFiles,
     pub(crate) artifacts: Artifacts,
     pub(crate) key: SigningKey,
@@ -109,7 +112,8 @@ pub(crate) struct Opened {
 
 impl Shared {
     pub(crate) fn new(scope: &Scope, opened: Opened) -> Arc<Self> {
-        let Opened { windows, settings, store, ledger, files, artifacts, key, announce } = opened;
+        let Opened { windows, settings, store, ledger, signs_checkpoints, files, artifacts, key, announce } =
+            opened;
         Arc::new(Self {
             scope: scope.clone(),
             clock: scope.clock(),
@@ -117,6 +121,7 @@ impl Shared {
             settings: ArcSwap::from_pointee(settings),
             store,
             ledger,
+            signs_checkpoints,
             files,
             artifacts,
             key,

@@ -156,8 +156,9 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn list_snapshot(&self, epoch: u64, snapshot: &Listed, rows: &[u8]) -> Result<String, StoreError> {
-        let put_rows =
-            "INSERT INTO rewarder_rows (object, epoch, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        // The same rows can be those of a later epoch as well: they are kept as long as that is.
+        let put_rows = "INSERT INTO rewarder_rows (object, epoch, bytes) VALUES ($1, $2, $3)
+                        ON CONFLICT (object) DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch > rewarder_rows.epoch";
         let object = Value::text(&snapshot.object);
         // Rows first: a snapshot that is listed has its rows here.
         self.0.execute(put_rows, &[object.clone(), Value::number(epoch), Value::Bytes(rows.to_owned())])?;
@@ -211,6 +212,16 @@ impl EpochStore {
         let find =
             format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) ORDER BY epoch LIMIT 64");
         self.0.query(&find, &[Value::text(one), Value::text(other)])?.into_iter().map(Record::read).collect()
+    }
+
+    /// Epochs that are set aside, the latest first; 16 at most.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn quarantined(&self) -> Result<Vec<Record>, StoreError> {
+        let find =
+            format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE state = $1 ORDER BY epoch DESC LIMIT 16");
+        self.0.query(&find, &[Value::text(State::Quarantined)])?.into_iter().map(Record::read).collect()
     }
 
     /// The latest epochs before `before`.
@@ -451,4 +462,25 @@ fn kept(columns: Vec<Value>) -> Result<KeptPolicy, StoreError> {
         digest: record::text(next()?)?,
         document: record::text(next()?)?,
     })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_two_epochs_have_in_common_are_kept_as_long_as_the_later_one() {
+        let store = EpochStore::in_memory(Duration::from_secs(60)).unwrap();
+        let snapshot = |epoch: u64| Listed {
+            node: "n".to_owned(),
+            document: format!("of epoch {epoch}"),
+            object: "b3:7".to_owned(),
+        };
+        for epoch in [7, 9, 8] {
+            store.list_snapshot(epoch, &snapshot(epoch), b"rows").unwrap();
+        }
+        let kept = store.0.query("SELECT epoch FROM rewarder_rows", &[]).unwrap();
+        assert_eq!(kept, [[Value::Int(9)]]);
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::{io::Write, sync::Arc};
 
-use rewards::{Attestation, Quarantine, Run, SnapshotSeal, bundle};
+use rewards::{Attestation, Quarantine, Run, SnapshotSeal, bundle, write_row};
+use ron_accounting::read_rows;
 use ron_kernel::{
     queue::{Sender, SharedReceiver},
     supervisor::{TaskCtx, TaskResult},
@@ -134,14 +135,24 @@ fn epoch_files<'a>(
         let seal = SnapshotSeal::read(snapshot.document.as_bytes()).map_err(damaged)?;
         let (rows_root, document) = (seal.snapshot.rows_root, snapshot.document);
         let rows = move |out: &mut dyn Write| {
-            let rows = calculus.rows(&object).map_err(std::io::Error::other)?;
-            out.write_all(&rows)
+            let file = calculus.rows(&object).map_err(std::io::Error::other)?;
+            write_rows(&file, out)
         };
         files.push((bundle::rows_file(rows_root), Box::new(rows)));
         let name = bundle::seal_file(rows_root, seal.key);
         files.push((name, Box::new(move |out| out.write_all(document.as_bytes()))));
     }
     Ok(files)
+}
+
+/// The rows as canonical lines, whatever file they were kept in: what `rows_root` is the hash of.
+fn write_rows(file: &[u8], out: &mut dyn Write) -> std::io::Result<()> {
+    let mut line = Vec::new();
+    read_rows(file, |row| {
+        line.clear();
+        write_row(&mut line, row);
+        out.write_all(&line)
+    })
 }
 
 fn write_lines(run: &Run, out: &mut dyn Write) -> std::io::Result<()> {

@@ -64,14 +64,15 @@ impl OverlayNode {
         self.node.reload(&settings(self.addr, lines));
     }
 
-    /// Publishes; whether a neighbour has taken it on.
+    /// Publishes; the publication's number, and whether a neighbour has taken it on.
     #[track_caller]
-    pub(super) fn publish(&self, topic: &str, body: &str) -> bool {
+    pub(super) fn publish(&self, topic: &str, body: &str) -> (u64, bool) {
         let head = format!("POST /overlay/pub/{topic} HTTP/1.1\r\nhost: localhost\r\nx-omnigate: 1\r\n");
         let request = format!("{head}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
         let answer = ask(self.node.admin, request).unwrap();
         assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()["verdict"] == "accepted"
+        let answer = answer.json();
+        (answer["id"]["seq"].as_u64().unwrap(), answer["verdict"] == "accepted")
     }
 
     pub(super) fn peers(&self) -> Vec<Value> {

@@ -93,6 +93,10 @@ impl Drop for Relay {
 impl Link {
     fn join(self: &Arc<Self>, inward: TcpStream, outward: TcpStream) {
         let mut open = self.open.lock().unwrap();
+        // Whoever was accepted before the link parted and comes here after it does not get through either.
+        if self.parted.load(Relaxed) {
+            return;
+        }
         for (from, to) in [(&inward, &outward), (&outward, &inward)] {
             let (from, to, link) = (from.try_clone().unwrap(), to.try_clone().unwrap(), Arc::clone(self));
             thread::spawn(move || link.copy(from, to));

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use rewards::{Policy, Sign, SignedPolicy, ed25519::SecretKey};
@@ -16,7 +18,7 @@ use ron_ledger::{
 };
 
 use super::server::Database;
-use crate::support::{eventually, free_addr, get};
+use crate::support::{free_addr, get};
 
 /// Actors of each epoch: two batches of a thousand transfers at most.
 pub(super) const ACTORS: usize = 1_100;
@@ -24,6 +26,20 @@ pub(super) const ACTORS: usize = 1_100;
 pub(super) const PAYOUT: u128 = 4;
 /// What the pool has at the start.
 const FUNDS: u64 = 1 << 50;
+
+/// Waits as long as dozens of epochs may take on a busy machine. What is waited for costs a look at the ledger, so it is
+/// not asked for all the time.
+#[track_caller]
+pub(super) fn patiently<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(180);
+    loop {
+        if let Some(found) = probe() {
+            return found;
+        }
+        assert!(Instant::now() < end, "gave up waiting until {what}");
+        thread::park_timeout(Duration::from_millis(20));
+    }
+}
 
 /// Where the ledger and the epochs of a ground are.
 pub(super) enum Place {
@@ -141,7 +157,7 @@ impl Ground {
         let epoch = 1_000 + self.epochs.len() as u64;
         self.epochs.push(epoch);
         let path = self.data(0).join(ron_accounting::Accounts::JOURNAL);
-        let mut journal = ron_accounting::Journal::open(&path, std::time::Duration::from_secs(60)).unwrap();
+        let mut journal = ron_accounting::Journal::open(&path, Duration::from_secs(60)).unwrap();
         let one =
             |actor: usize| (types::ActorId::new(&format!("actor-{actor:05}")).unwrap(), "provided.bytes", 5);
         let page = ron_accounting::Page { epoch, units: (0..ACTORS).map(one).collect() };
@@ -173,7 +189,7 @@ impl Ground {
     /// Runs every node, undisturbed, until all epochs are settled.
     pub(super) fn finish(&self) {
         let running: Vec<_> = (0..self.nodes).map(|node| self.start(node, None)).collect();
-        eventually("every epoch is settled", || (self.settled() == self.epochs.len()).then_some(()));
+        patiently("every epoch is settled", || (self.settled() == self.epochs.len()).then_some(()));
         drop(running);
     }
 
@@ -216,7 +232,7 @@ impl Process {
     /// Waits for it to die by itself, as `kill -9` would have it.
     #[track_caller]
     pub(super) fn wait_for_death(mut self, what: &str) {
-        let status = eventually(what, || self.0.try_wait().unwrap());
+        let status = patiently(what, || self.0.try_wait().unwrap());
         assert_eq!(status.signal(), Some(9), "{what}: {status}");
     }
 

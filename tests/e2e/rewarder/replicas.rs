@@ -3,10 +3,9 @@
 use svc_rewarder::CRASH_POINTS;
 
 use super::{
-    ground::{Ground, Place},
+    ground::{Ground, Place, patiently},
     server::Database,
 };
-use crate::support::eventually;
 
 #[test]
 fn two_rewarders_on_one_store_pay_once_while_one_keeps_dying() {
@@ -19,12 +18,12 @@ fn two_rewarders_on_one_store_pay_once_while_one_keeps_dying() {
         ground.book_epoch();
         let mut dying = ground.start(1, Some(point));
         // The other may be quicker at some points; then it is killed where it stands.
-        eventually("it dies, or all is paid without it", || {
+        patiently("it dies, or all is paid without it", || {
             (dying.is_dead() || ground.settled() == number + 1).then_some(())
         });
     }
     let both = ground.start(1, None);
-    eventually("every epoch is settled", || (ground.settled() == ground.epochs.len()).then_some(()));
+    patiently("every epoch is settled", || (ground.settled() == ground.epochs.len()).then_some(()));
     drop((steady, both));
     ground.check();
 }

@@ -17,7 +17,7 @@ pub(crate) use node::{Node, UNLIMITED, config, to};
 pub(crate) use upstream::Upstream;
 
 /// Ample for anything on a loaded machine; nothing is asserted about how long it took.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends a signal to a process that a test started.
 pub(crate) fn signal(pid: u32, name: &str) {

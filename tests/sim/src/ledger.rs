@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use gossip::Gap;
+use gossip::{Gap, Loss};
 use types::{Moment, NodeId};
 
 /// Which publisher, which of its lives.
@@ -122,6 +122,15 @@ impl Ledger {
             self.violations.push(format!("node {node} named what was never published: {gap:?}"));
         }
         self.nodes[node].gaps.push((life, gap.from, gap.to));
+    }
+
+    /// A node gave publications up on the way to or from a neighbour. They may come another way, so this settles nothing.
+    pub fn lost(&mut self, node: usize, loss: &Loss) {
+        let published =
+            self.by_life.get(&(loss.id.publisher, loss.id.incarnation)).map_or(0, Vec::len) as u64;
+        if loss.id.seq == 0 || loss.last < loss.id.seq || loss.last > published {
+            self.violations.push(format!("node {node} lost what was never published: {loss:?}"));
+        }
     }
 
     /// A node forgot everything.

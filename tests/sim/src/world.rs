@@ -254,7 +254,7 @@ impl<'a> World<'a> {
             Action::Misbehaved { .. } | Action::SubscribeRefused { .. } => {
                 self.ledger.violations.push(format!("node {node}: {action:?}"));
             }
-            Action::Lost(_) => {}
+            Action::Lost(loss) => self.ledger.lost(node, &loss),
         }
         None
     }

@@ -24,7 +24,7 @@ use ron_kernel::{
 use ron_transport::{
     addr::ListenAddr,
     inherit::Inherited,
-    listen::{BindOptions, Listener},
+    listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
     serve::{HttpServer, ListenPlan},
 };
@@ -57,7 +57,7 @@ impl Admin {
         shown: Shown,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, String> {
-        let listener = inherited.listen(&config.listen, SOCKET).map_err(|error| format!("admin: {error}"))?;
+        let listener = inherited.listen(&config.listen, SOCKET).map_err(unopened)?;
         refuse_open(config, listener.local_addr())?;
         let shared = Arc::new(Shared::new(scope, config, topologies, overlay, shown));
         let service = |_core| AdminService::new(&shared);
@@ -88,7 +88,7 @@ impl Admin {
 
     fn follow(&self, new: &Snapshot) -> Result<Commit, String> {
         let config = new.get::<AdminConfig>();
-        let listener = self.server.bind(&config.listen, SOCKET).map_err(|error| format!("admin: {error}"))?;
+        let listener = self.server.bind(&config.listen, SOCKET).map_err(unopened)?;
         if listener.is_none() {
             refuse_open(&config, &self.local_addr())?;
         }
@@ -104,6 +104,17 @@ impl Reconfigure for Admin {
     fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_> {
         Box::pin(async move { self.follow(&new) })
     }
+}
+
+/// What to do about a socket that could not be opened: mostly another node has its port, and the second one wants its own.
+fn unopened(error: BindError) -> String {
+    let own = match error {
+        BindError::InUse { .. } => {
+            ", such as `--set admin.listen=127.0.0.1:0` for a second node on this machine"
+        }
+        _ => "",
+    };
+    format!("admin: {error}{own}")
 }
 
 /// Refuses a socket that other machines can reach while there is no token. The configuration's own check cannot know

@@ -12,7 +12,7 @@ use oap::{MessageId, PUBLICATION_MAX, Topic};
 use ron_kernel::{Scope, Shutdown, topology::Stage};
 use ron_transport::{Body, BodyError, Response};
 use serde_json::{Value, json};
-use svc_overlay::{Delivery, Loss, Overlay, PeerInfo, Subscription};
+use svc_overlay::{Delivery, Loss, LossSum, LossSums, Overlay, PeerInfo, Subscription};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{Reason, Refusal};
 
@@ -87,9 +87,13 @@ impl OverlayPages {
         let after = query.and_then(|query| query.strip_prefix("after=")).unwrap_or("0");
         let after =
             after.parse().map_err(|_| Refusal::new(Reason::Malformed, "write ?after= and a whole number"))?;
-        let (total, losses) = self.overlay()?.losses(after);
+        let overlay = self.overlay()?;
+        let (total, losses) = overlay.losses(after);
         let losses: Vec<Value> = losses.iter().map(loss_of).collect();
-        Ok(reply::json(StatusCode::OK, &json!({ "total": total, "losses": losses })))
+        let LossSums { sums, others } = overlay.loss_sums();
+        let sums: Vec<Value> = sums.iter().map(sum_of).collect();
+        let report = json!({ "total": total, "losses": losses, "sums": sums, "others": others });
+        Ok(reply::json(StatusCode::OK, &report))
     }
 
     pub(super) fn overlay(&self) -> Result<&Arc<Overlay>, Refusal> {
@@ -184,8 +188,18 @@ fn loss_of(loss: &Loss) -> Value {
         "number": loss.number,
         "unix_ms": u64::try_from(loss.at.as_millis()).unwrap_or(u64::MAX),
         "id": id_of(&loss.id),
+        "last": loss.last,
         "queue": loss.queue,
         "peer": loss.peer.map(|peer| peer.to_string()),
         "reason": loss.reason,
+    })
+}
+
+fn sum_of(sum: &LossSum) -> Value {
+    json!({
+        "peer": sum.peer.map(|peer| peer.to_string()),
+        "topic": sum.topic.as_str(),
+        "reason": sum.reason,
+        "count": sum.count,
     })
 }

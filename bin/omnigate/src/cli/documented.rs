@@ -46,6 +46,8 @@ fn a_command_that_is_wrong_is_found() {
     assert!(found("omnigate up --bogus", false));
     assert!(found("omnigate token mint", true));
     assert!(!found("omnigate token mint", false));
+    assert!(found("omnigate epoch show x", true));
+    assert!(!found("omnigate epoch show $epoch", true));
     assert!(!found("omnigate up [--config FILE] [--set key=value]...", true));
     assert!(!found("omnigate token inspect < job.token   # what it says", true));
 }
@@ -55,7 +57,7 @@ fn complaint(shown: &Shown) -> Option<String> {
     let error = Cli::try_parse_from(&shown.words).err()?;
     use ErrorKind::{
         DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion, MissingRequiredArgument,
-        MissingSubcommand,
+        MissingSubcommand, ValueValidation,
     };
     let fine = match error.kind() {
         DisplayHelp | DisplayVersion => true,
@@ -63,6 +65,8 @@ fn complaint(shown: &Shown) -> Option<String> {
         DisplayHelpOnMissingArgumentOrSubcommand | MissingRequiredArgument | MissingSubcommand => {
             !shown.whole
         }
+        // Only the shell knows what is in a variable.
+        ValueValidation => shown.words.iter().any(|word| word.starts_with('$')),
         _ => false,
     };
     (!fine).then(|| format!("{}: {}\n{error}", shown.place, shown.words.join(" ")))

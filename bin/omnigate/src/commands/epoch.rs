@@ -6,6 +6,7 @@ mod live;
 mod prove;
 mod rerun;
 mod show;
+mod usage;
 mod verify;
 
 use std::{num::NonZeroUsize, path::PathBuf};
@@ -32,7 +33,12 @@ pub(crate) enum EpochCommand {
     Seal(live::SealArgs),
     /// Have the running rewarder compute an epoch and pay it.
     Compute(live::OneArgs),
-    /// Show what the running rewarder knows of an epoch.
+    /// Show what this node has written down: what was used and provided, by epoch, and what would be left if it died now.
+    ///
+    /// The node may run or not. One line for each epoch, actor and metric: the epoch, `open` while more may come or
+    /// `sealed` once the node has signed for it, the actor, the metric, the units.
+    Usage(usage::UsageArgs),
+    /// Show what the running rewarder knows of an epoch, and who is paid what.
     Show(live::OneArgs),
     /// List the latest epochs of the running rewarder.
     List(live::ListArgs),
@@ -108,6 +114,7 @@ pub(super) fn run(command: EpochCommand) -> Result<ExitCode, Failure> {
         EpochCommand::Prove(args) => prove::run(&args).map(|()| ExitCode::Clean),
         EpochCommand::Seal(args) => live::seal(args).map(|()| ExitCode::Clean),
         EpochCommand::Compute(args) => live::compute(args).map(|()| ExitCode::Clean),
+        EpochCommand::Usage(args) => usage::run(args).map(|()| ExitCode::Clean),
         EpochCommand::Show(args) => live::show(args).map(|()| ExitCode::Clean),
         EpochCommand::List(args) => live::list(args).map(|()| ExitCode::Clean),
         EpochCommand::Rerun(args) => rerun::run(&args).map(|()| ExitCode::Clean),

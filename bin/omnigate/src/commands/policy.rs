@@ -81,7 +81,9 @@ fn keygen(path: &Path) -> Result<(), Failure> {
     })?;
     files::create_private(path, SecretKey::text(&seed).as_bytes()).map_err(Failure::failed)?;
     let key = SecretKey::from_seed(&seed).public_key();
-    print(&format!("wrote {}; put `{key}` into rewarder.policy_keys\n", path.display()))
+    // The key by itself, so that a script can take it as it is.
+    eprintln!("wrote {}; put its public half into rewarder.policy_keys:", path.display());
+    print(&format!("{key}\n"))
 }
 
 fn sign(policy: &Path, key: &Path) -> Result<(), Failure> {

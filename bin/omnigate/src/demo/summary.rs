@@ -24,22 +24,27 @@ const BETWEEN_LINES: u64 = 5;
 
 /// Says what there is to look at.
 pub(super) fn introduce(node: &Node, dir: &Path, epoch: Duration) {
-    let Places { gateway, edge, admin, rewarder, .. } = node.places;
+    let Places { gateway, edge, admin, .. } = node.places;
+    let (config, data) = (node.config.display(), dir.join(node.name));
     let told = format!(
         "A whole node, with guests in front of it and two nodes beside it. In five seconds one guest begins to flood; watch\n\
-         the others. Every {} an epoch ends, and nodes are paid for what they served.\n\
+         the others. Every {epoch} an epoch ends, and nodes are paid for what they served.\n\
          \n\
          \x20 the console     http://{admin}/console\n\
          \x20 a map           http://{edge}/edge/tiles/world\n\
          \x20 ask it yourself curl -i -H 'x-tenant: me' http://{gateway}/\n\
-         \x20 who earned what http://{rewarder}/rewarder/epochs\n\
-         \x20                 omnigate ledger balances --url sqlite:{}\n\
-         \x20 its settings    {}\n\
+         \x20 its settings    {config}\n\
+         \n\
+         Who earned what, and whether it adds up, from another terminal once an epoch was paid:\n\
+         \n\
+         \x20 omnigate epoch list --config {config}\n\
+         \x20 omnigate epoch show <epoch> --config {config}\n\
+         \x20 omnigate epoch verify {rewards}/<epoch> --actor north\n\
+         \x20 omnigate ledger balances --config {config}\n\
          \n\
          Ctrl-C drains it, and nothing of it is left.\n\n",
-        humantime::format_duration(epoch),
-        dir.join(node.name).join("ledger.db").display(),
-        node.config.display(),
+        epoch = humantime::format_duration(epoch),
+        rewards = data.join("rewards").display(),
     );
     print(&told);
 }

@@ -26,6 +26,7 @@ pub(super) async fn open(
     }
     let ledger = config.get::<LedgerConfig>();
     let (place, scrutiny) = (ledger.place_of_node(&node.data_dir, node.amnesia)?, ledger.scrutiny());
+    let checkpoint_keys = ledger.trusted();
     if !place.is_durable() {
         tracing::warn!("the ledger is in memory: every balance ends with this process");
     }
@@ -51,6 +52,7 @@ pub(super) async fn open(
         data_dir: (!node.amnesia).then_some(node.data_dir.as_path()),
         store,
         ledger,
+        checkpoint_keys: &checkpoint_keys,
         authority,
         load_authority,
         announce,

@@ -266,8 +266,9 @@ fn a_policy_is_signed_checked_and_shown() {
     let fixture = Fixture::new();
     let made = fixture.run("policy keygen old.key");
     assert_eq!(made.code, Some(0), "{}", made.err);
-    let old = made.out.split('`').nth(1).unwrap().to_owned();
-    let new = fixture.run("policy keygen new.key").out.split('`').nth(1).unwrap().to_owned();
+    assert!(made.err.contains("old.key") && made.err.contains("rewarder.policy_keys"), "{}", made.err);
+    let old = made.out.trim().to_owned();
+    let new = fixture.run("policy keygen new.key").out.trim().to_owned();
     assert_refused(&fixture.run("policy keygen old.key"), "old.key");
     let terms = json!({
         "format": "omnigate-policy/1", "id": "default", "version": 3, "ruleset": 2, "pool": "5000", "cap_ppm": 250_000,
@@ -340,4 +341,32 @@ fn the_page_of_formats_shows_files_that_verify() {
     let proof = golden.join("proof-node-c.json");
     let ran = run(omnigate(&golden, &["epoch", "verify", proof.to_str().unwrap(), "--run", "run.json"]));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
+}
+
+#[test]
+fn what_a_node_has_written_down_is_shown_by_epoch_sealed_or_not() {
+    let fixture = Fixture::new();
+    let nothing = fixture.run("epoch usage");
+    assert_eq!(nothing.code, Some(1));
+    assert!(nothing.err.contains("usage.sqlite") && nothing.err.contains("help"), "{}", nothing.err);
+    assert!(!fixture.path("data").exists(), "looking makes nothing");
+
+    fs::create_dir(fixture.path("data")).unwrap();
+    let hour = std::time::Duration::from_secs(3600);
+    let mut journal = ron_accounting::Journal::open(&fixture.path("data/usage.sqlite"), hour).unwrap();
+    let used = |name, units| (types::ActorId::new(name).unwrap(), "provided.bytes", units);
+    for (epoch, units) in [(7, vec![used("ada", 5)]), (9, vec![used("ada", 1), used("bo", 20)])] {
+        let page = ron_accounting::Page { epoch, units };
+        journal.book(ron_accounting::BootId::new([1; 16]), std::slice::from_ref(&page)).unwrap();
+        // Another life of the same node.
+        journal.book(ron_accounting::BootId::new([2; 16]), &[page]).unwrap();
+    }
+    assert_eq!(fixture.run("epoch seal 7").code, Some(0));
+    let shown = fixture.run("epoch usage");
+    let lines = "7  sealed  ada  provided.bytes  10\n9  open    ada  provided.bytes  2\n9  open    bo   provided.bytes  40\n";
+    assert_eq!((shown.code, shown.out.as_str(), shown.err.as_str()), (Some(0), lines, ""));
+    assert_eq!(fixture.run("epoch usage --limit 1").out.lines().count(), 2);
+    assert_eq!(fixture.run("epoch usage 7").out.lines().count(), 1);
+    let document: Value = serde_json::from_str(&fixture.run("epoch usage 9 --json").out).unwrap();
+    assert_eq!(document[0]["used"][1], json!({ "actor": "bo", "metric": "provided.bytes", "units": "40" }));
 }

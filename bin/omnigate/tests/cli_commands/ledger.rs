@@ -130,7 +130,9 @@ fn a_checkpoint_is_signed_with_a_key_of_openssl_and_believed_when_it_is_named() 
         fs::write(fixture.dir.path().join("omnigate.toml"), text).unwrap();
     };
     config(public);
-    fixture.done("verify");
+    let told = fixture.done("verify");
+    assert!(told.contains(&format!("signed: 1 checkpoints, the last at link 3 by {public}\n")), "{told}");
+    assert_eq!(fixture.json("verify")["checkpoints"], json!({ "count": 1, "link": 3, "key": public }));
     config(&"00".repeat(32));
     assert!(
         fixture.ledger("verify").err.contains("the signature of the checkpoint at link 3 does not count")

@@ -56,9 +56,14 @@ fn a_port_in_use_is_named_with_what_to_do_about_it() {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let ran = run(omnigate(dir.path(), &args));
         assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+        let own = if service == "admin" {
+            ", such as `--set admin.listen=127.0.0.1:0` for a second node on this machine"
+        } else {
+            ""
+        };
         let words = format!(
             "error: {service}: port {} is in use ({addr}): stop the other process (`ss -ltnp` shows it) \
-             or change `listen`\n",
+             or change `listen`{own}\n",
             addr.port()
         );
         assert!(ran.err.ends_with(&words), "{}", ran.err);

@@ -1,7 +1,7 @@
 //! Every block of commands in the pages is run as it stands, or says why it is not.
 //!
 //! The blocks of a page are run by one shell, in order, in a folder that has what pages take for granted (see
-//! [`super::stage`]). A comment on the line before a block changes that: `<!-- not run: REASON -->`, or `<!-- in a new
+//! [`super::stage`]), and the files beside the page of an example. A comment on the line before a block changes that: `<!-- not run: REASON -->`, or `<!-- in a new
 //! folder -->`. A block of TOML after `<!-- omnigate.toml -->` becomes that file.
 
 use std::{
@@ -58,14 +58,14 @@ fn a_block_that_is_not_run_says_why() {
 }
 
 fn run(page: &str, blocks: &[Block]) {
-    let mut stage = Stage::new();
+    let mut stage = Stage::for_page(page);
     let mut script = String::new();
     for block in blocks {
         match block {
             Block::Config(text) => script += &format!("cat > omnigate.toml <<'CONFIG'\n{text}CONFIG\n"),
             Block::Shell { new_folder: true, .. } if !script.is_empty() => {
                 stage.run(page, &std::mem::take(&mut script));
-                stage = Stage::new();
+                stage = Stage::for_page(page);
             }
             Block::Shell { .. } => {}
         }

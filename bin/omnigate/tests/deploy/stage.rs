@@ -66,7 +66,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn for_page(page: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let [gateway, edge, admin] = free_addrs();
         let stage = Self {
@@ -86,6 +86,9 @@ impl Stage {
             dir,
         };
         stage.furnish();
+        if page.starts_with("deploy/examples/") {
+            stage.bring(&repository(page));
+        }
         stage
     }
 
@@ -104,6 +107,13 @@ impl Stage {
         write_program(&bin.join("omnigate"), &program);
         write_program(&work.join("target/release/omnigate"), &program);
         write_program(&bin.join("b3sum"), &B3SUM.replace("REAL", env!("CARGO_BIN_EXE_omnigate")));
+    }
+
+    /// Copies what an example comes with.
+    fn bring(&self, page: &Path) {
+        for file in fs::read_dir(page.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()) {
+            fs::copy(&file, self.work().join(file.file_name().unwrap())).unwrap();
+        }
     }
 
     /// Runs a script; it has to end without complaint.

@@ -199,7 +199,7 @@ fn a_peers_budget_holds_what_is_on_its_way_and_the_backlog_what_follows() {
     bench.take();
     (0..7).for_each(|ticket| bench.publish(ticket));
     assert_eq!(publications(&bench.said_to(1)), 2);
-    assert_eq!(bench.losses(), [LossReason::Budget; 2], "the last two of seven");
+    assert_eq!(bench.losses(), [], "the last two of seven are kept, and can be asked for");
     bench.sent(1, 2);
     assert_eq!(publications(&bench.said_to(1)), 4);
     bench.sent(1, 2);
@@ -207,7 +207,7 @@ fn a_peers_budget_holds_what_is_on_its_way_and_the_backlog_what_follows() {
 }
 
 #[test]
-fn what_a_queue_refuses_is_recorded_and_announced_again() {
+fn what_a_queue_refuses_is_announced_again() {
     let mut bench = bench();
     bench.join(1);
     bench.take();
@@ -217,7 +217,7 @@ fn what_a_queue_refuses_is_recorded_and_announced_again() {
         _ => None,
     });
     bench.tell(Event::Refused { peer: PeerKey(1), packet: refused.expect("it was to be sent") });
-    assert_eq!(bench.losses(), [LossReason::Full]);
+    assert_eq!(bench.losses(), [], "it is kept, and can be asked for");
     bench.pass(Settings::default().heartbeat * 2);
     assert!(bench.said_to(1).iter().any(|message| matches!(message, Message::IHave(_))));
 }
@@ -234,6 +234,11 @@ fn what_is_kept_for_others_is_bounded_and_the_oldest_goes_first() {
     bench.hear(2, Message::IWant(IWant { topic: topic(), entries }));
     assert_eq!(publications(&bench.said_to(2)), 2);
     assert_eq!(bench.losses(), [LossReason::Evicted]);
+    bench.hear(
+        2,
+        Message::IWant(IWant { topic: topic(), entries: vec![entry(1, 1), entry(1, 9), entry(7, 1)] }),
+    );
+    assert_eq!(bench.losses().len(), 1, "named once, and what was never here not at all");
 }
 
 #[test]

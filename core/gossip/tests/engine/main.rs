@@ -2,4 +2,5 @@
 
 mod accounts;
 mod behaviour;
+mod slow_peer;
 mod support;

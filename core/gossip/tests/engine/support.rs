@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gossip::{Action, Engine, Event, Gap, PeerKey, Settings, Unsigned, Verdict};
+use gossip::{Action, Engine, Event, Gap, LossReason, PeerKey, Settings, Unsigned, Verdict};
 use oap::{Entry, IHave, Message, MessageId, Publication, Topic};
 use types::{Moment, NodeId};
 
@@ -125,9 +125,20 @@ impl Bench {
         self.actions.iter().filter_map(verdict).collect()
     }
 
-    pub(crate) fn losses(&self) -> Vec<gossip::LossReason> {
+    pub(crate) fn losses(&self) -> Vec<LossReason> {
         let loss = |action: &Action| match action {
             Action::Lost(loss) => Some(loss.reason),
+            _ => None,
+        };
+        self.actions.iter().filter_map(loss).collect()
+    }
+
+    /// What was lost on the way to a neighbour: publisher, numbers, and why.
+    pub(crate) fn lost_to(&self, number: u8) -> Vec<(NodeId, std::ops::RangeInclusive<u64>, LossReason)> {
+        let loss = |action: &Action| match action {
+            Action::Lost(loss) if loss.peer == node(number) => {
+                Some((loss.id.publisher, loss.id.seq..=loss.last, loss.reason))
+            }
             _ => None,
         };
         self.actions.iter().filter_map(loss).collect()

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::wire::Wire;
+use crate::wire::Wire;
 
 /// How often a stream gave something.
 #[derive(Clone, Debug, Default)]

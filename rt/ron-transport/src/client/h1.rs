@@ -24,8 +24,8 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::{Home, SendFault, stall::StallWatch, wire::Wire};
-use crate::{Body, BodyError, Request, Response, stream::Stream, tls::TlsStream, tunnel::Tunnel};
+use super::{Home, SendFault, stall::StallWatch};
+use crate::{Body, BodyError, Request, Response, stream::Stream, tls::TlsStream, tunnel::Tunnel, wire::Wire};
 use chunks::Found;
 use head::{Ends, Head};
 use inbox::{Inbox, Unasked};

@@ -22,9 +22,8 @@ use super::{
     Home, SendFault,
     counted::{Counted, Moves},
     upload::Upload,
-    wire::Wire,
 };
-use crate::{Body, Request, Response, stream::Stream, tls::TlsStream};
+use crate::{Body, Request, Response, stream::Stream, tls::TlsStream, wire::Wire};
 use message::Download;
 
 /// The task of one HTTP/2 connection to a server; part of the topology of every service that dials over HTTP/2.

@@ -11,7 +11,7 @@ use std::{
 
 use ron_ledger::{Ledger, LedgerError, Refusal, verify};
 
-use crate::support::{Place, balance, batch, funded, pay};
+use crate::support::{Place, balance, batch, funded, pay, post_surely};
 
 on_every_store!(
     batches_of_many_threads_are_all_booked_once,
@@ -30,7 +30,8 @@ fn batches_of_many_threads_are_all_booked_once(place: &Place) {
             scope.spawn(move || {
                 for turn in 0..EACH {
                     let to = if turn % 2 == 0 { "ada" } else { "bob" };
-                    ledger.post(&batch(&format!("{thread}/{turn}"), vec![pay("pool", to, 1)])).unwrap();
+                    post_surely(ledger, &batch(&format!("{thread}/{turn}"), vec![pay("pool", to, 1)]))
+                        .unwrap();
                 }
             });
         }
@@ -69,7 +70,7 @@ fn many_threads_cannot_overspend_together(place: &Place) {
         for thread in 0..THREADS {
             let refused = &refused;
             scope.spawn(move || {
-                match ledger.post(&batch(&thread.to_string(), vec![pay("pool", "ada", 300)])) {
+                match post_surely(ledger, &batch(&thread.to_string(), vec![pay("pool", "ada", 300)])) {
                     Ok(_) => {}
                     Err(LedgerError::Refused(Refusal::Insufficient { .. })) => {
                         refused.fetch_add(1, Ordering::Relaxed);
@@ -96,13 +97,7 @@ fn replicas_agree(place: &Place) {
                     // Both directions, so that locks are wanted in both orders; every key is sent by two replicas.
                     let (from, to) = if replica / 2 % 2 == 0 { ("pool", "ada") } else { ("ada", "pool") };
                     let paid = batch(&format!("{}/{turn}", replica / 2), vec![pay(from, to, 1)]);
-                    let outcome = loop {
-                        match ledger.post(&paid) {
-                            Err(error) if error.is_transient() => {}
-                            outcome => break outcome,
-                        }
-                    };
-                    match outcome {
+                    match post_surely(&*ledger, &paid) {
                         Ok(outcome) => posted.fetch_add(u64::from(!outcome.replayed), Ordering::Relaxed),
                         Err(LedgerError::Refused(Refusal::Insufficient { .. })) => 0,
                         Err(other) => panic!("{other}"),

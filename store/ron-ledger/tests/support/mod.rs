@@ -8,8 +8,8 @@ pub(crate) mod server;
 use std::path::PathBuf;
 
 use ron_ledger::{
-    AccountId, Amount, Asset, Batch, Floor, Key, Ledger, LedgerError, Reference, Scrutiny, SqliteLedger,
-    Step, Terms, Transfer,
+    AccountId, Amount, Asset, Batch, Floor, Key, Ledger, LedgerError, Posted, Reference, Scrutiny,
+    SqliteLedger, Step, Terms, Transfer,
 };
 
 /// A place where one ledger is, and can be opened again.
@@ -110,6 +110,16 @@ pub(crate) fn funded(place: &Place) -> Box<dyn Ledger> {
     steps.push(pay("issuer", "pool", 1000));
     ledger.post(&batch("fund", steps)).unwrap();
     ledger
+}
+
+/// Posts a batch as whoever must know the outcome does: again, as long as it is not known.
+pub(crate) fn post_surely(ledger: &dyn Ledger, batch: &Batch) -> Result<Posted, LedgerError> {
+    loop {
+        match ledger.post(batch) {
+            Err(error) if error.is_transient() => std::thread::yield_now(),
+            known => return known,
+        }
+    }
 }
 
 pub(crate) fn balance(ledger: &dyn Ledger, name: &str) -> i128 {

@@ -7,7 +7,7 @@ use oap::Topic;
 use ron_kernel::lock::lock;
 use tokio::sync::Notify;
 
-use super::{Gossip, publication_id};
+use super::Gossip;
 use crate::session::Conn;
 
 /// A packet in a peer's box.
@@ -25,8 +25,9 @@ impl Pushed {
 
     /// The session ended first.
     pub(crate) fn closed(&self, conn: &Conn) {
-        if let Some(id) = publication_id(&self.packet) {
-            conn.shared().losses.add(id.clone(), super::GOSSIP_EGRESS.name, Some(conn.peer), "closed");
+        if let Some(publication) = self.packet.publication() {
+            let id = publication.id.clone();
+            conn.shared().losses.add(id, super::GOSSIP_EGRESS.name, Some(conn.peer), "closed");
         }
     }
 }

@@ -54,6 +54,11 @@ impl Inbound {
         self.count += 1;
     }
 
+    /// Whether there is nothing to hand over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Whether it is time to hand over.
     pub(crate) fn is_full(&self) -> bool {
         self.count >= BATCH
@@ -63,7 +68,7 @@ impl Inbound {
     ///
     /// Not cancel safe: dropped, what was gathered is lost with the session.
     pub(crate) async fn hand_over(&mut self, conn: &Arc<Conn>) {
-        if self.count == 0 {
+        if self.is_empty() {
             return;
         }
         conn.shared().metrics.received(self.count as u64);

@@ -19,7 +19,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use gossip::{Packet, Settings};
+use gossip::Settings;
 use oap::Topic;
 use ron_kernel::{
     Scope,
@@ -234,11 +234,6 @@ impl Gossip {
         let note = Note::Refused { slot: conn.slot(), number: conn.number, packet };
         self.shards[usize::from(shard)].feedback.add(note);
     }
-}
-
-/// A packet's publication, for reports.
-fn publication_id(packet: &Packet) -> Option<&oap::MessageId> {
-    packet.publication().map(|publication| &publication.id)
 }
 
 /// FNV-1a: topics are short, and chosen by operators.

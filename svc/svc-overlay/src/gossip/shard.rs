@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use types::Moment;
 
 use super::{
-    Batch, Command, GOSSIP_EGRESS, Published, Pushed, Receivers, feedback::Note, pace::Pace, shard_of,
-    signatures::Keys, subscribers::Subscribers,
+    Batch, Command, GOSSIP_EGRESS, GOSSIP_INGRESS, Published, Pushed, Receivers, feedback::Note, pace::Pace,
+    shard_of, signatures::Keys, subscribers::Subscribers,
 };
 use crate::{
     error::OverlayError,
@@ -152,7 +152,7 @@ impl Shard {
                 biased;
                 () = ctx.stopping() => break,
                 command = receivers.commands.recv() => match command {
-                    Some(command) => self.obey(command, clock.now()),
+                    Some(command) => self.obey_in_order(command, receivers, &feedback).await,
                     None => break,
                 },
                 () = feedback.told() => {}
@@ -162,11 +162,11 @@ impl Shard {
                 },
                 () = clock.sleep_until(timer), if self.timer.is_some() => self.event(Event::Tick, clock.now()),
             }
-            let now = clock.now();
             for _ in 0..TURN {
                 let Some(command) = receivers.commands.try_recv() else { break };
-                self.obey(command, now);
+                self.obey_in_order(command, receivers, &feedback).await;
             }
+            let now = clock.now();
             self.hear(&feedback, now);
             // Else feedback, which comes as long as anything is on its way, would keep what has come in waiting.
             if let Some(batch) = receivers.ingress.try_recv() {
@@ -193,6 +193,25 @@ impl Shard {
         for (_, done) in self.tickets.drain() {
             let _ = done.send(Err(OverlayError::Canceled));
         }
+        // Writers write what is in the boxes; what was to follow it is named.
+        self.engine.give_up(&mut self.actions);
+        self.settle(self.shared.clock.now());
+    }
+
+    /// Does what is asked. What a peer said before it went is taken in first: readers hand it over before that is told.
+    async fn obey_in_order(
+        &mut self,
+        command: Command,
+        receivers: &mut Receivers,
+        feedback: &super::Feedback,
+    ) {
+        if matches!(command, Command::Down { .. }) {
+            for _ in 0..GOSSIP_INGRESS.capacity {
+                let Some(batch) = receivers.ingress.try_recv() else { break };
+                self.take_in(batch, feedback).await;
+            }
+        }
+        self.obey(command, self.shared.clock.now());
     }
 
     fn obey(&mut self, command: Command, now: Moment) {
@@ -257,6 +276,11 @@ impl Shard {
         if self.known(slot, number).is_none() {
             return;
         }
+        // What its writer has told, and what was about to be sent to it, is accounted for while it is known whose it was.
+        let feedback = Arc::clone(&self.shared.gossip.shards[usize::from(self.index)].feedback);
+        self.hear(&feedback, now);
+        self.act(now);
+        self.hand_out();
         self.peers[at] = None;
         self.event(Event::PeerDown { peer: PeerKey(slot) }, now);
     }
@@ -346,7 +370,7 @@ impl Shard {
                 Action::Gap(gap) => self.subscribers.gap(&gap, &self.shared.metrics),
                 Action::Lost(loss) => {
                     let (queue, reason) = (loss.queue.name(), loss.reason.name());
-                    self.shared.losses.add(loss.id, queue, Some(loss.peer), reason);
+                    self.shared.losses.add_run(loss.id, loss.last, queue, Some(loss.peer), reason);
                 }
                 Action::Verdict { ticket, id, verdict } => self.verdict(ticket, id, verdict),
                 Action::Misbehaved { peer, code } => self.misbehaved(peer, code),

@@ -86,17 +86,18 @@ impl Activity {
         Moment::from_nanos(self.heard.load(Relaxed))
     }
 
-    /// Judges what is going on. `asked` says that the peer was asked since it was last heard.
-    pub(crate) fn judge(&self, now: Moment, waits: &Waits, asked: bool) -> Judgement {
+    /// Judges what is going on. `asked` is when the peer was asked, if it has said nothing since: it has half of its time to
+    /// answer, also if this node came late to ask.
+    pub(crate) fn judge(&self, now: Moment, waits: &Waits, asked: Option<Moment>) -> Judgement {
         let since = |at: &AtomicU64| match at.load(Relaxed) {
             NEVER => None,
             at => Some(Moment::from_nanos(at)),
         };
-        let idle_end = self.last_heard().after(waits.idle);
+        let answer_by = |asked: Moment| asked.after(waits.idle / 2).max(self.last_heard().after(waits.idle));
         let ends = [
             (since(&self.stuck).map(|at| at.after(waits.write)), CloseReason::WriteTimeout),
             (since(&self.partial).map(|at| at.after(waits.read)), CloseReason::ReadTimeout),
-            (Some(idle_end), CloseReason::Idle),
+            (asked.map(answer_by), CloseReason::Idle),
         ];
         let mut next = Moment::END;
         for (end, reason) in ends {
@@ -109,10 +110,10 @@ impl Activity {
         // What begins right after this look is found out at most so much too late.
         next = next.min(now.after(waits.read.min(waits.write) / 2)).max(now.after(Duration::from_millis(10)));
         let ask_at = self.last_heard().after(waits.idle / 2);
-        match (asked, now >= ask_at) {
-            (false, true) => Judgement::Ask(next),
-            (false, false) => Judgement::Wait(next.min(ask_at)),
-            (true, _) => Judgement::Wait(next),
+        match asked {
+            None if now >= ask_at => Judgement::Ask(next.min(answer_by(now))),
+            None => Judgement::Wait(next.min(ask_at)),
+            Some(_) => Judgement::Wait(next),
         }
     }
 }
@@ -131,12 +132,21 @@ mod tests {
     #[test]
     fn a_silent_peer_is_asked_half_way_and_given_up_at_the_end() {
         let activity = Activity::new(at(0));
-        assert!(matches!(activity.judge(at(14), &WAITS, false), Judgement::Wait(_)));
-        assert!(matches!(activity.judge(at(15), &WAITS, false), Judgement::Ask(_)));
-        assert!(matches!(activity.judge(at(29), &WAITS, true), Judgement::Wait(_)));
-        assert_eq!(activity.judge(at(30), &WAITS, true), Judgement::Close(CloseReason::Idle));
+        let asked = Some(at(15));
+        assert!(matches!(activity.judge(at(14), &WAITS, None), Judgement::Wait(_)));
+        assert!(matches!(activity.judge(at(15), &WAITS, None), Judgement::Ask(_)));
+        assert!(matches!(activity.judge(at(29), &WAITS, asked), Judgement::Wait(_)));
+        assert_eq!(activity.judge(at(30), &WAITS, asked), Judgement::Close(CloseReason::Idle));
         activity.heard(at(30), false);
-        assert!(matches!(activity.judge(at(44), &WAITS, false), Judgement::Wait(_)));
+        assert!(matches!(activity.judge(at(44), &WAITS, None), Judgement::Wait(_)));
+    }
+
+    #[test]
+    fn a_node_that_was_held_up_asks_before_it_gives_a_peer_up() {
+        let activity = Activity::new(at(0));
+        assert!(matches!(activity.judge(at(100), &WAITS, None), Judgement::Ask(_)));
+        assert!(matches!(activity.judge(at(114), &WAITS, Some(at(100))), Judgement::Wait(_)));
+        assert_eq!(activity.judge(at(115), &WAITS, Some(at(100))), Judgement::Close(CloseReason::Idle));
     }
 
     #[test]
@@ -144,20 +154,20 @@ mod tests {
         let activity = Activity::new(at(0));
         for second in 1..6 {
             activity.heard(at(second), true);
-            assert!(matches!(activity.judge(at(second), &WAITS, false), Judgement::Wait(_)), "{second}");
+            assert!(matches!(activity.judge(at(second), &WAITS, None), Judgement::Wait(_)), "{second}");
         }
-        assert_eq!(activity.judge(at(6), &WAITS, false), Judgement::Close(CloseReason::ReadTimeout));
+        assert_eq!(activity.judge(at(6), &WAITS, None), Judgement::Close(CloseReason::ReadTimeout));
         activity.began_anew(at(6));
-        assert!(matches!(activity.judge(at(10), &WAITS, false), Judgement::Wait(_)));
+        assert!(matches!(activity.judge(at(10), &WAITS, None), Judgement::Wait(_)));
     }
 
     #[test]
     fn a_peer_that_takes_nothing_is_given_up() {
         let activity = Activity::new(at(0));
         activity.writing(at(1));
-        assert!(matches!(activity.judge(at(5), &WAITS, false), Judgement::Wait(_)));
-        assert_eq!(activity.judge(at(6), &WAITS, false), Judgement::Close(CloseReason::WriteTimeout));
+        assert!(matches!(activity.judge(at(5), &WAITS, None), Judgement::Wait(_)));
+        assert_eq!(activity.judge(at(6), &WAITS, None), Judgement::Close(CloseReason::WriteTimeout));
         activity.written();
-        assert!(matches!(activity.judge(at(6), &WAITS, false), Judgement::Wait(_)));
+        assert!(matches!(activity.judge(at(6), &WAITS, None), Judgement::Wait(_)));
     }
 }

@@ -7,19 +7,20 @@ use oap::{Decoder, ErrorCode, Fault, Frame, Hello, Incoming, Message, Parser, Se
 use ron_transport::{
     stream::{Peer, Stream},
     tls::HandshakeError,
+    wire::Wire,
 };
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::NodeId;
 
-use super::{
-    conn::Greeted,
-    reader::reject_label,
-    wire::{Wire, hold_little},
-};
+use super::{conn::Greeted, reader::reject_label};
 use crate::{
     config::Security,
     shared::{Settings, Shared},
 };
+
+/// Bytes that the system may hold unsent: more would only make what is urgent wait behind them.
+const NOTSENT_LOWAT: u32 = 128 * 1024;
 
 /// Who began the connection.
 #[derive(Clone, Debug)]
@@ -103,6 +104,13 @@ async fn try_greet(
             let _ = wire.shutdown().await;
             Err(error)
         }
+    }
+}
+
+/// Has the system hold little that is not on its way yet. A system that cannot is no reason to refuse a peer.
+fn hold_little(stream: &Stream) {
+    if let Stream::Tcp(socket) = stream {
+        let _ = SockRef::from(socket).set_tcp_notsent_lowat(NOTSENT_LOWAT);
     }
 }
 

@@ -13,21 +13,19 @@ mod close;
 mod conn;
 mod hello;
 mod reader;
-mod wire;
 mod writer;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use oap::{ErrorCode, Frame, Message};
 use ron_kernel::topology::{ChildSpec, Plane, Stage};
-use ron_transport::stream::Stream;
+use ron_transport::{stream::Stream, wire::Wire};
 
 pub(crate) use activity::Waits;
 pub(crate) use close::{CloseReason, Ending};
 pub(crate) use conn::{Conn, Greeted, OutFrame};
 pub(crate) use hello::{Began, NoSession, greet};
 pub(crate) use reader::reject_label;
-pub(crate) use wire::Wire;
 pub(crate) use writer::PERMIT_WAIT;
 
 use crate::shared::Shared;
@@ -122,7 +120,7 @@ async fn watch(conn: &Conn) -> CloseReason {
     loop {
         let waits = shared.settings.load().waits;
         // What the peer was heard to say since then is an answer, whatever it is.
-        let asked = asked_at.is_some_and(|at| conn.activity.last_heard() <= at);
+        let asked = asked_at.filter(|at| conn.activity.last_heard() <= *at);
         let next = match conn.activity.judge(clock.now(), &waits, asked) {
             Judgement::Wait(next) => next,
             Judgement::Ask(next) => {

@@ -10,13 +10,13 @@ use std::{
 use bytes::BytesMut;
 use oap::{ErrorCode, Frame, Incoming, Message, Parser, Topic};
 use quota::Rate;
+use ron_transport::wire::Wire;
 use tokio::io::{AsyncReadExt, ReadHalf};
 use types::Moment;
 
 use super::{
     close::CloseReason,
     conn::{Conn, TaskOf},
-    wire::Wire,
 };
 use crate::gossip::Inbound;
 
@@ -95,7 +95,7 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
                 return reason;
             }
             if reader.inbound.is_full() {
-                reader.inbound.hand_over(conn).await;
+                reader.hand_over(now, !buffer.is_empty()).await;
             }
         }
         if buffer.is_empty() {
@@ -104,7 +104,7 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
                 buffer = BytesMut::new();
             }
         }
-        reader.inbound.hand_over(conn).await;
+        reader.hand_over(now, !buffer.is_empty()).await;
     }
 }
 
@@ -119,6 +119,22 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Hands over what was gathered. However long that takes is this node's doing, so the time of a frame that has begun,
+    /// which is `partial`, begins anew.
+    ///
+    /// Not cancel safe: dropped, what was gathered is lost with the session.
+    async fn hand_over(&mut self, now: Moment, partial: bool) {
+        if self.inbound.is_empty() {
+            return;
+        }
+        let activity = &self.conn.activity;
+        activity.heard(now, false);
+        self.inbound.hand_over(self.conn).await;
+        if partial {
+            activity.began_anew(self.conn.shared().clock.now());
+        }
+    }
+
     /// Brings a frame to where it belongs.
     fn take(&mut self, frame: Frame, now: Moment) -> Result<(), CloseReason> {
         let conn = self.conn;

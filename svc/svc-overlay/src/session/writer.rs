@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
+use ron_transport::wire::Wire;
 use tokio::io::{AsyncWrite, AsyncWriteExt, WriteHalf};
 
 use super::{
     close::CloseReason,
     conn::{Conn, OutFrame, TaskOf},
-    wire::Wire,
 };
 use crate::outbox::Taken;
 
@@ -39,9 +39,7 @@ async fn write_all(conn: &Conn, mut wire: WriteHalf<Wire>) -> io::Result<()> {
     let clock = conn.shared().clock;
     let mut in_hand = InHand { conn, frames: Vec::new() };
     let batch = &mut in_hand.frames;
-    let mut ended = false;
-    while !ended {
-        ended = poll_fn(|cx| conn.outbox.poll_take(cx, batch)).await == Taken::End;
+    while poll_fn(|cx| conn.outbox.poll_take(cx, batch)).await == Taken::Some {
         let now = clock.now();
         conn.activity.writing(now);
         give_up_late(conn, batch, now);

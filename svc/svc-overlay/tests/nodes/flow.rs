@@ -6,7 +6,10 @@ use bytes::Bytes;
 use oap::{Entry, Message, Publication, Topic};
 use svc_overlay::Delivery;
 
-use crate::support::{Hand, Node, SOON, any_node, eventually, plain};
+use crate::{
+    follower::Follower,
+    support::{Hand, Node, any_node, eventually, plain},
+};
 
 fn publication(publisher: u64, seq: u64, body: Bytes) -> Publication {
     let topic = Topic::new("news").unwrap();
@@ -14,50 +17,66 @@ fn publication(publisher: u64, seq: u64, body: Bytes) -> Publication {
     Publication::new(entry.in_topic(&topic), body)
 }
 
-/// Reads publications until `count` have come; the longest wait between sending and reading any of them.
-fn read_all(hand: &mut Hand, count: u64, sent: Instant) -> Duration {
-    for _ in 0..count {
-        hand.hear_one(|m| matches!(m, Message::Publish(_)));
-    }
-    sent.elapsed()
+/// A node that pushes to everybody, and to which waiting for a peer's system is never a reason to give the peer up.
+fn pushing_node() -> Node {
+    Node::start(&plain("topics = [\"news\"]\ngossip = { relay_fanout = 64 }"))
+}
+
+/// A peer that takes part and never reads.
+fn join_deaf(node: &Node) -> Hand {
+    let mut deaf = Hand::join_with_little_room(node.addr(), any_node(DEAF));
+    deaf.say(Message::Subscribe(Topic::new("news").unwrap()));
+    deaf
+}
+
+/// The number of the peer that never reads.
+const DEAF: u64 = 50;
+
+fn wait_for_subscriptions(node: &Node, count: usize) {
+    eventually("all take part", || {
+        node.overlay.peers().iter().filter(|peer| peer.frames_in > 0).count() == count
+    });
+}
+
+fn is_there(node: &Node, number: u64) -> bool {
+    node.overlay.peers().iter().any(|peer| peer.node == any_node(number))
 }
 
 #[test]
 fn a_peer_that_does_not_read_holds_nobody_else_up_and_its_losses_are_named() {
-    let node = Node::start(&plain(
-        "topics = [\"news\"]\ngossip = { relay_fanout = 64 }\ntimeouts = { write = \"2s\" }",
-    ));
-    let topic = || Topic::new("news").unwrap();
-    let mut readers: Vec<Hand> = (0..10).map(|n| Hand::join(node.addr(), any_node(100 + n))).collect();
-    let mut deaf = Hand::join_with_little_room(node.addr(), any_node(50));
-    readers.iter_mut().for_each(|reader| reader.say(Message::Subscribe(topic())));
-    deaf.say(Message::Subscribe(topic()));
+    const COUNT: u64 = 400;
+    let node = pushing_node();
+    let mut readers: Vec<Follower> = (0..10).map(|n| Follower::join(node.addr(), 100 + n, "news")).collect();
+    let deaf = join_deaf(&node);
+    wait_for_subscriptions(&node, 11);
     let mut publisher = Hand::join(node.addr(), any_node(1));
-    publisher.say(Message::Subscribe(topic()));
-    publisher.say(Message::Ping(1));
-    publisher.hear_one(|m| matches!(m, Message::Pong(_)));
-    eventually("all take part", || node.overlay.peers().iter().all(|peer| peer.frames_in > 0));
     let body = Bytes::from(vec![7; 32 * 1024]);
-    let count = 400;
-    let sent = Instant::now();
-    let sending = std::thread::spawn(move || {
-        for seq in 1..=count {
-            publisher.say(Message::Publish(publication(1, seq, body.clone())));
-            // Steady, because readers of this test do not ask for what they are only told of.
-            std::thread::sleep(Duration::from_millis(3));
+    std::thread::scope(|scope| {
+        for reader in &mut readers {
+            scope.spawn(move || (0..COUNT).for_each(|_| drop(reader.hear())));
         }
-        publisher
+        (1..=COUNT).for_each(|seq| publisher.say(Message::Publish(publication(1, seq, body.clone()))));
     });
-    let waits: Vec<Duration> = std::thread::scope(|scope| {
-        let reading: Vec<_> =
-            readers.iter_mut().map(|reader| scope.spawn(move || read_all(reader, count, sent))).collect();
-        reading.into_iter().map(|one| one.join().unwrap()).collect()
-    });
-    assert!(waits.iter().all(|wait| *wait < SOON), "{waits:?}");
-    drop(sending.join().unwrap());
+    // The others have everything, and nothing was done about the deaf one yet.
+    assert!(is_there(&node, DEAF));
+    drop(deaf);
+    eventually("it is gone", || !is_there(&node, DEAF));
+    let (_, losses) = node.overlay.losses(0);
+    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.peer == Some(any_node(DEAF))), "{losses:?}");
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_given_up_and_its_losses_are_named() {
+    let lines = "topics = [\"news\"]\ntimeouts = { read = \"60s\", write = \"500ms\" }";
+    let node = Node::start(&plain(lines));
+    let deaf = join_deaf(&node);
+    wait_for_subscriptions(&node, 1);
+    let mut publisher = Hand::join(node.addr(), any_node(1));
+    let body = Bytes::from(vec![7; 32 * 1024]);
+    (1..=400).for_each(|seq| publisher.say(Message::Publish(publication(1, seq, body.clone()))));
     eventually("the deaf one is given up", || node.closes("write_timeout") == 1);
     let (_, losses) = node.overlay.losses(0);
-    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.peer == Some(any_node(50))), "{losses:?}");
+    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.peer == Some(any_node(DEAF))), "{losses:?}");
     drop(deaf);
 }
 
@@ -65,37 +84,21 @@ fn a_peer_that_does_not_read_holds_nobody_else_up_and_its_losses_are_named() {
 /// the readers to hear, and what was lost.
 fn steady(readers: u64, with_deaf: bool) -> (Duration, Vec<svc_overlay::Loss>) {
     const COUNT: u64 = 700;
-    let lines = "topics = [\"news\"]\ngossip = { relay_fanout = 64 }\ntimeouts = { write = \"3s\" }";
-    let node = Node::start(&plain(lines));
-    let join = |number| {
-        let mut hand = Hand::join(node.addr(), any_node(number));
-        hand.say(Message::Subscribe(Topic::new("news").unwrap()));
-        hand
-    };
-    let mut hands: Vec<Hand> = (0..readers).map(|number| join(100 + number)).collect();
-    let deaf = with_deaf.then(|| {
-        let mut hand = Hand::join_with_little_room(node.addr(), any_node(50));
-        hand.say(Message::Subscribe(Topic::new("news").unwrap()));
-        hand
-    });
+    let node = pushing_node();
+    let mut followers: Vec<Follower> =
+        (0..readers).map(|number| Follower::join(node.addr(), 100 + number, "news")).collect();
+    let deaf = with_deaf.then(|| join_deaf(&node));
+    wait_for_subscriptions(&node, usize::try_from(readers).unwrap() + usize::from(with_deaf));
     let mut publisher = Hand::join(node.addr(), any_node(1));
-    let everybody = usize::try_from(readers).unwrap() + usize::from(with_deaf);
-    eventually("all take part", || {
-        node.overlay.peers().iter().filter(|peer| peer.frames_in > 0).count() == everybody
-    });
     let sent: Vec<std::sync::OnceLock<Instant>> = (0..=COUNT).map(|_| Default::default()).collect();
     let body = Bytes::from(vec![7; 16 * 1024]);
     let mut waits: Vec<Duration> = std::thread::scope(|scope| {
-        let listen = |hand: &mut Hand| -> Vec<Duration> {
-            let hear = |_| match hand.hear_one(|m| matches!(m, Message::Publish(_))) {
-                Message::Publish(publication) => {
-                    sent[usize::try_from(publication.id.seq).unwrap()].get().unwrap().elapsed()
-                }
-                other => panic!("{other:?}"),
-            };
-            (0..COUNT).map(hear).collect()
+        let listen = |follower: &mut Follower| -> Vec<Duration> {
+            let since = |seq: u64| sent[usize::try_from(seq).unwrap()].get().unwrap().elapsed();
+            (0..COUNT).map(|_| since(follower.hear().id.seq)).collect()
         };
-        let reading: Vec<_> = hands.iter_mut().map(|hand| scope.spawn(move || listen(hand))).collect();
+        let reading: Vec<_> =
+            followers.iter_mut().map(|follower| scope.spawn(move || listen(follower))).collect();
         for seq in 1..=COUNT {
             sent[usize::try_from(seq).unwrap()].set(Instant::now()).unwrap();
             publisher.say(Message::Publish(publication(1, seq, body.clone())));
@@ -104,24 +107,31 @@ fn steady(readers: u64, with_deaf: bool) -> (Duration, Vec<svc_overlay::Loss>) {
         reading.into_iter().flat_map(|one| one.join().unwrap()).collect()
     });
     waits.sort_unstable();
-    if with_deaf {
-        // Who does not take what is pushed is only told of more; what waits for it is lost when it is given up.
-        eventually("what it does not take is named", || !node.overlay.losses(0).1.is_empty());
+    if let Some(deaf) = deaf {
+        assert!(is_there(&node, DEAF), "it was not given up meanwhile");
+        drop(deaf);
+        eventually("it is gone", || !is_there(&node, DEAF));
     }
-    let losses = node.overlay.losses(0).1;
-    drop(deaf);
-    (waits[waits.len() * 99 / 100], losses)
+    (waits[waits.len() * 99 / 100], node.overlay.losses(0).1)
 }
 
 #[test]
 fn one_that_does_not_read_among_fifty_does_not_move_the_others_tail() {
-    let (alone, nothing) = steady(49, false);
-    let (beside, losses) = steady(49, true);
-    println!("p99 without a deaf peer {alone:?}, beside one {beside:?}; {} losses named", losses.len());
-    assert!(nothing.is_empty(), "{nothing:?}");
-    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.peer == Some(any_node(50))), "{losses:?}");
-    // Generous, because the machine may be busy with other things.
-    assert!(beside < alone * 4 + Duration::from_millis(100), "{alone:?} became {beside:?}");
+    // A machine that is busy with other things moves tails as well, so there are three tries; whoever waits for the deaf
+    // one waits each time, and for as long as it stays, which is for all of it.
+    let is_unmoved = |attempt: u32| {
+        let (alone, nothing) = steady(49, false);
+        let (beside, losses) = steady(49, true);
+        println!(
+            "{attempt}: p99 without a deaf peer {alone:?}, beside one {beside:?}; {} losses",
+            losses.len()
+        );
+        assert!(nothing.is_empty(), "{nothing:?}");
+        let is_deaf = |loss: &svc_overlay::Loss| loss.peer == Some(any_node(DEAF));
+        assert!(!losses.is_empty() && losses.iter().all(is_deaf), "{losses:?}");
+        beside < alone * 4 + Duration::from_millis(100)
+    };
+    assert!((1..=3).any(is_unmoved), "three times out of three");
 }
 
 #[test]
@@ -151,6 +161,20 @@ fn a_subscriber_that_falls_behind_is_told_how_many_it_missed() {
     }
     assert_eq!((heard, missed), (1024, count - 1024));
     assert!(node.overlay.losses(0).1.iter().all(|loss| loss.reason == "lagging" && loss.peer.is_none()));
+}
+
+#[test]
+fn what_a_peer_publishes_right_before_it_goes_is_heard() {
+    let node = Node::start(&plain(""));
+    let mut heard = node.subscribe("news");
+    let mut publisher = Hand::join(node.addr(), any_node(1));
+    for seq in 1..=300 {
+        publisher.say(Message::Publish(publication(1, seq, Bytes::from(seq.to_string()))));
+    }
+    publisher.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    for seq in 1..=300 {
+        assert_eq!(node.hear(&mut heard), seq.to_string());
+    }
 }
 
 #[test]

@@ -5,7 +5,9 @@
 
 mod bad_input;
 mod flow;
+mod follower;
 mod objects;
 mod secure;
 mod sessions;
+mod slow_reader;
 mod support;

@@ -12,12 +12,9 @@ fn what_one_node_publishes_the_other_hears() {
     // Whether the neighbour takes part already is not for the publisher to wait for.
     eventually("the neighbour takes part", || a.publish("news", "first").accepted);
     assert_eq!(b.hear(&mut heard), "first");
-    assert!(a.publish("news", "second").accepted);
-    loop {
-        if b.hear(&mut heard) == "second" {
-            break;
-        }
-    }
+    // An acknowledgement that takes long on a busy machine is as good as none.
+    eventually("it is taken on", || a.publish("news", "second").accepted);
+    while b.hear(&mut heard) != "second" {}
 }
 
 #[test]
@@ -59,5 +56,5 @@ fn a_node_that_stops_says_goodbye_and_leaves_nothing_running() {
     let exit = b.stop();
     assert_eq!(exit.code, ron_kernel::ExitCode::Clean, "{exit}");
     a.wait_for_peers(0);
-    assert_eq!(a.closes("peer_closed"), 1);
+    eventually("the reason is counted", || a.closes("peer_closed") == 1);
 }

@@ -21,8 +21,8 @@ use svc_overlay::{
 };
 use types::NodeId;
 
-/// How long anything may take before a test gives up.
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+/// How long anything may take before a test gives up: ample on a machine that is busy with other things.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// A running node; it drains when the test drops it.
 pub(crate) struct Node {
@@ -41,9 +41,20 @@ pub(crate) fn snapshot(lines: &str) -> Snapshot {
     loader.load(sources).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }
 
-/// The lines of a node in the clear, on a port of the system's choice.
+/// The lines of a node in the clear, on a port of the system's choice. Waits that `more` does not set are long, so that a busy
+/// machine is not taken for a slow peer.
 pub(crate) fn plain(more: &str) -> String {
-    format!("listen = \"127.0.0.1:0\"\nsecurity = \"plaintext\"\npeer = {{ max_rps = 0 }}\n{more}")
+    let mut lines = "listen = \"127.0.0.1:0\"\nsecurity = \"plaintext\"\n".to_owned();
+    for (key, value) in [
+        ("peer", "{ max_rps = 0 }"),
+        ("timeouts", "{ read = \"60s\", write = \"60s\" }"),
+        ("handshake_timeout", "\"30s\""),
+    ] {
+        if !more.contains(&format!("{key} =")) {
+            lines += &format!("{key} = {value}\n");
+        }
+    }
+    lines + more
 }
 
 impl Node {
@@ -56,10 +67,11 @@ impl Node {
     }
 
     pub(crate) fn start_with(data_dir: Option<&std::path::Path>, lines: &str, tokens: LoadTokens) -> Self {
-        let kernel = Kernel::builder("test").drain_deadline(Duration::from_secs(5)).build().unwrap();
+        let kernel = Kernel::builder("test").drain_deadline(SOON).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let config = snapshot(lines);
-        let settings = OverlaySettings { config: &config, data_dir, idle: Duration::from_secs(30), tokens };
+        // Peers in a test's hands are silent for as long as the test is busy with something else.
+        let settings = OverlaySettings { config: &config, data_dir, idle: SOON * 10, tokens };
         let mut inherited = Inherited::from_env().unwrap();
         let overlay = kernel.block_on(Overlay::build(&scope, settings, &mut inherited)).unwrap();
         let conductor = thread::spawn(move || kernel.run().unwrap());

@@ -13,7 +13,7 @@ pub(super) const RUN: &str = "rewarder.run";
 pub(super) const INSPECT: &str = "rewarder.inspect";
 
 /// Lets a request pass that has the right it needs.
-pub(super) fn admit(
+pub(crate) fn admit(
     authority: &settings::Authority,
     conn: &ConnInfo,
     request: &Parts,

@@ -6,7 +6,7 @@ use crate::files;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(crate) enum Route {
     /// The description of this interface.
     OpenApi,
     /// The latest epochs.
@@ -28,7 +28,7 @@ const EPOCHS: u64 = 1 << 53;
 
 impl Route {
     /// What a path leads to; `None` for nothing.
-    pub(super) fn find(path: &str) -> Option<Self> {
+    pub(crate) fn find(path: &str) -> Option<Self> {
         let rest = path.strip_prefix("/rewarder/")?;
         let segments: Vec<&str> = rest.split('/').collect();
         Some(match segments.as_slice() {
@@ -46,7 +46,7 @@ impl Route {
     }
 
     /// What may be done with it, as it is told.
-    pub(super) const fn methods(&self) -> &'static str {
+    pub(crate) const fn methods(&self) -> &'static str {
         match self {
             Self::Compute(_) => "POST",
             Self::Policy(_) => "GET, HEAD, PUT",
@@ -59,7 +59,7 @@ impl Route {
     }
 
     /// The name that its requests are counted under.
-    pub(super) const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::OpenApi => "/rewarder/openapi.json",
             Self::Epochs => "/rewarder/epochs",
@@ -72,7 +72,7 @@ impl Route {
     }
 
     /// Every name there is.
-    pub(super) const NAMES: [&'static str; 7] = [
+    pub(crate) const NAMES: [&'static str; 7] = [
         "/rewarder/openapi.json",
         "/rewarder/epochs",
         "/rewarder/epochs/{id}",

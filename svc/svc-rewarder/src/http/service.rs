@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, StatusCode, header, request::Parts};
+use http::{Method, StatusCode, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use rewards::{SignedPolicy, bundle};
 use ron_kernel::{
@@ -12,12 +12,11 @@ use ron_kernel::{
     queue::Sender,
 };
 use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 use types::{ActorId, Deadline, Reason, Refusal};
 
-use super::{access, answer, route::Route};
+use super::{access, answer, ask, route::Route};
 use crate::{
     RewarderError, calculus,
     calculus::Outcome,
@@ -30,10 +29,6 @@ use crate::{
 
 /// The description of this interface.
 const OPENAPI: &str = include_str!("openapi.json");
-/// Epochs in one answer, unless the client says how many.
-const USUAL_LIMIT: u64 = 20;
-/// Epochs in one answer at most.
-const MAX_LIMIT: u64 = 100;
 
 /// The handler on one core.
 #[derive(Debug)]
@@ -44,14 +39,6 @@ pub(crate) struct Handler {
     metrics: ServiceMetrics,
     routes: [RouteMetrics; Route::NAMES.len()],
     unrouted: RouteMetrics,
-}
-
-/// What a client says of the epoch that it means.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct ComputeBody {
-    inputs: Option<String>,
-    policy: Option<String>,
 }
 
 type Answer = Result<Response, Refusal>;
@@ -168,18 +155,7 @@ impl Handler {
     }
 
     async fn epochs(&self, query: &str) -> Answer {
-        let (mut limit, mut before) = (USUAL_LIMIT, (1 << 53) - 1);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let wrong =
-                || Refusal::new(Reason::Malformed, "write `limit` from 1 to 100 and `before` as an epoch");
-            let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
-            let value: u64 = value.parse().map_err(|_| wrong())?;
-            match name {
-                "limit" if (1..=MAX_LIMIT).contains(&value) => limit = value,
-                "before" if value < 1 << 53 => before = value,
-                _ => return Err(wrong()),
-            }
-        }
+        let ask::Page { limit, before } = ask::page(query)?;
         let records = self.store("list epochs", move |store| store.latest(before, limit)).await?;
         let more = records.len() as u64 == limit;
         let next = records.last().filter(|_| more).map(|record| record.epoch);
@@ -228,7 +204,7 @@ impl Handler {
     }
 
     async fn compute(&self, epoch: u64, request: &Parts, body: &[u8]) -> Answer {
-        let meant = compute_body(request, body)?;
+        let meant = ask::compute_body(request, body)?;
         let wished = deadline::wished(&request.headers, self.shared.clock.now());
         let (reply, answered) = oneshot::channel();
         let asked =
@@ -312,19 +288,6 @@ impl Handler {
 
 /// How long a caller waits for the scheduler, unless it says how long.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
-
-fn compute_body(request: &Parts, body: &[u8]) -> Result<ComputeBody, Refusal> {
-    if body.is_empty() {
-        return Ok(ComputeBody::default());
-    }
-    let kind =
-        request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next().map(str::trim) != Some("application/json") {
-        return Err(Refusal::new(Reason::Unsupported, "send `Content-Type: application/json`, or no body"));
-    }
-    serde_json::from_slice(body)
-        .map_err(|error| Refusal::new(Reason::Malformed, format!("the body: {error}")))
-}
 
 /// An error as a refusal; what a client is not told is in the log.
 fn refused(error: RewarderError) -> Refusal {

@@ -1,7 +1,7 @@
 //! What bad input gets: a typed refusal, or a quarantine, and never a payment.
 
 use rewards::{Policy, SignedPolicy};
-use ron_accounting::{SigningKey, SnapshotError, Used, rows_of, seal_rows};
+use ron_accounting::{FileFault, SigningKey, SnapshotError, Used, rows_of, seal_rows};
 use svc_rewarder::RewarderError;
 use types::ActorId;
 
@@ -80,7 +80,8 @@ fn snapshots_that_are_not_what_their_node_sealed_are_refused() {
     let (stranger, _) = snapshot(&SigningKey::generate().unwrap(), 5, "alice");
     let text = String::from_utf8(document.clone()).unwrap();
     let altered = text.replace("\"epoch\":5", "\"epoch\":6");
-    let row = String::from_utf8(rows.clone()).unwrap();
+    // As rows were kept before they were Parquet.
+    let row = "{\"actor\":\"alice\",\"metric\":\"provided.bytes\",\"units\":\"7\"}\n";
     let twice = format!("{row}{row}");
     let unsorted = format!("{row}{}", row.replace("alice", "aaa"));
     let has_row =
@@ -103,6 +104,11 @@ fn snapshots_that_are_not_what_their_node_sealed_are_refused() {
     check("a negative row", &document, row.replace("\"7\"", "\"-7\"").as_bytes(), &has_row(0));
     check("an actor with a space", &document, row.replace("alice", "al ice").as_bytes(), &has_row(0));
     check("a line without an end", &document, row.trim_end().as_bytes(), &has_row(0));
+    check("half a file", &document, &rows[..rows.len() / 2], &|error| {
+        *error == SnapshotError::File(FileFault::Footer)
+    });
+    let (_, others) = snapshot(&other, 5, "alicf");
+    check("another file", &document, &others, &|error| *error == SnapshotError::RowsDiffer);
     assert!(accept(&running, &document, &rows).unwrap(), "as it should be");
     assert!(accept(&running, &document, &rows).unwrap(), "twice is once");
     let (second, other_rows) = snapshot(&other, 5, "bob");
@@ -129,6 +135,18 @@ fn a_snapshot_that_comes_late_is_listed_and_does_not_count() {
     assert_eq!((after["snapshots"].as_array().unwrap().len(), counts(&after)), (2, 1));
     assert_eq!(before["commitment"], after["commitment"]);
     assert_eq!(running.balance("actor/bob"), 0);
+}
+
+#[test]
+fn a_snapshot_whose_rows_are_lines_is_taken_as_it_was_before_they_were_parquet() {
+    let other = SigningKey::generate().unwrap();
+    let listed = other.node().to_string();
+    let running = Running::with(Wish::default(), |config| config.accounting_nodes = vec![listed]);
+    let (document, _) = snapshot(&other, 5, "alice");
+    let line = b"{\"actor\":\"alice\",\"metric\":\"provided.bytes\",\"units\":\"7\"}\n";
+    assert!(accept(&running, &document, line).unwrap());
+    running.wait_for(Some(5), "settled");
+    assert_eq!(running.balance("actor/alice"), 1000);
 }
 
 #[test]
@@ -164,9 +182,35 @@ fn an_epoch_whose_sums_overflow_is_quarantined_and_nobody_is_paid() {
     let again = running.ask("POST", "/rewarder/epochs/5/compute", &[], b"");
     assert_eq!((again.status, again.reason().as_str()), (409, "conflict"));
     assert_eq!(running.balance("pool/rewards"), 1_000_000, "nothing left the pool");
+    let file = "/rewarder/epochs/5/files/quarantine.json";
+    // First the store says so, then everything else.
+    crate::support::eventually("it is written down", || running.get(file).status == 200);
+    assert_eq!(running.get(file).json()["state"], "quarantined");
     assert!(running.standing().contains("quarantine: epoch 5"), "{}", running.standing());
     assert_eq!(running.metric("quarantine_total{node=\"test\",service=\"rewarder\",epoch=\"5\"}"), 1.0);
-    assert_eq!(running.get("/rewarder/epochs/5/files/quarantine.json").json()["state"], "quarantined");
+}
+
+#[test]
+fn an_epoch_that_is_set_aside_is_told_of_after_a_restart() {
+    let other = SigningKey::generate().unwrap();
+    let listed = other.node().to_string();
+    let first = Running::with(Wish::default(), |config| config.accounting_nodes = vec![listed.clone()]);
+    for (epoch, actors) in [(5, ["a", "b"]), (6, ["c", "d"])] {
+        let used = actors.map(|actor| Used {
+            actor: ActorId::new(actor).unwrap(),
+            metric: "provided.bytes".to_owned(),
+            units: u128::MAX / 1_000_000,
+        });
+        let (rows, root) = rows_of(&used).unwrap();
+        assert!(accept(&first, &seal_rows(&other, epoch, 2, root).unwrap().to_bytes(), &rows).unwrap());
+        first.wait_for(Some(epoch), "quarantined");
+    }
+    let dir = first.stop();
+    let second = Running::within(dir, Wish::default(), |config| config.accounting_nodes = vec![listed]);
+    crate::support::eventually("readiness tells", || {
+        let standing = second.standing();
+        standing.contains("quarantine: epoch 6: overflow") && standing.contains("; also 5")
+    });
 }
 
 #[test]

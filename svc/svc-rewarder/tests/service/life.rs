@@ -2,12 +2,22 @@
 
 use crate::support::{Running, Wish, eventually, fund, names_in};
 
+/// A rewarder that has paid alice and bob for the same epoch. Between the two bookings an epoch may end; then again.
+fn with_alice_and_bob() -> (Running, serde_json::Value) {
+    loop {
+        let running = Running::start();
+        running.book("alice", 300);
+        running.book("bob", 100);
+        let epoch = running.wait_for(None, "settled");
+        if epoch["manifest"]["allocations"]["lines"] == 2 {
+            return (running, epoch);
+        }
+    }
+}
+
 #[test]
 fn what_is_used_is_sealed_computed_proven_and_paid_once() {
-    let running = Running::start();
-    running.book("alice", 300);
-    running.book("bob", 100);
-    let epoch = running.wait_for(None, "settled");
+    let (running, epoch) = with_alice_and_bob();
     let id = epoch["epoch"].as_u64().unwrap();
     assert_eq!((running.balance("actor/alice"), running.balance("actor/bob")), (750, 250));
     assert_eq!((&epoch["manifest"]["pool"], &epoch["manifest"]["paid"]), (&"1000".into(), &"1000".into()));
@@ -27,6 +37,10 @@ fn what_is_used_is_sealed_computed_proven_and_paid_once() {
         running.metric("reward_runs_total{node=\"test\",service=\"rewarder\",status=\"settled\"}") >= 1.0
     );
     assert_eq!(running.metric("reward_conservation_delta_minor"), 0.0);
+    // By the names that they are declared by, to the letter.
+    for sum in ["reward_pool_total_minor", "reward_payout_total_minor"] {
+        assert!(running.metric(&format!("{sum}{{node=\"test\",service=\"rewarder\"}} ")) >= 1000.0, "{sum}");
+    }
 }
 
 #[test]
@@ -68,12 +82,13 @@ fn a_pool_that_is_not_funded_waits_and_is_paid_when_it_is() {
 
 #[test]
 fn without_the_automatic_cycle_an_epoch_is_computed_when_it_is_asked_for() {
+    let unix = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let began = unix();
     let running = Running::with(Wish::default(), |config| config.automatic = false);
     running.book("alice", 1);
     let mut found = None;
     eventually("the node has sealed an epoch", || {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-        found = (now - 10..now).find(|epoch| running.get(&format!("/rewarder/epochs/{epoch}")).status == 200);
+        found = (began..unix()).find(|epoch| running.get(&format!("/rewarder/epochs/{epoch}")).status == 200);
         found.is_some()
     });
     let path = format!("/rewarder/epochs/{}", found.unwrap());
@@ -96,6 +111,41 @@ fn a_restart_goes_on_where_the_last_process_was() {
     assert_eq!(second.balance("actor/alice"), 1000);
 }
 
+/// The checkpoints of a ledger.
+fn checkpoints(running: &Running) -> Vec<ron_ledger::Checkpoint> {
+    running.ledger.snapshot().unwrap().checkpoints(0, 100).unwrap()
+}
+
+#[test]
+fn whenever_epochs_are_settled_the_node_signs_the_ledger() {
+    let running = Running::start();
+    running.book("alice", 1);
+    running.wait_for(None, "settled");
+    eventually("it is signed", || !checkpoints(&running).is_empty());
+    let signed = checkpoints(&running);
+    assert_eq!(types::NodeId::of_key(&signed[0].key), running.rewarder.node());
+    ron_ledger::verify(&mut *running.ledger.snapshot().unwrap(), &[signed[0].key]).unwrap();
+    let then = running.metric("accounting_epoch");
+    eventually("an epoch passes", || running.metric("accounting_epoch") > then + 1.0);
+    running.book("alice", 1);
+    eventually("the next one is signed too", || checkpoints(&running).len() == 2);
+}
+
+#[test]
+fn a_node_whose_word_on_the_ledger_does_not_count_signs_nothing() {
+    let running = Running::with(Wish { checkpoint_keys: vec![[1; 32]], ..Wish::default() }, |_| {});
+    running.book("alice", 1);
+    running.wait_for(None, "settled");
+    let then = running.metric("accounting_epoch");
+    eventually("an epoch passes", || running.metric("accounting_epoch") > then + 1.0);
+    running.book("alice", 1);
+    // Before the second is paid, the first would have been signed for.
+    eventually("a second one is settled", || {
+        running.epochs().iter().filter(|epoch| epoch["state"] == "settled").count() == 2
+    });
+    assert_eq!(checkpoints(&running), []);
+}
+
 #[test]
 fn with_amnesia_everything_works_and_nothing_is_written() {
     let running = Running::with(Wish { amnesia: true, ..Wish::default() }, |_| {});
@@ -109,11 +159,16 @@ fn with_amnesia_everything_works_and_nothing_is_written() {
 
 #[test]
 fn old_files_are_let_go_and_new_ones_kept() {
-    let running = Running::with(Wish::default(), |config| config.retain_epochs = 2);
-    running.book("alice", 1);
-    let epoch = running.wait_for(None, "settled");
+    let ledger: std::sync::Arc<dyn ron_ledger::Ledger> =
+        std::sync::Arc::new(ron_ledger::SqliteLedger::in_memory().unwrap());
+    let wish = || Wish { ledger: std::sync::Arc::clone(&ledger), ..Wish::default() };
+    let keeping = Running::with(wish(), |config| config.retain_epochs = 0);
+    keeping.book("alice", 1);
+    let epoch = keeping.wait_for(None, "settled");
     let run = format!("/rewarder/epochs/{}/files/run.json", epoch["epoch"]);
-    assert_eq!(running.get(&run).status, 200);
+    assert_eq!(keeping.get(&run).status, 200);
+    let dir = keeping.stop();
+    let running = Running::within(dir, wish(), |config| config.retain_epochs = 2);
     eventually("the files are gone", || running.get(&run).status == 404);
     let after = running.get(&format!("/rewarder/epochs/{}", epoch["epoch"])).json();
     assert_eq!(

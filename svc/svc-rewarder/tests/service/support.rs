@@ -21,6 +21,9 @@ use ron_transport::{addr::ListenAddr, inherit::Inherited};
 use svc_rewarder::{Authority, Rewarder, RewarderConfig, RewarderSettings, StorePlace, TOPOLOGY};
 use types::ActorId;
 
+/// How long something may take before it counts as missing: far longer than it does on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A running rewarder with a folder of its own; it stops when the test drops it.
 pub(crate) struct Running {
     pub(crate) scope: Scope,
@@ -59,6 +62,7 @@ pub(crate) struct Wish {
     pub(crate) amnesia: bool,
     pub(crate) with_policy: bool,
     pub(crate) pool: u64,
+    pub(crate) checkpoint_keys: Vec<[u8; 32]>,
 }
 
 impl Default for Wish {
@@ -68,6 +72,7 @@ impl Default for Wish {
             amnesia: false,
             with_policy: true,
             pool: 1_000_000,
+            checkpoint_keys: Vec::new(),
         }
     }
 }
@@ -95,6 +100,8 @@ impl Running {
             epoch_duration: Duration::from_secs(1).into(),
             max_epoch_skew: Duration::ZERO.into(),
             policy_keys: vec![signer.public_key().to_string()],
+            // A slow machine is no outage.
+            read_timeout: PATIENCE.into(),
             ..RewarderConfig::default()
         };
         if wish.with_policy {
@@ -114,6 +121,7 @@ impl Running {
             data_dir: (!wish.amnesia).then_some(data.as_path()),
             store: StorePlace::Local,
             ledger: Arc::clone(&wish.ledger),
+            checkpoint_keys: &wish.checkpoint_keys,
             authority: nobody(),
             load_authority: Arc::new(move |_| Ok(nobody())),
             announce: None,
@@ -145,7 +153,7 @@ impl Running {
     pub(crate) fn ask(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
         let ListenAddr::Tcp(addr) = self.rewarder.local_addr() else { panic!("a TCP address") };
         let mut stream = TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n");
         fields.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
         if !body.is_empty() {
@@ -163,7 +171,7 @@ impl Running {
     pub(crate) fn wait_for(&self, epoch: Option<u64>, state: &str) -> serde_json::Value {
         let mut last = serde_json::Value::Null;
         let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(20) {
+        while began.elapsed() < PATIENCE {
             let epoch = epoch.or_else(|| self.epochs().first().and_then(|epoch| epoch["epoch"].as_u64()));
             if let Some(epoch) = epoch {
                 last = self.get(&format!("/rewarder/epochs/{epoch}")).json();
@@ -240,7 +248,7 @@ pub(crate) fn fund(ledger: &dyn Ledger, key: &str, amount: u64) {
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(began.elapsed() < PATIENCE, "{what}");
         thread::sleep(Duration::from_millis(20));
     }
 }

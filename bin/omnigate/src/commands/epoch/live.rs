@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::Args;
+use rewards::bundle::ALLOCATIONS;
 use ron_kernel::config::Secret;
 use ron_ledger::Place;
 use ron_transport::files;
@@ -24,6 +25,8 @@ use crate::{
     settings::{LedgerConfig, NodeConfig},
 };
 
+/// Payouts that are shown; the file has all.
+const SHOWN_PAYOUTS: usize = 20;
 /// More than any snapshot has.
 const MAX_ROWS: u64 = 1 << 30;
 /// A capability has one line.
@@ -36,7 +39,7 @@ pub(crate) struct SealArgs {
     /// The epoch.
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     epoch: u64,
-    /// Seal these rows, one line each as in a snapshot, instead of what this node has counted.
+    /// Seal these rows, lines as in a bundle or a Parquet file, instead of what this node has counted.
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
 }
@@ -112,11 +115,21 @@ pub(super) fn compute(args: OneArgs) -> Result<(), Failure> {
     print(&if json { pretty(&answer) } else { line(&answer) })
 }
 
-/// Shows an epoch.
+/// Shows an epoch, and the first of its payouts.
 pub(super) fn show(args: OneArgs) -> Result<(), Failure> {
     let (client, json) = args.asking.client()?;
-    let answer = client.get(&format!("/rewarder/epochs/{}", args.epoch))?;
-    print(&if json { pretty(&answer) } else { details(&answer) })
+    let path = format!("/rewarder/epochs/{}", args.epoch);
+    let answer = client.get(&path)?;
+    if json {
+        return print(&pretty(&answer));
+    }
+    let has_payouts = answer["files"].as_array().is_some_and(|names| names.iter().any(|n| n == ALLOCATIONS));
+    let lines = if has_payouts {
+        client.lines(&format!("{path}/files/{ALLOCATIONS}"), SHOWN_PAYOUTS)?
+    } else {
+        Vec::new()
+    };
+    print(&(details(&answer) + &payouts(&answer, &lines)))
 }
 
 /// Lists epochs.
@@ -163,6 +176,23 @@ fn details(epoch: &Value) -> String {
             None => "is listed",
         };
         out.push_str(&format!("  snapshot   {} {counts}\n", snapshot["node"].as_str().unwrap_or_default()));
+    }
+    out
+}
+
+/// Who is paid what, in the order of names, as far as shown.
+fn payouts(epoch: &Value, lines: &[String]) -> String {
+    let mut out = String::new();
+    for line in lines {
+        let line: Value = serde_json::from_str(line).unwrap_or_default();
+        let text = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
+        let (actor, payout, rule) = (text("actor"), text("payout"), text("rule"));
+        out.push_str(&format!("  payout     {payout} to {actor} ({rule})\n"));
+    }
+    let all = epoch["manifest"]["allocations"]["lines"].as_u64().unwrap_or_default();
+    match all.saturating_sub(lines.len() as u64) {
+        more if more == 0 || lines.is_empty() => {}
+        more => out.push_str(&format!("  …          and {more} more in {ALLOCATIONS}\n")),
     }
     out
 }

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use ron_ledger::{Account, Ledger, Scrutiny, Snapshot, Tally};
+use ron_ledger::{Account, Checkpoint, Ledger, Scrutiny, Snapshot, Tally};
 use serde_json::{Value, json};
 
 use super::{
@@ -38,7 +38,30 @@ pub(super) fn verify(args: &LedgerArgs, as_json: bool) -> Result<(), Failure> {
     let ledger = args.open(&Scrutiny::Nothing)?;
     let mut snapshot = ledger.snapshot().map_err(failure)?;
     let tally = ron_ledger::verify(&mut *snapshot, &trusted).map_err(failure)?;
-    print(&tally_text("whole", &tally, as_json))
+    let (count, last) = checkpoints(&mut *snapshot)?;
+    let Some(last) = last else { return print(&tally_text("whole", &tally, as_json)) };
+    let (link, key) = (last.link.number, hex(&last.key));
+    print(&if as_json {
+        let mut counts = tally_json("whole", &tally);
+        counts["checkpoints"] = json!({ "count": count, "link": link, "key": key });
+        pretty(&counts)
+    } else {
+        let tally = tally_text("whole", &tally, false);
+        format!("{tally}signed: {count} checkpoints, the last at link {link} by {key}\n")
+    })
+}
+
+/// How many checkpoints there are, and the last.
+fn checkpoints(snapshot: &mut dyn Snapshot) -> Result<(u64, Option<Checkpoint>), Failure> {
+    let (mut count, mut last) = (0, None);
+    loop {
+        let mut page = snapshot.checkpoints(count, PAGE).map_err(failure)?;
+        if page.is_empty() {
+            return Ok((count, last));
+        }
+        count += page.len() as u64;
+        last = page.pop();
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a command that writes a file and ends; no runtime is running")]
@@ -61,14 +84,21 @@ pub(super) fn export(ledger: &dyn Ledger, format: Format, output: Option<&Path>)
 
 /// What was looked at or copied.
 pub(super) fn tally_text(what: &str, tally: &Tally, as_json: bool) -> String {
-    let Tally { accounts, requests, entries, links } = tally;
     if as_json {
-        let counts = json!({
-            "state": what, "accounts": accounts, "requests": requests, "entries": entries, "links": links,
-        });
-        return pretty(&counts);
+        return pretty(&tally_json(what, tally));
     }
+    let Tally { accounts, requests, entries, links } = tally;
     format!("{what}: {accounts} accounts, {requests} requests, {entries} entries, {links} links\n")
+}
+
+fn tally_json(what: &str, tally: &Tally) -> Value {
+    let Tally { accounts, requests, entries, links } = tally;
+    json!({ "state": what, "accounts": accounts, "requests": requests, "entries": entries, "links": links })
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn account_json(account: &Account) -> Value {

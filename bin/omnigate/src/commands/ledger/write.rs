@@ -10,7 +10,7 @@ use super::{
     super::{pretty, print, token::now},
     args::{AccountArgs, LedgerArgs, TransferArgs},
     failure,
-    show::tally_text,
+    show::{hex, tally_text},
 };
 use crate::failure::Failure;
 
@@ -50,7 +50,6 @@ pub(super) fn checkpoint(args: &LedgerArgs, key: &Path, as_json: bool) -> Result
     let Some(signed) = ron_ledger::checkpoint(&*ledger, &signer).map_err(failure)? else {
         return Err(Failure::failed("the ledger is empty: there is nothing to sign"));
     };
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let (link, chain, key) = (signed.link.number, hex(&signed.link.hash), hex(&signer.public_key()));
     print(&if as_json {
         pretty(&json!({ "link": link, "chain": chain, "key": key, "signature": hex(&signed.signature) }))

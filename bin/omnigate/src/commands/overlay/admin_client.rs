@@ -113,6 +113,21 @@ impl AdminClient {
         Ok(())
     }
 
+    /// The first lines of a text, so many at most.
+    pub(in crate::commands) fn lines(&self, path: &str, limit: usize) -> Result<Vec<String>, Failure> {
+        let mut answer = self.ask("GET", path, None)?;
+        if answer.status != 200 {
+            let body = self.read_all(answer)?;
+            return Err(refused(&body));
+        }
+        let (mut lines, mut rest) = (Vec::new(), Vec::new());
+        while lines.len() < limit {
+            let Some(line) = self.on_io(answer.next_line(&mut rest))? else { break };
+            lines.push(line);
+        }
+        Ok(lines)
+    }
+
     /// Hands server-sent events to `see`, until that has seen enough or there are no more.
     pub(in crate::commands) fn events(
         &self,

@@ -9,7 +9,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
-use super::super::wire::Wire;
+use crate::wire::Wire;
 
 /// What is asked for at first, and at least.
 const LEAST: usize = 8 * 1024;

@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use http_body::Body as HttpBody;
 use tokio::io::AsyncWrite;
 
-use super::super::wire::Wire;
+use crate::wire::Wire;
 use crate::{Body, BodyError};
 
 /// Pieces up to this length are copied behind what is to be written anyway.

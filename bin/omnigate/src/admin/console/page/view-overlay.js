@@ -28,7 +28,7 @@ export function render(main, { answers, now }) {
       `${ms(peer.heard_ms)} ago`, count(peer.frames_in), count(peer.frames_out), count(peer.queued), pill(peer.going ? "going" : "up", peer.going ? "warn" : "good")]), "No peer is connected.")),
   card("Topics", null, topics(losses, now, answers)),
   card("Losses", null, table("Losses", [["topic"], ["publisher"], ["seq", "num"], ["queue"], ["peer"], ["reason"]], losses.slice(-100).toReversed().map((loss) =>
-    [h("code", null, loss.id.topic), h("code", { title: loss.id.publisher }, shorten(loss.id.publisher, 14)), count(loss.id.seq), loss.queue, loss.peer ? h("code", { title: loss.peer }, shorten(loss.peer, 14)) : "–", pill(loss.reason, "warn")]), "Nothing was lost.")));
+    [h("code", null, loss.id.topic), h("code", { title: loss.id.publisher }, shorten(loss.id.publisher, 14)), loss.last > loss.id.seq ? `${count(loss.id.seq)} – ${count(loss.last)}` : count(loss.id.seq), loss.queue, loss.peer ? h("code", { title: loss.peer }, shorten(loss.peer, 14)) : "–", pill(loss.reason, "warn")]), "Nothing was lost.")));
 }
 
 /** The topics that the configuration follows, with what was lost of each. */

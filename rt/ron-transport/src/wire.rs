@@ -1,4 +1,4 @@
-//! What a client connection runs over: a socket, or TLS on one.
+//! What a connection runs over: a socket, or TLS on one.
 
 use std::{
     io::{self, IoSlice},
@@ -8,13 +8,38 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{stream::Stream, tls::TlsStream};
+use crate::{
+    stream::Stream,
+    tls::{TlsStream, raw_key::PeerKey},
+};
 
-/// A stream to a server. TLS is boxed: its session is a kilobyte, and plain connections need not carry that.
+/// The bytes of one connection. TLS is boxed: its session is a kilobyte, and plain connections need not carry that.
 #[derive(Debug)]
-pub(super) enum Wire {
+pub enum Wire {
+    /// In the clear.
     Plain(Stream),
+    /// Encrypted.
     Tls(Box<TlsStream<Stream>>),
+}
+
+impl Wire {
+    /// The raw key that the peer has proven; none in the clear.
+    #[must_use]
+    pub fn peer_key(&self) -> Option<PeerKey> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.peer_key(),
+        }
+    }
+
+    /// The group whose keys were exchanged; none in the clear.
+    #[must_use]
+    pub fn key_exchange(&self) -> Option<&'static str> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.key_exchange(),
+        }
+    }
 }
 
 impl AsyncRead for Wire {

@@ -1,0 +1,88 @@
+//! `omnigate epoch usage`: what this node has written down, which is what would be left if it died now.
+
+use clap::Args;
+use ron_accounting::{Accounts, Journal, Used};
+use serde_json::{Value, json};
+use svc_rewarder::RewarderConfig;
+
+use crate::{
+    cli::ConfigArgs,
+    commands::{pretty, print},
+    failure::Failure,
+    settings::NodeConfig,
+};
+
+#[derive(Args, Debug)]
+pub(crate) struct UsageArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Of this epoch alone.
+    #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    epoch: Option<u64>,
+    /// Of how many of the latest epochs.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "epoch")]
+    limit: u32,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was used in an epoch, as far as it is on the disk.
+struct Written {
+    epoch: u64,
+    /// `open` while more may come, `sealed` once the node has signed for it.
+    state: &'static str,
+    used: Vec<Used>,
+}
+
+/// Shows what is written down, the oldest epoch first.
+pub(super) fn run(args: UsageArgs) -> Result<(), Failure> {
+    let config = args.config.resolve()?.load()?;
+    let (rewarder, node) = (config.get::<RewarderConfig>(), config.get::<NodeConfig>());
+    if node.amnesia {
+        return Err(Failure::failed("a node with amnesia writes nothing down"));
+    }
+    let path = node.data_dir.join(Accounts::JOURNAL);
+    if !path.is_file() {
+        let help = "it does so about a second after something was used, with `rewarder.enabled = true`";
+        return Err(
+            Failure::failed(format!("the node has written nothing down in {}", path.display())).help(help)
+        );
+    }
+    let journal = Journal::open(&path, rewarder.windows().duration()).map_err(Failure::failed)?;
+    let mut epochs = match args.epoch {
+        Some(epoch) => vec![epoch],
+        None => journal.latest(args.limit).map_err(Failure::failed)?,
+    };
+    epochs.reverse();
+    let written = epochs.into_iter().map(|epoch| read(&journal, epoch));
+    let written = written.collect::<Result<Vec<_>, _>>()?;
+    print(&if args.json { pretty(&document(&written)) } else { table(&written) })
+}
+
+fn read(journal: &Journal, epoch: u64) -> Result<Written, Failure> {
+    let is_sealed = journal.sealed(epoch).map_err(Failure::failed)?.is_some();
+    let used = journal.used(epoch).map_err(Failure::failed)?;
+    Ok(Written { epoch, state: if is_sealed { "sealed" } else { "open" }, used })
+}
+
+/// A line for each actor and metric.
+fn table(written: &[Written]) -> String {
+    let rows = || written.iter().flat_map(|of| of.used.iter().map(move |used| (of, used)));
+    let width = |text: fn(&Used) -> &str| rows().map(|(_, used)| text(used).len()).max().unwrap_or(0);
+    let (actors, metrics) = (width(|used| used.actor.as_str()), width(|used| &used.metric));
+    let line = |(Written { epoch, state, .. }, Used { actor, metric, units }): (&Written, &Used)| {
+        format!("{epoch}  {state:<6}  {:<actors$}  {metric:<metrics$}  {units}\n", actor.as_str())
+    };
+    rows().map(line).collect()
+}
+
+/// The same for programs. Units are strings, as in the files of an epoch.
+fn document(written: &[Written]) -> Value {
+    let row = |used: &Used| json!({ "actor": used.actor.as_str(), "metric": used.metric, "units": used.units.to_string() });
+    let epoch = |of: &Written| {
+        let used: Vec<Value> = of.used.iter().map(row).collect();
+        json!({ "epoch": of.epoch, "state": of.state, "used": used })
+    };
+    written.iter().map(epoch).collect()
+}
