@@ -20,6 +20,7 @@ use ron_kernel::{
     reload::{self, Reloader},
 };
 use ron_transport::inherit::Inherited;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     admin::ConfigInForce, config_file::ConfigSource, failure::Failure, logging::LogControl,
@@ -100,6 +101,10 @@ async fn start(
     log: LogControl,
     mut inherited: Inherited,
 ) -> Result<(), String> {
+    // Unwatched, these would end the process, and once the first part is open somebody may send them. What the second asks
+    // for is done anyway when its own watcher begins.
+    let upgrade = upgrade::watch().map_err(|error| error.to_string())?;
+    let _reload = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
     let predecessor = inherited.predecessor();
     let store = Arc::new(ConfigStore::new(snapshot));
     let in_force = ConfigInForce { store: Arc::clone(&store), file: source.name() };
@@ -111,7 +116,7 @@ async fn start(
     let follow = parts.follow_config(reread, log);
     let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);
     reload::start(kernel.own(), reloader, file);
-    let successor = upgrade::start(parts.admin_scope(), Arc::clone(&parts), store)?;
+    let successor = upgrade::start(parts.admin_scope(), Arc::clone(&parts), store, upgrade)?;
     let banner = banner(&snapshot.get::<NodeConfig>().name, &parts);
     let news = News { banner, predecessor, successor };
     announce::start(parts.admin_scope(), news);

@@ -71,16 +71,17 @@ struct Upgrade {
     args: Vec<OsString>,
     parts: Arc<Parts>,
     store: Arc<ConfigStore>,
-    /// Watched from before the task runs: until then the signal would end the process.
+    /// Watched from before anybody can know that the node is there: until then the signal would end the process.
     asked: Mutex<Option<Signals>>,
     successor: Arc<Successor>,
 }
 
-/// Starts waiting for SIGUSR2. Gives where to find the successor then.
+/// Starts waiting for SIGUSR2, which is watched already. Gives where to find the successor then.
 pub(super) fn start(
     scope: &Scope,
     parts: Arc<Parts>,
     store: Arc<ConfigStore>,
+    asked: Signals,
 ) -> Result<Arc<Successor>, String> {
     // Asked now: once the file is replaced, the system only knows the path of the deleted one.
     let exe =
@@ -91,7 +92,7 @@ pub(super) fn start(
         args: std::env::args_os().skip(1).collect(),
         parts,
         store,
-        asked: Mutex::new(Some(watch().map_err(|error| error.to_string())?)),
+        asked: Mutex::new(Some(asked)),
         successor: Arc::clone(&successor),
     });
     scope.task(&UPGRADER, move |ctx| run(ctx, Arc::clone(&upgrade)));
@@ -140,7 +141,8 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
     }
 }
 
-fn watch() -> io::Result<Signals> {
+/// Watches for SIGUSR2.
+pub(super) fn watch() -> io::Result<Signals> {
     signal(SignalKind::user_defined2())
 }
 
