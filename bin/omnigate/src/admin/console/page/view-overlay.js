@@ -24,7 +24,7 @@ export function render(main, { answers, now }) {
     tile("losses", count(answers.losses?.total ?? losses.length), "each with its name", losses.length ? "warn" : ""),
     tile("refused", `${rate(now.services.overlay?.refused_now ?? 0)}/s`, "this second")),
   card("Peers", { class: "wide" }, table("Peers", [["node"], ["place"], ["dialled by"], ["key exchange"], ["up", "num"], ["heard", "num"], ["in", "num"], ["out", "num"], ["queued", "num"], ["state"]],
-    peers.map((peer) => [h("code", { title: peer.node }, shorten(peer.node, 18)), h("code", null, peer.place ?? "–"), peer.dialled ? "us" : "it", peer.key_exchange ?? "–", span(peer.up_secs),
+    peers.map((peer) => [h("code", { title: peer.node }, shorten(peer.node, 18)), h("code", { title: peer.place }, peer.place?.split("@").at(-1) ?? "–"), peer.dialled ? "us" : "it", peer.key_exchange ?? "–", span(peer.up_secs),
       `${ms(peer.heard_ms)} ago`, count(peer.frames_in), count(peer.frames_out), count(peer.queued), pill(peer.going ? "going" : "up", peer.going ? "warn" : "good")]), "No peer is connected.")),
   card("Topics", null, topics(losses, now, answers)),
   card("Losses", null, table("Losses", [["topic"], ["publisher"], ["seq", "num"], ["queue"], ["peer"], ["reason"]], losses.slice(-100).toReversed().map((loss) =>
