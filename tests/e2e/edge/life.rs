@@ -37,6 +37,8 @@ fn a_reload_adds_and_removes_packs_and_folders_without_touching_the_others() {
     edge.reload("packs = [\"two.pmtiles\"]\ncache_control.tiles = \"no-store\"");
     assert_eq!(edge.get("/edge/tiles/one/0/0/0").status, 404, "not even from RAM");
     assert_eq!(edge.get("/edge/assets/a.txt").status, 404);
+    // It was mounted under another name a moment ago, and under this one it is a new pack.
+    edge.wait_for_pack("two", "served");
     let answer = edge.get("/edge/tiles/two/0/0/0");
     assert_eq!((answer.status, answer.header("cache-control")), (200, Some("no-store")));
 }
