@@ -67,12 +67,11 @@ class Node:
         self.server = Server()
         self.gateway, self.edge, self.overlay, self.rewarder, self.admin, far, self.far_admin = free_ports(7)
         self.run("pack", "make", "--demo", "--zoom", "3", f"{folder}/world.pmtiles")
-        key = self.run("policy", "keygen", f"{folder}/policy.key").split("`")[1]
+        self.key = self.run("policy", "keygen", f"{folder}/policy.key").strip()
         with open(f"{folder}/terms.json", "w") as f:
             json.dump(TERMS, f)
         with open(f"{folder}/policy.json", "w") as f:
             f.write(self.run("policy", "sign", f"{folder}/terms.json", "--key", f"{folder}/policy.key"))
-        self.key = key
         self.write_config()
         self.fund()
         with open(f"{folder}/far.toml", "w") as f:
