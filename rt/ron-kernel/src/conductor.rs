@@ -35,12 +35,13 @@ pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Ex
     let drain_deadline = *lock(&kernel.shared.drain_deadline);
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
     let force = forced(&mut signals, by_signal);
-    let outcome = drain(kernel, force, Deadline::within(start, drain_deadline)).await;
+    let deadline = Deadline::within(start, drain_deadline);
+    let outcome = drain(kernel, force, deadline).await;
     let aborted = match outcome {
         Outcome::Drained => Vec::new(),
         Outcome::DeadlinePassed | Outcome::SecondSignal => abort(kernel, outcome).await,
     };
-    let stuck = end(kernel, outcome).await;
+    let stuck = end(kernel, outcome, deadline).await;
     kernel.shared.shutdown.advance(Phase::Stopped);
     let code = exit_code(outcome, kernel.shared.failure().is_some(), &aborted, &stuck);
     Ok(Exit { code, cause, aborted, stuck, took: clock.now().since(start) })
@@ -188,8 +189,14 @@ async fn abort(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
 }
 
 /// Ends the runtimes; names what does not let go.
-async fn end(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
-    let grace = if outcome == Outcome::SecondSignal { FORCED_GRACE } else { GRACE };
+async fn end(kernel: &Kernel, outcome: Outcome, deadline: Deadline) -> Vec<String> {
+    let grace = match outcome {
+        // Nothing is known to hold on, so it is no sign of trouble if a busy machine takes its time: it may have what
+        // the drain has left over.
+        Outcome::Drained => deadline.remaining(kernel.shared.clock.now()).max(GRACE),
+        Outcome::DeadlinePassed => GRACE,
+        Outcome::SecondSignal => FORCED_GRACE,
+    };
     let ended = kernel.shared.planes.end(grace).await;
     let jobs = kernel.shared.blocking.abandon();
     let mut stuck = ended.stuck;
