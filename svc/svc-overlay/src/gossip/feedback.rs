@@ -131,3 +131,27 @@ pub(super) fn sent(gossip: &Gossip, conn: &Conn, packets: impl Iterator<Item = P
     run.into_iter().for_each(tell);
     count
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(number: u64) -> Note {
+        let topic = Topic::new("news").expect("a good name");
+        Note::Sent { slot: 0, number, topic, publications: 1, announcements: 0 }
+    }
+
+    #[test]
+    fn what_nobody_will_hear_comes_back_to_whoever_tells_it() {
+        let (feedback, mut heard) = (Feedback::default(), Vec::new());
+        assert!(feedback.add(note(1)).is_err(), "there is no shard yet");
+        feedback.open();
+        assert!(feedback.add(note(2)).is_ok());
+        feedback.close();
+        assert!(feedback.add(note(3)).is_err(), "there is none any more");
+        feedback.take(&mut heard);
+        assert!(matches!(heard[..], [Note::Sent { number: 2, .. }]), "{heard:?}");
+        feedback.open();
+        assert!(feedback.add(note(4)).is_ok(), "it was started again");
+    }
+}
