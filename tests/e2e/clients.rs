@@ -46,9 +46,9 @@ fn run(command: &mut Command, input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The same for a client of a node. If it fails, what the node has counted is told; its log is when the test ends.
+/// Runs a client of a node; it has to succeed. If it fails, what the node has counted is told, and its log at the end.
 #[track_caller]
-fn output_of_client(node: &Node, command: &mut Command) -> String {
+fn run_client(node: &Node, command: &mut Command) {
     let counted = || {
         let of_interest = ["io_timeouts_total", "rejected_total", "connections", "http_requests_total"];
         let scrape = node.scrape();
@@ -57,7 +57,6 @@ fn output_of_client(node: &Node, command: &mut Command) -> String {
     };
     let output = run(command, b"");
     assert!(output.status.success(), "{command:?}: {}{}", told(&output), counted());
-    told(&output)
 }
 
 /// The answer's body, then its version of HTTP and its status.
@@ -164,10 +163,10 @@ fn a_websocket_client_gets_every_message_back() {
         server.port
     );
     let node = Node::start(&settings);
-    output_of_client(&node, python("websocket_client.py").arg(format!("ws://{}", node.gateway)));
+    run_client(&node, python("websocket_client.py").arg(format!("ws://{}", node.gateway)));
     let (node, ca) = with_tls(&settings);
     let url = format!("wss://localhost:{}", node.gateway.port());
-    output_of_client(&node, python("websocket_client.py").args([url, ca]));
+    run_client(&node, python("websocket_client.py").args([url, ca]));
 }
 
 #[test]
@@ -180,8 +179,8 @@ fn a_grpc_client_gets_messages_streams_statuses_and_trailers() {
         server.port
     );
     let node = Node::start(&settings);
-    output_of_client(&node, python("grpc_client.py").arg(node.gateway.to_string()));
+    run_client(&node, python("grpc_client.py").arg(node.gateway.to_string()));
     let (node, ca) = with_tls(&settings);
     let addr = format!("localhost:{}", node.gateway.port());
-    output_of_client(&node, python("grpc_client.py").args([addr, ca]));
+    run_client(&node, python("grpc_client.py").args([addr, ca]));
 }

@@ -28,7 +28,10 @@ fn a_reload_gives_nobody_a_new_allowance() {
     let again = (0..60).filter(|_| is_admitted()).count();
     // One a second comes back, however long all of this took.
     let most = 61.0 + began.elapsed().as_secs_f64();
-    assert!((admitted + again) as f64 <= most, "{admitted} and {again}: a new allowance would let 60 more pass");
+    assert!(
+        (admitted + again) as f64 <= most,
+        "{admitted} and {again}: a new allowance would let 60 more pass"
+    );
 }
 
 #[test]
@@ -165,8 +168,7 @@ fn a_hand_over_under_load_with_a_short_queue_fails_nobody() {
         upstream.wait_for(50);
         node.signal("USR2");
         assert_eq!(node.exit_code(), 0);
-        let successor =
-            eventually("the successor tells who it is", || listener_pid(node.admin.port()));
+        let successor = eventually("the successor tells who it is", || listener_pid(node.admin.port()));
         let so_far = answered.load(Ordering::Relaxed);
         eventually("the successor answers", || {
             (answered.load(Ordering::Relaxed) > so_far + 50).then_some(())

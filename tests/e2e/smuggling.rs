@@ -21,7 +21,8 @@ fn assert_clean(url: &str, checks: &[&str], args: &[&str]) {
     let mut reports = (0..TRIES).map(|_| report(url, checks, args));
     let clean = reports.find(|report| {
         let all = report["results"][0]["checks"].as_array().unwrap();
-        let was_answered = |check: &Value| check["normal_status"].as_str().unwrap_or_default().contains("200");
+        let was_answered =
+            |check: &Value| check["normal_status"].as_str().unwrap_or_default().contains("200");
         report["summary"]["vulnerable_checks"] == 0 && all.iter().all(was_answered)
     });
     assert_eq!(clean.expect("the last report finds nothing")["summary"]["total_checks"], checks.len());

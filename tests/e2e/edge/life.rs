@@ -121,7 +121,15 @@ impl Traced {
         let (addr, admin) = (free_addr(), free_addr());
         let mut strace = Command::new("strace");
         // The tracer is nobody's business: the node is our child.
-        strace.args(["-D", "-f", "-e", &format!("trace={calls}"), "-o", "trace", env!("CARGO_BIN_EXE_omnigate")]);
+        strace.args([
+            "-D",
+            "-f",
+            "-e",
+            &format!("trace={calls}"),
+            "-o",
+            "trace",
+            env!("CARGO_BIN_EXE_omnigate"),
+        ]);
         let node = serve(strace, addr, admin)
             .current_dir(dir.path())
             .stdout(Stdio::null())

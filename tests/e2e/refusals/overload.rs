@@ -115,7 +115,11 @@ fn the_rate_of_a_tenant_is_its_own_wherever_it_comes_from() {
     let elsewhere = ask_until_refused(|| ask(3, "greedy"));
     // One a second comes back, however long all of this took; with a rate of its own another address had 30 more.
     let most = 31.0 + began.elapsed().as_secs_f64();
-    assert!((here + elsewhere.len() - 1) as f64 <= most, "{here}, and {} from elsewhere", elsewhere.len() - 1);
+    assert!(
+        (here + elsewhere.len() - 1) as f64 <= most,
+        "{here}, and {} from elsewhere",
+        elsewhere.len() - 1
+    );
     let refused = elsewhere.last().unwrap();
     assert_refused_for_now("from elsewhere", refused, 429, "quota");
     assert!(refused.header("ratelimit").unwrap().starts_with("\"tenant\""), "{refused:?}");

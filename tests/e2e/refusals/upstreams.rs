@@ -12,7 +12,7 @@ const PATIENT: &str = "retry.max_tries = 1\nupstream.up.breaker = { consecutive 
 fn node(upstream: &Upstream) -> Node {
     Node::start(&format!(
         "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\" }}, {{ path = \"/dead\", upstream = \"dead\" }}, \
-                             {{ path = \"/wait\", upstream = \"up\", timeout = \"200ms\" }}, \
+                             {{ path = \"/hold\", upstream = \"up\", timeout = \"200ms\" }}, \
                              {{ path = \"/stall\", upstream = \"hurried\" }}]\n\
          upstream.dead.endpoints = [\"http://{}\"]\nupstream.up.endpoints = [\"http://{up}\"]\n\
          upstream.hurried = {{ endpoints = [\"http://{up}\"], timeout = \"1s\", retry.max_tries = 1 }}\n\
@@ -39,12 +39,12 @@ fn a_server_that_does_not_answer_sensibly_is_a_bad_gateway_and_a_late_one_a_time
             row("/reset", 502, "bad_gateway"),
             row("/close", 502, "bad_gateway"),
             row("/garbage", 502, "bad_gateway"),
-            row("/wait/5000", 504, "downstream_timeout"),
+            row("/hold", 504, "downstream_timeout"),
         ],
     );
     // The server is as good as before for everybody else, and a client's own hurry counts.
     assert_eq!(get(node.gateway, "/fine").unwrap().status, 200);
-    let hurried = "GET /wait/5000 HTTP/1.1\r\nhost: a\r\nx-request-timeout-ms: 50\r\n\r\n";
+    let hurried = "GET /hold HTTP/1.1\r\nhost: a\r\nx-request-timeout-ms: 50\r\n\r\n";
     let answer = crate::support::ask(node.gateway, hurried).unwrap();
     assert_refused("a client in a hurry", &answer, 504, "downstream_timeout");
 }
