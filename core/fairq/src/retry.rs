@@ -9,6 +9,11 @@ const SECOND: u64 = 1_000_000_000;
 const LONGEST: u64 = 30 * SECOND;
 /// Gaps between grants needed before their mean is believed.
 const GAPS_TO_BELIEVE: u8 = 8;
+/// Seconds over which clients that are refused in quick succession are spread. Whoever is told a whole number of seconds
+/// returns at the same point of a second at which it was refused: a crowd that was refused together would return
+/// together, be refused together again, and stay a crowd for as long as it is told the same number.
+const TURNS: u64 = 8;
+
 /// How long a refused client should wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RetryAfter(Duration);
@@ -36,6 +41,8 @@ pub(crate) struct Promises {
     /// When the last promise will have drained. Each takes the gap that held when it was made, so a share that
     /// changes meanwhile does not make promises fall together.
     kept_by: Moment,
+    /// Whose turn it is of the seconds over which refusals in quick succession are spread.
+    turn: u64,
     /// The mean time between grants while the tenant waited.
     gap: u64,
     gaps_seen: u8,
@@ -71,7 +78,9 @@ impl Promises {
     pub(crate) fn promise(&mut self, backlog: u64, drain: Drain, now: Moment) -> RetryAfter {
         let gap = self.drain_gap(drain);
         let earlier = nanos(self.kept_by.since(now));
-        let wait = backlog.saturating_mul(gap).saturating_add(earlier).clamp(SECOND / 1000, LONGEST);
+        self.turn = if earlier > 0 { (self.turn + 1) % TURNS } else { 0 };
+        let spread = in_turn(earlier, self.turn);
+        let wait = backlog.saturating_mul(gap).saturating_add(spread).clamp(SECOND / 1000, LONGEST);
         // Promises beyond the longest wait cannot be told apart, and need not be remembered.
         self.kept_by = now.after(Duration::from_nanos(earlier.saturating_add(gap).min(LONGEST)));
         RetryAfter(Duration::from_nanos(wait))
@@ -91,6 +100,13 @@ impl Promises {
     }
 }
 
+/// A wait of about so long, on average over all turns, that differs by a second from that of the turn before. The fraction
+/// of a second stays: those who wait exactly as long as they are told are spread by that already.
+fn in_turn(wait: u64, turn: u64) -> u64 {
+    let round = TURNS * SECOND;
+    wait / round * round + turn * SECOND + wait % SECOND
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,28 +119,29 @@ mod tests {
     }
 
     #[test]
-    fn each_promise_waits_for_the_backlog_and_the_promises_before_it() {
+    fn each_promise_waits_for_the_backlog_and_those_before_it_in_another_second_than_the_last() {
         let mut promises = Promises::default();
         let waits: Vec<_> = (0..3).map(|_| promises.promise(5, DRAIN, at(0)).exact().as_millis()).collect();
-        assert_eq!(waits, [500, 600, 700]);
+        assert_eq!(waits, [500, 1600, 2700]);
     }
 
     #[test]
     fn promises_expire_at_the_drain_rate() {
         let mut promises = Promises::default();
-        for _ in 0..10 {
+        for _ in 0..11 {
             promises.promise(0, DRAIN, at(0));
         }
-        assert_eq!(promises.promise(0, DRAIN, at(500)).exact(), Duration::from_millis(500));
         assert!(promises.pending(at(1099)) && !promises.pending(at(1100)));
+        assert_eq!(promises.promise(5, DRAIN, at(1100)).exact(), Duration::from_millis(500));
     }
 
     #[test]
     fn whole_seconds_are_rounded_up_and_stay_between_1_and_30() {
         let mut promises = Promises::default();
         assert_eq!(promises.promise(0, DRAIN, at(0)).exact(), Duration::from_millis(1));
-        assert_eq!(promises.promise(9, DRAIN, at(0)).seconds(), 1);
         assert_eq!(promises.promise(9, DRAIN, at(0)).seconds(), 2);
+        assert_eq!(promises.promise(8, DRAIN, at(0)).seconds(), 3);
+        assert_eq!(promises.promise(8, DRAIN, at(0)).seconds(), 5);
         assert_eq!(promises.promise(1_000_000, DRAIN, at(0)).seconds(), 30);
         assert_eq!(RetryAfter(Duration::from_millis(1)).seconds(), 1);
     }
@@ -133,9 +150,13 @@ mod tests {
     fn those_who_return_in_one_second_fit_into_the_room() {
         let mut promises = Promises::default();
         let fast = Drain { owed_gap: 1, room: 8 };
-        let seconds: Vec<_> = (0..14).map(|_| promises.promise(0, fast, at(0)).seconds()).collect();
-        assert!(seconds.iter().filter(|&&second| second == 1).count() <= 8, "{seconds:?}");
-        assert_eq!(seconds.iter().filter(|&&second| second == 2).count(), 6, "{seconds:?}");
+        let mut told = [0; 18];
+        // Two rounds of turns, of six promises a second.
+        for _ in 0..2 * 6 * TURNS {
+            told[usize::try_from(promises.promise(0, fast, at(0)).seconds()).unwrap()] += 1;
+        }
+        assert_eq!(told.iter().sum::<u64>(), 2 * 6 * TURNS);
+        assert!(told.iter().all(|returning| *returning <= 8), "{told:?}");
     }
 
     #[test]

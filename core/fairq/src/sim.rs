@@ -181,9 +181,7 @@ impl Play<'_> {
         let latency = self.now.since(arrived);
         self.count(request, |report| report.completed(latency, is_retry));
         self.report.used_slot(tenant, began.max(self.warm_end()), self.now.min(self.send_end()));
-        if self.clients.is_closed(tenant) {
-            self.schedule(Duration::ZERO, Event::Arrive { tenant, is_retry: false });
-        }
+        self.send_again(tenant);
         self.start_all(None);
     }
 
@@ -191,10 +189,16 @@ impl Play<'_> {
         if self.door.give_up(request, self.now) {
             self.count(request, |report| report.gave_up += 1);
             let tenant = self.requests[request].tenant;
-            if self.clients.is_closed(tenant) {
-                self.schedule(Duration::ZERO, Event::Arrive { tenant, is_retry: false });
-            }
+            self.send_again(tenant);
             self.start_all(None);
+        }
+    }
+
+    /// A client of a closed loop has its answer, or has given up on it.
+    fn send_again(&mut self, tenant: usize) {
+        if self.clients.is_closed(tenant) {
+            let pause = self.clients.pause(tenant, self.now);
+            self.schedule(pause, Event::Arrive { tenant, is_retry: false });
         }
     }
 

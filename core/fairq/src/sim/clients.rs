@@ -3,6 +3,7 @@
 use super::rng::Rng;
 use crate::{cost::SlotMean, queue::Arrival};
 use std::time::Duration;
+use types::Moment;
 
 /// One tenant and its clients.
 #[derive(Debug, Clone)]
@@ -30,6 +31,17 @@ pub enum Load {
     Every(Duration),
     /// Closed loop: so many clients, each of which sends again as soon as it has its answer.
     Clients(usize),
+    /// Closed loop: so many clients, each of which pauses at random between an answer and its next request.
+    Flood {
+        /// How many.
+        clients: usize,
+        /// The mean pause at first.
+        pause: Duration,
+        /// When the flood ends.
+        until: Duration,
+        /// The mean pause from then on.
+        then: Duration,
+    },
     /// So many at once, at this time.
     Burst {
         /// How many.
@@ -109,6 +121,7 @@ impl<'a> Clients<'a> {
             Load::PerSecond(_) | Load::Every(_) => self.next_gap(tenant).into_iter().collect(),
             // Apart by a microsecond: nothing in the world is quite at once.
             Load::Clients(count) => (0..count as u64).map(Duration::from_micros).collect(),
+            Load::Flood { clients, .. } => (0..clients).map(|_| self.pause(tenant, Moment::ORIGIN)).collect(),
             Load::Burst { count, at } => {
                 (0..count as u64).map(|nth| at + Duration::from_micros(nth)).collect()
             }
@@ -121,12 +134,23 @@ impl<'a> Clients<'a> {
                 Some(self.rngs[tenant].exponential(Duration::from_secs_f64(1.0 / rate)))
             }
             Load::Every(gap) => Some(gap),
-            Load::PerSecond(_) | Load::Clients(_) | Load::Burst { .. } => None,
+            Load::PerSecond(_) | Load::Clients(_) | Load::Flood { .. } | Load::Burst { .. } => None,
         }
     }
 
     pub(super) fn is_closed(&self, tenant: usize) -> bool {
-        matches!(self.tenants[tenant].load, Load::Clients(_))
+        matches!(self.tenants[tenant].load, Load::Clients(_) | Load::Flood { .. })
+    }
+
+    /// How long a client of a closed loop waits with its next request.
+    pub(super) fn pause(&mut self, tenant: usize, now: Moment) -> Duration {
+        match self.tenants[tenant].load {
+            Load::Flood { pause, until, then, .. } => {
+                let calm = now >= Moment::ORIGIN.after(until);
+                self.rngs[tenant].exponential(if calm { then } else { pause })
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     pub(super) fn service_time(&mut self, tenant: usize) -> Duration {

@@ -31,3 +31,34 @@ fn at_least_nineteen_of_twenty_obeyed_retries_are_admitted() {
         }
     }
 }
+
+/// The p99 of a tenant that asks for half of what there is, from `warm_up` on.
+fn p99(load: Load, warm_up: Duration, seed: u64) -> Duration {
+    let mut scenario = Scenario::new(settings(), seed);
+    scenario.obey_retry_after = true;
+    (scenario.warm_up, scenario.lasts) = (warm_up, warm_up + Duration::from_secs(5));
+    scenario.tenants.push(Tenant::new("crowd", load, Service::Uniform(ms(8), ms(12))));
+    let report = scenario.run(Policy::Fair);
+    let crowd = report.tenant("crowd");
+    assert!(crowd.success() >= 0.999, "{load:?}, seed {seed}");
+    println!("seed {seed}: p99 {:?}, {} came back, {load:?}", crowd.percentile(99), crowd.retries);
+    crowd.percentile(99)
+}
+
+#[test]
+fn a_second_after_a_flood_it_is_as_if_there_had_been_none() {
+    let clients = 1500_u16;
+    let at_times = |times: f64| Duration::from_secs_f64(f64::from(clients) / (CAPACITY * times));
+    for seed in seeds() {
+        let calm = p99(Load::PerSecond(CAPACITY / 2.0), Duration::from_secs(1), seed);
+        for until in [3, 10].map(Duration::from_secs) {
+            let clients = usize::from(clients);
+            let flood = Load::Flood { clients, pause: at_times(10.0), until, then: at_times(0.5) };
+            let after = p99(flood, until + Duration::from_secs(1), seed);
+            assert!(
+                after <= calm + SERVICE,
+                "{after:?} after {until:?} of it, {calm:?} without, seed {seed}"
+            );
+        }
+    }
+}
