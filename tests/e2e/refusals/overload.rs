@@ -174,7 +174,8 @@ fn whoever_cannot_wait_for_a_slot_is_told_busy_in_time() {
     assert_eq!(upstream.arrived(), 1, "nothing is asked of the server for somebody who is gone");
 }
 
-/// 64 come at once where 4 + 8 fit; those who are refused come back when they were told to. How many are refused then.
+/// 64 come at once where 4 + 8 fit; those who are refused come back when they were told to. How many were
+/// refused, and how many of them were admitted then.
 fn crowd_comes_back(node: &Node) -> (usize, usize) {
     // The node learns how long these take.
     for _ in 0..20 {
