@@ -1,13 +1,12 @@
 //! The conductor: waits for a reason to stop, then walks the node through its stages and says how it went.
 
-use std::{convert::Infallible, io, ops::Bound, time::Duration};
+use std::{convert::Infallible, ops::Bound, time::Duration};
 
 use ron_sync::phase::{Phase, Stage};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use types::Deadline;
 
 use crate::{
-    Exit, ExitCode, Kernel,
+    Exit, ExitCode, Kernel, Signals,
     bus::{Bus, Subscription},
     heartbeat::{self, BEAT},
     lock::lock,
@@ -27,8 +26,7 @@ const FORCED_GRACE: Duration = Duration::from_millis(50);
 const STAGES: [Stage; 4] = [Stage::Intake, Stage::Workers, Stage::Writers, Stage::Support];
 
 /// Conducts a node to its end.
-pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Exit> {
-    let mut signals = if own_signals { Some(Signals::watch()?) } else { None };
+pub(crate) async fn conduct(kernel: &Kernel, mut signals: Option<Signals>) -> Exit {
     let Asked { cause, by_signal } = run_until_asked(kernel, &mut signals).await;
     let clock = kernel.shared.clock;
     let start = clock.now();
@@ -44,7 +42,7 @@ pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Ex
     let stuck = end(kernel, outcome, deadline).await;
     kernel.shared.shutdown.advance(Phase::Stopped);
     let code = exit_code(outcome, kernel.shared.failure().is_some(), &aborted, &stuck);
-    Ok(Exit { code, cause, aborted, stuck, took: clock.now().since(start) })
+    Exit { code, cause, aborted, stuck, took: clock.now().since(start) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,24 +210,5 @@ fn exit_code(outcome: Outcome, failed: bool, aborted: &[String], stuck: &[String
         Outcome::DeadlinePassed if !aborted.is_empty() => ExitCode::Aborted,
         _ if failed => ExitCode::Failed,
         _ => ExitCode::Clean,
-    }
-}
-
-/// The signals that end a node.
-struct Signals {
-    term: Signal,
-    int: Signal,
-}
-
-impl Signals {
-    fn watch() -> io::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.term.recv() => "SIGTERM",
-            _ = self.int.recv() => "SIGINT",
-        }
     }
 }
