@@ -122,7 +122,9 @@ impl Calculus {
             }
             // Rows that cannot be had now may be had later; rows that are wrong stay wrong.
             let file = self.rows(&one.object)?;
-            let taken = |more| drop(progress.rows.fetch_add(more, Ordering::Relaxed));
+            let taken = |more| {
+                progress.rows.fetch_add(more, Ordering::Relaxed);
+            };
             if let Err(wrong) = take_in(&mut set, &seal.snapshot, &file, taken) {
                 return Ok(Err(wrong));
             }
