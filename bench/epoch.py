@@ -2,15 +2,11 @@
 """Measures an epoch, usage rows to allocations, beside DuckDB and Polars; and a million actors, computed and verified.
 
     bench/epoch.py [--rows 10000000] [--actors 100000] [--nodes 20] [--reps 5] [--threads 2] [--million] [--dir FOLDER]
-                   [--reader PROGRAM]
 
-All read the same rows: as the snapshots that nodes seal (one line of JSON per row), and as one Parquet file. `omnigate
-epoch rerun` does more than its peers: it compares the rows with the hashes that they are named by, checks their order
-and names, and writes canonical lines, a Merkle tree and a commitment. The peers add up, divide by largest remainder and
-keep the result in memory. Every result is compared: the payouts have to be the same.
-
-Parquet is not read by the default build. `--reader` names the program built in bench/epoch_parquet, which reads the file
-and hands the rows to the same code; without it that row is left out.
+All read the same files, twice: the Parquet files that nodes seal, one per node, and the lines of JSON that bundles carry.
+`omnigate epoch rerun` does more than its peers: it compares the rows with the hashes that they are named by, checks their
+order and names, and writes canonical lines, a Merkle tree and a commitment. The peers add up, divide by largest remainder
+and keep the result in memory. Every result is compared: the payouts have to be the same.
 
 Peers are timed without their start and imports; omnigate from its start to its end. Columns: seconds by the clock, seconds
 of CPU (what counts on a machine with other work), peak memory of the process.
@@ -23,6 +19,7 @@ PROGRAM = os.environ.get("OMNIGATE", str(ROOT / "target/release/omnigate"))
 sys.path.insert(0, str(ROOT / "tests/oracle"))
 WEIGHTS = [1_000_000, 1_200_000, 1_500_000, 2_000_000, 2_500_000, 3_000_000, 4_000_000, 5_000_000]
 POOL = 10_000_000_000_000
+FORMS = ["parquet", "lines"]
 
 
 def metric(number):
@@ -38,16 +35,18 @@ def policy_terms():
 
 
 def make(folder, rows, actors, nodes):
-    """A bundle without a result, and the same rows as Parquet."""
+    """Two bundles without a result: `parquet` with the rows as nodes seal them, `lines` with the same rows as lines."""
     import blake3, numpy, pyarrow, pyarrow.parquet
     import canonical, ed25519, oracle
 
-    (folder / "snapshots").mkdir(parents=True)
+    for form in FORMS:
+        (folder / form / "snapshots").mkdir(parents=True)
     chance = numpy.random.default_rng(7)
     names = [f"actor-{at:07d}" for at in range(actors)]
     heads = [f'{{"actor":"{name}","metric":"served.class' for name in names]
-    schema = pyarrow.schema([("actor", pyarrow.string()), ("metric", pyarrow.string()), ("units", pyarrow.uint64())])
-    parquet = pyarrow.parquet.ParquetWriter(folder / "rows.parquet", schema, compression="zstd")
+    field = lambda name, kind: pyarrow.field(name, kind, nullable=False)
+    schema = pyarrow.schema([field("actor", pyarrow.string()), field("metric", pyarrow.string()),
+                             field("units", pyarrow.uint64()), field("units_high", pyarrow.uint64())])
     snapshots = []
     for node in range(nodes):
         places = numpy.sort(chance.choice(actors * len(WEIGHTS), rows // nodes, replace=False))
@@ -58,15 +57,21 @@ def make(folder, rows, actors, nodes):
         ).encode()
         key = b"omnigate.rewards.rows.1".ljust(32, b".")
         root = blake3.blake3(lines, key=key).hexdigest()
-        (folder / "snapshots" / f"{root}.jsonl").write_bytes(lines)
+        (folder / "lines/snapshots" / f"{root}.jsonl").write_bytes(lines)
         snapshots.append({"epoch": 1, "node": f"node-{node:04d}", "rows": len(places), "rows_root": f"b3k:{root}"})
         actor_column = pyarrow.array(numpy.array(names, dtype=object)[who])
         metric_column = pyarrow.array(numpy.array([metric(at) for at in range(len(WEIGHTS))], dtype=object)[what])
-        table = pyarrow.table({"actor": actor_column, "metric": metric_column, "units": units}, schema=schema)
-        parquet.write_table(table, row_group_size=500_000)
-    parquet.close()
-    (folder / "inputs.json").write_bytes(canonical.dump(snapshots))
-    (folder / "policy.json").write_bytes(oracle.signed(policy_terms(), [ed25519.Key(bytes(32))]))
+        high = numpy.zeros(len(places), dtype=numpy.uint64)
+        columns = {"actor": actor_column, "metric": metric_column, "units": units, "units_high": high}
+        # As store/ron-accounting writes: nothing compressed, no statistics, dictionaries for what repeats.
+        pyarrow.parquet.write_table(
+            pyarrow.table(columns, schema=schema), folder / "parquet/snapshots" / f"{root}.parquet", compression="none",
+            use_dictionary=["actor", "metric", "units_high"], write_statistics=False, store_schema=False,
+            row_group_size=1 << 20, dictionary_pagesize_limit=1 << 20, data_page_version="1.0")
+    policy = oracle.signed(policy_terms(), [ed25519.Key(bytes(32))])
+    for form in FORMS:
+        (folder / form / "inputs.json").write_bytes(canonical.dump(snapshots))
+        (folder / form / "policy.json").write_bytes(policy)
 
 
 def digest(pairs):
@@ -97,14 +102,14 @@ def since(start):
     return [end - begin for begin, end in zip(start, now())]
 
 
-def by_duckdb(folder, source, threads):
+def by_duckdb(folder, form, threads):
     import duckdb
 
     connection = duckdb.connect(config={"threads": threads})
     start = now()
     rows = (f"read_json('{folder}/snapshots/*.jsonl', format='newline_delimited', "
             "columns={actor: 'VARCHAR', metric: 'VARCHAR', units: 'UBIGINT'})"
-            if source == "json" else f"'{folder}/rows.parquet'")
+            if form == "lines" else f"'{folder}/snapshots/*.parquet'")
     weight = "case metric " + " ".join(f"when '{metric(at)}' then {w}" for at, w in enumerate(WEIGHTS)) + " end"
     result = connection.execute(f"""
         with scores as (select actor, sum(units * {weight})::hugeint s from {rows} group by actor),
@@ -116,17 +121,17 @@ def by_duckdb(folder, source, threads):
     return since(start), digest(result)
 
 
-def by_polars(folder, source, threads):
+def by_polars(folder, form, threads):
     os.environ["POLARS_MAX_THREADS"] = str(threads)
     import polars
 
     start = now()
-    if source == "json":
+    if form == "lines":
         schema = {"actor": polars.String, "metric": polars.String, "units": polars.String}
         rows = polars.scan_ndjson(f"{folder}/snapshots/*.jsonl", schema=schema)
         rows = rows.with_columns(units=polars.col("units").cast(polars.UInt64))
     else:
-        rows = polars.scan_parquet(f"{folder}/rows.parquet")
+        rows = polars.scan_parquet(f"{folder}/snapshots/*.parquet")
     weights = {metric(at): weight for at, weight in enumerate(WEIGHTS)}
     weight = polars.col("metric").replace_strict(weights, return_dtype=polars.UInt64)
     sums = rows.group_by("actor").agg(s=(polars.col("units") * weight).sum())
@@ -137,7 +142,7 @@ def by_polars(folder, source, threads):
 
 def peer(arguments):
     engine = {"duckdb": by_duckdb, "polars": by_polars}[arguments.engine]
-    (seconds, cpu), result = engine(arguments.dir, arguments.source, arguments.threads)
+    (seconds, cpu), result = engine(arguments.dir, arguments.form, arguments.threads)
     print(json.dumps({"seconds": seconds, "cpu": cpu, "digest": result}))
 
 
@@ -167,21 +172,13 @@ def by_omnigate(folder, threads):
     return {"seconds": seconds, "cpu": cpu, "peak": peak, "digest": result_of(out)}
 
 
-def by_reader(reader, folder, threads):
-    out = folder / "out-parquet"
-    out.mkdir(exist_ok=True)
-    command = [reader, str(folder / "rows.parquet"), str(folder / "policy.json"), str(out), str(threads)]
-    seconds, cpu, peak, _ = timed(command)
-    return {"seconds": seconds, "cpu": cpu, "peak": peak, "digest": result_of(out)}
-
-
 def result_of(out):
     entries = map(json.loads, open(out / "allocations.jsonl"))
     return digest((entry["actor"], int(entry["payout"])) for entry in entries)
 
 
-def by_peer(engine, source, folder, threads):
-    command = [sys.executable, "-B", __file__, "--peer", engine, "--source", source, "--dir", str(folder),
+def by_peer(engine, form, folder, threads):
+    command = [sys.executable, "-B", __file__, "--peer", engine, "--form", form, "--dir", str(folder),
                "--threads", str(threads)]
     _, _, peak, said = timed(command)
     return {**json.loads(said), "peak": peak}
@@ -189,27 +186,26 @@ def by_peer(engine, source, folder, threads):
 
 def compare(arguments, folder):
     make(folder, arguments.rows, arguments.actors, arguments.nodes)
-    for path in [*folder.glob("snapshots/*"), folder / "rows.parquet"]:
-        path.read_bytes()  # Into the page cache, for everybody.
-    engines = {
-        "omnigate, sealed rows (JSON lines)": lambda: by_omnigate(folder, arguments.threads),
-        "duckdb, the same lines": lambda: by_peer("duckdb", "json", folder, arguments.threads),
-        "polars, the same lines": lambda: by_peer("polars", "json", folder, arguments.threads),
-        "duckdb, Parquet": lambda: by_peer("duckdb", "parquet", folder, arguments.threads),
-        "polars, Parquet": lambda: by_peer("polars", "parquet", folder, arguments.threads),
-    }
-    if arguments.reader:
-        engines["omnigate's code, Parquet"] = lambda: by_reader(arguments.reader, folder, arguments.threads)
+    sizes = {}
+    for form in FORMS:  # Into the page cache, for everybody.
+        sizes[form] = sum(len(path.read_bytes()) for path in folder.glob(f"{form}/snapshots/*"))
+    engines = {}
+    for form in FORMS:
+        def run(engine, form=form):
+            return lambda: engine(form, folder / form, arguments.threads)
+
+        engines[f"omnigate, {form}"] = run(lambda _, *of: by_omnigate(*of))
+        for name in ("duckdb", "polars"):
+            engines[f"{name}, {form}"] = run(lambda *of, name=name: by_peer(name, *of))
     runs = {name: [] for name in engines}
     for _ in range(arguments.reps):
         for name, engine in engines.items():
             runs[name].append(engine())
     results = {run["digest"] for list_ in runs.values() for run in list_}
     assert len(results) == 1, f"the payouts differ: {results}"
-    lines = sum(path.stat().st_size for path in folder.glob("snapshots/*"))
-    print(f"{arguments.rows} rows, {arguments.nodes} nodes, {lines >> 20} MiB as lines, "
-          f"{(folder / 'rows.parquet').stat().st_size >> 20} MiB as Parquet, {arguments.threads} threads; "
-          f"median of {arguments.reps}; all payouts agree")
+    print(f"{arguments.rows} rows, {arguments.nodes} nodes, {sizes['parquet'] >> 20} MiB as Parquet, "
+          f"{sizes['lines'] >> 20} MiB as lines, {arguments.threads} threads; median of {arguments.reps}; "
+          "all payouts agree")
     for name, list_ in runs.items():
         seconds, cpu, peak = (statistics.median(run[key] for run in list_) for key in ("seconds", "cpu", "peak"))
         print(f"| {name} | {seconds:.2f} s | {cpu:.2f} s | {peak / 1e6:.0f} MB |")
@@ -218,6 +214,7 @@ def compare(arguments, folder):
 def million(arguments, folder):
     """Computed, verified and proven: a million actors with one metric each in four snapshots."""
     make(folder, 4_000_000, 1_000_000, 4)
+    folder /= "parquet"
     key = "ed25519:" + __import__("ed25519").Key(bytes(32)).public.hex()
     def row(name, command):
         seconds, cpu, peak, said = timed([PROGRAM, "epoch", *command])
@@ -245,10 +242,9 @@ def main():
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--million", action="store_true")
-    parser.add_argument("--reader")
     parser.add_argument("--dir")
     parser.add_argument("--peer", dest="engine")
-    parser.add_argument("--source")
+    parser.add_argument("--form")
     arguments = parser.parse_args()
     if arguments.engine:
         return peer(arguments)

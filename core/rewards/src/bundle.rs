@@ -21,6 +21,12 @@ pub fn rows_file(rows_root: Digest) -> String {
     format!("snapshots/{}.jsonl", rows_root.hex())
 }
 
+/// Where a snapshot's rows are instead, in the file that the node sealed: `snapshots/<digits of its root>.parquet`.
+#[must_use]
+pub fn sealed_rows_file(rows_root: Digest) -> String {
+    format!("snapshots/{}.parquet", rows_root.hex())
+}
+
 /// Where a snapshot's seal is: `snapshots/<digits of its root>.<digits of the key>.seal.json`, because two nodes may
 /// have counted the same.
 #[must_use]

@@ -64,16 +64,23 @@ impl RowFault {
 
 /// Appends the line of a row, line feed included: `{"actor":"a","metric":"served.bytes","units":"7"}`.
 pub fn write_row(out: &mut Vec<u8>, row: Row<'_>) {
-    out.extend_from_slice(ACTOR);
-    json::write_text(out, row.actor);
+    write_head(out, row.actor);
+    write_rest(out, row);
+}
+
+/// What the lines of one actor begin with.
+fn write_head(out: &mut Vec<u8>, actor: &str) {
+    out.extend_from_slice(b"{\"actor\":");
+    json::write_text(out, actor);
     out.extend_from_slice(b",\"metric\":\"");
+}
+
+fn write_rest(out: &mut Vec<u8>, row: Row<'_>) {
     out.extend_from_slice(row.metric.as_bytes());
     out.extend_from_slice(b"\",\"units\":\"");
     decimal::write(out, row.units);
     out.extend_from_slice(b"\"}\n");
 }
-
-const ACTOR: &[u8] = b"{\"actor\":";
 
 /// Reads a line without its line feed. An actor with characters that JSON escapes is put into `room`.
 ///
@@ -127,6 +134,8 @@ pub struct RowsHasher {
     hasher: blake3::Hasher,
     pending: Vec<u8>,
     actor: String,
+    /// What the lines of that actor begin with; empty until it is asked for.
+    head: Vec<u8>,
     metric: String,
     rows: u64,
 }
@@ -137,7 +146,7 @@ const PENDING: usize = 64 * 1024;
 impl Default for RowsHasher {
     fn default() -> Self {
         let (hasher, pending) = (Domain::ROWS.hasher(), Vec::with_capacity(PENDING + 512));
-        Self { hasher, pending, actor: String::new(), metric: String::new(), rows: 0 }
+        Self { hasher, pending, actor: String::new(), head: Vec::new(), metric: String::new(), rows: 0 }
     }
 }
 
@@ -154,7 +163,11 @@ impl RowsHasher {
     /// [`RowFault`] if a name is not canonical or the row does not belong behind the last one.
     pub fn push(&mut self, row: Row<'_>) -> Result<(), RowFault> {
         self.follows(row)?;
-        write_row(&mut self.pending, row);
+        if self.head.is_empty() {
+            write_head(&mut self.head, row.actor);
+        }
+        self.pending.extend_from_slice(&self.head);
+        write_rest(&mut self.pending, row);
         self.taken();
         Ok(())
     }
@@ -190,7 +203,8 @@ impl RowsHasher {
     }
 
     fn follows(&mut self, row: Row<'_>) -> Result<(), RowFault> {
-        if row.actor != self.actor {
+        // Before the first row nobody's name stands here, which is no actor's.
+        if row.actor != self.actor || row.actor.is_empty() {
             if !is_actor(row.actor) {
                 return Err(RowFault::Actor);
             }
@@ -199,6 +213,7 @@ impl RowsHasher {
             }
             self.actor.clear();
             self.actor.push_str(row.actor);
+            self.head.clear();
             self.metric.clear();
         }
         if !ids::is_name(row.metric) {

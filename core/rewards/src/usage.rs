@@ -1,6 +1,6 @@
 //! Usage added up per actor and metric, in whatever order it arrives.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{Metric, Row, rows::is_actor};
 
@@ -11,13 +11,17 @@ use crate::{Metric, Row, rows::is_actor};
 pub struct Usage {
     max_actors: usize,
     max_metrics: usize,
-    index: HashMap<Box<str>, u32>,
+    index: HashMap<Arc<str>, u32>,
+    /// By number.
+    names: Vec<Arc<str>>,
+    /// By number: who came behind that actor the last time. Snapshots are in one order, so that whoever comes next is
+    /// mostly known without a look into the index, which is all over the memory.
+    followers: Vec<u32>,
     metrics: Vec<Metric>,
     /// One column per metric, as long as its last actor's number asks for.
     columns: Vec<Vec<u128>>,
-    /// Rows of one actor mostly come together. Empty before the first one, and no actor's name is.
-    last_name: String,
-    last_number: u32,
+    /// Rows of one actor mostly come together.
+    last_actor: u32,
     last_metric: usize,
 }
 
@@ -42,13 +46,15 @@ pub enum UsageFault {
 }
 
 impl Usage {
-    /// Nothing yet, and room for so many actors and metrics. An actor costs about 60 bytes and its name, and 16 bytes
-    /// per metric.
+    /// Nothing yet, and room for so many actors and metrics. An actor costs about 100 bytes and its name, and 16
+    /// bytes per metric.
     #[must_use]
     pub fn new(max_actors: usize, max_metrics: usize) -> Self {
         let max_actors = max_actors.min(u32::MAX as usize);
-        let (index, metrics, columns, last_name) = (HashMap::new(), Vec::new(), Vec::new(), String::new());
-        Self { max_actors, max_metrics, index, metrics, columns, last_name, last_number: 0, last_metric: 0 }
+        let (index, names, followers) = (HashMap::new(), Vec::new(), Vec::new());
+        let (metrics, columns) = (Vec::new(), Vec::new());
+        let (last_actor, last_metric) = (0, 0);
+        Self { max_actors, max_metrics, index, names, followers, metrics, columns, last_actor, last_metric }
     }
 
     /// Adds units.
@@ -66,7 +72,7 @@ impl Usage {
     /// # Errors
     /// [`UsageFault`], if a number was not given out by [`Usage::actor`] or [`Usage::metric`], or the sum overflows.
     pub fn add_numbered(&mut self, actor: u32, metric: u32, units: u128) -> Result<(), UsageFault> {
-        let (actor, actors) = (actor as usize, self.index.len());
+        let (actor, actors) = (actor as usize, self.names.len());
         let column = self.columns.get_mut(metric as usize).ok_or(UsageFault::Metric)?;
         if column.len() <= actor {
             if actor >= actors {
@@ -83,15 +89,16 @@ impl Usage {
     /// # Errors
     /// [`UsageFault`], if the name is not canonical or there is no room for one more.
     pub fn actor(&mut self, name: &str) -> Result<u32, UsageFault> {
-        if self.last_name != name || name.is_empty() {
-            self.last_number = match self.index.get(name) {
-                Some(number) => *number,
-                None => self.new_actor(name)?,
-            };
-            self.last_name.clear();
-            self.last_name.push_str(name);
+        let last = self.last_actor;
+        if self.is_named(last, name) {
+            return Ok(last);
         }
-        Ok(self.last_number)
+        let follower = self.followers.get(last as usize).copied().unwrap_or(0);
+        self.last_actor = if self.is_named(follower, name) { follower } else { self.looked_up(name)? };
+        if let Some(follower) = self.followers.get_mut(last as usize) {
+            *follower = self.last_actor;
+        }
+        Ok(self.last_actor)
     }
 
     /// The number of a metric, which is new or known.
@@ -127,15 +134,26 @@ impl Usage {
         self.into()
     }
 
-    fn new_actor(&mut self, name: &str) -> Result<u32, UsageFault> {
+    fn is_named(&self, actor: u32, name: &str) -> bool {
+        self.names.get(actor as usize).is_some_and(|known| **known == *name)
+    }
+
+    /// The number of an actor by the index, where it is put if it is new.
+    fn looked_up(&mut self, name: &str) -> Result<u32, UsageFault> {
+        if let Some(number) = self.index.get(name) {
+            return Ok(*number);
+        }
         if !is_actor(name) {
             return Err(UsageFault::Actor);
         }
-        if self.index.len() >= self.max_actors {
+        if self.names.len() >= self.max_actors {
             return Err(UsageFault::TooManyActors);
         }
-        let number = u32::try_from(self.index.len()).map_err(|_| UsageFault::TooManyActors)?;
-        self.index.insert(name.into(), number);
+        let number = u32::try_from(self.names.len()).map_err(|_| UsageFault::TooManyActors)?;
+        let name: Arc<str> = name.into();
+        self.index.insert(Arc::clone(&name), number);
+        self.names.push(name);
+        self.followers.push(number);
         Ok(number)
     }
 
@@ -153,14 +171,14 @@ impl Usage {
 #[derive(Clone, Debug)]
 pub struct UsageTable {
     /// In the order of their bytes, with their places in the columns.
-    actors: Vec<(Box<str>, u32)>,
+    actors: Vec<(Arc<str>, u32)>,
     /// In the order of their names.
     columns: Vec<(Metric, Vec<u128>)>,
 }
 
 impl From<Usage> for UsageTable {
     fn from(usage: Usage) -> Self {
-        let mut actors: Vec<_> = usage.index.into_iter().collect();
+        let mut actors: Vec<_> = usage.names.into_iter().zip(0..).collect();
         actors.sort_unstable();
         let mut columns: Vec<_> = usage.metrics.into_iter().zip(usage.columns).collect();
         columns.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));

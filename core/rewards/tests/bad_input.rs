@@ -68,6 +68,38 @@ fn each_bad_row_is_named_by_its_place_and_its_fault() {
 }
 
 #[test]
+fn the_first_row_is_judged_like_any_other() {
+    for (line, fault) in [(row("", "m", "1"), RowFault::Actor), (row("n", "", "1"), RowFault::Metric)] {
+        let answer = answer_to(&[&line]);
+        assert_eq!(answer, Quarantine::Row { node: actor("node-0"), row: 0, fault }, "{line}");
+    }
+    let nobody = Row { actor: "", metric: "m", units: 1 };
+    assert_eq!(rewards::RowsHasher::new().push(nobody), Err(RowFault::Actor));
+}
+
+#[test]
+fn rows_and_lines_of_one_actor_may_follow_each_other() {
+    let rows = [("a", "l", 1), ("a", "m", 2), ("b\"", "l", 3), ("b\"", "m", 4), ("c", "l", 5)];
+    let rows = rows.map(|(actor, metric, units)| Row { actor, metric, units });
+    let mut line = Vec::new();
+    let mut hasher = rewards::RowsHasher::new();
+    rows.iter().for_each(|row| hasher.push(*row).unwrap());
+    let named =
+        Snapshot { rows: Int::from(5), rows_root: hasher.finish(), ..snapshot("node-0", &served(&[])) };
+    for as_lines in 0..32_u32 {
+        let mut set = builder(Limits::default());
+        let mut taken = set.snapshot(named.clone()).unwrap();
+        for (at, row) in rows.iter().enumerate() {
+            line.clear();
+            rewards::write_row(&mut line, *row);
+            let one = line.strip_suffix(b"\n").unwrap();
+            if as_lines >> at & 1 == 1 { taken.line(one) } else { taken.row(*row) }.unwrap();
+        }
+        assert_eq!(taken.finish(), Ok(()), "{as_lines:05b}");
+    }
+}
+
+#[test]
 fn every_truncated_row_is_refused() {
     let whole = row("a\\\"b\\\\", "m", "17");
     let mut room = String::new();

@@ -6,6 +6,7 @@
 mod column;
 mod layout;
 mod lines;
+mod take;
 mod thrift;
 mod write;
 
@@ -14,6 +15,8 @@ use rewards::{Row, RowFault};
 use crate::{SnapshotError, Used};
 use column::Column;
 use layout::{Group, Layout};
+
+pub use take::take_in;
 
 /// The most rows that are read from one file.
 pub const MAX_FILE_ROWS: u64 = 32 << 20;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use rewards::{Digest, Epoch, InputSet, Limits, Quarantine, Run, SnapshotSeal, Usage, compute};
-use ron_accounting::{Ed25519, NodeId, Rows, SnapshotError, SnapshotFiles, node_actor, node_id, read_rows};
+use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, node_actor, node_id, take_in};
 use types::ObjectId;
 
 use crate::{
@@ -12,9 +12,6 @@ use crate::{
     registry::Progress,
     store::{Closing, EpochStore, Listed},
 };
-
-/// Rows between two looks at how far it is.
-const STEP: u64 = 4096;
 
 /// What an epoch came to.
 #[derive(Debug)]
@@ -125,7 +122,10 @@ impl Calculus {
             }
             // Rows that cannot be had now may be had later; rows that are wrong stay wrong.
             let file = self.rows(&one.object)?;
-            if let Err(wrong) = take_in(&mut set, seal, &file, progress) {
+            let taken = |more| {
+                progress.rows.fetch_add(more, Ordering::Relaxed);
+            };
+            if let Err(wrong) = take_in(&mut set, &seal.snapshot, &file, taken) {
                 return Ok(Err(wrong));
             }
         }
@@ -141,46 +141,5 @@ impl Calculus {
         }
         let rows = self.store.rows(object)?;
         rows.ok_or_else(|| RewarderError::Files(format!("the rows {object} are not to be had here")))
-    }
-}
-
-/// Why the rows of a snapshot are not taken in.
-enum NotTaken {
-    File(SnapshotError),
-    Rows(Quarantine),
-}
-
-impl From<SnapshotError> for NotTaken {
-    fn from(error: SnapshotError) -> Self {
-        Self::File(error)
-    }
-}
-
-fn take_in(
-    set: &mut rewards::InputSetBuilder,
-    seal: &SnapshotSeal,
-    file: &[u8],
-    progress: &Progress,
-) -> Result<(), Quarantine> {
-    let node = &seal.snapshot.node;
-    let mut rows = set.snapshot(seal.snapshot.clone())?;
-    let mut since = 0;
-    let read = read_rows(file, |row| {
-        since += 1;
-        if since == STEP {
-            progress.rows.fetch_add(STEP, Ordering::Relaxed);
-            since = 0;
-        }
-        rows.row(row).map_err(NotTaken::Rows)
-    });
-    progress.rows.fetch_add(since, Ordering::Relaxed);
-    match read {
-        Ok(()) => rows.finish(),
-        Err(NotTaken::Rows(wrong)) => Err(wrong),
-        Err(NotTaken::File(SnapshotError::Row { row, fault })) => {
-            Err(Quarantine::Row { node: node.clone(), row, fault })
-        }
-        // A file that has no rows to read has others than those that were sealed.
-        Err(NotTaken::File(_)) => Err(Quarantine::RowsDiffer(node.clone())),
     }
 }

@@ -165,6 +165,39 @@ fn whatever_is_altered_in_a_bundle_is_found() {
 }
 
 #[test]
+fn rows_may_come_in_the_file_that_the_node_sealed() {
+    let fixture = Fixture::new();
+    let sealed = [0, 1].map(|at| fixture.path(&fixture.snapshot_file(at)).with_extension("parquet"));
+    for (at, sealed) in sealed.iter().enumerate() {
+        let lines = fixture.path(&fixture.snapshot_file(at));
+        let mut used = Vec::new();
+        ron_accounting::read_rows(&fs::read(&lines).unwrap(), |row| {
+            let actor = types::ActorId::new(row.actor).unwrap();
+            used.push(ron_accounting::Used { actor, metric: row.metric.to_owned(), units: row.units });
+            Ok::<_, ron_accounting::SnapshotError>(())
+        })
+        .unwrap();
+        fs::write(sealed, ron_accounting::rows_of(&used).unwrap().0).unwrap();
+        fs::remove_file(lines).unwrap();
+    }
+    let ran = fixture.run("epoch verify v1");
+    assert!(ran.out.contains("2 snapshots, 10 rows, every row added up"), "{}{}", ran.out, ran.err);
+    for threads in ["1", "2"] {
+        let ran = fixture.run(&format!("epoch rerun v1 --into out --threads {threads}"));
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        for file in ["run.json", "allocations.jsonl", "commitment"] {
+            assert_eq!(fixture.read(&format!("v1/{file}")), fixture.read(&format!("out/{file}")));
+        }
+    }
+    let [first, second] = sealed;
+    let file = fs::read(&second).unwrap();
+    for damaged in [&file[..file.len() - 1], &fs::read(first).unwrap()] {
+        fs::write(&second, damaged).unwrap();
+        assert_refused(&fixture.run("epoch rerun v1 --into out"), "epoch 7 cannot be paid: rows_differ: ");
+    }
+}
+
+#[test]
 fn a_proof_convinces_whoever_has_the_run() {
     let fixture = Fixture::new();
     assert_eq!(fixture.run("epoch prove v1 node-c -o proof.json").code, Some(0));

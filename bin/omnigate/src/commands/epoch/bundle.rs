@@ -6,6 +6,7 @@ use rewards::{
     AllocationLine, InputSet, InputSetBuilder, Limits, Policy, PublicKey, Quarantine, SignedPolicy, Snapshot,
     SnapshotSeal, Usage, UsageFault, bundle, ed25519::Ed25519,
 };
+use ron_accounting::take_in;
 use types::ActorId;
 
 use super::files::Folder;
@@ -76,7 +77,7 @@ pub(super) fn rows(
     let nodes: BTreeSet<ActorId> = snapshots.iter().map(|snapshot| snapshot.node.clone()).collect();
     let part = |part: &[Snapshot]| {
         let mut set = InputSet::builder(policy_epoch, nodes.clone(), Limits::default());
-        part.iter().try_for_each(|snapshot| take_in(folder, &mut set, snapshot)).map(|()| set)
+        part.iter().try_for_each(|snapshot| add_rows(folder, &mut set, snapshot)).map(|()| set)
     };
     let size = snapshots.len().div_ceil(threads).max(1);
     let parts: Vec<Result<InputSetBuilder, InputsError>> = std::thread::scope(|scope| {
@@ -94,12 +95,22 @@ pub(super) fn rows(
     Ok(set.close()?)
 }
 
-fn take_in(folder: &Folder, set: &mut InputSetBuilder, snapshot: &Snapshot) -> Result<(), InputsError> {
+/// Whether a snapshot's rows are in the bundle, as lines or as the node sealed them.
+pub(super) fn has_rows(folder: &Folder, snapshot: &Snapshot) -> bool {
+    let root = snapshot.rows_root;
+    folder.has(&bundle::rows_file(root)) || folder.has(&bundle::sealed_rows_file(root))
+}
+
+fn add_rows(folder: &Folder, set: &mut InputSetBuilder, snapshot: &Snapshot) -> Result<(), InputsError> {
+    let (lines, sealed) =
+        (bundle::rows_file(snapshot.rows_root), bundle::sealed_rows_file(snapshot.rows_root));
+    if !folder.has(&lines) && folder.has(&sealed) {
+        return Ok(take_in(set, snapshot, &folder.read_rows(&sealed)?, |_| ())?);
+    }
     let mut rows = set.snapshot(snapshot.clone())?;
     let mut fault = None;
-    let read = folder.lines(&bundle::rows_file(snapshot.rows_root), |line| {
-        rows.line(line).map_err(|quarantine| fault.insert(quarantine).clone())
-    });
+    let read =
+        folder.lines(&lines, |line| rows.line(line).map_err(|quarantine| fault.insert(quarantine).clone()));
     match fault {
         Some(quarantine) => Err(quarantine.into()),
         None => Ok(read.map(|()| rows.finish())??),

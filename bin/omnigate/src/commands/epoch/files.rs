@@ -12,6 +12,7 @@ use std::{
 };
 
 use rewards::bundle;
+use ron_accounting::MAX_ROW_BYTES;
 
 use crate::failure::Failure;
 
@@ -61,6 +62,11 @@ impl Folder {
         read(&self.0.join(name))
     }
 
+    /// A file of rows as a node sealed it, whole.
+    pub(super) fn read_rows(&self, name: &str) -> Result<Vec<u8>, Failure> {
+        read_bounded(&self.0.join(name), MAX_ROW_BYTES as u64)
+    }
+
     /// The names of the files in a folder below that end in `suffix`, in order; none if there is no such folder.
     pub(super) fn names(&self, below: &str, suffix: &str) -> Vec<String> {
         let entries = fs::read_dir(self.0.join(below)).into_iter().flatten().filter_map(Result::ok);
@@ -104,11 +110,19 @@ impl Folder {
 
 /// A document by its path.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_bounded(path, MAX_DOCUMENT)
+}
+
+fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| {
+        let length = usize::try_from(file.metadata()?.len().min(most)).unwrap_or_default();
+        bytes.reserve_exact(length + 1); // One more, which says that the file ends there.
+        file.take(most + 1).read_to_end(&mut bytes)
+    });
     read.map_err(|error| unreadable(path, error))?;
-    if bytes.len() as u64 > MAX_DOCUMENT {
-        return Err(unreadable(path, "it is larger than 16 MiB"));
+    if bytes.len() as u64 > most {
+        return Err(unreadable(path, format_args!("it is larger than {} MiB", most >> 20)));
     }
     Ok(bytes)
 }

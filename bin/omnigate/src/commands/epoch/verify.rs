@@ -11,7 +11,7 @@ use types::ActorId;
 
 use super::{
     VerifyArgs,
-    bundle::{Judged, by_allocations, policy, rows, seals, snapshots},
+    bundle::{Judged, by_allocations, has_rows, policy, rows, seals, snapshots},
     files::{self, Folder},
     show,
 };
@@ -58,7 +58,7 @@ fn bundle(args: &VerifyArgs) -> Result<Verified, Failure> {
     let epoch = Manifest::read(&document).map_err(Mismatch::from).map_err(Failure::failed)?.epoch;
     let snapshots = snapshots(&folder)?;
     let sealed_by = seals(&folder, &snapshots)?;
-    let rows_checked = snapshots.iter().all(|snapshot| folder.has(&bundle::rows_file(snapshot.rows_root)));
+    let rows_checked = snapshots.iter().all(|snapshot| has_rows(&folder, snapshot));
     let inputs = if rows_checked {
         rows(&folder, epoch, &snapshots, args.threads.number())?
     } else {
