@@ -195,7 +195,7 @@ fn a_hangup_reloads_and_does_not_end_the_node() {
     node.send(Signal::HUP);
     node.hears(&["reloaded"]);
     node.send(Signal::TERM);
-    node.hears(&["stopped in"]);
+    node.hears_one("stopped in");
     assert_eq!(node.code(), Some(0));
 }
 
