@@ -14,7 +14,7 @@ fn id_of(dir: &Path) -> NodeId {
 }
 
 fn lines(more: &str) -> String {
-    format!("listen = \"127.0.0.1:0\"\n{more}")
+    format!("listen = \"127.0.0.1:0\"\nhandshake_timeout = \"30s\"\n{more}")
 }
 
 #[test]
