@@ -110,6 +110,7 @@ fn in_turn(wait: u64, turn: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     /// Ten grants a second, and room for plenty.
     const DRAIN: Drain = Drain { owed_gap: SECOND / 10, room: 1000 };
@@ -150,13 +151,12 @@ mod tests {
     fn those_who_return_in_one_second_fit_into_the_room() {
         let mut promises = Promises::default();
         let fast = Drain { owed_gap: 1, room: 8 };
-        let mut told = [0; 18];
+        let mut told = BTreeMap::<u64, u64>::new();
         // Two rounds of turns, of six promises a second.
         for _ in 0..2 * 6 * TURNS {
-            told[usize::try_from(promises.promise(0, fast, at(0)).seconds()).unwrap()] += 1;
+            *told.entry(promises.promise(0, fast, at(0)).seconds()).or_default() += 1;
         }
-        assert_eq!(told.iter().sum::<u64>(), 2 * 6 * TURNS);
-        assert!(told.iter().all(|returning| *returning <= 8), "{told:?}");
+        assert!(told.values().all(|returning| *returning <= 8), "{told:?}");
     }
 
     #[test]
