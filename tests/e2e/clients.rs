@@ -6,12 +6,15 @@ mod packs;
 use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command, Output, Stdio},
 };
 
 use ron_transport::tls::testkit::TestCa;
 
 use crate::support::{Node, UNLIMITED, Upstream, to};
+
+/// Everything that happens to a connection is told, for whoever wonders why a client failed.
+const TELL_ALL: &str = "[log]\nlevel = \"debug\"\n";
 
 /// A node with certificates, and the file with whom to trust.
 pub(crate) fn with_tls(settings: &str) -> (Node, String) {
@@ -26,19 +29,40 @@ pub(crate) fn with_tls(settings: &str) -> (Node, String) {
 /// What a program prints; it has to succeed.
 #[track_caller]
 fn output(command: &mut Command, input: &[u8]) -> String {
+    let output = run(command, input);
+    assert!(output.status.success(), "{command:?}: {}", told(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn run(command: &mut Command, input: &[u8]) -> Output {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text
+    // One that fails may not wait for it; what it says then is told below.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+/// Runs a client of a node; it has to succeed. If it fails, what the node has counted is told, and its log at the end.
+#[track_caller]
+fn run_client(node: &Node, command: &mut Command) {
+    let counted = || {
+        let of_interest = ["io_timeouts_total", "rejected_total", "connections", "http_requests_total"];
+        let scrape = node.scrape();
+        let lines = scrape.lines().filter(|line| of_interest.iter().any(|name| line.starts_with(name)));
+        lines.map(|line| format!("\n{line}")).collect::<String>()
+    };
+    let output = run(command, b"");
+    assert!(output.status.success(), "{command:?}: {}{}", told(&output), counted());
 }
 
 /// The answer's body, then its version of HTTP and its status.
 #[track_caller]
 fn curl(args: &[&str], input: &[u8]) -> String {
-    let always = ["-sS", "--max-time", "20", "-w", " over %{http_version}: %{http_code}"];
+    let always = ["-sS", "--max-time", "120", "-w", " over %{http_version}: %{http_code}"];
     output(Command::new("curl").args(always).args(args), input)
 }
 
@@ -135,13 +159,14 @@ fn a_websocket_client_gets_every_message_back() {
     let settings = format!(
         "{UNLIMITED}route = [{{ path = \"/ws\", upgrade = [\"websocket\"], upstream = \"up\" }}, \
                              {{ path = \"/plain\", upstream = \"up\" }}]\n\
-         upstream.up = {{ endpoints = [\"http://127.0.0.1:{}\"], protocol = \"http1\" }}\n",
+         upstream.up = {{ endpoints = [\"http://127.0.0.1:{}\"], protocol = \"http1\" }}\n{TELL_ALL}",
         server.port
     );
     let node = Node::start(&settings);
-    output(python("websocket_client.py").arg(format!("ws://{}", node.gateway)), b"");
+    run_client(&node, python("websocket_client.py").arg(format!("ws://{}", node.gateway)));
     let (node, ca) = with_tls(&settings);
-    output(python("websocket_client.py").args([format!("wss://localhost:{}", node.gateway.port()), ca]), b"");
+    let url = format!("wss://localhost:{}", node.gateway.port());
+    run_client(&node, python("websocket_client.py").args([url, ca]));
 }
 
 #[test]
@@ -150,11 +175,12 @@ fn a_grpc_client_gets_messages_streams_statuses_and_trailers() {
     let server = Script::start("grpc_server.py");
     let settings = format!(
         "{UNLIMITED}route = [{{ path = \"/test.Echo\", upstream = \"up\" }}]\n\
-         upstream.up = {{ endpoints = [\"http://127.0.0.1:{}\"], protocol = \"h2\" }}\n",
+         upstream.up = {{ endpoints = [\"http://127.0.0.1:{}\"], protocol = \"h2\" }}\n{TELL_ALL}",
         server.port
     );
     let node = Node::start(&settings);
-    output(python("grpc_client.py").arg(node.gateway.to_string()), b"");
+    run_client(&node, python("grpc_client.py").arg(node.gateway.to_string()));
     let (node, ca) = with_tls(&settings);
-    output(python("grpc_client.py").args([format!("localhost:{}", node.gateway.port()), ca]), b"");
+    let addr = format!("localhost:{}", node.gateway.port());
+    run_client(&node, python("grpc_client.py").args([addr, ca]));
 }

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use oap::{Data, Decoder, Features, Frame, Hello, Message, Parser};
 use types::{NodeId, ObjectId};
 
-use crate::support::{Node, ask, config, eventually, free_addr, get};
+use crate::support::{Node, PATIENCE, ask, config, eventually, free_addr, get};
 
 const ROUTE: &str = "route = [{ path = \"/v1/o\", service = \"objects\" }]\n";
 
@@ -57,6 +57,8 @@ fn pair() -> (Node, Node, NodeId) {
     let (listen_a, listen_b) = (free_addr(), free_addr());
     let a = Node::start_in(dir_a, &overlay(listen_a, &format!("allow = [\"{id_b}\"]")));
     let b = Node::start_in(dir_b, &overlay(listen_b, &format!("peers = [\"{id_a}@{listen_a}\"]")));
+    // Each knows by itself when it is connected.
+    wait_for_peers(&a, 1);
     wait_for_peers(&b, 1);
     (a, b, id_b)
 }
@@ -83,6 +85,7 @@ fn an_object_put_at_one_node_is_served_by_the_gateway_of_another() {
     assert_eq!(with(&format!("if-none-match: {etag}")).status, 304);
     let head = format!("HEAD {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
     let mut socket = TcpStream::connect(b.gateway).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.write_all(head.as_bytes()).unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
@@ -108,10 +111,8 @@ fn an_object_is_handed_over_and_got_from_the_command_line() {
     let put: serde_json::Value = serde_json::from_str(&omnigate(a.path(), &put)).unwrap();
     assert_eq!((put["len"].as_u64(), put["to"][0].as_str()), (Some(500_000), Some(to.as_str())));
     let id = put["id"].as_str().unwrap();
-    assert_eq!(
-        b.metric("overlay_objects_total{node=\"omnigate\",service=\"overlay\",op=\"take\",outcome=\"done\"}"),
-        1.0
-    );
+    let taken = "overlay_objects_total{node=\"omnigate\",service=\"overlay\",op=\"take\",outcome=\"done\"}";
+    eventually("it is counted", || (b.metric(taken) == 1.0).then_some(()));
     drop(a);
     omnigate(b.path(), &["object", "get", id, "--output", "copy", "--config", "omnigate.toml"]);
     assert!(std::fs::read(b.path().join("copy")).unwrap() == content);
@@ -165,9 +166,7 @@ fn bytes_of_a_peer_that_lies_reach_nobody() {
     let answer = get(node.gateway, &path).unwrap();
     assert_eq!(answer.status, 502, "{}", answer.body);
     assert!(!answer.body.contains("a lie") && answer.body.contains("bad_gateway"), "{}", answer.body);
-    assert_eq!(
-        node.metric("frame_reject_total{node=\"omnigate\",service=\"overlay\",reason=\"mismatch\"}"),
-        1.0
-    );
+    let lies = "frame_reject_total{node=\"omnigate\",service=\"overlay\",reason=\"mismatch\"}";
+    eventually("it is counted", || (node.metric(lies) == 1.0).then_some(()));
     wait_for_peers(&node, 1);
 }

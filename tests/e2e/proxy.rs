@@ -29,7 +29,7 @@ fn a_dead_upstream_is_a_bad_gateway_and_a_silent_one_a_timeout() {
     let dead = crate::support::free_addr();
     let upstream = Upstream::start();
     let node = Node::start(&format!(
-        "route = [{{ path = \"/dead\", upstream = \"dead\" }}, {{ path = \"/wait\", upstream = \"slow\" }}]\n\
+        "route = [{{ path = \"/dead\", upstream = \"dead\" }}, {{ path = \"/hold\", upstream = \"slow\" }}]\n\
          upstream.dead.endpoints = [\"http://{dead}\"]\n\
          upstream.slow = {{ endpoints = [\"http://{}\"], timeout = \"200ms\" }}\n",
         upstream.addr
@@ -37,7 +37,7 @@ fn a_dead_upstream_is_a_bad_gateway_and_a_silent_one_a_timeout() {
     let answer = get(node.gateway, "/dead").unwrap();
     assert_eq!(answer.status, 502);
     assert!(answer.body.contains("\"reason\":\"bad_gateway\""), "{}", answer.body);
-    let answer = get(node.gateway, "/wait/2000").unwrap();
+    let answer = get(node.gateway, "/hold").unwrap();
     assert_eq!(answer.status, 504);
     assert!(answer.body.contains("\"reason\":\"downstream_timeout\""), "{}", answer.body);
     assert!(

@@ -6,15 +6,16 @@ use std::{
     net::{SocketAddr, TcpStream},
     sync::{
         Arc, RwLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Instant,
 };
 
 use ron_transport::tls::testkit::{TestCa, TestIdentity};
 use rustls_pki_types::ServerName;
 
-use crate::support::{Client, Node, Upstream, config, free_addr, get, to};
+use crate::support::{Client, Flag, Node, PATIENCE, Upstream, config, free_addr, get, to};
 
 fn reloads() -> usize {
     if std::env::var_os("OMNIGATE_FULL_PROOFS").is_some() { 1000 } else { 200 }
@@ -25,6 +26,8 @@ fn reloads() -> usize {
 struct Place {
     addr: SocketAddr,
     tls: bool,
+    /// How often they were sent elsewhere before: they come back to where they were.
+    moves: usize,
 }
 
 struct World {
@@ -49,8 +52,10 @@ impl World {
     }
 
     /// The `n`th good configuration: another address every 4th time, TLS on and off, other certificates, limits.
-    fn good(&self, n: usize) -> (Place, String) {
-        let place = Place { addr: self.places[(n / 4) % 2], tls: n % 3 == 2 };
+    fn good(&self, n: usize, before: &Place) -> (Place, String) {
+        let (addr, tls) = (self.places[(n / 4) % 2], n % 3 == 2);
+        let moved = (addr, tls) != (before.addr, before.tls);
+        let place = Place { addr, tls, moves: before.moves + usize::from(moved) };
         let (cert, key) = &self.identities[(n / 3) % 2];
         let tls = if place.tls {
             format!("tls = {{ cert_path = \"{cert}\", key_path = \"{key}\" }}\n")
@@ -80,15 +85,26 @@ impl Events {
     fn subscribe(admin: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(admin).unwrap();
         stream.write_all(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-        stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
-        Self(BufReader::new(stream))
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut events = Self(BufReader::new(stream));
+        // What happens before the node has said so is not told.
+        while !events.line().starts_with(": ") {}
+        events
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.0.read_line(&mut line).expect("an event in time") > 0, "the events have ended");
+        line
     }
 
     /// Reads on until one of these events; returns which.
     fn wait_for(&mut self, names: &[&str]) -> String {
+        let end = Instant::now() + PATIENCE;
         loop {
-            let mut line = String::new();
-            assert!(self.0.read_line(&mut line).expect("an event in time") > 0, "the events have ended");
+            // They never pause for long: the node says now and then that it is still there.
+            assert!(Instant::now() < end, "gave up waiting for {names:?}");
+            let line = self.line();
             if let Some(name) = line.trim_end().strip_prefix("event: ")
                 && names.contains(&name)
             {
@@ -108,7 +124,7 @@ fn fresh_request(place: &Place, tls: &Arc<rustls::ClientConfig>) -> std::io::Res
     let name = ServerName::try_from("localhost").unwrap();
     let mut session = rustls::ClientConnection::new(Arc::clone(tls), name).map_err(std::io::Error::other)?;
     let mut socket = TcpStream::connect(place.addr)?;
-    socket.set_read_timeout(Some(crate::support::PATIENCE))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
     let mut stream = rustls::Stream::new(&mut session, &mut socket);
     stream.write_all(b"GET /fresh HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();
@@ -121,26 +137,27 @@ fn good_and_bad_reloads_under_traffic_fail_no_request() {
     let world = World::new();
     let tls = world.ca.rustls_client(rustls::crypto::aws_lc_rs::default_provider(), rustls::DEFAULT_VERSIONS);
     let tls = Arc::new(tls);
-    let current = RwLock::new(Place { addr: world.node.gateway, tls: false });
-    let (done, kept, fresh) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let current = RwLock::new(Place { addr: world.node.gateway, tls: false, moves: 0 });
+    let (done, kept, fresh) = (Flag::default(), AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
+        let _done = done.set_at_the_end();
         // A connection opened before the first reload works until after the last.
         scope.spawn(|| {
             let mut client = Client::connect(world.node.gateway).unwrap();
-            while !done.load(Ordering::Relaxed) {
+            while !done.is_set() {
                 assert_eq!(client.get("/kept").expect("an open connection survives").status, 200);
                 kept.fetch_add(1, Ordering::Relaxed);
             }
         });
         for _ in 0..2 {
             scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
+                while !done.is_set() {
                     let place = current.read().unwrap().clone();
                     match fresh_request(&place, &tls) {
                         Ok(()) => drop(fresh.fetch_add(1, Ordering::Relaxed)),
                         // The place may have moved between our looking and our knocking; only then may it fail.
                         Err(error) => assert!(
-                            *current.read().unwrap() != place || done.load(Ordering::Relaxed),
+                            *current.read().unwrap() != place || done.is_set(),
                             "a request failed where it was welcome: {error}"
                         ),
                     }
@@ -148,7 +165,6 @@ fn good_and_bad_reloads_under_traffic_fail_no_request() {
             });
         }
         reload_in_turn(&world, &current);
-        done.store(true, Ordering::Relaxed);
     });
     assert!(kept.load(Ordering::Relaxed) > 100 && fresh.load(Ordering::Relaxed) > 100);
 }
@@ -157,8 +173,8 @@ fn reload_in_turn(world: &World, current: &RwLock<Place>) {
     let mut events = Events::subscribe(world.node.admin);
     for n in 0..reloads() {
         if n % 2 == 0 {
-            let (place, text) = world.good(n / 2 + 1);
             let mut welcome = current.write().unwrap();
+            let (place, text) = world.good(n / 2 + 1, &welcome);
             world.node.write_config(&text);
             world.node.signal("HUP");
             events.wait_for(&["config_applied"]);

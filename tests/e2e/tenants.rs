@@ -54,16 +54,16 @@ fn fifty_thousand_tenants_cost_little_each() {
 fn tenants_beyond_the_most_that_are_remembered_share_one_allowance() {
     let upstream = Upstream::start();
     let settings =
-        "quotas = { per_ip_rps = 0, burst = 600.0 }\ndrr.rate_limit_rps = 1\nfair_queue.max_tenants = 64\n";
+        "quotas = { per_ip_rps = 0, burst = 200.0 }\ndrr.rate_limit_rps = 1\nfair_queue.max_tenants = 8\n";
     let node = node(&upstream, settings);
     let mut client = Client::connect(node.gateway).unwrap();
-    // Each has 600 and uses 30, which is not forgotten for half a minute; so one in five finds no more room.
-    for tenant in 0..80 {
-        for _ in 0..30 {
+    // Each has 200 and uses 120, which is not forgotten for two minutes; so there is no more room.
+    for tenant in 0..8 {
+        for _ in 0..120 {
             assert_eq!(ask(&mut client, &format!("tenant-{tenant}")), 200);
         }
     }
-    // Newcomers find none either, and use up what is left of the 600 that all of those have together.
+    // Newcomers find none, and use up the 200 that all of them have together.
     let refused = (0..400).filter(|n| ask(&mut client, &format!("newcomer-{n}")) == 429).count();
     assert!(refused > 50, "{refused}");
     assert_eq!(node.rejected("quota"), refused as f64);

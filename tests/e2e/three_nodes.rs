@@ -4,8 +4,7 @@
 //! in their order, and the first command that fails ends it. The page itself compares what was sent with what was counted.
 
 use std::{
-    fs,
-    net::{Ipv4Addr, TcpListener},
+    fs, iter,
     os::unix::process::CommandExt as _,
     path::Path,
     process::{Child, Command, Stdio},
@@ -14,6 +13,8 @@ use std::{
 };
 
 use serde_json::Value;
+
+use crate::support::{be_patient, free_port};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/three-nodes.md");
 /// Many times what the page takes; it is for a test that would not end.
@@ -82,15 +83,6 @@ fn paid_by_the_ledger(dir: &Path) -> u128 {
     balances.iter().sum()
 }
 
-/// The first of as many ports as the page needs that were free a moment ago. They are below those that the system gives to
-/// whoever does not ask for one, because a node that was killed comes back to its own.
-fn free_ports() -> u16 {
-    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let all = u16::try_from(PORTS.len()).unwrap();
-    let mut guesses = std::iter::repeat_with(|| fastrand::u16(10_000..32_000)).take(1000);
-    guesses.find(|first| (*first..first + all).all(is_free)).expect("there are free ports")
-}
-
 /// The commands of a page, block by block; each block says where it begins, for whoever reads a failure.
 fn commands(page: &str) -> String {
     let blocks = page.split("\n```sh\n").skip(1).map(|rest| rest.split("\n```").next().unwrap());
@@ -116,7 +108,8 @@ impl Shell {
         command.args(["-euo", "pipefail", "-c", script]).current_dir(dir).env_clear();
         command.env("PATH", format!("{}:/usr/bin:/bin", program.display()));
         command.env("HERE", dir).env("EPOCH", "5s");
-        for (name, port) in PORTS.iter().zip(free_ports()..) {
+        be_patient(&mut command, "");
+        for (name, port) in PORTS.iter().zip(iter::repeat_with(free_port)) {
             command.env(name, port.to_string());
         }
         // A group of its own, so that its nodes can be ended with it.

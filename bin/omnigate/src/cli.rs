@@ -16,6 +16,7 @@ use crate::{
     demo,
     failure::Failure,
     fairness::{self, Plan},
+    preflight,
 };
 
 /// What to type first.
@@ -72,6 +73,9 @@ enum Command {
         /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
+        /// Listen there, such as `0.0.0.0:8080`.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<ListenAddr>,
     },
     /// Run the edge alone: serve tile packs and folders, every byte of them verified.
     ///
@@ -353,11 +357,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| "write a number with a unit, such as 5s or 250ms".to_owned())
 }
 
-/// A node takes a pack that comes later; whoever types its name means one that is there.
-fn refuse_missing(packs: &[PathBuf]) -> Result<(), Failure> {
-    let Some(missing) = packs.iter().find(|pack| !pack.exists()) else { return Ok(()) };
-    Err(Failure::bad_config(format!("there is no pack {}", missing.display()))
-        .help("`omnigate pack make --demo world.pmtiles` makes one to look at"))
+/// The same configuration, with everything passed to a server if one is named.
+fn passing_to(source: ConfigSource, server: Option<&Endpoint>) -> ConfigSource {
+    let Some(server) = server else { return source };
+    preflight::mention_silence(server);
+    source.passing_everything_to(server)
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
@@ -403,20 +407,14 @@ impl Cli {
     /// Fills in what the command line leaves to the environment and the working directory.
     pub(crate) fn resolve(self) -> Result<Task, Failure> {
         Ok(match self.command {
-            Command::Up { config, to } => Task::Up(match to {
-                Some(to) => config.resolve()?.passing_everything_to(&to),
-                None => config.resolve()?,
-            }),
+            Command::Up { config, to } => Task::Up(passing_to(config.resolve()?, to.as_ref())),
             Command::Demo { length, epoch } => Task::Demo(demo::Plan { length, epoch }),
-            Command::Gateway { config, to } => {
-                let source = config.resolve()?.only("gateway");
-                Task::Up(match to {
-                    Some(to) => source.passing_everything_to(&to),
-                    None => source,
-                })
+            Command::Gateway { config, to, listen } => {
+                let source = config.resolve()?.only("gateway").listening(listen.as_ref());
+                Task::Up(passing_to(source, to.as_ref()))
             }
             Command::Edge { config, pack, dir, allow_origin, listen } => {
-                refuse_missing(&pack)?;
+                preflight::refuse_what_is_no_pack(&pack)?;
                 let source = config.resolve()?.only("edge").read_by_pages_of(&allow_origin);
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }

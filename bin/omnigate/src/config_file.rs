@@ -81,6 +81,12 @@ impl ConfigSource {
         self
     }
 
+    /// The same, with a gateway that listens there, if it is given.
+    pub(crate) fn listening(mut self, listen: Option<&ListenAddr>) -> Self {
+        self.flags.extend(listen.map(|addr| ("gateway.listen".to_owned(), addr.to_string())));
+        self
+    }
+
     /// The same, with an edge that serves these packs and folders and listens there, as far as they are given.
     pub(crate) fn serving(
         mut self,

@@ -11,6 +11,7 @@ mod logging;
 mod node;
 mod object_body;
 mod observe;
+mod preflight;
 mod rig;
 mod settings;
 

@@ -26,8 +26,8 @@ pub enum Mismatch {
     /// The commitment is not that of the manifest.
     #[error("the commitment is not that of run.json")]
     Commitment,
-    /// A line of the allocations differs. Counted from zero.
-    #[error("line {0} of allocations.jsonl is not what is computed")]
+    /// A line of the allocations differs. Counted from zero, and shown as editors count.
+    #[error("line {} of allocations.jsonl is not what is computed", .0 + 1)]
     Line(usize),
     /// There are lines missing or too many.
     #[error("allocations.jsonl has {found} lines instead of {expected}")]

@@ -1,13 +1,12 @@
 //! The conductor: waits for a reason to stop, then walks the node through its stages and says how it went.
 
-use std::{convert::Infallible, io, ops::Bound, time::Duration};
+use std::{convert::Infallible, ops::Bound, time::Duration};
 
 use ron_sync::phase::{Phase, Stage};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use types::Deadline;
 
 use crate::{
-    Exit, ExitCode, Kernel,
+    Exit, ExitCode, Kernel, Signals,
     bus::{Bus, Subscription},
     heartbeat::{self, BEAT},
     lock::lock,
@@ -27,23 +26,23 @@ const FORCED_GRACE: Duration = Duration::from_millis(50);
 const STAGES: [Stage; 4] = [Stage::Intake, Stage::Workers, Stage::Writers, Stage::Support];
 
 /// Conducts a node to its end.
-pub(crate) async fn conduct(kernel: &Kernel, own_signals: bool) -> io::Result<Exit> {
-    let mut signals = if own_signals { Some(Signals::watch()?) } else { None };
+pub(crate) async fn conduct(kernel: &Kernel, mut signals: Option<Signals>) -> Exit {
     let Asked { cause, by_signal } = run_until_asked(kernel, &mut signals).await;
     let clock = kernel.shared.clock;
     let start = clock.now();
     let drain_deadline = *lock(&kernel.shared.drain_deadline);
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
     let force = forced(&mut signals, by_signal);
-    let outcome = drain(kernel, force, Deadline::within(start, drain_deadline)).await;
+    let deadline = Deadline::within(start, drain_deadline);
+    let outcome = drain(kernel, force, deadline).await;
     let aborted = match outcome {
         Outcome::Drained => Vec::new(),
         Outcome::DeadlinePassed | Outcome::SecondSignal => abort(kernel, outcome).await,
     };
-    let stuck = end(kernel, outcome).await;
+    let stuck = end(kernel, outcome, deadline).await;
     kernel.shared.shutdown.advance(Phase::Stopped);
     let code = exit_code(outcome, kernel.shared.failure().is_some(), &aborted, &stuck);
-    Ok(Exit { code, cause, aborted, stuck, took: clock.now().since(start) })
+    Exit { code, cause, aborted, stuck, took: clock.now().since(start) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,8 +187,14 @@ async fn abort(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
 }
 
 /// Ends the runtimes; names what does not let go.
-async fn end(kernel: &Kernel, outcome: Outcome) -> Vec<String> {
-    let grace = if outcome == Outcome::SecondSignal { FORCED_GRACE } else { GRACE };
+async fn end(kernel: &Kernel, outcome: Outcome, deadline: Deadline) -> Vec<String> {
+    let grace = match outcome {
+        // Nothing is known to hold on, so it is no sign of trouble if a busy machine takes its time: it may have what
+        // the drain has left over.
+        Outcome::Drained => deadline.remaining(kernel.shared.clock.now()).max(GRACE),
+        Outcome::DeadlinePassed => GRACE,
+        Outcome::SecondSignal => FORCED_GRACE,
+    };
     let ended = kernel.shared.planes.end(grace).await;
     let jobs = kernel.shared.blocking.abandon();
     let mut stuck = ended.stuck;
@@ -205,24 +210,5 @@ fn exit_code(outcome: Outcome, failed: bool, aborted: &[String], stuck: &[String
         Outcome::DeadlinePassed if !aborted.is_empty() => ExitCode::Aborted,
         _ if failed => ExitCode::Failed,
         _ => ExitCode::Clean,
-    }
-}
-
-/// The signals that end a node.
-struct Signals {
-    term: Signal,
-    int: Signal,
-}
-
-impl Signals {
-    fn watch() -> io::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.term.recv() => "SIGTERM",
-            _ = self.int.recv() => "SIGINT",
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    Clock, Exit, Scope, Shutdown,
+    Clock, Exit, Scope, Shutdown, Signals,
     blocking::Blocking,
     bus::Bus,
     chores::{self, Chores},
@@ -205,13 +205,31 @@ impl Kernel {
         self.shared.planes.control().block_on(work)
     }
 
+    /// Watches SIGTERM and SIGINT from now on, for [`Kernel::run_watching`]: until they are watched they end the process
+    /// without a drain, and as soon as something is open somebody may send them.
+    ///
+    /// # Errors
+    /// [`KernelError::Runtime`] if the signals cannot be watched.
+    pub fn watch_signals(&self) -> Result<Signals, KernelError> {
+        self.block_on(async { Signals::watch() }).map_err(KernelError::from)
+    }
+
     /// Conducts the node on this thread until it has stopped: signals, heartbeats, shutdown.
     ///
     /// # Errors
     /// [`KernelError::Runtime`] if this thread cannot have a runtime or the signals cannot be watched.
     pub fn run(self) -> Result<Exit, KernelError> {
+        let signals = self.watch_signals()?;
+        self.run_watching(signals)
+    }
+
+    /// The same with signals that are watched already.
+    ///
+    /// # Errors
+    /// [`KernelError::Runtime`] if this thread cannot have a runtime.
+    pub fn run_watching(self, signals: Signals) -> Result<Exit, KernelError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(conductor::conduct(&self, true)).map_err(KernelError::from)
+        Ok(runtime.block_on(conductor::conduct(&self, Some(signals))))
     }
 
     /// Conducts the node from a task, without touching the process's signals; for tests and embedding.
@@ -219,9 +237,9 @@ impl Kernel {
     /// Not cancel safe: dropped, it ends the node without a drain.
     ///
     /// # Errors
-    /// As [`Kernel::run`].
+    /// As [`Kernel::run`]; there is none that it can have at present.
     pub async fn conduct(self) -> Result<Exit, KernelError> {
-        conductor::conduct(&self, false).await.map_err(KernelError::from)
+        Ok(conductor::conduct(&self, None).await)
     }
 }
 

@@ -296,25 +296,33 @@ impl Owned {
         self.stop_cores.clear();
         let mut stuck = join_within(self.threads, grace);
         if let Some((shared, live)) = self.shared.take() {
-            shared.shutdown_timeout(grace);
+            shared.shutdown_background();
+            wait_within(grace, || live.count() == 0);
             stuck.extend((live.count() > 0).then(|| SHARED.to_owned()));
         }
-        self.control.shutdown_timeout(grace);
+        self.control.shutdown_background();
+        wait_within(grace, || self.control_threads.count() == 0);
         Ended { stuck, control_threads: self.control_threads.count() }
     }
 }
 
 /// Joins threads that end within `grace`, and names the others.
 fn join_within(threads: Vec<thread::JoinHandle<()>>, grace: Duration) -> Vec<String> {
-    const STEP: Duration = Duration::from_millis(2);
-    let mut waited = Duration::ZERO;
-    while waited < grace && threads.iter().any(|t| !t.is_finished()) {
-        thread::park_timeout(STEP);
-        waited += STEP;
-    }
+    wait_within(grace, || threads.iter().all(thread::JoinHandle::is_finished));
     let (done, stuck): (Vec<_>, Vec<_>) = threads.into_iter().partition(thread::JoinHandle::is_finished);
     for thread in done {
         let _ = thread.join();
     }
     stuck.iter().map(|t| t.thread().name().unwrap_or("a core").to_owned()).collect()
+}
+
+/// Waits until `done`, or for `grace`. That is counted in steps, not by the clock: where the whole machine stalls, those who
+/// are waited for do too.
+fn wait_within(grace: Duration, done: impl Fn() -> bool) {
+    const STEP: Duration = Duration::from_millis(2);
+    let mut waited = Duration::ZERO;
+    while waited < grace && !done() {
+        thread::park_timeout(STEP);
+        waited += STEP;
+    }
 }

@@ -140,22 +140,27 @@ mod tests {
 
     use super::*;
 
-    async fn refusing() -> SocketAddr {
-        TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+    /// An address nobody listens at; it stays taken, or another test's listener could get it.
+    fn refusing() -> SocketAddr {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let addr = socket.local_addr().unwrap().as_socket().unwrap();
+        std::mem::forget(socket);
+        addr
     }
 
     #[tokio::test]
     async fn the_next_address_is_tried_after_a_refusal() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let listening = listener.local_addr().unwrap();
-        let addresses = [refusing().await, refusing().await, listening];
+        let addresses = [refusing(), refusing(), listening];
         let socket = connect_any(&addresses, Instant::now() + LONGEST).await.unwrap();
         assert_eq!(socket.peer_addr().unwrap(), listening);
     }
 
     #[tokio::test]
     async fn the_last_failure_is_reported_when_none_answers() {
-        let addresses = [refusing().await, refusing().await];
+        let addresses = [refusing(), refusing()];
         let error = connect_any(&addresses, Instant::now() + LONGEST).await.unwrap_err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
@@ -168,7 +173,7 @@ mod tests {
         let silent_addr = silent.local_addr().unwrap().as_socket().unwrap();
         let _fills_the_backlog = connect(silent_addr).await.unwrap();
         let begun = Instant::now();
-        let addresses = [silent_addr, refusing().await];
+        let addresses = [silent_addr, refusing()];
         let error = connect_any(&addresses, begun + Duration::from_secs(2)).await.unwrap_err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         assert!(

@@ -1,12 +1,20 @@
 //! What is known of a mounted pack, and what is given out of it.
 
-use std::{fmt, path::PathBuf, time::SystemTime};
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use bytes::Bytes;
 use decode::Coding;
 use pmtiles::TileType;
 use serde_json::{Map, Value};
 use types::ObjectId;
+
+use crate::sniff;
 
 /// What a pack's file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +23,18 @@ pub enum Format {
     Pmtiles,
     /// MBTiles: an SQLite database.
     Mbtiles,
+}
+
+impl Format {
+    /// What a file is by how it begins; `None` if it is no pack. Blocking.
+    ///
+    /// # Errors
+    /// Whatever the file system reports.
+    pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
+        let mut beginning = Vec::new();
+        File::open(path)?.take(sniff::BEGINNING as u64).read_to_end(&mut beginning)?;
+        Ok(sniff::format(&beginning))
+    }
 }
 
 impl fmt::Display for Format {
@@ -90,7 +110,7 @@ pub struct Tile {
 impl Tile {
     /// A tile of this type. What its pack says of the coding counts, else what its first bytes show.
     pub(crate) fn new(bytes: Bytes, id: ObjectId, tile_type: TileType, coding: Option<Coding>) -> Self {
-        let coding = coding.or_else(|| crate::sniff::coding(tile_type, &bytes));
+        let coding = coding.or_else(|| sniff::coding(tile_type, &bytes));
         let coding = coding.filter(|coding| *coding != Coding::Identity);
         Self { bytes, id, coding, media_type: tile_type.media_type() }
     }

@@ -41,6 +41,8 @@ mod shared;
 #[cfg(not(loom))]
 mod subscription;
 #[cfg(not(loom))]
+mod toll;
+#[cfg(not(loom))]
 mod topology;
 
 #[cfg(not(loom))]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
@@ -9,7 +10,10 @@ use oap::{MessageId, Topic};
 use ron_kernel::{Clock, Scope, lock::Ranked, topology::LockSpec};
 use types::NodeId;
 
-use crate::metrics::OverlayMetrics;
+use crate::{
+    metrics::OverlayMetrics,
+    toll::{Party, Toll},
+};
 
 /// Entries that are kept; older ones are only counted.
 pub(crate) const KEPT: usize = 4096;
@@ -105,6 +109,7 @@ pub(crate) struct LossReport {
     clock: Clock,
     metrics: OverlayMetrics,
     entries: Ranked<Entries>,
+    toll: Arc<Toll>,
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +132,13 @@ struct Sum {
 
 impl LossReport {
     pub(crate) fn new(scope: &Scope, metrics: OverlayMetrics) -> Self {
-        Self { clock: scope.clock(), metrics, entries: scope.lock(&METRICS_BUFFER, Entries::default()) }
+        let entries = scope.lock(&METRICS_BUFFER, Entries::default());
+        Self { clock: scope.clock(), metrics, entries, toll: Toll::new(scope.shutdown().clone()) }
+    }
+
+    /// For somebody who may have losses to report: a drain is not over before it goes.
+    pub(crate) fn party(&self) -> Party {
+        self.toll.party()
     }
 
     /// Writes the loss of one publication down and counts it.
@@ -147,6 +158,7 @@ impl LossReport {
     ) {
         let mut loss = Loss { number: 0, at: self.clock.unix(), id, last, queue, peer, reason };
         self.metrics.lost(reason, loss.count());
+        self.toll.add(&loss.id.topic, loss.count());
         let mut entries = self.entries.lock();
         entries.last_number = entries.last_number.saturating_add(loss.count());
         loss.number = entries.last_number;

@@ -55,7 +55,7 @@ impl Peers {
     /// # Errors
     /// The other session stays.
     pub(crate) fn join(&self, conn: &Arc<Conn>) -> Result<Joined, CloseReason> {
-        let replaced = {
+        let (slot, replaced) = {
             let mut index = self.index.lock();
             let replaced = match index.by_node.get(&conn.peer) {
                 Some(present)
@@ -73,7 +73,6 @@ impl Peers {
             (slot, replaced)
         };
         self.changed.notify_waiters();
-        let (slot, replaced) = replaced;
         if let Some(replaced) = replaced {
             replaced.conn.close(CloseReason::Duplicate);
         }

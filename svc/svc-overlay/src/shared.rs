@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use types::NodeId;
 
 use crate::{
-    ObjectsConfig, OverlayConfig,
+    ObjectsConfig, OverlayConfig, TimeoutsConfig,
     config::{EgressPolicy, Security, public_key},
     gossip::Gossip,
     losses::LossReport,
@@ -127,7 +127,6 @@ impl Settings {
             names.iter().filter_map(|name| Topic::new(name).ok()).collect()
         };
         let max_rps = config.peer.max_rps;
-        let configured_idle = config.timeouts.idle.as_duration();
         Self {
             security: config.security,
             listed: listed_peers.chain(allowed).collect(),
@@ -138,11 +137,7 @@ impl Settings {
             tls,
             tokens,
             handshake: config.handshake_timeout.as_duration(),
-            waits: Waits {
-                read: config.timeouts.read.as_duration(),
-                write: config.timeouts.write.as_duration(),
-                idle: if configured_idle.is_zero() { idle } else { configured_idle },
-            },
+            waits: waits(&config.timeouts, idle),
             inflight_frames: config.peer.inflight_frames,
             rate: Rate::per_second(max_rps, max_rps.saturating_mul(2)).ok(),
             max_frame: u32::try_from(config.gossip.max_frame_bytes.as_u64()).unwrap_or(oap::FRAME_MAX),
@@ -155,12 +150,7 @@ impl Settings {
             topics: topics(&config.topics),
             signed: topics(&config.signed_topics).into_iter().collect(),
             objects: config.objects.clone(),
-            publishers: config
-                .publishers
-                .iter()
-                .filter_map(|key| public_key(key))
-                .map(|key| (NodeId::of_key(key.ed25519()), key))
-                .collect(),
+            publishers: publishers(&config.publishers),
         }
     }
 
@@ -207,6 +197,20 @@ impl Settings {
         };
         captoken::verify(token.reveal(), &self.tokens.ring, &self.tokens.revoked, &request).is_ok()
     }
+}
+
+fn waits(config: &TimeoutsConfig, idle: Duration) -> Waits {
+    let configured_idle = config.idle.as_duration();
+    Waits {
+        read: config.read.as_duration(),
+        write: config.write.as_duration(),
+        idle: if configured_idle.is_zero() { idle } else { configured_idle },
+    }
+}
+
+fn publishers(keys: &[String]) -> HashMap<NodeId, PeerKey> {
+    let keys = keys.iter().filter_map(|key| public_key(key));
+    keys.map(|key| (NodeId::of_key(key.ed25519()), key)).collect()
 }
 
 /// The right that a token must carry.

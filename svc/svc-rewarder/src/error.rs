@@ -59,7 +59,7 @@ pub enum RewarderError {
         closes_in: Duration,
     },
     /// There is nothing of this name.
-    #[error("there is no {0} here")]
+    #[error("there is no such {0} here")]
     Unknown(&'static str),
     /// No policy to pay by.
     #[error("there is no policy `{0}` for this epoch: put one with PUT /rewarder/policy/{0}")]

@@ -9,7 +9,7 @@ use super::{EdgeNode, write};
 /// What curl makes of it.
 fn curl(edge: &EdgeNode, path: &str, options: &[&str]) -> Vec<u8> {
     let output = Command::new("curl")
-        .args(["--silent", "--show-error", "--fail", "--max-time", "30"])
+        .args(["--silent", "--show-error", "--fail", "--max-time", "120"])
         .args(options)
         .arg(if path.starts_with('/') { format!("http://{}{path}", edge.addr) } else { path.to_owned() })
         .current_dir(edge.node.path())

@@ -1,12 +1,12 @@
 //! How an edge starts, follows its configuration, and ends.
 
 use std::{
-    io::Read,
-    net::TcpStream,
+    fs,
+    net::SocketAddr,
     process::{Command, Stdio},
 };
 
-use crate::support::{Client, eventually, free_addr, get, signal};
+use crate::support::{Answer, Client, Running, be_patient, eventually, free_addr, get, signal};
 
 use super::{EdgeNode, pack, tile, write};
 
@@ -70,61 +70,74 @@ fn one_command_serves_a_pack_and_a_folder_and_says_where() {
     write(&dir.path().join("world.pmtiles"), &pack(1, 3));
     write(&dir.path().join("public/a.txt"), b"a file");
     let (addr, admin) = (free_addr(), free_addr());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_omnigate"))
-        .args(["edge", "--pack", "world.pmtiles", "--dir", "public", "--listen", &addr.to_string()])
-        .args(["--set", &format!("admin.listen={admin}")])
-        .current_dir(dir.path())
-        .env_clear()
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    eventually("it serves", || TcpStream::connect(addr).ok());
-    let answer = eventually("the pack is mounted", || {
-        get(addr, "/edge/tiles/world/1/0/1").ok().filter(|answer| answer.status == 200)
-    });
+    let mut command = serve(Command::new(env!("CARGO_BIN_EXE_omnigate")), addr, admin);
+    let told = fs::File::create(dir.path().join("told")).unwrap();
+    let child = command.current_dir(dir.path()).stdout(told).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = Running(child);
+    let answer = wait_for_tile(addr, admin, "1/0/1");
     assert_eq!(answer.body, tile((1, 0, 1), 3));
     assert_eq!(get(addr, "/edge/assets/a.txt").unwrap().body, "a file");
     assert_eq!(get(admin, "/readyz/gateway").unwrap().status, 404, "the gateway does not run");
-    signal(child.id(), "TERM");
-    let mut told = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
-    assert!(child.wait().unwrap().success());
-    assert!(told.contains(&format!("http://{addr}/edge/tiles/world\n")), "{told}");
+    let url = format!("http://{addr}/edge/tiles/world\n");
+    eventually("it says where", || {
+        fs::read_to_string(dir.path().join("told")).unwrap().contains(&url).then_some(())
+    });
+    signal(child.0.id(), "TERM");
+    assert!(eventually("it ends", || child.0.try_wait().unwrap()).success());
+}
+
+/// The command that serves a pack and a folder, after the words of `program`.
+fn serve(mut program: Command, addr: SocketAddr, admin: SocketAddr) -> Command {
+    program
+        .args(["edge", "--pack", "world.pmtiles", "--dir", "public", "--listen", &addr.to_string()])
+        .args(["--set", &format!("admin.listen={admin}")])
+        .env_clear();
+    be_patient(&mut program, "");
+    program
+}
+
+/// A tile of the pack, once that is mounted and the node is up: it serves before it is.
+fn wait_for_tile(addr: SocketAddr, admin: SocketAddr, tile: &str) -> Answer {
+    let ok = |addr, path: &str| get(addr, path).ok().filter(|answer| answer.status == 200);
+    eventually("the node is ready", || ok(admin, "/readyz"));
+    eventually("the pack is mounted", || ok(addr, &format!("/edge/tiles/world/{tile}")))
 }
 
 /// An edge under a tracer.
 struct Traced {
-    tracer: std::process::Child,
+    node: Running,
     dir: tempfile::TempDir,
-    addr: std::net::SocketAddr,
-    admin: std::net::SocketAddr,
+    addr: SocketAddr,
+    admin: SocketAddr,
 }
 
 impl Traced {
     /// Starts an edge with a pack and a folder, and notes those system calls.
-    fn start(calls: &str, settings: &[&str]) -> Self {
+    fn start(calls: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("world.pmtiles"), &pack(2, 0));
         write(&dir.path().join("public/a.txt"), b"a file");
         write(&dir.path().join("public/large.bin"), &vec![7; 3_000_000]);
         let (addr, admin) = (free_addr(), free_addr());
-        let tracer = Command::new("strace")
-            .args(["-f", "-e", &format!("trace={calls}"), "-o", "trace"])
-            .arg(env!("CARGO_BIN_EXE_omnigate"))
-            .args(["edge", "--pack", "world.pmtiles", "--dir", "public", "--listen", &addr.to_string()])
-            .args(["--set", &format!("admin.listen={admin}")])
-            .args(settings.iter().flat_map(|setting| ["--set", setting]))
+        let mut strace = Command::new("strace");
+        // The tracer is nobody's business: the node is our child.
+        strace.args([
+            "-D",
+            "-f",
+            "-e",
+            &format!("trace={calls}"),
+            "-o",
+            "trace",
+            env!("CARGO_BIN_EXE_omnigate"),
+        ]);
+        let node = serve(strace, addr, admin)
             .current_dir(dir.path())
-            .env_clear()
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("strace comes with Debian");
-        let traced = Self { tracer, dir, addr, admin };
-        eventually("the pack is mounted", || {
-            get(addr, "/edge/tiles/world/2/1/1").ok().filter(|answer| answer.status == 200)
-        });
+        let traced = Self { node: Running(node), dir, addr, admin };
+        wait_for_tile(addr, admin, "2/1/1");
         traced
     }
 
@@ -146,22 +159,16 @@ impl Traced {
 
     /// Ends the edge and returns what was noted.
     fn finish(mut self) -> String {
-        // The tracer does not pass signals on; the program is its child.
-        let tracer = self.tracer.id();
-        let pid = eventually("the program runs", || {
-            let children = std::fs::read_to_string(format!("/proc/{tracer}/task/{tracer}/children")).ok()?;
-            children.split_whitespace().next()?.parse::<u32>().ok()
-        });
-        signal(pid, "TERM");
+        signal(self.node.0.id(), "TERM");
         // How it ended is not asked: under a tracer the drain may take longer than its deadline.
-        self.tracer.wait().unwrap();
-        std::fs::read_to_string(self.dir.path().join("trace")).unwrap()
+        eventually("it ends", || self.node.0.try_wait().unwrap());
+        fs::read_to_string(self.dir.path().join("trace")).unwrap()
     }
 }
 
 #[test]
 fn offline_no_connection_is_ever_opened() {
-    let edge = Traced::start("connect,sendto,sendmsg,accept4", &[]);
+    let edge = Traced::start("connect,sendto,sendmsg,accept4");
     edge.ask_for_everything();
     for host in ["example.org", "127.0.0.1", "localhost:9"] {
         assert_eq!(get(edge.addr, &format!("/edge/assets/{host}/a.png")).unwrap().status, 404, "{host}");

@@ -18,9 +18,9 @@ fn a_bad_pack_is_named_by_readiness_and_the_others_are_served() {
     assert_eq!(edge.get("/edge/tiles/good/2/1/1").body, tile((2, 1, 1), 0));
     assert_eq!(edge.get("/edge/tiles/bad/2/1/1").status, 502);
     let ready = eventually("readiness tells", || {
-        get(edge.node.admin, "/readyz").ok().filter(|answer| answer.body.contains("bad:"))
+        get(edge.node.admin, "/readyz/edge").ok().filter(|answer| answer.body.contains("bad:"))
     });
-    assert_eq!(ready.status, 200, "the node still serves: {}", ready.body);
+    assert_eq!(ready.status, 200, "it still serves: {}", ready.body);
     assert!(!ready.body.contains("good:"), "{}", ready.body);
     rename_over(&edge.node.path().join("bad.pmtiles"), &pack(2, 7));
     edge.wait_for_pack("bad", "served");

@@ -71,8 +71,7 @@ fn explode(stopped: &str, node_table: &str, limits: &str, spare_memory: u64) {
         _ => bomb(stream, mib, &zeros),
     });
     let dir = tempfile::tempdir().unwrap();
-    let settings =
-        format!("{}{limits}fill_timeout = \"60s\"\ningress.timeout_secs = 60\n", origin.settings());
+    let settings = format!("{}{limits}", origin.settings());
     let node = EdgeNode::start(dir.path(), node_table, &settings);
     // Whatever a first fill costs once is no cost of a bomb.
     let got = node.ask(&origin.asset("/small"));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::wire::{Asker, Got};
-use crate::support::{eventually, free_addr, get, signal};
+use crate::support::{be_patient, eventually, free_addr, get, signal};
 
 /// A running node. Killed when dropped.
 pub(super) struct EdgeNode {
@@ -29,8 +29,8 @@ impl EdgeNode {
     /// The same under another program, which has to become the node.
     pub(super) fn start_under<S: AsRef<OsStr>>(program: &[S], dir: &Path, node: &str, edge: &str) -> Self {
         let (edge_addr, admin) = (free_addr(), free_addr());
-        write_config(dir, edge_addr, admin, node, edge);
-        let child = spawn(program, dir);
+        let config = write_config(dir, edge_addr, admin, node, edge);
+        let child = spawn(program, dir, &config);
         let mut started = Self { child, dir: dir.to_owned(), edge: edge_addr, admin };
         started.wait_until_ready();
         started
@@ -79,7 +79,8 @@ impl EdgeNode {
 
     /// One sample of a metric, by the start of its line.
     pub(super) fn metric(&self, start: &str) -> f64 {
-        let scrape = get(self.admin, "/metrics").unwrap().body;
+        let scraped = || get(self.admin, "/metrics").ok().filter(|answer| answer.status == 200);
+        let scrape = eventually("the node tells its metrics", scraped).body;
         let line = scrape.lines().find(|line| line.starts_with(start));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
     }
@@ -108,26 +109,35 @@ impl Drop for EdgeNode {
     }
 }
 
-fn write_config(dir: &Path, edge: SocketAddr, admin: SocketAddr, node_table: &str, edge_table: &str) {
+/// Puts a configuration in place, and gives it.
+fn write_config(
+    dir: &Path,
+    edge: SocketAddr,
+    admin: SocketAddr,
+    node_table: &str,
+    edge_table: &str,
+) -> String {
     let text = format!(
-        "[log]\nlevel = \"warn\"\n[admin]\nlisten = \"{admin}\"\n\
+        "[admin]\nlisten = \"{admin}\"\n\
          [node]\ndata_dir = {:?}\n{node_table}\n\
          [edge]\nlisten = \"{edge}\"\ningress.rps_limit = 0\n{edge_table}\n",
         dir.join("data")
     );
     let aside = dir.join("omnigate.toml.new");
-    fs::write(&aside, text).unwrap();
+    fs::write(&aside, &text).unwrap();
     fs::rename(aside, dir.join("omnigate.toml")).unwrap();
+    text
 }
 
-fn spawn<S: AsRef<OsStr>>(program: &[S], dir: &Path) -> Child {
+fn spawn<S: AsRef<OsStr>>(program: &[S], dir: &Path, config: &str) -> Child {
     let omnigate = OsStr::new(env!("CARGO_BIN_EXE_omnigate"));
-    let config = dir.join("omnigate.toml");
-    let own = [omnigate, OsStr::new("edge"), OsStr::new("--config"), config.as_os_str()];
+    let file = dir.join("omnigate.toml");
+    let own = [omnigate, OsStr::new("edge"), OsStr::new("--config"), file.as_os_str()];
     let words: Vec<&OsStr> = program.iter().map(AsRef::as_ref).chain(own).collect();
-    Command::new(words[0])
-        .args(&words[1..])
-        .env_clear()
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env_clear();
+    be_patient(&mut command, config);
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(File::options().create(true).append(true).open(dir.join("node.log")).unwrap())

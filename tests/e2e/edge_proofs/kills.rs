@@ -9,12 +9,14 @@ use super::{
     origin::{Origin, head},
     size,
 };
-use crate::support::Flag;
+use crate::support::{Flag, eventually};
 
 /// Some ten times what the store may hold.
 const OBJECTS: usize = 200;
 const STORE: &str = "max_bytes = \"2MiB\"";
 const CLIENTS: u64 = 6;
+/// Many more than are under way at once.
+const FILLS: usize = 30;
 
 fn body(number: usize) -> Vec<u8> {
     noise(number + 1, 1_000 + number * 997)
@@ -105,11 +107,15 @@ fn killed_in_fills_and_evictions_a_node_finds_every_object_whole() {
                 let chance = Chance(chance.0.wrapping_add(client << 40));
                 scope.spawn(move || load(node, origin, over, chance));
             }
-            thread::park_timeout(Duration::from_millis(300 + chance.below(300) as u64));
+            let _over = over.set_at_the_end();
+            // However long that takes: some were stored by then, and others are on their way.
+            let before = origin.asked();
+            eventually("some are filled", || (origin.asked() >= before + FILLS).then_some(()));
+            thread::park_timeout(Duration::from_millis(chance.below(300) as u64));
             node.signal("KILL");
-            over.set_at_the_end();
         });
         node.wait();
+        origin.settle();
     }
     println!("kills: {rounds} rounds, {asked} fills, {found} objects found whole after a restart");
     assert!(found > rounds, "hardly anything was kept: {found}");

@@ -1,7 +1,7 @@
 //! An origin that answers as a proof needs it.
 
 use std::{
-    io::{self, BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
@@ -10,10 +10,21 @@ use std::{
     thread,
 };
 
+use crate::support::eventually;
+
+/// Where nothing is: asked for to hear that everybody who came before was let in.
+const QUIET: &str = "/quiet";
+
 /// An origin on this machine.
 pub(super) struct Origin {
     pub(super) addr: SocketAddr,
-    asked: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    asked: AtomicUsize,
+    connections: AtomicUsize,
 }
 
 impl Origin {
@@ -23,21 +34,35 @@ impl Origin {
     ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
-        let (asked, answer) = (Arc::<AtomicUsize>::default(), Arc::new(answer));
-        let counted = Arc::clone(&asked);
+        let (counts, answer) = (Arc::<Counts>::default(), Arc::new(answer));
+        let counted = Arc::clone(&counts);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (counted, answer) = (Arc::clone(&counted), Arc::clone(&answer));
-                // An end that the node makes is no failure of a proof.
-                thread::spawn(move || serve(stream, &counted, &*answer).ok());
+                counted.connections.fetch_add(1, Ordering::SeqCst);
+                thread::spawn(move || {
+                    // An end that the node makes is no failure of a proof.
+                    let _ = serve(stream, &counted.asked, &*answer);
+                    counted.connections.fetch_sub(1, Ordering::SeqCst);
+                });
             }
         });
-        Self { addr, asked }
+        Self { addr, counts }
+    }
+
+    /// Waits until everything was heard that a node has asked which is no more.
+    pub(super) fn settle(&self) {
+        let mut last = TcpStream::connect(self.addr).unwrap();
+        last.write_all(format!("GET {QUIET} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+        last.read_to_end(&mut Vec::new()).unwrap();
+        eventually("nobody asks any more", || {
+            (self.counts.connections.load(Ordering::SeqCst) == 0).then_some(())
+        });
     }
 
     /// How many requests there were.
     pub(super) fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.counts.asked.load(Ordering::SeqCst)
     }
 
     /// `[edge]` settings that fill from it.
@@ -82,7 +107,11 @@ fn serve(
         while reader.read_line(&mut line)? > 2 {
             line.clear();
         }
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        if path == QUIET {
+            return Ok(());
+        }
         asked.fetch_add(1, Ordering::SeqCst);
-        answer(first.split(' ').nth(1).unwrap_or_default(), reader.get_mut())?;
+        answer(path, reader.get_mut())?;
     }
 }

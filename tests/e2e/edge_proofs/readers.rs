@@ -23,7 +23,8 @@ fn root() -> PathBuf {
 fn output(command: &mut Command, input: &str) -> Output {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    // One that fails may not wait for it; what it says then is told below.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
@@ -31,7 +32,7 @@ fn output(command: &mut Command, input: &str) -> Output {
 
 #[track_caller]
 fn curl(args: &[&str]) -> Vec<u8> {
-    output(Command::new("curl").args(["-sS", "--fail", "--max-time", "20"]).args(args), "").stdout
+    output(Command::new("curl").args(["-sS", "--fail", "--max-time", "120"]).args(args), "").stdout
 }
 
 #[test]

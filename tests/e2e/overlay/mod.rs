@@ -1,5 +1,6 @@
 //! The overlay as a program: nodes that find each other through bad links, many sessions, and the command line.
 
+mod drain;
 mod links;
 mod node;
 mod relay;

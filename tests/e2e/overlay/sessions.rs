@@ -24,6 +24,8 @@ use types::NodeId;
 
 use crate::support::{Node, PATIENCE, eventually, free_addr};
 
+/// The full proof.
+const FULL: usize = 10_000;
 /// What is allowed for ten thousand.
 const MEMORY: u64 = 400 * 1024 * 1024;
 /// Handshakes at a time; more would only wait for each other.
@@ -103,10 +105,12 @@ fn very_many_sessions_cost_little_and_a_drain_ends_them_all() {
     let count: usize = std::env::var("OMNIGATE_OVERLAY_SESSIONS").map_or(300, |count| count.parse().unwrap());
     let (dir, token) = home_with_token();
     let addr = free_addr();
+    // For the proof, as long as a node may be given; a busy machine has none.
+    let drain = if count >= FULL { "drain_deadline = \"5s\"\n" } else { "" };
     let mut node = Node::start_in(
         dir,
         &format!(
-            "enabled = false\n[node]\ndata_dir = \"./data\"\ndrain_deadline = \"5s\"\n[auth]\nroot_keys = [\"root.key\"]\n\
+            "enabled = false\n[node]\ndata_dir = \"./data\"\n{drain}[auth]\nroot_keys = [\"root.key\"]\n\
              [overlay]\nenabled = true\nlisten = \"{addr}\"\nsecurity = \"token\"\ntimeouts = {{ idle = \"10m\" }}\n\
              transport = {{ max_conns = {count}, max_conns_per_client = {count} }}\nhandshake_timeout = \"30s\"\n"
         ),
@@ -143,7 +147,7 @@ fn very_many_sessions_cost_little_and_a_drain_ends_them_all() {
         memory / 1024 / 1024,
         (memory - before) / 1024 / count as u64
     );
-    if count >= 10_000 {
+    if count >= FULL {
         assert!(memory <= MEMORY, "{memory} bytes");
     }
     let begun = Instant::now();

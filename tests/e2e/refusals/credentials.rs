@@ -1,10 +1,6 @@
 //! Requests without a credential, or with one that is not good for them.
 
-use std::{
-    path::Path,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{path::Path, process::Command};
 
 use super::{Row, assert_refused, check_rows};
 use crate::support::{Client, Node, UNLIMITED, Upstream, ask};
@@ -149,12 +145,12 @@ fn a_forged_token_is_refused_at_the_door_and_waits_for_no_slot() {
     let node = Node::start_in(dir, &settings);
     let mint = |key: &str| token(node.path(), &["mint", "--key", key, "--tenant", "acme"]);
     let mut running = Client::connect(node.gateway).unwrap();
-    running.send_raw(request("GET", "/wait/1500", &mint("root.key"))).unwrap();
+    running.send_raw(request("GET", "/hold", &mint("root.key"))).unwrap();
     upstream.wait_for(1);
-    let began = Instant::now();
+    // It has its answer while the only slot is taken.
     let answer = ask(node.gateway, request("GET", "/x", &mint("other.key"))).unwrap();
     assert_refused("forged", &answer, 401, "unauth");
-    assert!(began.elapsed() < Duration::from_millis(1400), "it waited for {:?}", began.elapsed());
+    upstream.release();
     assert_eq!(running.receive().unwrap().status, 200);
 }
 
@@ -163,15 +159,15 @@ fn a_view_asks_for_the_credential_that_it_is_configured_to_and_says_whom_it_aske
     let upstream = Upstream::start();
     let dir = tempfile::tempdir().unwrap();
     token(dir.path(), &["keygen", "root.key"]);
-    let at = dir.path().display();
+    let (at, part) = (dir.path().display(), "optional = true, budget = \"60s\"");
     let settings = format!(
         "{UNLIMITED}access_log = {{ enabled = true, path = \"{at}/access.log\" }}\n\
          upstream.one.endpoints = [\"http://{up}\"]\nupstream.two.endpoints = [\"http://{up}\"]\n\
-         view.open.parts = [{{ name = \"a\", upstream = \"one\", path = \"/x\", optional = true }}]\n\
+         view.open.parts = [{{ name = \"a\", upstream = \"one\", path = \"/x\", {part} }}]\n\
          [gateway.view.closed]\nauth = \"always\"\nparts = [\
-            {{ name = \"a\", upstream = \"two\", path = \"/x\", optional = true }}, \
-            {{ name = \"b\", upstream = \"one\", path = \"/y\", optional = true }}, \
-            {{ name = \"c\", upstream = \"two\", path = \"/z\", optional = true }}]\n\
+            {{ name = \"a\", upstream = \"two\", path = \"/x\", {part} }}, \
+            {{ name = \"b\", upstream = \"one\", path = \"/y\", {part} }}, \
+            {{ name = \"c\", upstream = \"two\", path = \"/z\", {part} }}]\n\
          [auth]\nroot_keys = [\"{at}/root.key\"]\n",
         up = upstream.addr
     );
@@ -183,8 +179,9 @@ fn a_view_asks_for_the_credential_that_it_is_configured_to_and_says_whom_it_aske
     let good = token(node.path(), &["mint", "--key", "root.key", "--tenant", "acme"]);
     assert_eq!(ask(node.gateway, request("GET", "/v1/views/closed", &good)).unwrap().status, 200);
     let lines = crate::support::eventually("three lines are written", || {
-        let log = std::fs::read_to_string(node.path().join("access.log")).unwrap();
-        (log.lines().count() == 3).then_some(log)
+        let log = std::fs::read_to_string(node.path().join("access.log")).ok()?;
+        // Whole ones.
+        (log.matches('\n').count() == 3).then_some(log)
     });
     let told: Vec<_> = lines
         .lines()

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Row, assert_refused, assert_refused_for_now, check_rows};
-use crate::support::{Client, Node, UNLIMITED, Upstream, free_addr, get};
+use crate::support::{Client, Node, UNLIMITED, Upstream, eventually, free_addr, get};
 
 /// A server's failures are not tried again and do not make it left alone, so that every request meets its own.
 const PATIENT: &str = "retry.max_tries = 1\nupstream.up.breaker = { consecutive = 0, error_rate = 0 }\n\
@@ -12,11 +12,13 @@ const PATIENT: &str = "retry.max_tries = 1\nupstream.up.breaker = { consecutive 
 fn node(upstream: &Upstream) -> Node {
     Node::start(&format!(
         "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\" }}, {{ path = \"/dead\", upstream = \"dead\" }}, \
-                             {{ path = \"/wait\", upstream = \"up\", timeout = \"200ms\" }}]\n\
-         upstream.dead.endpoints = [\"http://{}\"]\n\
-         upstream.up.endpoints = [\"http://{}\"]\nupstream.up.timeout = \"1s\"\nupstream.up.{PATIENT}",
+                             {{ path = \"/hold\", upstream = \"up\", timeout = \"200ms\" }}, \
+                             {{ path = \"/stall\", upstream = \"hurried\" }}]\n\
+         upstream.dead.endpoints = [\"http://{}\"]\nupstream.up.endpoints = [\"http://{up}\"]\n\
+         upstream.hurried = {{ endpoints = [\"http://{up}\"], timeout = \"1s\", retry.max_tries = 1 }}\n\
+         upstream.up.{PATIENT}",
         free_addr(),
-        upstream.addr
+        up = upstream.addr
     ))
 }
 
@@ -37,12 +39,12 @@ fn a_server_that_does_not_answer_sensibly_is_a_bad_gateway_and_a_late_one_a_time
             row("/reset", 502, "bad_gateway"),
             row("/close", 502, "bad_gateway"),
             row("/garbage", 502, "bad_gateway"),
-            row("/wait/5000", 504, "downstream_timeout"),
+            row("/hold", 504, "downstream_timeout"),
         ],
     );
     // The server is as good as before for everybody else, and a client's own hurry counts.
     assert_eq!(get(node.gateway, "/fine").unwrap().status, 200);
-    let hurried = "GET /wait/5000 HTTP/1.1\r\nhost: a\r\nx-request-timeout-ms: 50\r\n\r\n";
+    let hurried = "GET /hold HTTP/1.1\r\nhost: a\r\nx-request-timeout-ms: 50\r\n\r\n";
     let answer = crate::support::ask(node.gateway, hurried).unwrap();
     assert_refused("a client in a hurry", &answer, 504, "downstream_timeout");
 }
@@ -53,8 +55,12 @@ fn half_an_answer_never_passes_as_a_whole_one() {
     let upstream = Upstream::start();
     let node = node(&upstream);
     for path in ["/half", "/half-chunked", "/stall"] {
-        let mut client = Client::connect(node.gateway).unwrap();
-        let error = client.get(path).expect_err(path);
+        let error = eventually("an answer has begun", || {
+            let got = Client::connect(node.gateway).unwrap().get(path);
+            // Where the machine stalls it may not begin in time.
+            let too_late = path == "/stall" && matches!(&got, Ok(answer) if answer.status == 504);
+            (!too_late).then(|| got.expect_err(path))
+        });
         let kind = error.kind();
         let ended = matches!(kind, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset);
         assert!(ended, "{path}: {error}");
@@ -68,7 +74,7 @@ fn a_breaker_counts_failures_refuses_for_a_while_and_lets_a_server_prove_itself(
     let node = Node::start(&format!(
         "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\" }}]\n\
          upstream.up = {{ endpoints = [\"http://{}\"], retry = {{ max_tries = 1 }}, \
-                          breaker = {{ consecutive = 3, open_for = \"1s\" }} }}\n",
+                          breaker = {{ consecutive = 3, open_for = \"5s\" }} }}\n",
         upstream.addr
     ));
     for path in ["/reset", "/garbage", "/status/503"] {
@@ -77,9 +83,9 @@ fn a_breaker_counts_failures_refuses_for_a_while_and_lets_a_server_prove_itself(
     let asked = upstream.arrived();
     let answer = get(node.gateway, "/fine").unwrap();
     let wait = assert_refused_for_now("an open breaker", &answer, 502, "bad_gateway");
-    assert!((1..=1500).contains(&wait), "{wait}");
+    assert!((1..=7500).contains(&wait), "{wait}");
     assert_eq!(upstream.arrived(), asked, "the server is left alone");
-    crate::support::eventually("the server is asked again", || {
+    eventually("the server is asked again", || {
         get(node.gateway, "/fine").ok().filter(|answer| answer.status == 200)
     });
 }

@@ -18,7 +18,7 @@ use ron_ledger::{
 };
 
 use super::server::Database;
-use crate::support::{free_addr, get};
+use crate::support::{be_patient, free_addr, get};
 
 /// Actors of each epoch: two batches of a thousand transfers at most.
 pub(super) const ACTORS: usize = 1_100;
@@ -170,6 +170,7 @@ impl Ground {
         let mut command = Command::new(env!("CARGO_BIN_EXE_omnigate"));
         command.args(["rewarder", "--config"]).arg(self.config(node)).current_dir(self.path()).env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        be_patient(&mut command, &fs::read_to_string(self.config(node)).unwrap());
         if let Some(point) = crash_at {
             command.env("OMNIGATE_CRASH_AT", point);
         }

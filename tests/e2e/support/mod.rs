@@ -2,11 +2,13 @@
 
 mod client;
 mod node;
+mod ports;
+mod stalls;
 mod upstream;
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    process::Command,
+    net::{Ipv4Addr, SocketAddr},
+    process::{Child, Command},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -14,6 +16,8 @@ use std::{
 
 pub(crate) use client::{Answer, Client, ask, get};
 pub(crate) use node::{Node, UNLIMITED, config, to};
+pub(crate) use ports::free_port;
+pub(crate) use stalls::be_patient;
 pub(crate) use upstream::Upstream;
 
 /// Ample for anything on a loaded machine; nothing is asserted about how long it took.
@@ -25,20 +29,56 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(sent.success(), "kill -{name} {pid}");
 }
 
-/// An address on loopback that was free a moment ago.
+/// An address on loopback where nobody listens, and where nobody else will.
 pub(crate) fn free_addr() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+    (Ipv4Addr::LOCALHOST, free_port()).into()
 }
 
 /// Polls until `probe` finds something.
-pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    eventually_within(PATIENCE, what, probe)
+}
+
+/// The same for what takes longer than most.
+#[track_caller]
+pub(crate) fn eventually_within<T>(
+    patience: Duration,
+    what: &str,
+    mut probe: impl FnMut() -> Option<T>,
+) -> T {
+    let end = Instant::now() + patience;
     loop {
         if let Some(found) = probe() {
             return found;
         }
         assert!(Instant::now() < end, "gave up waiting until {what}");
         thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// The process that listens on a port, found the way `ss` does.
+pub(crate) fn listener_pid(port: u16) -> Option<u32> {
+    let inode = std::fs::read_to_string("/proc/net/tcp").unwrap().lines().skip(1).find_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let listens = fields[3] == "0A" && fields[1].ends_with(&format!(":{port:04X}"));
+        listens.then(|| fields[9].to_owned())
+    })?;
+    let wanted = format!("socket:[{inode}]");
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).find(|pid| {
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        fds.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|link| link.to_str() == Some(&wanted))
+    })
+}
+
+/// A process of a test's own. Killed when dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -5,15 +5,18 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
 };
 
-use super::{eventually, free_addr, get, signal};
+use super::{be_patient, eventually, free_addr, get, listener_pid, signal};
 
-/// A running node. Killed when dropped.
+/// A running node. Killed when dropped, and its successor with it.
 pub(crate) struct Node {
     child: Child,
     dir: tempfile::TempDir,
+    /// Whether it was told to hand over.
+    succeeded: AtomicBool,
     pub(crate) gateway: SocketAddr,
     pub(crate) admin: SocketAddr,
 }
@@ -26,12 +29,18 @@ impl Node {
 
     /// The same in a folder that has something the settings name.
     pub(crate) fn start_in(dir: tempfile::TempDir, gateway: &str) -> Self {
-        let (gateway_addr, admin) = (free_addr(), free_addr());
-        write_config(dir.path(), &config(gateway_addr, admin, gateway));
-        let child = spawn(dir.path());
-        let mut node = Self { child, dir, gateway: gateway_addr, admin };
+        let mut node = Self::begin_in(dir, gateway);
         node.wait_until_ready();
         node
+    }
+
+    /// The same without waiting.
+    pub(crate) fn begin_in(dir: tempfile::TempDir, gateway: &str) -> Self {
+        let (gateway_addr, admin) = (free_addr(), free_addr());
+        let text = config(gateway_addr, admin, gateway);
+        write_config(dir.path(), &text);
+        let child = spawn(dir.path(), &text);
+        Self { child, dir, succeeded: AtomicBool::default(), gateway: gateway_addr, admin }
     }
 
     /// A node that passes everything to `upstream`.
@@ -59,6 +68,7 @@ impl Node {
     }
 
     pub(crate) fn signal(&self, name: &str) {
+        self.succeeded.fetch_or(name == "USR2", Ordering::Relaxed);
         signal(self.child.id(), name);
     }
 
@@ -85,9 +95,15 @@ impl Node {
         });
     }
 
+    /// All metrics. They are asked for again where the machine stalled so long that the node gave the connection up.
+    pub(crate) fn scrape(&self) -> String {
+        let scraped = || get(self.admin, "/metrics").ok().filter(|answer| answer.status == 200);
+        eventually("the node tells its metrics", scraped).body
+    }
+
     /// One sample of a metric, by the start of its line.
     pub(crate) fn metric(&self, start: &str) -> f64 {
-        let scrape = get(self.admin, "/metrics").unwrap().body;
+        let scrape = self.scrape();
         let line = scrape.lines().find(|line| line.starts_with(start));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
     }
@@ -123,6 +139,10 @@ impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let successor = || self.succeeded.load(Ordering::Relaxed).then(|| listener_pid(self.admin.port()));
+        if let Some(pid) = successor().flatten() {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
         if thread::panicking() {
             eprintln!("the node's log:\n{}", self.log());
         }
@@ -142,9 +162,7 @@ pub(crate) fn to(upstream: SocketAddr) -> String {
 
 /// A whole configuration file.
 pub(crate) fn config(gateway: SocketAddr, admin: SocketAddr, settings: &str) -> String {
-    format!(
-        "[log]\nlevel = \"warn\"\n[admin]\nlisten = \"{admin}\"\n[gateway]\nlisten = \"{gateway}\"\n{settings}"
-    )
+    format!("[admin]\nlisten = \"{admin}\"\n[gateway]\nlisten = \"{gateway}\"\n{settings}")
 }
 
 fn write_config(dir: &Path, text: &str) {
@@ -157,14 +175,13 @@ fn config_path(dir: &Path) -> PathBuf {
     dir.join("omnigate.toml")
 }
 
-fn spawn(dir: &Path) -> Child {
+fn spawn(dir: &Path, config: &str) -> Child {
     // Another build of the program, to measure the one that is shipped.
     let program = std::env::var("OMNIGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_omnigate").to_owned());
-    Command::new(program)
-        .args(["up", "--config"])
-        .arg(config_path(dir))
-        .current_dir(dir)
-        .env_clear()
+    let mut command = Command::new(program);
+    command.args(["up", "--config"]).arg(config_path(dir)).current_dir(dir).env_clear();
+    be_patient(&mut command, config);
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(dir.join("node.log")).unwrap())

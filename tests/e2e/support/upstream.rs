@@ -4,7 +4,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc,
+        Arc, Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -22,6 +22,7 @@ const BIG: usize = 8 << 20;
 /// | path | answer |
 /// |---|---|
 /// | `/wait/<ms>` | the usual one, later |
+/// | `/hold` | the usual one, once those who have arrived are released |
 /// | `/status/<code>` | the usual one, with this status |
 /// | `/big` | [`BIG`] bytes |
 /// | `/head` | the request's head |
@@ -32,28 +33,50 @@ const BIG: usize = 8 << 20;
 /// | `/stall` | the first part of an answer, then nothing |
 pub(crate) struct Upstream {
     pub(crate) addr: SocketAddr,
-    arrived: Arc<AtomicUsize>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    arrived: AtomicUsize,
+    /// How often those who are held were released.
+    releases: Mutex<usize>,
+    released: Condvar,
+}
+
+impl State {
+    /// Waits until those are released who had arrived after so many releases.
+    fn hold(&self, after: usize) {
+        let releases = self.releases.lock().unwrap();
+        drop(self.released.wait_while(releases, |releases| *releases == after).unwrap());
+    }
 }
 
 impl Upstream {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
-        let arrived = Arc::default();
-        let counted = Arc::clone(&arrived);
+        let state = Arc::<State>::default();
+        let serving = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let counted = Arc::clone(&counted);
+                let state = Arc::clone(&serving);
                 // An end that the client makes is no failure of a test.
-                thread::spawn(move || serve(stream, &counted).ok());
+                thread::spawn(move || serve(stream, &state).ok());
             }
         });
-        Self { addr, arrived }
+        Self { addr, state }
+    }
+
+    /// Has everybody answered who has arrived at `/hold` by now.
+    pub(crate) fn release(&self) {
+        *self.state.releases.lock().unwrap() += 1;
+        self.state.released.notify_all();
     }
 
     /// How many requests have arrived.
     pub(crate) fn arrived(&self) -> usize {
-        self.arrived.load(Ordering::Relaxed)
+        self.state.arrived.load(Ordering::Relaxed)
     }
 
     /// Waits until that many requests have arrived.
@@ -69,14 +92,20 @@ struct Head {
     chunked: bool,
 }
 
-fn serve(stream: TcpStream, arrived: &AtomicUsize) -> io::Result<()> {
+fn serve(stream: TcpStream, state: &State) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     while let Some(head) = read_head(&mut reader)? {
-        arrived.fetch_add(1, Ordering::Relaxed);
+        // Before it counts as arrived: a release after that is meant for it.
+        let releases = *state.releases.lock().unwrap();
+        state.arrived.fetch_add(1, Ordering::Relaxed);
         let length = read_body(&mut reader, &head)?;
         let stream = reader.get_mut();
         match head.path.as_str() {
             "/big" => answer_big(stream)?,
+            "/hold" => {
+                state.hold(releases);
+                answer(stream, 200, "/hold")?;
+            }
             "/head" => answer(stream, 200, &head.text)?,
             "/length" => answer(stream, 200, &length.to_string())?,
             "/close" => return Ok(()),

@@ -51,7 +51,8 @@ pub(crate) enum EpochCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    /// The folder with the epoch's files; or a proof, to be checked against `--run`.
+    /// The folder with the epoch's files, or with several such folders, of which the latest is checked; or a proof, to be
+    /// checked against `--run`.
     bundle: PathBuf,
     /// A key whose signature on the policy counts: `ed25519:` and 64 digits. May be repeated.
     ///

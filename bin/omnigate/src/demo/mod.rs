@@ -107,6 +107,7 @@ pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
     });
     let ended = node::run(source, &snapshot, log, Inherited::default());
     kernel.block_on(neighbours.end(&scope));
+    summary::take_leave();
     ended
 }
 

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
+    ops::Range,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -16,6 +17,9 @@ use crate::commands::make_demo_pack;
 /// How deep the demo's map is: drawn in a moment, and enough to look at. Without optimisation drawing takes fifty times
 /// as long.
 pub(super) const ZOOM: u8 = if cfg!(debug_assertions) { 1 } else { 4 };
+/// Where nodes may listen: below the ports that the system gives to connections. The guests open hundreds of those, and one
+/// could have the port of a node that is about to listen.
+const PORTS: Range<u16> = 10_000..32_000;
 /// The nodes, the first being the one to look at.
 const NAMES: [&str; 3] = ["demo", "north", "south"];
 
@@ -43,8 +47,14 @@ pub(super) struct Node {
 impl Places {
     /// Finds free ports. Held all at once, so that none is found twice, and let go for the nodes to take.
     fn find() -> io::Result<[Self; NAMES.len()]> {
-        let held =
-            [[(); 5]; NAMES.len()].map(|ports| ports.map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))));
+        // Another demo begins to look elsewhere.
+        let begin = usize::try_from(std::process::id()).unwrap_or(0) % PORTS.len();
+        let mut ports = PORTS.cycle().skip(begin).take(PORTS.len());
+        let mut hold = || {
+            let free = ports.by_ref().find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+            free.ok_or(io::Error::from(io::ErrorKind::AddrInUse))
+        };
+        let held = [[(); 5]; NAMES.len()].map(|ports| ports.map(|()| hold()));
         let place = |listener: io::Result<TcpListener>| listener.and_then(|held| held.local_addr());
         let [demo, north, south] = held.map(|[gateway, edge, overlay, rewarder, admin]| {
             Ok::<_, io::Error>(Self {

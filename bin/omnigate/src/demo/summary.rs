@@ -27,24 +27,26 @@ pub(super) fn introduce(node: &Node, dir: &Path, epoch: Duration) {
     let Places { gateway, edge, admin, .. } = node.places;
     let (config, data) = (node.config.display(), dir.join(node.name));
     let told = format!(
-        "A whole node, with guests in front of it and two nodes beside it. In five seconds one guest begins to flood; watch\n\
-         the others. Every {epoch} an epoch ends, and nodes are paid for what they served.\n\
+        "A whole node, with guests in front of it and two nodes beside it. In five\n\
+         seconds one guest begins to flood; watch the others. Every {epoch} an epoch\n\
+         ends, and nodes are paid for what they served.\n\
          \n\
          \x20 the console     http://{admin}/console\n\
          \x20 a map           http://{edge}/edge/tiles/world\n\
          \x20 ask it yourself curl -i -H 'x-tenant: me' http://{gateway}/\n\
          \x20 its settings    {config}\n\
          \n\
-         Who earned what, and whether it adds up, from another terminal once an epoch was paid:\n\
+         Who earned what, and whether it adds up, from another terminal once an epoch\n\
+         was paid:\n\
          \n\
-         \x20 omnigate epoch list --config {config}\n\
-         \x20 omnigate epoch show <epoch> --config {config}\n\
-         \x20 omnigate epoch verify {rewards}/<epoch> --actor north\n\
-         \x20 omnigate ledger balances --config {config}\n\
+         \x20 {omnigate} epoch show latest --config {config}\n\
+         \x20 {omnigate} epoch verify {rewards} --actor north\n\
+         \x20 {omnigate} ledger balances --config {config}\n\
          \n\
          Ctrl-C drains it, and nothing of it is left.\n\n",
         epoch = humantime::format_duration(epoch),
         rewards = data.join("rewards").display(),
+        omnigate = how_to_call(),
     );
     print(&told);
 }
@@ -62,7 +64,7 @@ pub(super) fn start(scope: &Scope, crowd: &Arc<Crowd>, rewarder: SocketAddr, len
                 let _ = write!(line, " · {paid}");
             }
             if on_terminal {
-                print(&format!("\r\x1b[2K{line}"));
+                print(&format!("\r\x1b[2K{}", as_wide_as_the_terminal(&line)));
             } else if second % BETWEEN_LINES == 0 {
                 print(&format!("{line}\n"));
             }
@@ -85,6 +87,25 @@ fn fares(guest: &Guest) -> String {
     let time = seen.p99().map(|p99| format!(" {} ms", p99.as_millis())).unwrap_or_default();
     let refused = if seen.refused > 0 { format!(", {} refused", seen.refused) } else { String::new() };
     format!("{} {}/s{time}{refused}", guest.name, seen.served)
+}
+
+/// Leaves the last line as it is, for the prompt to come below it.
+pub(super) fn take_leave() {
+    print("\nIt has drained, and nothing of it is left.\n");
+}
+
+/// How this program is called from another terminal: by its name if that finds it there.
+fn how_to_call() -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "omnigate".into());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join("omnigate") == program);
+    if found { "omnigate".to_owned() } else { program.display().to_string() }
+}
+
+/// The beginning of a line that does not break: what breaks cannot be written over.
+fn as_wide_as_the_terminal(line: &str) -> String {
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { line.to_owned() } else { line.chars().take(columns - 1).collect() }
 }
 
 /// To standard output; if nobody reads it, so be it.

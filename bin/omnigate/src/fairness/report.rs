@@ -82,9 +82,9 @@ impl fmt::Display for Shown {
         match self {
             Self::Victim { p50, p99, success, share, untimed } => write!(
                 f,
-                "{:>7.1} ms {:>7.1} ms {:>6.1}% {:>5.1}% {untimed:>8}",
-                millis(*p50),
-                millis(*p99),
+                "{:>10} {:>10} {:>6.1}% {:>5.1}% {untimed:>8}",
+                timed(*p50),
+                timed(*p99),
                 success * 100.0,
                 share * 100.0,
             ),
@@ -147,6 +147,11 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// A time that was measured; nobody was served in no time.
+fn timed(duration: Duration) -> String {
+    if duration.is_zero() { "–".to_owned() } else { format!("{:.1} ms", millis(duration)) }
 }
 
 fn millis(duration: Duration) -> f64 {

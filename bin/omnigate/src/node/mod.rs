@@ -42,12 +42,15 @@ pub(crate) fn run(
     inherited: Inherited,
 ) -> Result<ExitCode, Failure> {
     let kernel = build_kernel(&snapshot.get::<NodeConfig>())?;
-    let started = kernel.block_on(start(&kernel, source, snapshot, log, inherited));
+    let mut signals = kernel.watch_signals().map_err(Failure::failed)?;
+    let starting = start(&kernel, source, snapshot, log, inherited);
+    // Told to stop before it is up, it is done with starting; what is open by then is stopped like the rest.
+    let started = kernel.block_on(signals.unless_told_to_stop(starting)).unwrap_or(Ok(()));
     if started.is_err() {
         // The kernel stops in good order what was opened already.
         kernel.own().fail("the node could not start".to_owned());
     }
-    let exit = kernel.run().map_err(Failure::failed)?;
+    let exit = kernel.run_watching(signals).map_err(Failure::failed)?;
     log_exit(&exit);
     started.map(|()| exit.code).map_err(Failure::failed)
 }

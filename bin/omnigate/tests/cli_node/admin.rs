@@ -21,7 +21,7 @@ fn a_node_in_good_health_says_so() {
     let health = node.get("/healthz");
     assert_eq!((health.status, &health.json()["status"]), (200, &"ok".into()));
     for path in ["/readyz", "/readyz/gateway", "/readyz/kernel", "/readyz/admin"] {
-        let ready = node.get(path);
+        let ready = node.readiness(path);
         assert_eq!(
             (ready.status, ready.json()),
             (200, serde_json::json!({ "status": "ready", "conditions": [] })),
@@ -84,7 +84,7 @@ fn the_version_is_the_programs() {
 #[test]
 fn head_answers_like_get_without_a_body() {
     let node = Node::start(&[]);
-    for path in ["/", "/metrics", "/readyz", "/version"] {
+    for path in ["/", "/metrics", "/readyz/gateway", "/version"] {
         let (head, get) = (node.ask("HEAD", path, &[]), node.get(path));
         assert_eq!((head.status, head.body.as_str()), (get.status, ""), "{path}");
         assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
@@ -125,7 +125,7 @@ fn a_crash_is_rehearsed_only_where_that_is_allowed_and_meant() {
 fn a_node_without_services_still_answers_its_operator() {
     let node = Node::start(&["--set", "gateway.enabled=false"]);
     assert_eq!(node.gateway, "");
-    assert_eq!(node.get("/readyz").status, 200);
+    assert_eq!(node.readiness("/readyz").status, 200);
     assert_eq!(node.get("/readyz/gateway").status, 404);
     let (code, log) = node.stop();
     assert_eq!(code, Some(0));
@@ -154,5 +154,7 @@ fn one_event_stream_too_many_is_told_to_come_back() {
     assert_eq!(reply.json()["reason"], "busy");
     open.pop();
     // The node notices at its own pace that a stream was left, so the next place is asked for until it is there.
-    while http::ask(&node.admin, "HEAD", "/events", &[]).status != 200 {}
+    http::eventually("there is a place", || {
+        (http::ask(&node.admin, "HEAD", "/events", &[]).status == 200).then_some(())
+    });
 }

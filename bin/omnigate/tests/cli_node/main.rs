@@ -14,5 +14,7 @@ mod http;
 mod lifecycle;
 mod manager;
 mod node;
+#[path = "../../../../tests/e2e/support/ports.rs"]
+mod ports;
 mod reload;
 mod upgrade;

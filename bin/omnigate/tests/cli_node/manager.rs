@@ -1,8 +1,10 @@
 //! A service manager that listens to what the node tells it.
 
-use std::{io::ErrorKind, os::unix::net::UnixDatagram, process::Command, time::Duration};
+use std::{io::ErrorKind, os::unix::net::UnixDatagram, process::Command};
 
 use tempfile::TempDir;
+
+use crate::http::PATIENCE;
 
 /// A service manager.
 pub(crate) struct Manager {
@@ -14,7 +16,7 @@ impl Manager {
     pub(crate) fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Self { socket, dir }
     }
 

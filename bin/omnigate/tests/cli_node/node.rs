@@ -54,6 +54,8 @@ impl Node {
     fn spawn(dir: TempDir, mut command: Command) -> Self {
         let log = File::create(dir.path().join("log")).unwrap();
         command.stdout(Stdio::piped()).stderr(log);
+        // As long as there is to drain may be too short where the machine stalls.
+        command.env("OMNIGATE_NODE__DANGER_OK", "true").env("OMNIGATE_NODE__DRAIN_DEADLINE", "30s");
         let mut child = command.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (gateway, admin) = (String::new(), String::new());
@@ -80,6 +82,11 @@ impl Node {
     /// Asks the admin listener.
     pub(crate) fn get(&self, path: &str) -> Reply {
         http::get(&self.admin, path)
+    }
+
+    /// What readiness says of the node, or of a part of it.
+    pub(crate) fn readiness(&self, path: &str) -> Reply {
+        http::readiness(&self.admin, path)
     }
 
     /// Asks the admin listener in any way.
@@ -121,10 +128,4 @@ impl Drop for Node {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A port that was free a moment ago, for tests that need to know it before the node does.
-pub(crate) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }

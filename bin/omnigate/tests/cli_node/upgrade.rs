@@ -4,11 +4,7 @@ use std::{fs, os::unix::fs::FileTypeExt};
 
 use rustix::process::Signal;
 
-use crate::{
-    http,
-    manager::Manager,
-    node::{Node, free_port},
-};
+use crate::{http, manager::Manager, node::Node, ports::free_port};
 
 /// Ends a successor, which nobody here is the parent of.
 struct Successor(String);
@@ -33,11 +29,13 @@ fn a_successor_takes_the_sockets_over_and_the_predecessor_ends_cleanly() {
     assert_eq!((&gateway, &admin), (&node.gateway, &node.admin));
     assert_eq!(node.wait(), Some(0));
 
-    assert_eq!(http::get(&successor.0, "/readyz").status, 200);
+    assert_eq!(http::readiness(&successor.0, "/readyz").status, 200);
     let socket = fs::metadata(node.path("gateway.sock")).unwrap();
     assert!(socket.file_type().is_socket(), "the successor's socket was removed");
-    let log = node.log();
-    assert!(log.contains("took over; the predecessor drains"), "{log}");
+    // It says so once it has told the predecessor, which may have ended by then.
+    http::eventually("the successor says so", || {
+        node.log().contains("took over; the predecessor drains").then_some(())
+    });
     drop(successor);
 }
 
@@ -72,13 +70,12 @@ fn a_successor_that_cannot_start_changes_nothing() {
     fs::write(dir.path().join("omnigate.toml"), file).unwrap();
     let node = Node::from_file(dir);
     let mut events = http::Events::open(&node.admin);
-    fs::write(node.path("omnigate.toml"), "nonsense").unwrap();
+    fs::write(node.path("aside"), "nonsense").unwrap();
+    fs::rename(node.path("aside"), node.path("omnigate.toml")).unwrap();
     events.wait_for("config_refused");
     node.signal(Signal::USR2);
     let ended = "the successor ended before it was ready; this process goes on";
-    while !node.log().contains(ended) {
-        std::thread::yield_now();
-    }
-    assert_eq!(node.get("/readyz").status, 200);
+    http::eventually("it is noticed", || node.log().contains(ended).then_some(()));
+    assert_eq!(node.readiness("/readyz").status, 200);
     assert_eq!(node.stop().0, Some(0));
 }

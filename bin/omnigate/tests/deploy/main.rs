@@ -13,6 +13,8 @@ mod commands;
 mod examples;
 mod observability;
 mod package;
+#[path = "../../../../tests/e2e/support/ports.rs"]
+mod ports;
 mod stage;
 mod systemd;
 

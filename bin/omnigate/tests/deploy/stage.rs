@@ -13,7 +13,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::repository;
+use crate::{ports::free_port, repository};
 
 /// Before the commands of a page. Cargo has built what is to be run; the node before is stopped by the next one.
 const PRELUDE: &str = r#"set -euo pipefail
@@ -68,7 +68,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn for_page(page: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let [gateway, edge, admin] = free_addrs();
+        let [gateway, edge, admin] = [(); 3].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
         let stage = Self {
             places: vec![
                 ("localhost:8080", gateway.to_string()),
@@ -128,7 +128,7 @@ impl Stage {
         }
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.dir.path().join("bin").display());
         let output = Command::new("timeout")
-            .args(["300", "bash", "-c", &format!("{PRELUDE}{script}")])
+            .args(["600", "bash", "-c", &format!("{PRELUDE}{script}")])
             .current_dir(self.work())
             .env_clear()
             .env("PATH", path)
@@ -163,12 +163,6 @@ impl Drop for Stage {
 fn write_program(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// Addresses on loopback that were free a moment ago.
-fn free_addrs<const COUNT: usize>() -> [SocketAddr; COUNT] {
-    let listeners = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap())
 }
 
 /// A server that has the same answer for everybody.

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use crate::{repository, tool};
@@ -57,21 +57,26 @@ fn the_filter_of_system_calls_lets_the_node_live() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace");
     let socket = dir.path().join("admin.sock");
-    let mut node = Command::new("strace")
-        .args(["-f", "-qq", "-o", trace.to_str().unwrap(), "-e", "trace=all", env!("CARGO_BIN_EXE_omnigate")])
+    // The tracer is nobody's business: the node is our child.
+    let node = Command::new("strace")
+        .args(["-D", "-f", "-qq", "-o", trace.to_str().unwrap(), "-e", "trace=all", env!("CARGO_BIN_EXE_omnigate")])
         .args(["up", "--set", "gateway.listen=127.0.0.1:0"])
         .args(["--set", "edge.enabled=true", "--set", "edge.listen=127.0.0.1:0"])
         .args(["--set", &format!("admin.listen=unix:{}", socket.display())])
         .current_dir(dir.path())
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap())
+        // As long as there is to drain may be too short for who is traced.
+        .env("OMNIGATE_NODE__DANGER_OK", "true")
+        .env("OMNIGATE_NODE__DRAIN_DEADLINE", "30s")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("strace comes with Debian's strace package");
+    let mut node = Running(node);
     // The banner is printed once it is up.
     let mut first = [0_u8; 1];
-    std::io::Read::read_exact(node.stdout.as_mut().unwrap(), &mut first).unwrap();
+    std::io::Read::read_exact(node.0.stdout.as_mut().unwrap(), &mut first).unwrap();
     let asked = |path: &str, method: &str| {
         tool(
             Command::new("curl")
@@ -82,13 +87,23 @@ fn the_filter_of_system_calls_lets_the_node_live() {
     };
     assert!(asked("/metrics", "GET").contains("connections{"));
     asked("/shutdown", "POST");
-    assert!(node.wait().unwrap().success());
+    assert!(node.0.wait().unwrap().success());
     let allowed = allowed_calls();
     let traced = fs::read_to_string(&trace).unwrap();
     let called: BTreeSet<&str> = traced.lines().filter_map(name_of_call).collect();
     assert!(called.len() > 30, "only {called:?}");
     let refused: Vec<&&str> = called.iter().filter(|call| !allowed.contains(**call)).collect();
     assert!(refused.is_empty(), "the unit refuses {refused:?}");
+}
+
+/// A process that is killed when dropped, if it has not ended.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A line is the thread's number, then the call.

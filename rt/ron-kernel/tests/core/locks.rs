@@ -31,13 +31,14 @@ mod in_debug_builds {
     use ron_kernel::{
         ExitCode,
         lock::{Ranked, RankedGuard, held},
+        planes::RuntimeMode,
         readiness::Effect,
         supervisor::TaskResult,
         topology::{ChildSpec, Escalation, Plane, Restart, Stage, TaskSpec},
     };
 
     use super::*;
-    use crate::support::{child, conduct, stop, task, until};
+    use crate::support::{PATIENCE, child, conduct, kernel, stop, task, until};
 
     const ONCE: Restart = Restart::Never(Escalation::Degrade(Effect::Report));
     const TASK: TaskSpec = task("task", ONCE, Stage::Workers);
@@ -77,7 +78,7 @@ mod in_debug_builds {
 
     #[tokio::test]
     async fn an_await_under_a_lock_is_caught_in_every_form_of_task_and_child() {
-        let kernel = kernel_here();
+        let kernel = kernel(RuntimeMode::Current, PATIENCE);
         let scope = kernel.scope(&TOPOLOGY);
         LOCK.set(scope.lock(&STATE, ())).unwrap();
         let conductor = conduct(kernel);

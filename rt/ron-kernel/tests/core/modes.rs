@@ -13,7 +13,7 @@ use ron_kernel::{
     topology::{ChildSpec, Plane, Stage, TaskSpec, Topology},
 };
 
-use crate::support::{USUAL, child, conduct, kernel, stop, task, topology, until};
+use crate::support::{PATIENCE, USUAL, child, conduct, kernel, stop, task, topology, until};
 
 const ACCEPTOR: TaskSpec = TaskSpec { plane: Plane::Data, ..task("acceptor", USUAL, Stage::Intake) };
 const CONNECTION: ChildSpec = child("connection", Stage::Support);
@@ -21,7 +21,7 @@ const CONNECTION: ChildSpec = child("connection", Stage::Support);
 static TOPOLOGY: Topology = topology(&[ACCEPTOR], &[CONNECTION], &[]);
 
 async fn smoke(mode: RuntimeMode, cores: usize) {
-    let kernel = kernel(mode, Duration::from_secs(3));
+    let kernel = kernel(mode, PATIENCE);
     let scope = kernel.scope(&TOPOLOGY);
     assert_eq!(scope.planes().cores().len(), cores, "{mode:?}");
     let conductor = conduct(kernel);
@@ -66,7 +66,7 @@ async fn a_kernel_on_the_callers_runtime_runs_and_drains() {
 
 #[test]
 fn a_kernel_runs_on_a_plain_thread_and_its_services_are_built_from_there() {
-    let kernel = kernel(RuntimeMode::PerCore, Duration::from_secs(3));
+    let kernel = kernel(RuntimeMode::PerCore, PATIENCE);
     let scope = kernel.scope(&TOPOLOGY);
     let answer = kernel.block_on(async { scope.blocking().run("answer", || 42).await });
     assert_eq!(answer, Ok(42));
@@ -75,9 +75,16 @@ fn a_kernel_runs_on_a_plain_thread_and_its_services_are_built_from_there() {
     assert_eq!((exit.code, exit.cause.as_str()), (ExitCode::Clean, "no more questions"));
 }
 
-/// Starts a task that never ends by itself, drops the kernel, and checks that the task goes too.
+/// Drops a kernel with a task that never ends by itself. Nothing is waited for, so of some times that this is done, one
+/// at least takes no time, however busy the machine is.
 fn drop_with_a_task(mode: RuntimeMode) {
-    let kernel = kernel(mode, Duration::from_secs(3));
+    let took: Vec<_> = (0..5).map(|_| time_to_drop(mode)).collect();
+    assert!(took.iter().any(|took| *took < Duration::from_secs(1)), "{mode:?}: {took:?}");
+}
+
+/// Starts a task, drops the kernel, and checks that the task goes too. How long the drop took.
+fn time_to_drop(mode: RuntimeMode) -> Duration {
+    let kernel = kernel(mode, PATIENCE);
     let scope = kernel.scope(&TOPOLOGY);
     let alive = Arc::new(());
     let held = Arc::clone(&alive);
@@ -90,13 +97,14 @@ fn drop_with_a_task(mode: RuntimeMode) {
     });
     let start = std::time::Instant::now();
     drop(kernel);
-    assert!(start.elapsed() < Duration::from_secs(1), "{mode:?}: {:?}", start.elapsed());
+    let took = start.elapsed();
     drop(scope);
     let gone = || Arc::strong_count(&alive) == 1;
-    while !gone() && start.elapsed() < Duration::from_secs(20) {
+    while !gone() && start.elapsed() < PATIENCE {
         std::thread::yield_now();
     }
     assert!(gone(), "{mode:?}: the task outlives its kernel");
+    took
 }
 
 #[test]
@@ -113,7 +121,7 @@ async fn a_kernel_that_was_never_conducted_is_dropped_inside_a_runtime_without_a
 
 #[tokio::test]
 async fn the_last_holder_of_a_dropped_kernel_may_be_one_of_its_own_tasks() {
-    let kernel = kernel(RuntimeMode::PerCore, Duration::from_secs(3));
+    let kernel = kernel(RuntimeMode::PerCore, PATIENCE);
     let scope = kernel.scope(&TOPOLOGY);
     let (planes, connections) = (Arc::downgrade(scope.planes()), scope.children(&CONNECTION));
     let core = Arc::clone(&scope.planes().cores()[0]);
@@ -128,7 +136,7 @@ async fn the_last_holder_of_a_dropped_kernel_may_be_one_of_its_own_tasks() {
 
 #[tokio::test]
 async fn seats_go_to_the_core_with_the_fewest_and_are_given_back() {
-    let kernel = kernel(RuntimeMode::PerCore, Duration::from_secs(3));
+    let kernel = kernel(RuntimeMode::PerCore, PATIENCE);
     let scope = kernel.scope(&TOPOLOGY);
     let conductor = conduct(kernel);
     let load = || scope.planes().cores().iter().map(|c| c.load()).collect::<Vec<_>>();

@@ -9,6 +9,7 @@ use ron_kernel::{
     Exit, ExitCode, Scope,
     bus::{KernelEvent, Subscription},
     config::ConfigStore,
+    planes::RuntimeMode,
     reload::{self, Reconfigure, Reloader},
     supervisor::TaskState,
 };
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::{
     reload::{Knobs, Part, Shared, parse},
-    support::{conduct, kernel_here, stop, until, wait_for},
+    support::{PATIENCE, conduct, kernel, stop, until, wait_for},
 };
 
 struct Watched {
@@ -39,7 +40,7 @@ impl Watched {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("omnigate.toml");
         std::fs::write(&file, on_disk).unwrap();
-        let kernel = kernel_here();
+        let kernel = kernel(RuntimeMode::Current, PATIENCE);
         let scope = kernel.own().clone();
         let events = scope.bus().subscribe();
         let store = Arc::new(ConfigStore::new(&parse(&knob(boot)).unwrap()));

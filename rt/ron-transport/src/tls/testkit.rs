@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use super::{ClientTls, HandshakeError, IdentityFiles, Roots, ServerTls, TlsStream};
 
 /// Ample for a handshake on a loaded machine.
-pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A self-made authority.
 #[derive(Debug)]

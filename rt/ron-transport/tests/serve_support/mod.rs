@@ -30,10 +30,25 @@ use client::Client;
 use service::{Desk, TestService};
 
 /// Longer than anything here takes on a busy machine: only a hanging test meets it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A timeout that is the subject of a test.
+/// A timeout that is the subject of a test, and that nothing has to be quicker than.
 pub(crate) const SHORT: Duration = Duration::from_millis(250);
+
+/// Runs a test in which something has to be quicker than a timeout, with ever longer ones until the machine keeps up: one
+/// that is busy with other things takes a moment for anything, but what is wrong is wrong each time.
+#[expect(clippy::disallowed_methods, reason = "so that a try may fail")]
+pub(crate) async fn with_growing_time<F>(test: impl Fn(Duration) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    for time in [SHORT, SHORT * 4, SHORT * 16] {
+        if tokio::spawn(test(time)).await.is_ok() {
+            return;
+        }
+    }
+    test(SHORT * 64).await;
+}
 
 static TOPOLOGY: Topology = Topology {
     service: "t",
@@ -60,9 +75,9 @@ pub(crate) struct Node {
 /// Limits under which nothing times out while a test runs.
 pub(crate) fn patient() -> HttpLimits {
     HttpLimits {
-        handshake_timeout: PATIENCE,
-        read_timeout: PATIENCE,
-        write_timeout: PATIENCE,
+        handshake_timeout: PATIENCE * 2,
+        read_timeout: PATIENCE * 2,
+        write_timeout: PATIENCE * 2,
         idle_timeout: PATIENCE * 3,
         ..HttpLimits::default()
     }
@@ -99,7 +114,8 @@ impl Node {
 
     #[expect(clippy::disallowed_methods, reason = "the thread a node's conductor has in production")]
     pub(crate) fn start_with(plan: ListenPlan, cores: usize) -> Self {
-        let kernel = Kernel::builder("test").cores(NonZeroUsize::new(cores).unwrap()).build().unwrap();
+        let cores = NonZeroUsize::new(cores).unwrap();
+        let kernel = Kernel::builder("test").cores(cores).drain_deadline(PATIENCE).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let desk = Desk::new(Drivers::new(&scope), scope.clock());
         let server = HttpServer::start(&scope, Roles::default(), plan, |_| desk.service());
@@ -176,7 +192,7 @@ impl Node {
     /// Waits for the end of a node that was asked to stop, and insists that it was clean. Returns how many connections
     /// ended only because of that.
     pub(crate) async fn stopped(self) -> u64 {
-        let exit = tokio::time::timeout(PATIENCE, self.exit).await.unwrap().unwrap();
+        let exit = tokio::time::timeout(PATIENCE * 2, self.exit).await.unwrap().unwrap();
         assert_eq!(exit.code, ExitCode::Clean, "{exit}");
         let children = self.scope.supervisor().children();
         assert!(children.iter().all(|(_, _, live)| *live == 0), "{children:?}");

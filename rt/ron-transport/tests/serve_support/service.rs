@@ -4,7 +4,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -18,7 +18,7 @@ use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service}
 use tokio::sync::Semaphore;
 use types::{Reason, Refusal};
 
-use super::{SHORT, eventually, pattern, relay, relay::Tunnels};
+use super::{eventually, pattern, relay, relay::Tunnels};
 
 /// What a test sees of the service, and how it holds requests up.
 #[derive(Clone)]
@@ -31,6 +31,8 @@ struct Inner {
     tunnels: Tunnels,
     drivers: Drivers,
     clock: Clock,
+    /// How much of its own time the service gives itself where it is timed, in milliseconds.
+    time: AtomicU64,
 }
 
 impl Desk {
@@ -42,11 +44,17 @@ impl Desk {
             tunnels: Tunnels::default(),
             drivers,
             clock,
+            time: AtomicU64::new(0),
         }))
     }
 
     pub(crate) fn service(&self) -> TestService {
         TestService(self.clone())
+    }
+
+    /// How much of its own time the service gives itself where it is timed.
+    pub(crate) fn set_time(&self, time: Duration) {
+        self.0.time.store(u64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
     /// The tunnels that the service made.
@@ -149,9 +157,10 @@ impl Service for TestService {
 }
 
 impl TestService {
-    /// Reads the body, all of it or its first frame, and waits at the gate, all of it within [`SHORT`] of its own time.
+    /// Reads the body, all of it or its first frame, and waits at the gate, within the time that the desk has set.
     async fn timed(&self, mut request: Request, all: bool) -> Result<Response, Refusal> {
         let watch = request.body_mut().watch_upload();
+        let time = Duration::from_millis(self.0.0.time.load(Ordering::SeqCst));
         let work = async {
             let mut body = request.into_body();
             let mut length = 0;
@@ -166,7 +175,7 @@ impl TestService {
         };
         let work = std::pin::pin!(work);
         let answer = match watch {
-            Some(watch) => watch.within(self.0.0.clock, SHORT, work).await,
+            Some(watch) => watch.within(self.0.0.clock, time, work).await,
             None => Some(work.await),
         };
         answer.flatten().ok_or_else(|| Reason::DownstreamTimeout.into())

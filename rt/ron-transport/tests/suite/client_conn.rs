@@ -132,8 +132,10 @@ async fn dropping_a_request_midway_closes_the_connection() {
     let shelf = Arc::new(Shelf::default());
     let conn = open(node.tcp().await);
     let mut held = request("GET", "/held", "");
-    let waiting = conn.send(&mut held, shelf.clone());
-    assert!(tokio::time::timeout(Duration::from_millis(50), waiting).await.is_err());
+    tokio::select! {
+        answer = conn.send(&mut held, shelf.clone()) => panic!("{answer:?}"),
+        () = node.desk.has_begun(1) => {}
+    }
     eventually("the server gives it up", || node.desk.dropped() == 1).await;
     node.all_gone().await;
     assert!(shelf.is_empty());
@@ -149,7 +151,6 @@ async fn a_connection_that_the_server_closed_in_its_sleep_is_noticed() {
     let response = conn.send(&mut request("GET", "/", ""), shelf.clone()).await.unwrap();
     response.into_body().collect().await.unwrap();
     let mut conn = shelf.take().unwrap();
-    assert!(conn.is_alive());
     node.all_gone().await;
     // The end is in the socket; the runtime has to see it.
     let noticed = async {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::serve_support::{
     Node, PATIENCE, SHORT, eventually,
-    frames::{self, GOAWAY, HEADERS, PREFACE, RST_STREAM, Raw, SETTINGS, frame},
+    frames::{self, DATA, GOAWAY, HEADERS, PREFACE, RST_STREAM, Raw, SETTINGS, frame},
     patient, pattern,
     relay::Nowhere,
 };
@@ -16,7 +16,7 @@ use ron_transport::{
     stream::Stream,
 };
 use tokio::{
-    io::AsyncReadExt,
+    io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     time::timeout,
 };
@@ -53,15 +53,26 @@ async fn answered(
     answer: impl Fn(u32) -> Vec<u8>,
     closes: bool,
 ) -> Result<Response, SendFault> {
+    answered_after(HEADERS, node, request, answer, closes).await
+}
+
+/// The same, once a frame of that kind has come.
+async fn answered_after(
+    kind: u8,
+    node: &Node,
+    request: Request,
+    answer: impl Fn(u32) -> Vec<u8>,
+    closes: bool,
+) -> Result<Response, SendFault> {
     let (conn, mut far) = connected(node, H2Options::default()).await;
     let server = async {
-        let head = far.until(HEADERS).await.unwrap();
-        far.send(&answer(head.stream)).await.unwrap();
+        let heard = far.until(kind).await.unwrap();
+        far.send(&answer(heard.stream)).await.unwrap();
         if closes {
-            drop(far);
-        } else {
-            far.rest().await;
+            // What was sent meanwhile is read, or the end would be a reset, which can overtake the answer.
+            far.0.shutdown().await.unwrap();
         }
+        far.rest().await;
     };
     let client =
         async { timeout(PATIENCE, conn.send(request, Arc::new(Nowhere))).await.expect("an outcome") };
@@ -117,7 +128,7 @@ async fn a_body_of_which_part_is_gone_does_not_come_back() {
     let stream =
         futures_util::StreamExt::chain(futures_util::stream::iter(frames), futures_util::stream::pending());
     let body = Body::streaming(http_body_util::StreamBody::new(stream));
-    let outcome = answered(&node, post(body), refuse, false).await;
+    let outcome = answered_after(DATA, &node, post(body), refuse, false).await;
     assert!(matches!(outcome, Err(SendFault::Broken(_))), "{outcome:?}");
 
     let untouched = http_body_util::StreamBody::new(futures_util::stream::pending::<Result<_, _>>());
@@ -142,7 +153,7 @@ async fn a_server_that_falls_silent_is_found_out_while_it_owes_an_answer() {
 #[tokio::test]
 async fn a_server_that_answers_pings_may_take_its_time() {
     let node = Node::start(patient());
-    let options = H2Options { ping_every: SHORT / 5, ping_timeout: SHORT, ..H2Options::default() };
+    let options = H2Options { ping_every: SHORT / 5, ping_timeout: PATIENCE, ..H2Options::default() };
     let (conn, mut far) = connected(&node, options).await;
     let server = async {
         let head = far.until(HEADERS).await.unwrap();

@@ -4,7 +4,7 @@ use crate::serve_support::{
     Node, eventually,
     frames::{self, Raw},
     h2_client::H2Client,
-    patient,
+    patient, with_growing_time,
 };
 use ron_transport::serve::HttpLimits;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
@@ -197,15 +197,14 @@ async fn nonsense_after_the_preface_ends_the_connection_with_a_reason() {
 
 #[tokio::test]
 async fn a_preface_that_is_followed_by_nothing_is_idle_and_ends() {
-    let limits = HttpLimits {
-        idle_timeout: crate::serve_support::SHORT,
-        write_timeout: crate::serve_support::SHORT,
-        ..patient()
-    };
-    let node = Node::start(limits);
-    let loot = attack(node.tcp().await, std::iter::empty()).await;
-    assert!(loot.goaway, "{loot:?}");
-    node.all_gone().await;
-    assert_eq!(node.rejected(Reason::Malformed), 0);
-    node.stop().await;
+    with_growing_time(|time| async move {
+        let limits = HttpLimits { idle_timeout: time, write_timeout: time, ..patient() };
+        let node = Node::start(limits);
+        let loot = attack(node.tcp().await, std::iter::empty()).await;
+        assert!(loot.goaway, "{loot:?}");
+        node.all_gone().await;
+        assert_eq!(node.rejected(Reason::Malformed), 0);
+        node.stop().await;
+    })
+    .await;
 }

@@ -10,6 +10,7 @@ use crate::serve_support::{
     h2_client::H2Client,
     patient, pattern,
     tls::Identity,
+    with_growing_time,
 };
 use ron_transport::serve::HttpLimits;
 use tokio::{
@@ -122,22 +123,25 @@ async fn no_more_streams_are_served_at_once_than_the_limit_allows() {
 
 #[tokio::test]
 async fn a_client_that_pings_between_requests_has_no_late_head() {
-    let limits = HttpLimits { read_timeout: SHORT / 2, ..patient() };
-    let node = Node::start(limits);
-    let mut raw = Raw(node.tcp().await);
-    raw.send(&frames::hello(&[])).await.unwrap();
-    for stream in [1, 3, 5] {
-        raw.send(&frames::get_frame(stream, "/")).await.unwrap();
-        raw.until(frames::DATA).await.unwrap();
-        let window = frames::frame(frames::WINDOW_UPDATE, 0, 0, &5_u32.to_be_bytes());
-        raw.send(&window).await.unwrap();
-        raw.send(&frames::frame(frames::PING, 0, 0, &[7; 8])).await.unwrap();
-        sleep(SHORT).await;
-    }
-    assert_eq!((node.timeouts("read"), node.rejected(Reason::RequestTimeout)), (0, 0));
-    drop(raw);
-    node.all_gone().await;
-    node.stop().await;
+    with_growing_time(|time| async move {
+        let limits = HttpLimits { read_timeout: time / 2, ..patient() };
+        let node = Node::start(limits);
+        let mut raw = Raw(node.tcp().await);
+        raw.send(&frames::hello(&[])).await.unwrap();
+        for stream in [1, 3, 5] {
+            raw.send(&frames::get_frame(stream, "/")).await.unwrap();
+            raw.until(frames::DATA).await.unwrap();
+            let window = frames::frame(frames::WINDOW_UPDATE, 0, 0, &5_u32.to_be_bytes());
+            raw.send(&window).await.unwrap();
+            raw.send(&frames::frame(frames::PING, 0, 0, &[7; 8])).await.unwrap();
+            sleep(time).await;
+        }
+        assert_eq!((node.timeouts("read"), node.rejected(Reason::RequestTimeout)), (0, 0));
+        drop(raw);
+        node.all_gone().await;
+        node.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -145,23 +149,36 @@ async fn an_idle_client_is_told_goodbye_even_if_it_pings() {
     let identity = Identity::new();
     let limits = HttpLimits { idle_timeout: SHORT, ..patient() };
     let node = Node::start_tls(limits, identity.server.clone());
-    let mut raw = Raw(identity.wrap(node.tcp().await, &["h2"]).await);
-    raw.send(&frames::hello(&[])).await.unwrap();
-    raw.send(&frames::get_frame(1, "/")).await.unwrap();
-    let mut goodbye = false;
-    loop {
-        let Ok(next) = timeout(Duration::from_millis(20), raw.next()).await else {
-            let _ = raw.send(&frames::frame(frames::PING, 0, 0, &[7; 8])).await;
-            continue;
-        };
-        let Some(frame) = next else { break };
-        goodbye |= frame.kind == frames::GOAWAY;
-        if frame.kind == frames::PING && frame.flags & frames::ACK == 0 {
-            let _ = raw.send(&frames::frame(frames::PING, frames::ACK, 0, &frame.payload)).await;
+    let (reading, writing) = tokio::io::split(identity.wrap(node.tcp().await, &["h2"]).await);
+    let mut speaker = Raw(tokio::io::join(tokio::io::empty(), writing));
+    speaker.send(&[frames::hello(&[]), frames::get_frame(1, "/")].concat()).await.unwrap();
+    let asked = std::sync::Mutex::new(Vec::new());
+    let listening = async {
+        let mut listener = Raw(tokio::io::join(reading, tokio::io::sink()));
+        let mut goodbye = false;
+        while let Some(frame) = listener.next().await {
+            goodbye |= frame.kind == frames::GOAWAY;
+            if frame.kind == frames::PING && frame.flags & frames::ACK == 0 {
+                asked.lock().unwrap().push(frame.payload);
+            }
         }
+        goodbye
+    };
+    let speaking = async {
+        loop {
+            let answers: Vec<_> = std::mem::take(&mut *asked.lock().unwrap());
+            for payload in answers {
+                let _ = speaker.send(&frames::frame(frames::PING, frames::ACK, 0, &payload)).await;
+            }
+            let _ = speaker.send(&frames::frame(frames::PING, 0, 0, &[7; 8])).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        goodbye = listening => assert!(goodbye, "a GOAWAY comes before the end"),
+        () = speaking => {}
     }
-    assert!(goodbye, "a GOAWAY comes before the end");
-    drop(raw);
+    drop(speaker);
     node.all_gone().await;
     assert_eq!((node.timeouts("read"), node.timeouts("write")), (0, 0));
     node.stop().await;
@@ -200,33 +217,36 @@ async fn a_client_that_gives_no_room_for_its_response_is_cut() {
 
 #[tokio::test]
 async fn a_body_that_stops_ends_the_connection_and_one_that_moves_does_not() {
-    let limits = HttpLimits { read_timeout: SHORT, ..patient() };
-    let node = Node::start(limits);
-    for moving in [true, false] {
-        let mut raw = Raw(node.tcp().await);
-        raw.send(&frames::hello(&[])).await.unwrap();
-        let head = frames::block(&[
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":authority", "t"),
-            (":path", "/length"),
-        ]);
-        raw.send(&frames::frame(frames::HEADERS, frames::END_HEADERS, 1, &head)).await.unwrap();
-        for _ in 0..6 {
-            raw.send(&frames::frame(frames::DATA, 0, 1, b"x")).await.unwrap();
-            sleep(SHORT / 3).await;
+    with_growing_time(|time| async move {
+        let limits = HttpLimits { read_timeout: time, ..patient() };
+        let node = Node::start(limits);
+        for moving in [true, false] {
+            let mut raw = Raw(node.tcp().await);
+            raw.send(&frames::hello(&[])).await.unwrap();
+            let head = frames::block(&[
+                (":method", "POST"),
+                (":scheme", "http"),
+                (":authority", "t"),
+                (":path", "/length"),
+            ]);
+            raw.send(&frames::frame(frames::HEADERS, frames::END_HEADERS, 1, &head)).await.unwrap();
+            for _ in 0..6 {
+                raw.send(&frames::frame(frames::DATA, 0, 1, b"x")).await.unwrap();
+                sleep(time / 3).await;
+            }
+            if moving {
+                raw.send(&frames::frame(frames::DATA, frames::END_STREAM, 1, b"")).await.unwrap();
+                assert_eq!(raw.until(frames::DATA).await.unwrap().payload, b"6");
+            } else {
+                raw.rest().await;
+            }
+            drop(raw);
+            node.all_gone().await;
+            assert_eq!(node.timeouts("read"), u64::from(!moving));
         }
-        if moving {
-            raw.send(&frames::frame(frames::DATA, frames::END_STREAM, 1, b"")).await.unwrap();
-            assert_eq!(raw.until(frames::DATA).await.unwrap().payload, b"6");
-        } else {
-            raw.rest().await;
-        }
-        drop(raw);
-        node.all_gone().await;
-        assert_eq!(node.timeouts("read"), u64::from(!moving));
-    }
-    node.stop().await;
+        node.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -284,20 +304,23 @@ async fn a_client_that_confirms_nothing_does_not_hold_a_drain_up() {
 
 #[tokio::test]
 async fn a_client_that_takes_the_last_of_its_response_slowly_gets_it_from_a_stopping_node() {
-    let node = Node::start(patient());
-    let mut raw = Raw(node.tcp().await);
-    raw.send(&frames::hello(&[(4, 1000)])).await.unwrap();
-    raw.send(&frames::get_frame(1, "/whole/5000")).await.unwrap();
-    let mut body = raw.until(frames::DATA).await.unwrap().payload;
-    node.begin_stop();
-    while body.len() < 5000 {
-        sleep(Duration::from_millis(100)).await;
-        let room = frames::frame(frames::WINDOW_UPDATE, 0, 1, &1000_u32.to_be_bytes());
-        raw.send(&room).await.unwrap();
-        let more = raw.until(frames::DATA).await;
-        body.extend(more.expect("the rest of the response").payload);
-    }
-    assert_eq!(body, pattern(5000));
-    drop(raw);
-    node.stopped().await;
+    with_growing_time(|_| async move {
+        let node = Node::start(patient());
+        let mut raw = Raw(node.tcp().await);
+        raw.send(&frames::hello(&[(4, 1000)])).await.unwrap();
+        raw.send(&frames::get_frame(1, "/whole/5000")).await.unwrap();
+        let mut body = raw.until(frames::DATA).await.unwrap().payload;
+        node.begin_stop();
+        while body.len() < 5000 {
+            sleep(Duration::from_millis(100)).await;
+            let room = frames::frame(frames::WINDOW_UPDATE, 0, 1, &1000_u32.to_be_bytes());
+            raw.send(&room).await.unwrap();
+            let more = raw.until(frames::DATA).await;
+            body.extend(more.expect("the rest of the response").payload);
+        }
+        assert_eq!(body, pattern(5000));
+        drop(raw);
+        node.stopped().await;
+    })
+    .await;
 }

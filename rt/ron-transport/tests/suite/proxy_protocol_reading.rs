@@ -10,7 +10,7 @@ use ron_transport::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-const LIMIT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn origin() -> Origin {
     Origin::tcp("192.0.2.1:4711".parse().unwrap(), "192.0.2.2:443".parse().unwrap())

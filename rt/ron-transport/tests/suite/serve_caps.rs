@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::serve_support::{Node, client, client::Client, client::End, eventually, patient};
+use crate::serve_support::{
+    Node, client, client::Client, client::End, eventually, patient, with_growing_time,
+};
 use ron_transport::serve::HttpLimits;
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -68,9 +70,10 @@ async fn one_client_cannot_take_the_places_of_another() {
     node.stop().await;
 }
 
-/// A node whose connections park at once, with all four places taken by parked ones: three of one client, one of another.
-async fn full_of_parked() -> (Node, Vec<Client<TcpStream>>) {
-    let park_after = Duration::from_millis(10);
+/// A node whose connections park in less than `time`, with all four places taken by parked ones: three of one client, one
+/// of another.
+async fn full_of_parked(time: Duration) -> (Node, Vec<Client<TcpStream>>) {
+    let park_after = time / 25;
     let node = Node::start(HttpLimits { park_after, ..caps(4, 3) });
     let mut open = Vec::new();
     for ip in [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 1], [127, 0, 0, 1]] {
@@ -84,40 +87,46 @@ async fn full_of_parked() -> (Node, Vec<Client<TcpStream>>) {
 
 #[tokio::test]
 async fn at_the_cap_the_idle_connection_of_the_largest_client_makes_room_for_a_newcomer() {
-    let (node, mut open) = full_of_parked().await;
-    let mut newcomer = from(&node, [127, 0, 0, 3]).await;
-    assert!(is_served(&mut newcomer).await);
-    assert_eq!(open.remove(0).end().await, End::Fin, "the one that has waited the longest");
-    for client in &mut open {
-        assert!(is_served(client).await, "the others keep their places");
-    }
-    assert_eq!((node.evicted(), node.refused("total")), (1, 0));
-    eventually("as many as the cap allows", || node.live("connection") == 4).await;
-    drop((open, newcomer));
-    node.all_gone().await;
-    node.stop().await;
+    with_growing_time(|time| async move {
+        let (node, mut open) = full_of_parked(time).await;
+        let mut newcomer = from(&node, [127, 0, 0, 3]).await;
+        assert!(is_served(&mut newcomer).await);
+        assert_eq!(open.remove(0).end().await, End::Fin, "the one that has waited the longest");
+        for client in &mut open {
+            assert!(is_served(client).await, "the others keep their places");
+        }
+        assert_eq!((node.evicted(), node.refused("total")), (1, 0));
+        eventually("as many as the cap allows", || node.live("connection") == 4).await;
+        drop((open, newcomer));
+        node.all_gone().await;
+        node.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_flood_of_newcomers_takes_idle_places_only_and_is_refused_after_them() {
-    let (node, mut open) = full_of_parked().await;
-    let mut served = Vec::new();
-    for last in 3..=6 {
-        let mut newcomer = from(&node, [127, 0, 0, last]).await;
-        newcomer.send(&client::get("/")[..10]).await;
-        served.push(newcomer);
-    }
-    for client in &mut open {
-        assert_eq!(client.end().await, End::Fin);
-    }
-    assert!(!is_served(&mut from(&node, [127, 0, 0, 7]).await).await);
-    eventually("all taken", || node.refused("total") == 1).await;
-    for client in &mut served {
-        client.send(&client::get("/")[10..]).await;
-        assert_eq!(client.answer().await.text(), "hello", "who has begun to ask is not idle");
-    }
-    assert_eq!(node.evicted(), 4);
-    drop(served);
-    node.all_gone().await;
-    node.stop().await;
+    with_growing_time(|time| async move {
+        let (node, mut open) = full_of_parked(time).await;
+        let mut served = Vec::new();
+        for last in 3..=6 {
+            let mut newcomer = from(&node, [127, 0, 0, last]).await;
+            newcomer.send(&client::get("/")[..10]).await;
+            served.push(newcomer);
+        }
+        for client in &mut open {
+            assert_eq!(client.end().await, End::Fin);
+        }
+        assert!(!is_served(&mut from(&node, [127, 0, 0, 7]).await).await);
+        eventually("all taken", || node.refused("total") == 1).await;
+        for client in &mut served {
+            client.send(&client::get("/")[10..]).await;
+            assert_eq!(client.answer().await.text(), "hello", "who has begun to ask is not idle");
+        }
+        assert_eq!(node.evicted(), 4);
+        drop(served);
+        node.all_gone().await;
+        node.stop().await;
+    })
+    .await;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::serve_support::{
     Node, client, client::Client, client::End, connect, eventually, h2_client::H2Client, patient, plan,
-    tls::Identity,
+    tls::Identity, with_growing_time,
 };
 use ron_transport::serve::{HttpLimits, ListenPlan};
 use tokio::time::timeout;
@@ -118,19 +118,22 @@ async fn clients_that_never_ask_do_not_hold_a_drain_up() {
 
 #[tokio::test]
 async fn a_client_in_the_middle_of_a_head_may_still_finish_it() {
-    let node = Node::start(patient());
-    let mut client = node.connect().await;
-    let request = client::get("/");
-    client.send(&request[..20]).await;
-    eventually("it is accepted", || node.live("connection") == 1).await;
-    node.begin_stop();
-    eventually("the node drains", || node.scope.shutdown().is_draining()).await;
-    client.send(&request[20..]).await;
-    let answer = client.answer().await;
-    assert_eq!(answer.text(), "hello");
-    assert!(answer.closes());
-    assert_eq!(client.end().await, End::Fin);
-    node.stopped().await;
+    with_growing_time(|_| async move {
+        let node = Node::start(patient());
+        let mut client = node.connect().await;
+        let request = client::get("/");
+        client.send(&request[..20]).await;
+        eventually("it is accepted", || node.live("connection") == 1).await;
+        node.begin_stop();
+        eventually("the node drains", || node.scope.shutdown().is_draining()).await;
+        client.send(&request[20..]).await;
+        let answer = client.answer().await;
+        assert_eq!(answer.text(), "hello");
+        assert!(answer.closes());
+        assert_eq!(client.end().await, End::Fin);
+        node.stopped().await;
+    })
+    .await;
 }
 
 #[tokio::test]

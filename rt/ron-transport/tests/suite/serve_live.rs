@@ -1,7 +1,8 @@
 //! What can change while a server runs: limits, the listening socket, TLS.
 
 use crate::serve_support::{
-    Node, SHORT, bind, client, client::Client, client::End, connect, eventually, patient, tls::Identity,
+    Node, bind, client, client::Client, client::End, connect, eventually, patient, tls::Identity,
+    with_growing_time,
 };
 use ron_transport::{
     addr::ListenAddr,
@@ -19,24 +20,31 @@ fn with_limits(limits: HttpLimits) -> ListenPlan {
 
 #[tokio::test]
 async fn new_limits_hold_for_new_connections() {
-    let node = Node::start(patient());
-    let mut old = node.connect().await;
-    old.get("/").await;
-    node.server.commit(with_limits(HttpLimits { max_conns_per_client: 2, read_timeout: SHORT, ..patient() }));
-    let mut new = node.connect().await;
-    assert_eq!(new.end().await, End::Fin, "the new timeout");
-    assert_eq!(node.timeouts("read"), 1);
-    drop(new);
-    eventually("it is gone", || node.live("connection") == 1).await;
-    let mut second = node.connect().await;
-    assert_eq!(second.get("/").await.status, 200);
-    let mut third = node.connect().await;
-    assert_eq!(third.end().await, End::Fin, "the new cap");
-    assert_eq!(node.refused("per_client"), 1);
-    assert_eq!(old.get("/").await.status, 200, "the old one keeps what it began with");
-    node.server.commit(with_limits(patient()));
-    assert_eq!(node.connect().await.get("/").await.status, 200, "a cap that was raised again");
-    node.stop().await;
+    with_growing_time(|time| async move {
+        let node = Node::start(patient());
+        let mut old = node.connect().await;
+        old.get("/").await;
+        node.server.commit(with_limits(HttpLimits {
+            max_conns_per_client: 2,
+            read_timeout: time,
+            ..patient()
+        }));
+        let mut new = node.connect().await;
+        assert_eq!(new.end().await, End::Fin, "the new timeout");
+        assert_eq!(node.timeouts("read"), 1);
+        drop(new);
+        eventually("it is gone", || node.live("connection") == 1).await;
+        let mut second = node.connect().await;
+        assert_eq!(second.get("/").await.status, 200);
+        let mut third = node.connect().await;
+        assert_eq!(third.end().await, End::Fin, "the new cap");
+        assert_eq!(node.refused("per_client"), 1);
+        assert_eq!(old.get("/").await.status, 200, "the old one keeps what it began with");
+        node.server.commit(with_limits(patient()));
+        assert_eq!(node.connect().await.get("/").await.status, 200, "a cap that was raised again");
+        node.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! The PROXY protocol in front of a server: who is believed, who is asked, and on whose account a connection is.
 
-use crate::serve_support::{Node, SHORT, client, client::Client, eventually, patient, plan, tls::Identity};
+use crate::serve_support::{
+    Node, client, client::Client, eventually, patient, plan, tls::Identity, with_growing_time,
+};
 use ron_transport::{
     proxy_protocol::{Origin, TrustedSources, encode_v2},
     serve::{HttpLimits, ListenPlan},
@@ -70,23 +72,28 @@ async fn a_stranger_is_not_asked_and_not_believed() {
 
 #[tokio::test]
 async fn a_trusted_proxy_without_a_header_is_closed() {
-    let limits = HttpLimits { handshake_timeout: SHORT, ..patient() };
-    let node = believing("127.0.0.1", limits);
-    for words in [client::get("/"), "PROXY TCP4 nonsense\r\n".into(), "\r\n\r\n\0\r\nQUIT\nxxxxxxxx".into()] {
-        let mut client = node.connect().await;
-        let _ = client.try_send(&words).await;
-        let (rest, _) = client.rest_and_end().await;
-        assert!(rest.is_empty(), "{words:?}: {rest:?}");
-    }
-    assert_eq!(node.timeouts("handshake"), 0);
-    let mut silent = node.connect().await;
-    silent.send("PROXY").await;
-    let (rest, _) = silent.rest_and_end().await;
-    assert!(rest.is_empty());
-    node.all_gone().await;
-    assert_eq!(node.timeouts("handshake"), 1);
-    assert_eq!(node.desk.begun(), 0);
-    node.stop().await;
+    with_growing_time(|time| async move {
+        let limits = HttpLimits { handshake_timeout: time, ..patient() };
+        let node = believing("127.0.0.1", limits);
+        for words in
+            [client::get("/"), "PROXY TCP4 nonsense\r\n".into(), "\r\n\r\n\0\r\nQUIT\nxxxxxxxx".into()]
+        {
+            let mut client = node.connect().await;
+            let _ = client.try_send(&words).await;
+            let (rest, _) = client.rest_and_end().await;
+            assert!(rest.is_empty(), "{words:?}: {rest:?}");
+        }
+        assert_eq!(node.timeouts("handshake"), 0);
+        let mut silent = node.connect().await;
+        silent.send("PROXY").await;
+        let (rest, _) = silent.rest_and_end().await;
+        assert!(rest.is_empty());
+        node.all_gone().await;
+        assert_eq!(node.timeouts("handshake"), 1);
+        assert_eq!(node.desk.begun(), 0);
+        node.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test]

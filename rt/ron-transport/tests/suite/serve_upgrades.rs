@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::serve_support::{
     Node, PATIENCE, SHORT, client::Client, client::End, eventually, h2_client::H2Client, patient, pattern,
-    tls::Identity,
+    tls::Identity, with_growing_time,
 };
 use ron_transport::tunnel::{Traffic, TunnelEnd, TunnelLimits};
 use tokio::{
@@ -134,21 +134,24 @@ async fn megabytes_pass_both_ways_at_once() {
 
 #[tokio::test]
 async fn an_idle_tunnel_is_closed_and_a_busy_one_is_not() {
-    let (node, upstream) = (Node::start(patient()), Upstream::new().await);
-    node.desk.tunnels().limit(TunnelLimits { idle: SHORT * 2, ..TunnelLimits::default() });
-    let (mut client, mut far) = tunnel(&node, &upstream).await;
-    for _ in 0..6 {
-        tokio::time::sleep(SHORT / 2).await;
-        far.write_all(b"tick").await.unwrap();
-        expect(&mut client.stream, b"tick").await;
-    }
-    assert_eq!(client.end().await, End::Fin);
-    expect_end(&mut far).await;
-    drop(client);
-    node.all_gone().await;
-    let traffic = Traffic { from_client: 0, to_client: 24 };
-    assert_eq!(node.desk.tunnels().ended(), [(traffic, TunnelEnd::Idle)]);
-    node.stop().await;
+    with_growing_time(|time| async move {
+        let (node, upstream) = (Node::start(patient()), Upstream::new().await);
+        node.desk.tunnels().limit(TunnelLimits { idle: time * 2, ..TunnelLimits::default() });
+        let (mut client, mut far) = tunnel(&node, &upstream).await;
+        for _ in 0..6 {
+            tokio::time::sleep(time / 2).await;
+            far.write_all(b"tick").await.unwrap();
+            expect(&mut client.stream, b"tick").await;
+        }
+        assert_eq!(client.end().await, End::Fin);
+        expect_end(&mut far).await;
+        drop(client);
+        node.all_gone().await;
+        let traffic = Traffic { from_client: 0, to_client: 24 };
+        assert_eq!(node.desk.tunnels().ended(), [(traffic, TunnelEnd::Idle)]);
+        node.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -165,14 +168,11 @@ async fn a_server_that_breaks_off_ends_the_tunnel_without_a_reset() {
 }
 
 #[tokio::test]
-async fn a_tunnel_outlives_the_drain_of_requests_by_its_grace() {
+async fn a_tunnel_is_closed_when_the_grace_after_the_drain_of_requests_is_over() {
     let (node, upstream) = (Node::start(patient()), Upstream::new().await);
     node.desk.tunnels().limit(TunnelLimits { grace: SHORT, ..TunnelLimits::default() });
     let (mut client, mut far) = tunnel(&node, &upstream).await;
     node.begin_stop();
-    eventually("the node drains", || node.scope.shutdown().is_draining()).await;
-    client.send("still there").await;
-    expect(&mut far, b"still there").await;
     assert_eq!(client.end().await, End::Fin);
     expect_end(&mut far).await;
     drop((client, far));
@@ -180,12 +180,14 @@ async fn a_tunnel_outlives_the_drain_of_requests_by_its_grace() {
 }
 
 #[tokio::test]
-async fn a_tunnel_that_ends_by_itself_does_not_hold_a_drain_up() {
+async fn a_tunnel_outlives_the_drain_of_requests_and_if_it_ends_by_itself_does_not_hold_it_up() {
     let (node, upstream) = (Node::start(patient()), Upstream::new().await);
     node.desk.tunnels().limit(TunnelLimits { grace: Duration::from_secs(3600), ..TunnelLimits::default() });
-    let (client, far) = tunnel(&node, &upstream).await;
+    let (mut client, mut far) = tunnel(&node, &upstream).await;
     node.begin_stop();
     eventually("the node drains", || node.scope.shutdown().is_draining()).await;
+    client.send("still there").await;
+    expect(&mut far, b"still there").await;
     drop((client, far));
     assert_eq!(node.stopped().await, 0);
 }

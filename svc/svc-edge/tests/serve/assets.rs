@@ -139,10 +139,10 @@ fn bytes_that_rot_under_a_streamed_file_are_not_served() {
     file.set_modified(then).unwrap();
     let part = edge.get_with("/edge/assets/large.bin", &[("range", "bytes=1500000-1500010")]);
     assert_eq!((part.status, part.reason().as_str()), (502, "quarantined"));
-    assert!(edge.standing().contains("large.bin"), "{}", edge.standing());
+    eventually("readiness tells", || edge.standing().contains("large.bin"));
     let whole = edge.get("/edge/assets/large.bin");
     assert_eq!(whole.status, 502, "it is known now");
-    assert!(edge.metric("edge_quarantined_total") >= 1.0);
+    eventually("it is counted", || edge.metric("edge_quarantined_total") >= 1.0);
     rename_over(&path, &bytes);
     eventually("a new file mends it", || edge.get("/edge/assets/large.bin").body == bytes);
     eventually("readiness hears of it", || !edge.standing().contains("large.bin"));

@@ -18,6 +18,9 @@ use ron_kernel::{Exit, Kernel, Scope};
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
 use svc_edge::{Edge, EdgeConfig, EdgeSettings, PackConfig, RootConfig, TOPOLOGY};
 
+/// Longer than anything takes on a busy machine: only what hangs meets it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A running edge with a folder of its own; it stops when the test drops it.
 pub(crate) struct Running {
     pub(crate) scope: Scope,
@@ -64,11 +67,13 @@ impl Running {
         settings: impl FnOnce(&mut EdgeConfig),
     ) -> Self {
         prepare(dir.path());
-        let kernel = Kernel::builder("test").build().unwrap();
+        let kernel = Kernel::builder("test").drain_deadline(PATIENCE).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let mut config = EdgeConfig { listen: "127.0.0.1:0".parse().unwrap(), ..EdgeConfig::default() };
         // All requests of a test come from one address, and how fast is the machine's business.
         config.ingress.rps_limit = 0;
+        config.ingress.timeout_secs = PATIENCE.as_secs();
+        config.write_timeout = PATIENCE.into();
         settings(&mut config);
         config.packs.iter_mut().for_each(|pack| pack.path = dir.path().join(&pack.path));
         config.roots.iter_mut().for_each(|root| root.path = dir.path().join(&root.path));
@@ -115,7 +120,7 @@ impl Running {
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
         let ListenAddr::Tcp(addr) = self.edge.local_addr() else { panic!("a TCP address") };
         let mut stream = TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let fields: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         write!(stream, "{method} {path} HTTP/1.1\r\nhost: edge.test\r\nconnection: close\r\n{fields}\r\n")
             .unwrap();
@@ -128,7 +133,8 @@ impl Running {
     #[track_caller]
     pub(crate) fn wait_for_pack(&self, name: &str, state: &str) -> serde_json::Value {
         let mut last = serde_json::Value::Null;
-        for _ in 0..1000 {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
             last = self.get("/edge/packs").json();
             let found = last["packs"].as_array().unwrap().iter().find(|pack| pack["name"] == name);
             if let Some(pack) = found.filter(|pack| pack["state"] == state) {
@@ -165,7 +171,7 @@ impl Drop for Running {
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(10), "{what}");
+        assert!(began.elapsed() < PATIENCE, "{what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::Running;
-use ron_kernel::readiness::Effect;
+use crate::support::{PATIENCE, Running};
+use ron_kernel::{bus::KernelEvent, readiness::Effect};
 use ron_transport::addr::ListenAddr;
 use svc_gateway::{DrrConfig, GatewayConfig, QuotasConfig};
 
@@ -103,30 +103,38 @@ fn a_listener_killed_under_load_comes_back_and_nobody_is_lost() {
             let killed = Instant::now();
             // It may be about to start, or still on its way back from the last time.
             while !supervisor.kill("gateway", "listener") {
-                assert!(killed.elapsed() < Duration::from_secs(10), "there is none to kill");
+                assert!(killed.elapsed() < PATIENCE, "there is none to kill");
                 thread::yield_now();
             }
             let state = gateway.scope.readiness().service("gateway");
             while answered.load(Ordering::Relaxed) < before + 8 || state.sheds_writes() {
-                assert!(killed.elapsed() < Duration::from_secs(10), "it does not come back");
+                assert!(killed.elapsed() < PATIENCE, "it does not come back");
                 thread::yield_now();
             }
         }
     });
 }
 
-/// Kills that many workers and waits until readiness tells.
+/// Kills that many workers and waits until readiness tells. By the events, because it may be over before one looks.
 fn kill_workers(gateway: &Running, workers: usize) {
+    let mut events = gateway.scope.bus().subscribe();
     let supervisor = gateway.scope.supervisor();
     assert!((0..workers).all(|worker| supervisor.kill("gateway", &format!("worker#{worker}"))));
-    let state = gateway.scope.readiness().service("gateway");
-    wait_until("readiness tells that workers are lost", || state.sheds_writes());
+    let lost = |event: &KernelEvent| {
+        matches!(event, KernelEvent::Condition { service: "gateway", name: "lost_workers", effect, .. }
+            if *effect == Some(Effect::ShedWrites))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let told =
+        async { while !events.next().await.expect("the node goes on").is_ok_and(|event| lost(&event)) {} };
+    let in_time = runtime.block_on(async { tokio::time::timeout(PATIENCE, told).await });
+    assert!(in_time.is_ok(), "readiness does not tell that workers are lost");
 }
 
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let since = Instant::now();
     while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(10), "{what}: not within ten seconds");
+        assert!(since.elapsed() < PATIENCE, "{what}: waited in vain");
         thread::yield_now();
     }
 }
@@ -152,6 +160,7 @@ fn half_of_the_workers_killed_take_their_connections_with_them_and_no_others() {
         assert!(clients.iter_mut().all(answers), "round {round}");
         let expected: usize = spared.iter().map(|core| core.load()).sum();
         kill_workers(&gateway, killed.len());
+        wait_until("their connections are gone", || live_connections(&gateway) == expected);
         let left: Vec<_> = clients.iter_mut().map(answers).collect();
         let left = left.iter().filter(|answered| **answered).count();
         assert!(left == expected && left < clients.len(), "round {round}: {left} of {expected}");

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::Running;
+use crate::{support::Running, upstream_support::eventually};
 use http_body_util::BodyExt;
 use ron_kernel::Kernel;
 use ron_transport::{ConnInfo, Request, Response, inherit::Inherited};
@@ -78,7 +78,7 @@ fn start(mut config: GatewayConfig) -> (Running, Arc<Teller>) {
     let teller = Arc::new(Teller::default());
     let services = LocalServices::default().with("teller", Arc::new(Adapter(Arc::clone(&teller))));
     if config.route.is_empty() {
-        let timeout = Some(Duration::from_millis(300).into());
+        let timeout = Some(Duration::from_secs(5).into());
         config.route = vec![
             to_teller("/"),
             RouteConfig { strip_prefix: true, timeout, ..to_teller("/in/time") },
@@ -125,7 +125,7 @@ fn a_service_that_does_not_answer_in_time_is_given_up() {
     let (gateway, teller) = start(GatewayConfig::default());
     let answer = gateway.ask(get("/in/time/late"));
     assert!(answer.starts_with("HTTP/1.1 504 ") && answer.contains("downstream_timeout"), "{answer}");
-    assert_eq!(teller.given_up.load(Ordering::SeqCst), 1);
+    eventually("it is given up", || teller.given_up.load(Ordering::SeqCst) == 1);
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl FoundObject for Found {
 }
 
 fn start() -> Running {
-    let timeout = Some(Duration::from_millis(300).into());
+    let timeout = Some(Duration::from_secs(5).into());
     let route =
         RouteConfig { path: "/v1/o".into(), service: OBJECTS.into(), timeout, ..RouteConfig::default() };
     let config = GatewayConfig { route: vec![route], ..GatewayConfig::default() };

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::upstream_support::{Act, Node, RawServer, answer, ask, eventually, nobody, status};
+use crate::upstream_support::{Act, Node, PATIENCE, RawServer, answer, ask, eventually, nobody, status};
 use ron_kernel::readiness::Effect;
 use ron_transport::tls::testkit::TestCa;
 
@@ -30,7 +30,7 @@ fn endpoints(urls: &[String]) -> String {
 fn a_dead_server_costs_no_request_whatever_its_method() {
     let server = fine();
     let dead = format!("http://{}", nobody());
-    let node = Node::start(&endpoints(&[dead, server.url()]));
+    let node = Node::start(&format!("{}breaker.open_for = \"1h\"\n", endpoints(&[dead, server.url()])));
     for method in ["GET", "POST"].iter().cycle().take(30) {
         assert_eq!(status(&node.ask(method)), 200, "{method}");
     }
@@ -87,7 +87,7 @@ fn retries_keep_to_their_budget() {
     }
     let retries = node.metric("backoff_retries_total", &["op=\"rpc\""]);
     let free = 3 * (begun.elapsed().as_secs() + 2);
-    assert!(retries <= free && retries < 80, "{retries} of at most {free}");
+    assert!(retries <= free, "{retries} of at most {free}");
 }
 
 #[test]
@@ -127,7 +127,10 @@ fn half_a_body_never_passes_as_a_whole_one_and_counts_against_the_server() {
                 false => Act::Last(half.into()),
             };
             let server = RawServer::start(act);
-            let node = Node::start(&format!("{}breaker.consecutive = 1\n", endpoints(&[server.url()])));
+            let node = Node::start(&format!(
+                "{}breaker = {{ consecutive = 1, open_for = \"1h\" }}\n",
+                endpoints(&[server.url()])
+            ));
             let cut = node.ask("GET");
             let is_whole = cut.contains("content-length: 4") || cut.ends_with("0\r\n\r\n");
             assert!(!is_whole && !cut.contains("halfhalf"), "{half:?}, reset {reset}: {cut}");
@@ -144,11 +147,14 @@ fn an_open_breaker_refuses_at_once_says_when_and_is_closed_by_one_request() {
         true => Act::Say(FINE.into()),
         false => Act::Last(String::new()),
     });
-    let breaker = "retry.max_tries = 1\nbreaker = { consecutive = 3, open_for = \"500ms\" }\n";
+    // Long enough that it is open while it is looked at, on a busy machine too.
+    let breaker = "retry.max_tries = 1\nbreaker = { consecutive = 3, open_for = \"10s\" }\n";
     let node = Node::start(&format!("{}{breaker}", endpoints(&[server.url()])));
     (0..3).for_each(|_| assert_eq!(status(&node.ask("POST")), 502));
     let refused = node.ask("GET");
-    assert!(status(&refused) == 502 && refused.contains("retry-after: 1"), "{refused}");
+    let wait =
+        refused.split_once("retry-after: ").and_then(|(_, rest)| rest.split_once('\r')?.0.parse().ok());
+    assert!(status(&refused) == 502 && wait.is_some_and(|wait| (1..=15).contains(&wait)), "{refused}");
     assert_eq!(server.asked(), 3, "it is left alone");
     let down = || node.scope.readiness().standing(Some("gateway"));
     eventually("readiness tells", || {
@@ -170,16 +176,16 @@ fn a_reload_keeps_what_is_known_of_a_server_and_its_connections() {
             endpoints(&[broken.url()])
         )
     };
-    let node = Node::start(&settings("5s"));
+    let node = Node::start(&settings("50s"));
     (0..2).for_each(|_| assert_eq!(status(&node.ask("GET")), 502));
-    node.reload(&settings("4s"));
+    node.reload(&settings("40s"));
     assert!(node.ask("GET").contains("retry-after"));
     assert_eq!(broken.asked(), 2, "the breaker is still open");
     let server = fine();
     // With one connection for all cores, each request uses it.
     let settings =
         |timeout: &str| format!("{}max_conns = 1\ntimeout = \"{timeout}\"\n", endpoints(&[server.url()]));
-    for timeout in ["5s", "4s"] {
+    for timeout in ["50s", "40s"] {
         node.reload(&settings(timeout));
         (0..4).for_each(|_| assert_eq!(status(&node.ask("GET")), 200));
     }
@@ -201,7 +207,7 @@ fn a_server_that_fails_its_health_checks_is_not_used_until_it_passes_them() {
         Act::Say(FINE.into())
     });
     let steady = fine();
-    let health = "health = { path = \"/healthz\", interval = \"20ms\" }\n";
+    let health = "health = { path = \"/healthz\", interval = \"20ms\", timeout = \"60s\" }\n";
     let node = Node::start(&format!("{}{health}", endpoints(&[moody.url(), steady.url()])));
     let unhealthy = || node.metric("upstream_servers", &["state=\"unhealthy\""]);
     eventually("it is found unhealthy", || unhealthy() == 1);
@@ -225,7 +231,9 @@ fn health_checks_close_a_breaker_without_a_request() {
         false if head.starts_with("get /healthz ") => answer(503, ""),
         false => Act::Last(String::new()),
     });
-    let settings = "health = { path = \"/healthz\", interval = \"20ms\", healthy_after = 1 }\nretry.max_tries = 1\n\
+    let settings = "retry.max_tries = 1\n\
+                    health = { path = \"/healthz\", interval = \"20ms\", timeout = \"60s\", healthy_after = 1, \
+                    unhealthy_after = 1000 }\n\
                     breaker = { consecutive = 1, open_for = \"50ms\" }\n";
     let node = Node::start(&format!("{}{settings}", endpoints(&[server.url()])));
     assert_eq!(status(&node.ask("GET")), 502);
@@ -271,7 +279,7 @@ fn a_server_never_has_more_connections_than_it_may_and_who_comes_late_waits() {
 #[test]
 fn who_finds_too_many_waiting_hears_so_and_who_waits_too_long_is_late() {
     let server = RawServer::start(|_, _| Act::Hold);
-    let settings = "max_conns = 1\nmax_waiting = 1\ntimeout = \"2s\"\nretry.max_tries = 1\n";
+    let settings = "max_conns = 1\nmax_waiting = 1\ntimeout = \"10s\"\nretry.max_tries = 1\n";
     let node = Node::start(&format!("{}{settings}", endpoints(&[server.url()])));
     thread::scope(|s| {
         let holding = s.spawn(|| node.ask("GET"));
@@ -290,16 +298,16 @@ fn who_finds_too_many_waiting_hears_so_and_who_waits_too_long_is_late() {
 #[test]
 fn a_server_hears_how_long_it_has_and_a_client_can_shorten_it() {
     let server = RawServer::start(|number, _| if number == 0 { Act::Say(FINE.into()) } else { Act::Hold });
-    let node = Node::start(&endpoints(&[server.url()]));
+    let node = Node::start(&format!("timeout = \"5s\"\n{}", endpoints(&[server.url()])));
     assert_eq!(status(&node.ask_with("GET", "grpc-timeout: 9S\r\n")), 200);
     assert!(server.heads()[0].contains("x-request-timeout-ms: 5000\r\n"), "{:?}", server.heads());
     assert!(server.heads()[0].contains("grpc-timeout: 5000000u\r\n"), "{:?}", server.heads());
     let begun = Instant::now();
-    assert_eq!(status(&node.ask_with("GET", "x-request-timeout-ms: 300\r\n")), 504);
-    assert!(begun.elapsed() >= Duration::from_millis(300) && begun.elapsed() < Duration::from_secs(3));
+    assert_eq!(status(&node.ask_with("GET", "x-request-timeout-ms: 3000\r\n")), 504);
+    assert!(begun.elapsed() >= Duration::from_secs(3), "{:?}", begun.elapsed());
     let told = server.heads()[1].split_once("x-request-timeout-ms: ").unwrap().1.to_owned();
     let left: u64 = told.split_once('\r').unwrap().0.parse().unwrap();
-    assert!((200..=300).contains(&left), "what was left when it was asked: {left}");
+    assert!((1..=3000).contains(&left), "what was left when it was asked: {left}");
 }
 
 #[test]
@@ -307,7 +315,8 @@ fn an_upstreams_latency_is_measured_under_its_name() {
     let server = fine();
     let node = Node::start(&endpoints(&[server.url()]));
     (0..3).for_each(|_| assert_eq!(status(&node.ask("GET")), 200));
-    assert_eq!(node.metric("downstream_latency_seconds_count", &["service=\"up\""]), 3);
+    let measured = || node.metric("downstream_latency_seconds_count", &["service=\"up\""]);
+    eventually("each is measured", || measured() == 3);
 }
 
 #[test]
@@ -317,7 +326,7 @@ fn every_address_of_a_name_is_a_server() {
     for _ in 0..10 {
         assert_eq!(status(&node.ask("GET")), 200);
     }
-    let well = node.gateway.all_healthy_once(node.scope.clock().within(Duration::from_secs(5)));
+    let well = node.gateway.all_healthy_once(node.scope.clock().within(PATIENCE));
     assert_eq!(node.block_on(well), Ok(()));
 }
 
@@ -325,12 +334,12 @@ fn every_address_of_a_name_is_a_server() {
 fn a_strict_start_waits_for_every_endpoint_and_names_those_that_are_missing() {
     let (server, dead) = (fine(), format!("http://{}", nobody()));
     let node = Node::start(&endpoints(&[server.url(), dead.clone()]));
-    let well = node.gateway.all_healthy_once(node.scope.clock().within(Duration::from_millis(300)));
+    let well = node.gateway.all_healthy_once(node.scope.clock().within(Duration::from_secs(5)));
     assert_eq!(node.block_on(well), Err(vec![format!("{dead} of `up`")]));
     let late = RawServer::start(|number, _| answer(if number < 3 { 503 } else { 200 }, ""));
     let node =
         Node::start(&format!("{}health = {{ path = \"/\", interval = \"1h\" }}\n", endpoints(&[late.url()])));
-    let well = node.gateway.all_healthy_once(node.scope.clock().within(Duration::from_secs(10)));
+    let well = node.gateway.all_healthy_once(node.scope.clock().within(PATIENCE));
     assert_eq!(node.block_on(well), Ok(()));
 }
 

@@ -16,6 +16,26 @@ use svc_gateway::{
     AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, RouteConfig, TOPOLOGY, UpstreamConfig,
 };
 
+/// Longer than anything takes on a busy machine: only what hangs meets it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An upstream that is given all the time that a busy machine may need.
+pub(crate) fn patient_upstream(addr: SocketAddr) -> UpstreamConfig {
+    UpstreamConfig {
+        endpoints: vec![format!("http://{addr}").parse().unwrap()],
+        timeout: PATIENCE.into(),
+        connect_timeout: PATIENCE.into(),
+        ..UpstreamConfig::default()
+    }
+}
+
+/// The same for clients.
+pub(crate) fn patient(config: GatewayConfig) -> GatewayConfig {
+    let (handshake_timeout, read_timeout, write_timeout) =
+        (PATIENCE.into(), PATIENCE.into(), PATIENCE.into());
+    GatewayConfig { handshake_timeout, read_timeout, write_timeout, ..config }
+}
+
 /// A running gateway; it stops when the test drops it.
 pub(crate) struct Running {
     pub(crate) scope: Scope,
@@ -31,16 +51,15 @@ impl Running {
 
     /// The same, with services in the same process.
     pub(crate) fn start_with(settings: GatewayConfig, services: LocalServices) -> Self {
-        let kernel = Kernel::builder("test").build().unwrap();
+        let kernel = Kernel::builder("test").drain_deadline(PATIENCE).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
-        let mut config = GatewayConfig { listen: "127.0.0.1:0".parse().unwrap(), ..settings };
+        let mut config = GatewayConfig { listen: "127.0.0.1:0".parse().unwrap(), ..patient(settings) };
         // All requests of a test come from one address, and how fast is the machine's business.
         (config.quotas.per_ip_rps, config.drr.rate_limit_rps) = (0, 0);
         if config.route.is_empty() {
             config.route.push(route("/"));
         }
-        let endpoints = vec![format!("http://{}", echo()).parse().unwrap()];
-        config.upstream.insert("echo".into(), UpstreamConfig { endpoints, ..UpstreamConfig::default() });
+        config.upstream.insert("echo".into(), patient_upstream(echo()));
         let mut inherited = Inherited::from_env().unwrap();
         let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
         let gateway = kernel.block_on(Gateway::build(&scope, settings, services, &mut inherited)).unwrap();
@@ -60,7 +79,7 @@ impl Running {
 #[track_caller]
 pub(crate) fn ask(addr: SocketAddr, raw: impl AsRef<[u8]>) -> String {
     let mut stream = TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(raw.as_ref()).unwrap();
     let mut answer = Vec::new();
     if let Err(error) = stream.read_to_end(&mut answer) {

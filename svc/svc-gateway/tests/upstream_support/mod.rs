@@ -20,8 +20,8 @@ use ron_transport::{addr::ListenAddr, inherit::Inherited};
 use socket2::SockRef;
 use svc_gateway::{AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, TOPOLOGY};
 
-/// The longest any test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest any test waits for anything: only what hangs meets it, however busy the machine is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a server does once it has read a request's head.
 pub(crate) enum Act {
@@ -141,9 +141,13 @@ fn read_head(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8_lossy(&head).to_ascii_lowercase())
 }
 
-/// An address nobody listens at.
+/// An address nobody listens at. It stays taken, or another test's server could get it.
 pub(crate) fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let addr = socket.local_addr().unwrap().as_socket().unwrap();
+    std::mem::forget(socket);
+    addr
 }
 
 /// A gateway with one route, `/` to the upstream `up`.
@@ -163,7 +167,7 @@ impl Node {
 
     /// With these lines in `[gateway]` as well.
     pub(crate) fn start_with(gateway: &str, upstream: &str) -> Self {
-        let kernel = Kernel::builder("test").build().unwrap();
+        let kernel = Kernel::builder("test").drain_deadline(PATIENCE).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let snapshot = snapshot(gateway, upstream);
         let (gateway, auth) = (snapshot.get::<GatewayConfig>(), snapshot.get::<AuthConfig>());
@@ -218,10 +222,20 @@ impl Drop for Node {
 }
 
 fn snapshot(gateway: &str, upstream: &str) -> Snapshot {
-    // All requests of a test come from one address, and how fast is the machine's business.
+    // All requests of a test come from one address, and how fast is the machine's business. What a test says nothing of
+    // has all the time that a busy machine may need.
+    let patient = |keys: &[&str], said: &str| -> String {
+        let unsaid =
+            keys.iter().filter(|key| !said.lines().any(|line| line.starts_with(&format!("{key} ="))));
+        unsaid.map(|key| format!("{key} = \"60s\"\n")).collect()
+    };
+    let (ours, theirs) = (
+        patient(&["handshake_timeout", "read_timeout", "write_timeout"], gateway),
+        patient(&["timeout", "connect_timeout"], upstream),
+    );
     let text = format!(
-        "[gateway]\nlisten = \"127.0.0.1:0\"\nquotas.per_ip_rps = 0\ndrr.rate_limit_rps = 0\nroute = [{{ path = \"/\", upstream = \"up\" }}]\n{gateway}\n\
-         [gateway.upstream.up]\n{upstream}\n"
+        "[gateway]\nlisten = \"127.0.0.1:0\"\nquotas.per_ip_rps = 0\ndrr.rate_limit_rps = 0\nroute = [{{ path = \"/\", upstream = \"up\" }}]\n{ours}{gateway}\n\
+         [gateway.upstream.up]\n{theirs}{upstream}\n"
     );
     let loader = Loader::new(Schema::new().table::<GatewayConfig>().table::<AuthConfig>(), "TEST_");
     let sources = Sources { file: Some(("test.toml".into(), text)), env: Vec::new(), flags: Vec::new() };

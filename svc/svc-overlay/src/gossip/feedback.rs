@@ -18,17 +18,26 @@ pub(crate) struct Pushed {
 }
 
 impl Pushed {
-    /// It waited too long for its turn.
+    /// It waited too long for its turn. The shard offers it again; without a shard it is lost.
     pub(crate) fn given_up(self, conn: &Conn) {
-        conn.shared().gossip.refused(conn, self);
+        let Self { packet, shard } = self;
+        let note = Note::Refused { slot: conn.slot(), number: conn.number, packet };
+        let told = conn.shared().gossip.shards[usize::from(shard)].feedback.add(note);
+        if let Err(Note::Refused { packet, .. }) = told {
+            lost(&packet, conn, "backpressure");
+        }
     }
 
     /// The session ended first.
     pub(crate) fn closed(&self, conn: &Conn) {
-        if let Some(publication) = self.packet.publication() {
-            let id = publication.id.clone();
-            conn.shared().losses.add(id, super::GOSSIP_EGRESS.name, Some(conn.peer), "closed");
-        }
+        lost(&self.packet, conn, "closed");
+    }
+}
+
+fn lost(packet: &Packet, conn: &Conn, reason: &'static str) {
+    if let Some(publication) = packet.publication() {
+        let id = publication.id.clone();
+        conn.shared().losses.add(id, super::GOSSIP_EGRESS.name, Some(conn.peer), reason);
     }
 }
 
@@ -45,25 +54,47 @@ pub(super) enum Note {
 #[derive(Debug, Default)]
 pub(super) struct Feedback {
     /// Nothing else is locked under it.
-    notes: Mutex<Vec<Note>>,
+    notes: Mutex<Notes>,
     told: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Notes {
+    list: Vec<Note>,
+    /// Whether there is a shard that will look at them.
+    is_heard: bool,
+}
+
 impl Feedback {
-    pub(super) fn add(&self, note: Note) {
+    /// From now on there is somebody who hears.
+    pub(super) fn open(&self) {
+        lock(&self.notes).is_heard = true;
+    }
+
+    /// Tells something. What nobody will hear comes back, to be accounted for by whoever tells it.
+    pub(super) fn add(&self, note: Note) -> Result<(), Note> {
         let mut notes = lock(&self.notes);
-        let is_first = notes.is_empty();
-        notes.push(note);
+        if !notes.is_heard {
+            return Err(note);
+        }
+        let is_first = notes.list.is_empty();
+        notes.list.push(note);
         drop(notes);
         if is_first {
             self.told.notify_one();
         }
+        Ok(())
     }
 
     /// Takes everything that was told; what was in `taken` is dropped.
     pub(super) fn take(&self, taken: &mut Vec<Note>) {
         taken.clear();
-        std::mem::swap(&mut *lock(&self.notes), taken);
+        std::mem::swap(&mut lock(&self.notes).list, taken);
+    }
+
+    /// Nobody hears any more; what was told last is to be taken after this.
+    pub(super) fn close(&self) {
+        lock(&self.notes).is_heard = false;
     }
 
     /// Resolves once something was told. May resolve though it was taken meanwhile.
@@ -80,7 +111,8 @@ pub(super) fn sent(gossip: &Gossip, conn: &Conn, packets: impl Iterator<Item = P
     let mut run: Option<(u16, Topic, u32, u32)> = None;
     let tell = |(shard, topic, publications, announcements): (u16, Topic, u32, u32)| {
         let note = Note::Sent { slot: conn.slot(), number: conn.number, topic, publications, announcements };
-        gossip.shards[usize::from(shard)].feedback.add(note);
+        // A shard that has ended sends nothing that would have to wait for this.
+        let _ = gossip.shards[usize::from(shard)].feedback.add(note);
     };
     for Pushed { packet, shard } in packets {
         count += 1;
@@ -98,4 +130,28 @@ pub(super) fn sent(gossip: &Gossip, conn: &Conn, packets: impl Iterator<Item = P
     }
     run.into_iter().for_each(tell);
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(number: u64) -> Note {
+        let topic = Topic::new("news").expect("a good name");
+        Note::Sent { slot: 0, number, topic, publications: 1, announcements: 0 }
+    }
+
+    #[test]
+    fn what_nobody_will_hear_comes_back_to_whoever_tells_it() {
+        let (feedback, mut heard) = (Feedback::default(), Vec::new());
+        assert!(feedback.add(note(1)).is_err(), "there is no shard yet");
+        feedback.open();
+        assert!(feedback.add(note(2)).is_ok());
+        feedback.close();
+        assert!(feedback.add(note(3)).is_err(), "there is none any more");
+        feedback.take(&mut heard);
+        assert!(matches!(heard[..], [Note::Sent { number: 2, .. }]), "{heard:?}");
+        feedback.open();
+        assert!(feedback.add(note(4)).is_ok(), "it was started again");
+    }
 }

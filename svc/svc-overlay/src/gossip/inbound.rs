@@ -64,7 +64,8 @@ impl Inbound {
         self.count >= BATCH
     }
 
-    /// Hands everything over, once the peer has permits for it. A shard whose queue is full refuses, and the peer is told.
+    /// Hands everything over, once the peer has permits for it. A shard whose queue is full or closed refuses, and the peer is
+    /// told.
     ///
     /// Not cancel safe: dropped, what was gathered is lost with the session.
     pub(crate) async fn hand_over(&mut self, conn: &Arc<Conn>) {
@@ -82,22 +83,32 @@ impl Inbound {
             let permits =
                 Arc::clone(&conn.ingress).acquire_many_owned(u32::try_from(wanted).unwrap_or(1)).await;
             let batch = Batch { conn: Arc::clone(conn), messages, permits: permits.ok() };
-            let sent = conn.shared().gossip.shards[shard].ingress.try_send(batch);
-            if let Err(SendError::Busy(batch)) = sent {
-                refuse(conn, batch.messages);
+            match conn.shared().gossip.shards[shard].ingress.try_send(batch) {
+                Ok(()) => {}
+                Err(SendError::Busy(batch)) => refuse_for_now(conn, batch.messages),
+                Err(SendError::Closed(batch)) => refuse_for_good(conn, batch.messages),
             }
         }
     }
 }
 
 /// Refuses what there is no room for. Announcements and the like come again by themselves.
-fn refuse(conn: &Conn, messages: Vec<Message>) {
-    let shared = conn.shared();
+fn refuse_for_now(conn: &Conn, messages: Vec<Message>) {
     for message in messages {
-        shared.metrics.rejected("busy");
-        if let Message::Publish(publication) = message {
-            shared.losses.add(publication.id.clone(), GOSSIP_INGRESS.name, Some(conn.peer), "busy");
-            conn.refuse(ErrorCode::Busy, Some(publication.id), RETRY_MS);
-        }
+        conn.shared().metrics.rejected("busy");
+        refuse(conn, message, "busy", ErrorCode::Busy, RETRY_MS);
+    }
+}
+
+/// Refuses what comes when the shards of a node that drains have ended.
+fn refuse_for_good(conn: &Conn, messages: Vec<Message>) {
+    messages.into_iter().for_each(|message| refuse(conn, message, "closed", ErrorCode::Draining, 0));
+}
+
+fn refuse(conn: &Conn, message: Message, reason: &'static str, code: ErrorCode, retry_after_ms: u32) {
+    if let Message::Publish(publication) = message {
+        let id = publication.id;
+        conn.shared().losses.add(id.clone(), GOSSIP_INGRESS.name, Some(conn.peer), reason);
+        conn.refuse(code, Some(id), retry_after_ms);
     }
 }

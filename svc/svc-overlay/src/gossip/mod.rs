@@ -29,8 +29,8 @@ use ron_kernel::{
 };
 use tokio::sync::oneshot;
 
+use feedback::Feedback;
 pub(crate) use feedback::Pushed;
-use feedback::{Feedback, Note};
 use inbound::Batch;
 pub(crate) use inbound::Inbound;
 pub(crate) use shard::SHARD;
@@ -166,7 +166,7 @@ impl Gossip {
         shard_of(topic, self.shards.len())
     }
 
-    /// A session begins. Returns whether every shard knows.
+    /// A session begins; every shard is told.
     ///
     /// Not cancel safe: dropped, some shards know and others do not.
     pub(crate) async fn up(&self, conn: &Arc<Conn>, slot: u32, topics: Vec<Topic>) {
@@ -177,7 +177,7 @@ impl Gossip {
         }
     }
 
-    /// A session has ended.
+    /// A session has ended; every shard is told.
     ///
     /// Not cancel safe: dropped, some shards know and others do not.
     pub(crate) async fn down(&self, conn: &Conn, slot: u32) {
@@ -226,13 +226,6 @@ impl Gossip {
     /// Packets have been written; returns how many.
     pub(crate) fn sent(&self, conn: &Conn, packets: impl Iterator<Item = Pushed>) -> u64 {
         feedback::sent(self, conn, packets)
-    }
-
-    /// A packet will not be written though the session goes on.
-    fn refused(&self, conn: &Conn, pushed: Pushed) {
-        let Pushed { packet, shard } = pushed;
-        let note = Note::Refused { slot: conn.slot(), number: conn.number, packet };
-        self.shards[usize::from(shard)].feedback.add(note);
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use gossip::{Action, Engine, Event, Lane, Packet, PeerKey, Verdict};
-use oap::{ErrorCode, Frame, Message, Topic};
+use oap::{ErrorCode, Message, Topic};
 use ron_kernel::{
     metrics::QueueMetrics,
     supervisor::{TaskCtx, TaskFault, TaskResult},
@@ -14,8 +13,8 @@ use tokio::sync::oneshot;
 use types::Moment;
 
 use super::{
-    Batch, Command, GOSSIP_EGRESS, GOSSIP_INGRESS, Published, Pushed, Receivers, feedback::Note, pace::Pace,
-    shard_of, signatures::Keys, subscribers::Subscribers,
+    Batch, Command, Feedback, GOSSIP_EGRESS, GOSSIP_INGRESS, Published, Pushed, Receivers, feedback::Note,
+    pace::Pace, shard_of, signatures::Keys, subscribers::Subscribers,
 };
 use crate::{
     error::OverlayError,
@@ -23,6 +22,7 @@ use crate::{
     outbox::Refused,
     session::{CloseReason, Conn, OutFrame, reject_label},
     shared::Shared,
+    toll::Party,
 };
 
 /// Drives an engine.
@@ -97,10 +97,10 @@ struct Shard {
     timer: Option<Moment>,
     actions: Vec<Action>,
     notes: Vec<Note>,
-    /// The last packet that was encoded, and its bytes.
-    encoded: Option<(Packet, Bytes, u64)>,
     pace: Pace,
     egress: QueueMetrics,
+    /// What it has to account for at its end belongs to what a drain cost.
+    _party: Party,
 }
 
 impl Shard {
@@ -111,6 +111,7 @@ impl Shard {
         let incarnation = u64::try_from(shared.clock.unix().as_nanos()).unwrap_or(u64::MAX);
         let keys = Box::new(Keys(Arc::clone(shared)));
         let engine = Engine::new(shared.me, incarnation, settings, keys, fastrand::u64(..))?;
+        shared.gossip.shards[index].feedback.open();
         Ok(Self {
             shared: Arc::clone(shared),
             index: u16::try_from(index).unwrap_or(u16::MAX),
@@ -124,9 +125,9 @@ impl Shard {
             timer: None,
             actions: Vec::new(),
             notes: Vec::new(),
-            encoded: None,
             pace,
             egress: shared.scope.metrics().queue(GOSSIP_EGRESS.name, "gossip"),
+            _party: shared.losses.party(),
         })
     }
 
@@ -145,7 +146,7 @@ impl Shard {
 
     async fn work(&mut self, receivers: &mut Receivers, ctx: &TaskCtx) {
         let clock = self.shared.clock;
-        let feedback = Arc::clone(&self.shared.gossip.shards[usize::from(self.index)].feedback);
+        let feedback = self.feedback();
         loop {
             let timer = self.timer.unwrap_or(Moment::END);
             tokio::select! {
@@ -174,15 +175,14 @@ impl Shard {
             }
             self.settle(now);
         }
-        self.finish(receivers).await;
+        self.finish(receivers, &feedback).await;
     }
 
     /// The node drains: what has come in is still passed on, and nothing more is taken in.
-    async fn finish(&mut self, receivers: &mut Receivers) {
-        let feedback = Arc::clone(&self.shared.gossip.shards[usize::from(self.index)].feedback);
+    async fn finish(&mut self, receivers: &mut Receivers, feedback: &Feedback) {
         receivers.ingress.close();
         while let Some(batch) = receivers.ingress.try_recv() {
-            self.take_in(batch, &feedback).await;
+            self.take_in(batch, feedback).await;
         }
         receivers.commands.close();
         while let Some(command) = receivers.commands.try_recv() {
@@ -193,18 +193,26 @@ impl Shard {
         for (_, done) in self.tickets.drain() {
             let _ = done.send(Err(OverlayError::Canceled));
         }
-        // Writers write what is in the boxes; what was to follow it is named.
+    }
+
+    /// Nothing follows any more: writers write what is in the boxes, and what would have come after it is named.
+    fn account(&mut self) {
+        let (now, feedback) = (self.shared.clock.now(), self.feedback());
+        self.settle(now);
+        // What a writer gives up from here on it names itself.
+        feedback.close();
+        self.hear(&feedback, now);
+        self.settle(now);
         self.engine.give_up(&mut self.actions);
-        self.settle(self.shared.clock.now());
+        self.act(now);
+    }
+
+    fn feedback(&self) -> Arc<Feedback> {
+        Arc::clone(&self.shared.gossip.shards[usize::from(self.index)].feedback)
     }
 
     /// Does what is asked. What a peer said before it went is taken in first: readers hand it over before that is told.
-    async fn obey_in_order(
-        &mut self,
-        command: Command,
-        receivers: &mut Receivers,
-        feedback: &super::Feedback,
-    ) {
+    async fn obey_in_order(&mut self, command: Command, receivers: &mut Receivers, feedback: &Feedback) {
         if matches!(command, Command::Down { .. }) {
             for _ in 0..GOSSIP_INGRESS.capacity {
                 let Some(batch) = receivers.ingress.try_recv() else { break };
@@ -277,7 +285,7 @@ impl Shard {
             return;
         }
         // What its writer has told, and what was about to be sent to it, is accounted for while it is known whose it was.
-        let feedback = Arc::clone(&self.shared.gossip.shards[usize::from(self.index)].feedback);
+        let feedback = self.feedback();
         self.hear(&feedback, now);
         self.act(now);
         self.hand_out();
@@ -291,7 +299,7 @@ impl Shard {
     }
 
     /// Takes messages of a peer in, as fast as most of those they are pushed to take them.
-    async fn take_in(&mut self, batch: Batch, feedback: &super::Feedback) {
+    async fn take_in(&mut self, batch: Batch, feedback: &Feedback) {
         let Batch { conn, messages, permits } = batch;
         let slot = conn.slot();
         if self.known(slot, conn.number).is_none() {
@@ -315,7 +323,7 @@ impl Shard {
     }
 
     /// Hears what writers have to tell.
-    fn hear(&mut self, feedback: &super::Feedback, now: Moment) {
+    fn hear(&mut self, feedback: &Feedback, now: Moment) {
         let mut notes = std::mem::take(&mut self.notes);
         feedback.take(&mut notes);
         for note in notes.drain(..) {
@@ -388,9 +396,9 @@ impl Shard {
 
     fn send(&mut self, to: PeerKey, packet: Packet, lane: Lane, now: Moment) {
         let at = to.0 as usize;
-        let Some((bytes, flow)) = self.encode(&packet) else { return };
         let Some(peer) = self.peers.get_mut(at).and_then(Option::as_mut) else { return };
-        let bytes = peer.conn.with_checksum(bytes);
+        // Encoded once, however many it goes to.
+        let bytes = peer.conn.with_checksum(packet.bytes().clone());
         if lane == Lane::Control {
             return peer.conn.control_bytes(bytes, now);
         }
@@ -401,29 +409,9 @@ impl Shard {
         if peer.pending.is_empty() {
             self.touched.push(at);
         }
+        let flow = packet.topic().map_or(0, |topic| shard_of(topic, usize::MAX) as u64);
         let pushed = Some(Pushed { packet, shard: self.index });
         peer.pending.push(OutFrame { bytes, pushed, flow, since: now });
-    }
-
-    /// The packet as bytes; encoded once, however many it goes to.
-    fn encode(&mut self, packet: &Packet) -> Option<(Bytes, u64)> {
-        if let Some((last, bytes, flow)) = &self.encoded
-            && std::ptr::eq(last.message(), packet.message())
-        {
-            return Some((bytes.clone(), *flow));
-        }
-        let frame = Frame::connection(packet.message().clone());
-        match frame.to_bytes() {
-            Ok(bytes) => {
-                let flow = packet.topic().map_or(0, |topic| shard_of(topic, usize::MAX) as u64);
-                self.encoded = Some((packet.clone(), bytes.clone(), flow));
-                Some((bytes, flow))
-            }
-            Err(error) => {
-                tracing::error!(%error, "a packet could not be encoded");
-                None
-            }
-        }
     }
 
     /// Puts what is pending into the peers' boxes.
@@ -477,6 +465,16 @@ impl Shard {
         self.shared.metrics.rejected(reject_label(code));
         if let Some(peer) = self.peers.get(peer.0 as usize).and_then(Option::as_ref) {
             peer.conn.close(CloseReason::Refused(code));
+        }
+    }
+}
+
+/// However its task ends, what a shard owed is named.
+impl Drop for Shard {
+    fn drop(&mut self) {
+        // One that has just failed is not to be relied on for its accounts.
+        if !std::thread::panicking() {
+            self.account();
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     gossip::Pushed,
     outbox::{Outbox, Parcel, Refused},
     shared::Shared,
+    toll::Party,
 };
 
 /// A frame on its way out.
@@ -239,7 +240,7 @@ impl Conn {
     /// Counts a task of this session until what is returned goes.
     pub(super) fn task(self: &Arc<Self>) -> TaskOf {
         self.tasks.fetch_add(1, Relaxed);
-        TaskOf(Arc::clone(self))
+        TaskOf { conn: Arc::clone(self), _party: self.shared.losses.party() }
     }
 
     /// Resolves once the reader and the writer are gone.
@@ -277,12 +278,15 @@ impl fmt::Debug for Conn {
 
 /// One of the session's two tasks. However it ends, the session ends with it.
 #[derive(Debug)]
-pub(super) struct TaskOf(Arc<Conn>);
+pub(super) struct TaskOf {
+    conn: Arc<Conn>,
+    _party: Party,
+}
 
 impl Drop for TaskOf {
     fn drop(&mut self) {
-        self.0.close(CloseReason::Crashed);
-        self.0.tasks.fetch_sub(1, Relaxed);
-        self.0.task_ended.notify_waiters();
+        self.conn.close(CloseReason::Crashed);
+        self.conn.tasks.fetch_sub(1, Relaxed);
+        self.conn.task_ended.notify_waiters();
     }
 }

@@ -28,7 +28,7 @@ pub(crate) use hello::{Began, NoSession, greet};
 pub(crate) use reader::reject_label;
 pub(crate) use writer::PERMIT_WAIT;
 
-use crate::shared::Shared;
+use crate::{shared::Shared, toll::Party};
 use activity::Judgement;
 
 /// A session's supervisor.
@@ -83,6 +83,7 @@ async fn live(shared: &Arc<Shared>, wire: Wire, mut greeted: Greeted) -> CloseRe
     let topics = std::mem::take(&mut greeted.topics);
     let conn = Conn::new(shared, greeted);
     shared.metrics.session_open.inc();
+    let unwritten = Unwritten { conn: &conn, _party: shared.losses.party() };
     let (read_half, write_half) = tokio::io::split(wire);
     let (reading, writing) = (conn.task(), conn.task());
     let joined = shared.peers.join(&conn);
@@ -98,6 +99,7 @@ async fn live(shared: &Arc<Shared>, wire: Wire, mut greeted: Greeted) -> CloseRe
     shared.readers.spawn(reader::run(Arc::clone(&conn), read_half, reading));
     let reason = watch(&conn).await;
     end(&conn).await;
+    drop(unwritten);
     if let Ok(joined) = joined {
         shared.objects.gone(&conn);
         shared.gossip.down(&conn, joined.slot).await;
@@ -159,16 +161,26 @@ fn count_timeout(conn: &Conn, reason: CloseReason) {
     conn.shared().scope.metrics().io_timeouts(op).inc();
 }
 
-/// Waits for the reader and the writer, but not for long; what was not written by then is accounted for.
+/// Waits for the reader and the writer, but not for long.
 async fn end(conn: &Conn) {
     let clock = conn.shared().clock;
     if clock.by(clock.within(LINGER), conn.tasks_gone()).await.is_none() {
         conn.abandon();
         conn.tasks_gone().await;
     }
-    for frame in conn.outbox.kill() {
-        if let Some(pushed) = frame.pushed {
-            pushed.closed(conn);
+}
+
+/// What waits in a session's box. However the session ends, by itself or cut off at a drain's deadline, what was not written
+/// by then is accounted for.
+struct Unwritten<'a> {
+    conn: &'a Conn,
+    _party: Party,
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        for pushed in self.conn.outbox.kill().into_iter().filter_map(|frame| frame.pushed) {
+            pushed.closed(self.conn);
         }
     }
 }

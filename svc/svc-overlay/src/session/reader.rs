@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use oap::{ErrorCode, Frame, Incoming, Message, Parser, Topic};
+use oap::{Decoder, ErrorCode, Fault, Frame, Incoming, Message, Parser, Topic};
 use quota::Rate;
 use ron_transport::wire::Wire;
 use tokio::io::{AsyncReadExt, ReadHalf};
@@ -72,31 +72,9 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
         let now = clock.now();
         conn.activity.heard(now, true);
         reader.rate = conn.shared().settings.load().rate;
-        // A peer that fills its room gets more, one that does not gives it back.
-        room = if read >= room {
-            (room * 4).min(LARGE)
-        } else if read < room / 8 {
-            SMALL
-        } else {
-            room
-        };
-        loop {
-            let raw = match decoder.next(&mut buffer) {
-                Ok(Some(raw)) => raw,
-                Ok(None) => break,
-                Err(error) => return reader.violated(error.code(), &error),
-            };
-            let frame = match reader.parser.parse(raw) {
-                Ok(frame) => frame,
-                Err(error) => return reader.violated(error.code(), &error),
-            };
-            conn.activity.began_anew(now);
-            if let Err(reason) = reader.take(frame, now) {
-                return reason;
-            }
-            if reader.inbound.is_full() {
-                reader.hand_over(now, !buffer.is_empty()).await;
-            }
+        room = next_room(room, read);
+        if let Err(reason) = reader.take_all(decoder, &mut buffer, now).await {
+            return reason;
         }
         if buffer.is_empty() {
             conn.activity.heard(now, false);
@@ -105,6 +83,17 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
             }
         }
         reader.hand_over(now, !buffer.is_empty()).await;
+    }
+}
+
+/// A peer that fills its room gets more, one that does not gives it back.
+fn next_room(room: usize, read: usize) -> usize {
+    if read >= room {
+        (room * 4).min(LARGE)
+    } else if read < room / 8 {
+        SMALL
+    } else {
+        room
     }
 }
 
@@ -119,6 +108,26 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Brings all frames that have come whole to where they belong.
+    ///
+    /// Not cancel safe: dropped, what was gathered is lost with the session.
+    async fn take_all(
+        &mut self,
+        decoder: Decoder,
+        buffer: &mut BytesMut,
+        now: Moment,
+    ) -> Result<(), CloseReason> {
+        while let Some(raw) = decoder.next(buffer).map_err(|error| self.violated(error.code(), &error))? {
+            let frame = self.parser.parse(raw).map_err(|error| self.violated(error.code(), &error))?;
+            self.conn.activity.began_anew(now);
+            self.take(frame, now)?;
+            if self.inbound.is_full() {
+                self.hand_over(now, !buffer.is_empty()).await;
+            }
+        }
+        Ok(())
+    }
+
     /// Hands over what was gathered. However long that takes is this node's doing, so the time of a frame that has begun,
     /// which is `partial`, begins anew.
     ///
@@ -158,13 +167,7 @@ impl Reader<'_> {
                 Ok(())
             }
             Ok(Incoming::Fault(fault)) => {
-                match &fault.about {
-                    Some(id) => {
-                        let shard = self.inbound.shard_of(&id.topic);
-                        self.inbound.add(shard, Message::Error(fault));
-                    }
-                    None => self.refused = Some(fault.code),
-                }
+                self.fault(fault);
                 Ok(())
             }
             Ok(Incoming::Pong(_) | Incoming::Late | Incoming::Hello(_) | Incoming::Gossip(_)) => Ok(()),
@@ -179,6 +182,17 @@ impl Reader<'_> {
                 conn.shared().objects.receive(conn, stream);
                 Ok(())
             }
+        }
+    }
+
+    /// The peer did not take a publication, or says why it will close.
+    fn fault(&mut self, fault: Fault) {
+        match &fault.about {
+            Some(id) => {
+                let shard = self.inbound.shard_of(&id.topic);
+                self.inbound.add(shard, Message::Error(fault));
+            }
+            None => self.refused = Some(fault.code),
         }
     }
 

@@ -68,7 +68,6 @@ impl Drop for InHand<'_> {
 /// Publications that waited too long are not worth sending; whoever wants one asks for it.
 fn give_up_late(conn: &Conn, batch: &mut Vec<OutFrame>, now: types::Moment) {
     let is_late = |frame: &mut OutFrame| frame.pushed.is_some() && now.since(frame.since) > PERMIT_WAIT;
-    // The first is the oldest.
     if !batch.iter_mut().any(is_late) {
         return;
     }

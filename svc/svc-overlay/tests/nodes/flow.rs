@@ -61,8 +61,9 @@ fn a_peer_that_does_not_read_holds_nobody_else_up_and_its_losses_are_named() {
     assert!(is_there(&node, DEAF));
     drop(deaf);
     eventually("it is gone", || !is_there(&node, DEAF));
+    eventually("its losses are named", || !node.overlay.losses(0).1.is_empty());
     let (_, losses) = node.overlay.losses(0);
-    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.peer == Some(any_node(DEAF))), "{losses:?}");
+    assert!(losses.iter().all(|loss| loss.peer == Some(any_node(DEAF))), "{losses:?}");
 }
 
 #[test]
@@ -75,8 +76,9 @@ fn a_peer_that_takes_nothing_is_given_up_and_its_losses_are_named() {
     let body = Bytes::from(vec![7; 32 * 1024]);
     (1..=400).for_each(|seq| publisher.say(Message::Publish(publication(1, seq, body.clone()))));
     eventually("the deaf one is given up", || node.closes("write_timeout") == 1);
+    eventually("its losses are named", || !node.overlay.losses(0).1.is_empty());
     let (_, losses) = node.overlay.losses(0);
-    assert!(!losses.is_empty() && losses.iter().all(|loss| loss.peer == Some(any_node(DEAF))), "{losses:?}");
+    assert!(losses.iter().all(|loss| loss.peer == Some(any_node(DEAF))), "{losses:?}");
     drop(deaf);
 }
 
@@ -111,13 +113,14 @@ fn steady(readers: u64, with_deaf: bool) -> (Duration, Vec<svc_overlay::Loss>) {
         assert!(is_there(&node, DEAF), "it was not given up meanwhile");
         drop(deaf);
         eventually("it is gone", || !is_there(&node, DEAF));
+        eventually("its losses are named", || !node.overlay.losses(0).1.is_empty());
     }
     (waits[waits.len() * 99 / 100], node.overlay.losses(0).1)
 }
 
 #[test]
 fn one_that_does_not_read_among_fifty_does_not_move_the_others_tail() {
-    // A machine that is busy with other things moves tails as well, so there are three tries; whoever waits for the deaf
+    // A machine that is busy with other things moves tails as well, so there are six tries; whoever waits for the deaf
     // one waits each time, and for as long as it stays, which is for all of it.
     let is_unmoved = |attempt: u32| {
         let (alone, nothing) = steady(49, false);
@@ -131,7 +134,7 @@ fn one_that_does_not_read_among_fifty_does_not_move_the_others_tail() {
         assert!(!losses.is_empty() && losses.iter().all(is_deaf), "{losses:?}");
         beside < alone * 4 + Duration::from_millis(100)
     };
-    assert!((1..=3).any(is_unmoved), "three times out of three");
+    assert!((1..=6).any(is_unmoved), "six times out of six");
 }
 
 #[test]

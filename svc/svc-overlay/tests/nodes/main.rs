@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests have threads and sockets of their own")]
 
 mod bad_input;
+mod drain;
 mod flow;
 mod follower;
 mod objects;

@@ -165,7 +165,7 @@ fn a_peer_with_wrong_bytes_loses_its_stream_and_is_counted() {
 
 #[test]
 fn what_is_offered_is_taken_if_it_is_what_it_says() {
-    let node = Node::start(&plain("objects = { max_object_bytes = \"100KiB\", patience = \"300ms\" }"));
+    let node = Node::start(&plain("objects = { max_object_bytes = \"100KiB\", patience = \"3s\" }"));
     let mut hand = join(&node, 1);
     let put = |len| Message::Start(Start::Put { id: name(b"the truth"), len });
     let data = |body: &'static [u8]| {

@@ -14,7 +14,7 @@ fn id_of(dir: &Path) -> NodeId {
 }
 
 fn lines(more: &str) -> String {
-    format!("listen = \"127.0.0.1:0\"\n{more}")
+    format!("listen = \"127.0.0.1:0\"\nhandshake_timeout = \"30s\"\n{more}")
 }
 
 #[test]
@@ -32,20 +32,37 @@ fn listed_nodes_find_each_other_and_exchange_keys_after_quantum_computers() {
 }
 
 #[test]
-fn a_peer_without_hybrid_keys_is_let_in_or_not_as_is_configured() {
+fn nodes_agree_on_hybrid_keys_or_classical_ones_or_on_nothing_as_both_are_configured() {
+    const OFF: &str = "pq = { mode = \"off\" }";
+    const ALLOW: &str = "pq = { mode = \"hybrid\", fallback = \"allow\" }";
+    const DENY: &str = "pq = { mode = \"hybrid\", fallback = \"deny\" }";
+    let (hybrid, classical) = (Some("X25519MLKEM768"), Some("X25519"));
     let (dir_a, dir_b) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let allow = format!("allow = [\"{}\"]", id_of(dir_b.path()));
-    let a = Node::start_in(Some(dir_a.path()), &lines(&allow));
-    let classical = |peer: String| lines(&format!("pq = {{ mode = \"off\" }}\npeers = [\"{peer}\"]"));
-    let b = Node::start_in(Some(dir_b.path()), &classical(a.peer()));
-    a.wait_for_peers(1);
-    assert_eq!(a.overlay.peers()[0].key_exchange, Some("X25519"));
-    drop(b);
-    let strict = format!("{allow}\npq = {{ mode = \"hybrid\", fallback = \"deny\" }}");
-    let a = Node::start_in(Some(dir_a.path()), &lines(&strict));
-    let b = Node::start_in(Some(dir_b.path()), &classical(a.peer()));
-    eventually("it is refused", || a.rejects("tls") > 0);
-    assert!(a.overlay.peers().is_empty() && b.overlay.peers().is_empty());
+    for (listener, dialer, agreed) in [
+        (OFF, OFF, classical),
+        (OFF, ALLOW, classical),
+        (OFF, DENY, None),
+        (ALLOW, OFF, classical),
+        (ALLOW, ALLOW, hybrid),
+        (ALLOW, DENY, hybrid),
+        (DENY, OFF, None),
+        (DENY, ALLOW, hybrid),
+        (DENY, DENY, hybrid),
+    ] {
+        let a = Node::start_in(Some(dir_a.path()), &lines(&format!("{allow}\n{listener}")));
+        let b = Node::start_in(Some(dir_b.path()), &lines(&format!("peers = [\"{}\"]\n{dialer}", a.peer())));
+        let groups =
+            |node: &Node| node.overlay.peers().iter().map(|peer| peer.key_exchange).collect::<Vec<_>>();
+        if agreed.is_some() {
+            a.wait_for_peers(1);
+            b.wait_for_peers(1);
+            assert_eq!((groups(&a), groups(&b)), (vec![agreed], vec![agreed]), "{listener} {dialer}");
+        } else {
+            eventually("both refuse", || a.rejects("tls") > 0 && b.rejects("tls") > 0);
+            assert_eq!((groups(&a), groups(&b)), (Vec::new(), Vec::new()), "{listener} {dialer}");
+        }
+    }
 }
 
 #[test]

@@ -49,6 +49,7 @@ pub(crate) fn plain(more: &str) -> String {
         ("peer", "{ max_rps = 0 }"),
         ("timeouts", "{ read = \"60s\", write = \"60s\" }"),
         ("handshake_timeout", "\"30s\""),
+        ("objects", "{ patience = \"60s\" }"),
     ] {
         if !more.contains(&format!("{key} =")) {
             lines += &format!("{key} = {value}\n");

@@ -5,7 +5,7 @@ use ron_accounting::{FileFault, SigningKey, SnapshotError, Used, rows_of, seal_r
 use svc_rewarder::RewarderError;
 use types::ActorId;
 
-use crate::support::{Running, Wish, policy};
+use crate::support::{Running, Wish, eventually, policy};
 
 fn without_policy() -> Running {
     Running::with(Wish { with_policy: false, ..Wish::default() }, |_| {})
@@ -184,10 +184,12 @@ fn an_epoch_whose_sums_overflow_is_quarantined_and_nobody_is_paid() {
     assert_eq!(running.balance("pool/rewards"), 1_000_000, "nothing left the pool");
     let file = "/rewarder/epochs/5/files/quarantine.json";
     // First the store says so, then everything else.
-    crate::support::eventually("it is written down", || running.get(file).status == 200);
+    eventually("it is written down", || running.get(file).status == 200);
     assert_eq!(running.get(file).json()["state"], "quarantined");
-    assert!(running.standing().contains("quarantine: epoch 5"), "{}", running.standing());
-    assert_eq!(running.metric("quarantine_total{node=\"test\",service=\"rewarder\",epoch=\"5\"}"), 1.0);
+    eventually("readiness tells", || running.standing().contains("quarantine: epoch 5"));
+    let counted = || running.metric("quarantine_total{node=\"test\",service=\"rewarder\",epoch=\"5\"}");
+    eventually("it is counted", || counted() >= 1.0);
+    assert_eq!(counted(), 1.0);
 }
 
 #[test]
@@ -207,7 +209,7 @@ fn an_epoch_that_is_set_aside_is_told_of_after_a_restart() {
     }
     let dir = first.stop();
     let second = Running::within(dir, Wish::default(), |config| config.accounting_nodes = vec![listed]);
-    crate::support::eventually("readiness tells", || {
+    eventually("readiness tells", || {
         let standing = second.standing();
         standing.contains("quarantine: epoch 6: overflow") && standing.contains("; also 5")
     });
@@ -217,7 +219,7 @@ fn an_epoch_that_is_set_aside_is_told_of_after_a_restart() {
 fn without_a_policy_epochs_wait_and_readiness_says_so() {
     let running = without_policy();
     running.book("alice", 1);
-    crate::support::eventually("readiness tells", || running.standing().contains("policy: "));
+    eventually("readiness tells", || running.standing().contains("policy: "));
     assert!(running.epochs().is_empty());
     let put = running.ask("PUT", "/rewarder/policy/default", &[], &policy(&running.signer, 1, 1000));
     assert_eq!(put.status, 200);

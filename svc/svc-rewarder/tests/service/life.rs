@@ -33,13 +33,15 @@ fn what_is_used_is_sealed_computed_proven_and_paid_once() {
     let again = running.ask("POST", &format!("/rewarder/epochs/{id}/compute"), &[], b"");
     assert_eq!((again.status, again.json()["state"].as_str()), (200, Some("settled")));
     assert_eq!(running.balance("actor/alice"), 750, "asking again pays nobody again");
-    assert!(
+    // First the store says so, then everything else.
+    eventually("the run is counted", || {
         running.metric("reward_runs_total{node=\"test\",service=\"rewarder\",status=\"settled\"}") >= 1.0
-    );
+    });
     assert_eq!(running.metric("reward_conservation_delta_minor"), 0.0);
     // By the names that they are declared by, to the letter.
     for sum in ["reward_pool_total_minor", "reward_payout_total_minor"] {
-        assert!(running.metric(&format!("{sum}{{node=\"test\",service=\"rewarder\"}} ")) >= 1000.0, "{sum}");
+        let name = format!("{sum}{{node=\"test\",service=\"rewarder\"}} ");
+        eventually(sum, || running.metric(&name) >= 1000.0);
     }
 }
 

@@ -92,7 +92,7 @@ impl Running {
         wish: Wish,
         settings: impl FnOnce(&mut RewarderConfig),
     ) -> Self {
-        let kernel = Kernel::builder("test").build().unwrap();
+        let kernel = Kernel::builder("test").drain_deadline(PATIENCE).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let signer = SigningKey::from_pkcs8(SIGNER).unwrap_or_else(|_| SigningKey::generate().unwrap());
         let mut config = RewarderConfig {

@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rewards::bundle;
 use ron_accounting::MAX_ROW_BYTES;
 
 use crate::failure::Failure;
@@ -31,6 +32,20 @@ pub(super) struct Folder(PathBuf);
 impl Folder {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if path.is_dir() { Ok(Self(path.to_owned())) } else { Err(unreadable(path, "it is no folder")) }
+    }
+
+    /// The folder of an epoch; of the latest, if this one has such folders.
+    pub(super) fn of_epoch(path: &Path) -> Result<Self, Failure> {
+        let folder = Self::open(path)?;
+        if folder.has(bundle::RUN) {
+            return Ok(folder);
+        }
+        let entries = fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
+        let epochs = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+        let computed = epochs.map(|epoch| (epoch, Self(path.join(epoch.to_string()))));
+        let latest = computed.filter(|(_, folder)| folder.has(bundle::RUN)).max_by_key(|(epoch, _)| *epoch);
+        let none = || unreadable(path, format_args!("it has no {} and no epochs", bundle::RUN));
+        latest.map(|(_, folder)| folder).ok_or_else(none)
     }
 
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {

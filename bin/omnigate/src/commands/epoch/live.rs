@@ -27,6 +27,8 @@ use crate::{
 
 /// Payouts that are shown; the file has all.
 const SHOWN_PAYOUTS: usize = 20;
+/// What is said where there are none.
+const NONE_YET: &str = "no epoch is over yet\n";
 /// More than any snapshot has.
 const MAX_ROWS: u64 = 1 << 30;
 /// A capability has one line.
@@ -61,9 +63,16 @@ struct Asking {
 pub(crate) struct OneArgs {
     #[command(flatten)]
     asking: Asking,
-    /// The epoch.
-    #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
-    epoch: u64,
+    /// The epoch, a number; or `latest`.
+    #[arg(value_parser = Which::parse)]
+    epoch: Which,
+}
+
+/// Which epoch is meant.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Number(u64),
+    Latest,
 }
 
 #[derive(Args, Debug)]
@@ -111,14 +120,15 @@ pub(super) fn seal(args: SealArgs) -> Result<(), Failure> {
 /// Has an epoch computed.
 pub(super) fn compute(args: OneArgs) -> Result<(), Failure> {
     let (client, json) = args.asking.client()?;
-    let answer = client.post(&format!("/rewarder/epochs/{}/compute", args.epoch), b"")?;
+    let epoch = args.epoch.number(&client)?;
+    let answer = client.post(&format!("/rewarder/epochs/{epoch}/compute"), b"")?;
     print(&if json { pretty(&answer) } else { line(&answer) })
 }
 
 /// Shows an epoch, and the first of its payouts.
 pub(super) fn show(args: OneArgs) -> Result<(), Failure> {
     let (client, json) = args.asking.client()?;
-    let path = format!("/rewarder/epochs/{}", args.epoch);
+    let path = format!("/rewarder/epochs/{}", args.epoch.number(&client)?);
     let answer = client.get(&path)?;
     if json {
         return print(&pretty(&answer));
@@ -137,7 +147,28 @@ pub(super) fn list(args: ListArgs) -> Result<(), Failure> {
     let (client, json) = args.asking.client()?;
     let answer = client.get(&format!("/rewarder/epochs?limit={}", args.limit))?;
     let epochs = answer["epochs"].as_array().cloned().unwrap_or_default();
+    if epochs.is_empty() && !json {
+        return print(NONE_YET);
+    }
     print(&if json { pretty(&answer) } else { epochs.iter().map(line).collect() })
+}
+
+impl Which {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "latest" => Ok(Self::Latest),
+            Ok(number) if number < 1 << 53 => Ok(Self::Number(number)),
+            _ => Err("an epoch is a number, as `omnigate epoch list` shows it, or `latest`".to_owned()),
+        }
+    }
+
+    fn number(self, client: &AdminClient) -> Result<u64, Failure> {
+        if let Self::Number(number) = self {
+            return Ok(number);
+        }
+        let answer = client.get("/rewarder/epochs?limit=1")?;
+        answer["epochs"][0]["epoch"].as_u64().ok_or_else(|| Failure::failed(NONE_YET.trim_end()))
+    }
 }
 
 impl Asking {

@@ -52,7 +52,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
 }
 
 fn bundle(args: &VerifyArgs) -> Result<Verified, Failure> {
-    let folder = Folder::open(&args.bundle)?;
+    let folder = Folder::of_epoch(&args.bundle)?;
     let Judged { policy, keys: signed_by } = policy(&folder, &args.policy_key)?;
     let document = folder.read(bundle::RUN)?;
     let epoch = Manifest::read(&document).map_err(Mismatch::from).map_err(Failure::failed)?.epoch;
@@ -98,6 +98,11 @@ fn attestations(folder: &Folder, run: &Run) -> Result<Vec<PublicKey>, Failure> {
 /// A proof stands by itself once somebody says which run it is about.
 fn proof(args: &VerifyArgs) -> Result<(), Failure> {
     let shown = args.bundle.display();
+    if !args.bundle.exists() {
+        return Err(Failure::failed(format!("there is no {shown}")).help(
+            "name the folder of one epoch, or a proof and `--run` with the run.json that it is about",
+        ));
+    }
     let run = args.run.as_deref().ok_or_else(|| {
         Failure::bad_config(format!("{shown} is no folder, and for a proof --run is missing"))
             .help("name the run.json that the proof is about: `--run run.json`")

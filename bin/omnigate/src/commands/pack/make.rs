@@ -17,6 +17,12 @@ pub(super) fn run(args: &MakeArgs) -> Result<(), Failure> {
         return Err(Failure::failed(format!("{shown} is already there"))
             .help("choose another path, or replace it with --force"));
     }
+    // Drawing takes a while; this is known before.
+    if let Some(folder) =
+        args.out.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    {
+        return Err(Failure::failed(format!("there is no folder {}", folder.display())));
+    }
     let is_mbtiles = args.out.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("mbtiles"));
     let mut temporary = OsString::from(&args.out);
     temporary.push(".tmp");

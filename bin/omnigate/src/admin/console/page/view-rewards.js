@@ -90,7 +90,7 @@ function payouts() {
   const lines = detail.payouts ?? [];
   const facts = ["state", "paid", "residual", "pool", "score_total", "batches"].filter((key) => run[key] ?? detail[key]);
   return h("div", null, h("dl", { class: "facts" }, facts.flatMap((key) => [h("dt", null, key.replace("_", " ")), h("dd", null, amount(run[key] ?? detail[key]))])),
-    table("Payouts", [["actor"], ["payout", "num"], ["share", "num"], ["score", "num"], ["rule"]],
+    table("Payouts", [["actor"], ["payout", "num"], ["share", "num"], ["score", "num long"], ["rule"]],
       lines.map((line) => [h("b", null, line.actor), amount(line.payout), amount(line.share), amount(line.score), line.rule ?? "–"]), "Nobody earned anything, or the files are gone."));
 }
 
