@@ -20,6 +20,16 @@ fn amounts(pairs: &[(&str, u128)]) -> Vec<(String, u128)> {
 }
 
 #[test]
+fn a_metric_counts_also_where_nobody_has_one_that_comes_before_it() {
+    let of = support::rows(&[("a", "requests", 9), ("a", "stored.bytes", 3), ("b", "stored.bytes", 1)]);
+    for ruleset in Ruleset::ALL {
+        let run = compute(&policy(ruleset, 8), &inputs(std::slice::from_ref(&of)).unwrap()).unwrap();
+        let payouts: Vec<_> = run.allocations().map(|a| (a.actor.to_owned(), a.payout.minor())).collect();
+        assert_eq!(payouts, amounts(&[("a", 6), ("b", 2)]));
+    }
+}
+
+#[test]
 fn units_left_over_go_to_the_largest_remainders_and_ties_to_the_first_names() {
     for ruleset in Ruleset::ALL {
         assert_eq!(
