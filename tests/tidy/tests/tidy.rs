@@ -30,6 +30,17 @@ fn the_rules_have_files_to_look_at() {
     assert!(TREE.ending(".md").count() > 0);
 }
 
+/// The README's first command is `cargo run`, which takes the one program there is among the default members.
+#[test]
+fn cargo_run_without_a_name_runs_the_product() {
+    let manifest: toml::Table = TREE.text("Cargo.toml").unwrap().parse().unwrap();
+    let defaults = manifest["workspace"].get("default-members").and_then(toml::Value::as_array);
+    assert_eq!(defaults.unwrap(), &[toml::Value::from("bin/omnigate")]);
+    let product = WORKSPACE.member("omnigate").unwrap();
+    let programs = product.manifest.get("bin").and_then(toml::Value::as_array).map_or(1, Vec::len);
+    assert_eq!(programs, 1, "cargo cannot know which one is meant");
+}
+
 #[test]
 fn every_rust_file_opens_with_its_purpose() {
     assert_none(&sources::opens_with_its_purpose(&TREE));
