@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use oap::{Entry, IHave, IWant, LIST_MAX, Message, Publication, Topic};
@@ -22,7 +22,13 @@ pub(crate) struct Follower {
     /// Heads that were announced since a publication last came. What they tell of is asked for when they are announced
     /// again: nothing of it is on its way.
     told: BTreeMap<Life, u64>,
+    /// The highest heads that were ever announced. What is missing of them is asked for when the node has fallen silent:
+    /// it announces what changes, and nothing does.
+    heads: BTreeMap<Life, u64>,
 }
+
+/// After so long without a word, nothing that is missing is on its way.
+const SILENCE: Duration = Duration::from_secs(2);
 
 impl Follower {
     /// Joins as the node of that number.
@@ -34,7 +40,7 @@ impl Follower {
     pub(crate) fn over(mut hand: Hand, topic: &str) -> Self {
         let topic = Topic::new(topic).unwrap();
         hand.say(Message::Subscribe(topic.clone()));
-        Self { hand, topic, got: BTreeMap::new(), told: BTreeMap::new() }
+        Self { hand, topic, got: BTreeMap::new(), told: BTreeMap::new(), heads: BTreeMap::new() }
     }
 
     /// The next publication that is new.
@@ -50,6 +56,10 @@ impl Follower {
 
     /// Takes one message; a publication that is new comes back.
     pub(crate) fn step(&mut self) -> Option<Publication> {
+        if !self.hand.hears_within(SILENCE) {
+            self.ask_up_to(&self.heads.clone());
+            return None;
+        }
         match self.hand.hear() {
             Some(Message::Publish(publication)) => {
                 self.told.clear();
@@ -81,13 +91,27 @@ impl Follower {
     }
 
     fn announced(&mut self, have: &IHave) {
-        let mut entries = Vec::new();
+        let mut again = BTreeMap::new();
         for head in &have.heads {
             let life = (head.publisher, head.incarnation);
-            let before = self.told.insert(life, head.seq).unwrap_or(0);
-            let got = self.got.entry(life).or_default();
-            let missing = (1..=before).filter(|seq| !got.contains(seq));
-            entries.extend(missing.map(|seq| Entry { seq, ..*head }));
+            again.insert(life, self.told.insert(life, head.seq).unwrap_or(0));
+            let highest = self.heads.entry(life).or_default();
+            *highest = head.seq.max(*highest);
+        }
+        self.ask_up_to(&again);
+    }
+
+    /// Asks for what has not come, of these publishers up to these numbers.
+    fn ask_up_to(&mut self, heads: &BTreeMap<Life, u64>) {
+        let mut entries = Vec::new();
+        for ((publisher, incarnation), head) in heads {
+            let got = self.got.entry((*publisher, *incarnation)).or_default();
+            let missing = (1..=*head).filter(|seq| !got.contains(seq));
+            entries.extend(missing.map(|seq| Entry {
+                publisher: *publisher,
+                incarnation: *incarnation,
+                seq,
+            }));
         }
         for entries in entries.chunks(LIST_MAX) {
             let want = IWant { topic: self.topic.clone(), entries: entries.to_vec() };

@@ -257,6 +257,17 @@ impl Hand {
         }
     }
 
+    /// Whether something comes within a while.
+    pub(crate) fn hears_within(&mut self, wait: Duration) -> bool {
+        if !self.received.is_empty() {
+            return true;
+        }
+        self.socket.set_read_timeout(Some(wait)).unwrap();
+        let something = self.socket.peek(&mut [0]).is_ok();
+        self.socket.set_read_timeout(Some(SOON)).unwrap();
+        something
+    }
+
     /// From now on frames have checksums.
     pub(crate) fn expect_checksums(&mut self) {
         self.decoder = Decoder::new(oap::FRAME_MAX, true);
