@@ -118,6 +118,23 @@ fn without_the_rows_the_rest_is_verified_and_that_is_said() {
 }
 
 #[test]
+fn of_a_folder_with_epochs_the_latest_is_verified() {
+    let fixture = Fixture::new();
+    // The last one is not computed yet.
+    fs::create_dir_all(fixture.path("epochs/11")).unwrap();
+    for (bundle, epoch) in [("v1", "9"), ("v2", "10")] {
+        fs::rename(fixture.path(bundle), fixture.path("epochs").join(epoch)).unwrap();
+    }
+    let [all, tenth, ninth] = ["epochs", "epochs/10", "epochs/9"]
+        .map(|folder| fixture.run(&format!("epoch verify {folder} --json")));
+    assert_eq!((all.code, &all.out), (Some(0), &tenth.out));
+    assert_ne!(all.out, ninth.out);
+    let ran = fixture.run("epoch show first");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("an epoch is a number"), "{}", ran.err);
+}
+
+#[test]
 fn whatever_is_altered_in_a_bundle_is_found() {
     let stranger = format!("ed25519:{}", "00".repeat(32));
     let cases: &[(&str, &str, &str, &str)] = &[
@@ -139,7 +156,7 @@ fn whatever_is_altered_in_a_bundle_is_found() {
             "run.json says something else than what is computed: batches",
         ),
         ("v1/run.json", r#"{"allocations""#, r#"{ "allocations""#, "not in canonical form"),
-        ("v1/allocations.jsonl", "124245", "124246", "line 1 of allocations.jsonl is not what is computed"),
+        ("v1/allocations.jsonl", "124245", "124246", "line 2 of allocations.jsonl is not what is computed"),
         ("v1/commitment", "b3k:aa", "b3k:ab", "the commitment is not that of run.json"),
         ("v1/commitment", "b3k:", "", "commitment: there is no digest"),
     ];
@@ -158,7 +175,8 @@ fn whatever_is_altered_in_a_bundle_is_found() {
     fixture.alter(&attestation, "b3k:aa", "b3k:ab");
     assert_refused(&fixture.run("epoch verify v1"), "does not attest to this run");
     fs::remove_file(fixture.path("v2/run.json")).unwrap();
-    assert_refused(&fixture.run("epoch verify v2"), "run.json cannot be read");
+    assert_refused(&fixture.run("epoch verify v2"), "v2 cannot be read: it has no run.json and no epochs");
+    assert_refused(&fixture.run("epoch verify v3"), "there is no v3");
     let long = "x".repeat(20_000);
     fs::write(fixture.path("v1/allocations.jsonl"), &long).unwrap();
     assert_refused(&fixture.run("epoch prove v1 node-a"), "a line does not end");

@@ -110,9 +110,24 @@ fn a_file_is_replaced_only_when_told() {
     }
     let ran = fixture.pack("make --demo no/such/folder.pmtiles --zoom 0");
     assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("no/such/folder.pmtiles cannot be written"), "{}", ran.err);
+    assert!(ran.err.contains("there is no folder no/such"), "{}", ran.err);
     assert_fails(&fixture.pack("make out.pmtiles"), 2, "--demo");
     assert_fails(&fixture.pack("make --demo out.pmtiles --zoom 9"), 2, "9 is not in 0..=8");
+}
+
+#[test]
+fn an_edge_is_not_started_for_what_is_no_pack() {
+    let fixture = Fixture::empty();
+    fs::write(fixture.path("text.pmtiles"), "hello").unwrap();
+    fs::create_dir(fixture.path("folder")).unwrap();
+    for (name, why) in [
+        ("none.pmtiles", "there is no pack none.pmtiles"),
+        ("text.pmtiles", "text.pmtiles is neither PMTiles nor MBTiles"),
+        ("folder", "folder is a folder"),
+    ] {
+        let ran = run(omnigate(fixture.dir.path(), &["edge", "--pack", name]));
+        assert!(ran.code == Some(2) && ran.err.contains(why), "{:?} {}", ran.code, ran.err);
+    }
 }
 
 #[test]
