@@ -33,10 +33,11 @@ fn the_rules_have_files_to_look_at() {
 /// The README's first command is `cargo run`, which takes the one program there is among the default members.
 #[test]
 fn cargo_run_without_a_name_runs_the_product() {
-    let manifest: toml::Table = TREE.text("Cargo.toml").unwrap().parse().unwrap();
+    let manifest = TREE.text("Cargo.toml").expect("the root has a manifest");
+    let manifest: toml::Table = manifest.parse().expect("cargo has read it");
     let defaults = manifest["workspace"].get("default-members").and_then(toml::Value::as_array);
-    assert_eq!(defaults.unwrap(), &[toml::Value::from("bin/omnigate")]);
-    let product = WORKSPACE.member("omnigate").unwrap();
+    assert_eq!(defaults, Some(&vec![toml::Value::from("bin/omnigate")]));
+    let product = WORKSPACE.member("omnigate").expect("it is a member");
     let programs = product.manifest.get("bin").and_then(toml::Value::as_array).map_or(1, Vec::len);
     assert_eq!(programs, 1, "cargo cannot know which one is meant");
 }
