@@ -237,7 +237,7 @@ impl Kernel {
     /// Not cancel safe: dropped, it ends the node without a drain.
     ///
     /// # Errors
-    /// As [`Kernel::run`]; there is none that it can have at present.
+    /// None at present: what [`Kernel::run`] may miss, this one does not need.
     pub async fn conduct(self) -> Result<Exit, KernelError> {
         Ok(conductor::conduct(&self, None).await)
     }

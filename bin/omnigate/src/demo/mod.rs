@@ -107,7 +107,11 @@ pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
     });
     let ended = node::run(source, &snapshot, log, Inherited::default());
     kernel.block_on(neighbours.end(&scope));
-    summary::take_leave();
+    // Gone before it is said to be.
+    drop(dir);
+    if ended.is_ok() {
+        summary::take_leave();
+    }
     ended
 }
 
