@@ -1,0 +1,12 @@
+//! Hostile clients and hostile servers against the built program: each test is an attack that once worked.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests drive the program from outside and fail with the reason"
+)]
+
+mod deadlines;
+#[path = "../e2e/support/mod.rs"]
+#[allow(dead_code, reason = "shared with the end-to-end tests, which use all of it")]
+mod support;
