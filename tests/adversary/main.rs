@@ -8,5 +8,5 @@
 
 mod deadlines;
 #[path = "../e2e/support/mod.rs"]
-#[allow(dead_code, reason = "shared with the end-to-end tests, which use all of it")]
+#[allow(dead_code, unused_imports, reason = "shared with the end-to-end tests, which use all of it")]
 mod support;

@@ -57,9 +57,21 @@ enum Fault {
     /// The server broke off, or answered nonsense.
     Broken,
     /// The deadline passed while waiting for a connection, or for an answer.
-    Late { connecting: bool },
+    Late(Late),
     /// No server is to be asked; it is of no use to try again.
     Refused(Refusal),
+}
+
+/// How a deadline passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Late {
+    /// The server used up the upstream's own timeout, or most of it. This alone counts against the server.
+    Server,
+    /// The request's own deadline passed first: what its client or its route allows is shorter, or other tries took the
+    /// time.
+    Request,
+    /// The request waited for one of our own `max_conns` connections.
+    Connection,
 }
 
 impl Upstream {
@@ -99,7 +111,8 @@ impl Upstream {
         };
         deadline::tell(request.headers_mut(), value, deadline.remaining(now));
         let upload = upload.map(|watch| Upload { watch, timeout, limit });
-        let mut trip = Trip::new(now, deadline, upload);
+        let own_timeout = (deadline == whole).then_some(timeout);
+        let mut trip = Trip::new(now, deadline, own_timeout, upload);
         let answer = self.deliver(request, &mut trip).await;
         *tries = trip.tries;
         answer
@@ -120,6 +133,7 @@ impl Upstream {
                 return Err(Fault::Refused(Refusal::new(Reason::BadGateway, what).retry_after(wait)));
             }
         };
+        trip.attempt_began = trip.now;
         let outcome = self.exchange(&pool, request, trip).await;
         self.book(&pool, ticket, &outcome, trip);
         outcome
@@ -139,9 +153,11 @@ impl Upstream {
             },
             Err(Fault::Unreached) => (Verdict::Failed, Some(FailureKind::Connect)),
             Err(Fault::Broken) => (Verdict::Failed, Some(FailureKind::Broken)),
-            Err(Fault::Late { .. }) => (Verdict::Failed, Some(FailureKind::Late)),
-            // Our own limits, no fault of the server.
-            Err(Fault::Refused(_) | Fault::Exhausted) => return,
+            Err(Fault::Late(Late::Server)) => (Verdict::Failed, Some(FailureKind::Late)),
+            // Our own limits and those of the request. A client must not be able to open the breaker.
+            Err(Fault::Late(Late::Request | Late::Connection) | Fault::Refused(_) | Fault::Exhausted) => {
+                return;
+            }
         };
         trip.now = self.group.tools.clock.now();
         if let Some(kind) = kind {

@@ -113,6 +113,12 @@ impl Client {
         Ok(line.trim_end().to_owned())
     }
 
+    /// Reads lines until one of them is `line`.
+    pub(crate) fn wait_for_line(&mut self, line: &str) -> io::Result<()> {
+        while self.line()? != line {}
+        Ok(())
+    }
+
     pub(crate) fn get(&mut self, path: &str) -> io::Result<Answer> {
         self.send(path)?;
         self.receive()

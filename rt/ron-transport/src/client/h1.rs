@@ -48,6 +48,8 @@ struct Inner {
     unasked: Unasked,
     /// Why the server takes no more; what it has to say is heard all the same.
     cut_short: Option<std::io::Error>,
+    /// Whether the request's own body broke off, which is not the server's fault.
+    request_broke_off: bool,
     /// Whether the server takes another request after the present one.
     stays: bool,
     /// How long a response's body may make its reader wait.
@@ -87,6 +89,7 @@ impl HttpConn {
             outbox,
             unasked,
             cut_short: None,
+            request_broke_off: false,
             stays: true,
             stall_limit: None,
         }))
@@ -193,7 +196,10 @@ impl Inner {
             return Ok(());
         }
         match self.outbox.poll_send(&mut self.wire, cx) {
-            Poll::Ready(Err(Unfinished::Body(error))) => Err(error),
+            Poll::Ready(Err(Unfinished::Body(error))) => {
+                self.request_broke_off = true;
+                Err(error)
+            }
             // It may have answered before it closed.
             Poll::Ready(Err(Unfinished::Wire(error))) => {
                 self.cut_short = Some(error);
@@ -302,10 +308,19 @@ impl ResponseBody {
         }
         let writes = self.conn.as_ref().map_or(0, |conn| conn.0.outbox.writes());
         stall.poll_wait(writes, cx).map(|stalled| {
-            self.conn = None;
-            self.home.stalled();
+            // A server that still waits for the rest of the request has not stalled; its client has.
+            if self.conn.take().is_none_or(|conn| conn.0.outbox.is_done()) {
+                self.home.stalled();
+            }
             Some(Err(BodyError::new(stalled)))
         })
+    }
+
+    /// Closes the connection of a body that failed, and says so if the server is to blame.
+    fn break_off(&mut self) {
+        if self.conn.take().is_none_or(|conn| !conn.0.request_broke_off) {
+            self.home.broke_off();
+        }
     }
 
     fn go_home(&mut self) {
@@ -327,10 +342,7 @@ impl HttpBody for ResponseBody {
         let Some(conn) = &mut this.conn else { return Poll::Ready(None) };
         let piece = conn.0.poll_piece(&mut this.ends, cx);
         match piece {
-            Poll::Ready(Some(Err(_))) => {
-                this.conn = None;
-                this.home.broke_off();
-            }
+            Poll::Ready(Some(Err(_))) => this.break_off(),
             Poll::Ready(None) => this.go_home(),
             // A reader that knows the length never asks for the end.
             Poll::Ready(_) if matches!(this.ends, Ends::After(0)) => this.go_home(),

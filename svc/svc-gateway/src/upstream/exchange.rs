@@ -10,7 +10,9 @@ use ron_transport::{
 };
 use types::{Reason, Refusal};
 
-use super::{Fault, Upstream, group::Group, retry, retry::Trip, seats::Grant, seats::Seat, server::Server};
+use super::{
+    Fault, Late, Upstream, group::Group, retry, retry::Trip, seats::Grant, seats::Seat, server::Server,
+};
 use crate::pool::{Held, Idle, Link, Pool};
 
 /// A connection and its way home.
@@ -41,7 +43,7 @@ impl Upstream {
         &self,
         pool: &Arc<Pool>,
         request: &mut Request,
-        trip: &Trip,
+        trip: &mut Trip,
     ) -> Result<Response, Fault> {
         // Somebody who waits for a connection goes first.
         while !pool.server.seats.is_crowded() {
@@ -99,29 +101,32 @@ impl Upstream {
     fn answer(
         &self,
         request: &mut Request,
-        outcome: Option<Result<Response, SendFault>>,
+        outcome: Result<Result<Response, SendFault>, Late>,
     ) -> Result<Response, Fault> {
         match outcome {
-            Some(Ok(response)) => Ok(response),
-            Some(Err(SendFault::Unsent(unsent))) => {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(SendFault::Unsent(unsent))) => {
                 *request = *unsent;
                 Err(Fault::Unreached)
             }
             // The server is not to blame, and must not be left alone for what a client does.
-            Some(Err(SendFault::Broken(error))) if is_of_the_request(&*error) => {
+            Ok(Err(SendFault::Broken(error))) if is_of_the_request(&*error) => {
                 Err(Fault::Refused(Refusal::new(Reason::Malformed, "the body of the request broke off")))
             }
-            Some(Err(SendFault::Broken(error))) => {
+            Ok(Err(SendFault::Broken(error))) => {
                 tracing::debug!(upstream = self.group.name, %error, "a server failed");
                 Err(Fault::Broken)
             }
-            None => Err(Fault::Late { connecting: false }),
+            Err(late) => {
+                self.group.tools.families.timeouts().rpc.inc();
+                Err(Fault::Late(late))
+            }
         }
     }
 
     /// A connection for one request: a new one if the server may have one more, else the next that comes free on any
     /// core. [`Fault::Broken`] if it cannot be had.
-    async fn own(&self, pool: &Arc<Pool>, trip: &Trip) -> Result<Ready, Fault> {
+    async fn own(&self, pool: &Arc<Pool>, trip: &mut Trip) -> Result<Ready, Fault> {
         let mut seat = pool.server.seat();
         while seat.is_none() {
             match self.wait_for_turn(pool, trip).await? {
@@ -140,13 +145,13 @@ impl Upstream {
 
     /// Room on a connection that others use too, of this core, or of any if the server may have no more. A server may
     /// turn out to take one request at a time.
-    async fn shared(&self, pool: &Arc<Pool>, trip: &Trip) -> Result<Ready, Fault> {
+    async fn shared(&self, pool: &Arc<Pool>, trip: &mut Trip) -> Result<Ready, Fault> {
         if let Some(held) = pool.shared.find(trip.now) {
             return Ok(Ready::Shared(held));
         }
         let clock = self.group.tools.clock;
         let opening = clock.by(trip.deadline, pool.shared.opening()).await;
-        let _opening = opening.ok_or(Fault::Late { connecting: true })?;
+        let _opening = opening.ok_or(Fault::Late(Late::Connection))?;
         if pool.shared.is_ruled_out() {
             return self.own(pool, trip).await;
         }
@@ -163,14 +168,21 @@ impl Upstream {
         }
     }
 
-    async fn wait_for_turn(&self, pool: &Arc<Pool>, trip: &Trip) -> Result<Grant, Fault> {
+    async fn wait_for_turn(&self, pool: &Arc<Pool>, trip: &mut Trip) -> Result<Grant, Fault> {
         let turn = pool.server.wait().map_err(|_full| {
             let what = format!("too many requests wait for a connection to upstream `{}`", self.group.name);
             Fault::Refused(Refusal::new(Reason::Busy, what).retry_after(retry::WHEN_FULL))
         })?;
         match self.group.tools.clock.by(trip.deadline, turn).await {
-            Some(granted) => granted.map_err(|_gone| Fault::Broken),
-            None => Err(self.late_to_connect()),
+            Some(granted) => {
+                // What follows is the server's time; the wait was for our own limit.
+                trip.attempt_began = self.group.tools.clock.now();
+                granted.map_err(|_gone| Fault::Broken)
+            }
+            None => {
+                self.group.tools.families.timeouts().connect.inc();
+                Err(Fault::Late(Late::Connection))
+            }
         }
     }
 
@@ -182,14 +194,12 @@ impl Upstream {
         let opened = reach(&self.group, &pool.server, within).await;
         let conn = opened.map_err(|error| {
             tracing::debug!(upstream = self.group.name, %error, "a server was not reached");
-            match error {
-                NotReached::Late if within == left => self.late_to_connect(),
-                NotReached::Late => {
-                    self.late_to_connect();
-                    Fault::Broken
-                }
-                _ => Fault::Broken,
+            if !matches!(error, NotReached::Late) {
+                return Fault::Broken;
             }
+            self.group.tools.families.timeouts().connect.inc();
+            // The server had its own time to accept only if nothing shorter ended the wait.
+            if within == left { Fault::Late(trip.lateness(clock.now())) } else { Fault::Broken }
         })?;
         let link = pool.link(seat);
         Ok(match conn {
@@ -202,11 +212,6 @@ impl Upstream {
                 Ready::Shared(pool.shared.add(conn, link, now))
             }
         })
-    }
-
-    fn late_to_connect(&self) -> Fault {
-        self.group.tools.families.timeouts().connect.inc();
-        Fault::Late { connecting: true }
     }
 }
 

@@ -8,7 +8,7 @@ use ron_kernel::Clock;
 use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use super::{Fault, Upstream, roster::Tried};
+use super::{Fault, Late, Upstream, roster::Tried};
 
 /// When to come back if too many wait for a connection.
 pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);
@@ -22,6 +22,10 @@ pub(super) struct Trip {
     /// The present moment, as it was last read.
     pub(super) now: Moment,
     pub(super) deadline: Deadline,
+    /// The upstream's own timeout, if `deadline` is its end; `None` if the request has to be answered sooner.
+    own_timeout: Option<Duration>,
+    /// When the present try began.
+    pub(super) attempt_began: Moment,
     pub(super) tried: Tried,
     upload: Option<Upload>,
     began: Moment,
@@ -33,8 +37,31 @@ pub(super) struct Trip {
 }
 
 impl Trip {
-    pub(super) fn new(now: Moment, deadline: Deadline, upload: Option<Upload>) -> Self {
-        Self { now, deadline, upload, tried: Tried::default(), began: now, tries: 1, moves: 0, waited: false }
+    pub(super) fn new(
+        now: Moment,
+        deadline: Deadline,
+        own_timeout: Option<Duration>,
+        upload: Option<Upload>,
+    ) -> Self {
+        Self {
+            now,
+            deadline,
+            own_timeout,
+            upload,
+            attempt_began: now,
+            tried: Tried::default(),
+            began: now,
+            tries: 1,
+            moves: 0,
+            waited: false,
+        }
+    }
+
+    /// Why a try that ended at `deadline` was late: the server's fault if it had most of the upstream's own timeout for
+    /// itself.
+    pub(super) fn lateness(&self, now: Moment) -> Late {
+        let is_servers = |timeout: Duration| now.since(self.attempt_began) >= timeout / 2;
+        if self.own_timeout.is_some_and(is_servers) { Late::Server } else { Late::Request }
     }
 }
 
@@ -49,14 +76,22 @@ pub(super) struct Upload {
 }
 
 impl Trip {
-    /// Waits for the answer to a request that is being sent; `None` if it takes too long.
+    /// Waits for the answer to a request that is being sent.
     ///
     /// Cancel safe if `answer` is.
-    pub(super) async fn answer<F: Future>(&self, clock: Clock, answer: Pin<&mut F>) -> Option<F::Output> {
+    ///
+    /// # Errors
+    /// [`Late`] if it takes too long.
+    pub(super) async fn answer<F: Future>(
+        &self,
+        clock: Clock,
+        answer: Pin<&mut F>,
+    ) -> Result<F::Output, Late> {
         match &self.upload {
-            None => clock.by(self.deadline, answer).await,
+            None => clock.by(self.deadline, answer).await.ok_or_else(|| self.lateness(clock.now())),
             Some(upload) => {
-                clock.by(upload.limit, upload.watch.within(clock, upload.timeout, answer)).await.flatten()
+                let answer = upload.watch.within(clock, upload.timeout, answer);
+                clock.by(upload.limit, answer).await.ok_or(Late::Request)?.ok_or(Late::Server)
             }
         }
     }
@@ -76,7 +111,7 @@ impl Upstream {
                 Err(Fault::Broken) if again => self.broken(),
                 // Nothing was sent, and the request is as it was: on to the next server at once.
                 Err(Fault::Unreached) if trip.deadline.has_passed(trip.now) => {
-                    break self.give_up(Fault::Late { connecting: true });
+                    break self.give_up(Fault::Late(trip.lateness(trip.now)));
                 }
                 Err(Fault::Unreached) if trip.moves < MOST_MOVES => {
                     trip.moves += 1;
@@ -135,12 +170,17 @@ impl Upstream {
         match fault {
             Fault::Broken | Fault::Unreached | Fault::Exhausted => self.broken(),
             Fault::Refused(refusal) => Err(refusal),
-            Fault::Late { connecting } => {
-                if !connecting {
-                    self.group.tools.families.timeouts().rpc.inc();
-                }
-                let waited = self.group.config.timeout;
-                let what = format!("upstream `{}` did not answer within {waited}", self.group.name);
+            Fault::Late(late) => {
+                let (name, timeout) = (&self.group.name, self.group.config.timeout);
+                let what = match late {
+                    Late::Server => format!("upstream `{name}` did not answer within {timeout}"),
+                    Late::Request => {
+                        format!("upstream `{name}` did not answer before the deadline of the request")
+                    }
+                    Late::Connection => {
+                        format!("no connection to upstream `{name}` became free in time")
+                    }
+                };
                 Err(Refusal::new(Reason::DownstreamTimeout, what))
             }
         }

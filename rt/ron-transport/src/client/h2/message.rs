@@ -156,7 +156,10 @@ impl HttpBody for Download {
         }
         let sent = this.upload.as_ref().map_or(0, Upload::progress);
         stall.poll_wait(sent, cx).map(|stalled| {
-            this.home.stalled();
+            // A server that still waits for the rest of the request has not stalled; its client has.
+            if this.upload.is_none() {
+                this.home.stalled();
+            }
             Some(Err(BodyError::new(stalled)))
         })
     }
