@@ -7,6 +7,7 @@
 )]
 
 mod deadlines;
+mod slow_transfers;
 #[path = "../e2e/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the end-to-end tests, which use all of it")]
 mod support;

@@ -1,5 +1,7 @@
 //! The one body type that crosses crate borders: requests in, responses out.
 
+mod watch;
+
 use std::{
     fmt,
     pin::Pin,
@@ -10,9 +12,10 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
-use types::Moment;
+use types::{Reason, Refusal};
 
 use crate::{UploadWatch, serve::Activity, tunnel::Tunnel};
+use watch::{Polled, Watch};
 
 /// Why a body ended early.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +26,18 @@ impl BodyError {
     /// A body that ended because of `cause`.
     pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(cause.into())
+    }
+
+    /// What a client is told whose own request's body ended so.
+    #[must_use]
+    pub fn refusal(&self) -> Refusal {
+        if let Some(refusal) = self.0.downcast_ref::<Refusal>() {
+            return refusal.clone();
+        }
+        match self.0.downcast_ref::<Self>() {
+            Some(cause) => cause.refusal(),
+            None => Refusal::new(Reason::Malformed, "the body of the request broke off"),
+        }
     }
 }
 
@@ -55,71 +70,6 @@ enum Kind {
 
 const _: () = assert!(size_of::<Body>() <= 80, "a body is cheap to move");
 
-/// Tells the connection whether its client keeps a reader of its request's body waiting. A reader that has lost interest
-/// does not wait, so dropping the body ends the wait.
-struct Watch {
-    activity: Arc<Activity>,
-    waits_since: Option<Moment>,
-    /// What was announced and has not been read.
-    unread: u64,
-    /// What was looked at before anybody read.
-    ahead: Option<Result<Frame<Bytes>, BodyError>>,
-    /// Who else wants to know.
-    upload: Option<UploadWatch>,
-}
-
-impl Watch {
-    fn begin(
-        activity: &Arc<Activity>,
-        announced: u64,
-        ahead: Option<Result<Frame<Bytes>, BodyError>>,
-    ) -> Self {
-        activity.body_began();
-        let activity = Arc::clone(activity);
-        Self { activity, waits_since: None, unread: announced, ahead, upload: None }
-    }
-
-    fn polled<E>(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, E>>>) {
-        if let Poll::Ready(Some(Ok(frame))) = polled {
-            let len = frame.data_ref().map_or(0, Bytes::len);
-            self.unread = self.unread.saturating_sub(len as u64);
-        }
-        if polled.is_ready() {
-            self.activity.body_arrived(self.waits_since.take());
-            self.servers_turn();
-        } else if self.waits_since.is_none() {
-            self.waits_since = Some(self.activity.body_waits());
-            if let Some(upload) = &self.upload {
-                upload.clients_turn();
-            }
-        }
-    }
-
-    /// What is still to be read, of which `rest` has not been looked at.
-    fn hint(&self, rest: &SizeHint) -> SizeHint {
-        let ahead = self.ahead.as_ref().and_then(|ahead| ahead.as_ref().ok()).and_then(Frame::data_ref);
-        match (rest.exact(), ahead) {
-            (Some(rest), Some(ahead)) => SizeHint::with_exact(rest + ahead.len() as u64),
-            _ => *rest,
-        }
-    }
-
-    fn servers_turn(&self) {
-        if let Some(upload) = &self.upload {
-            upload.servers_turn(self.activity.now());
-        }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if self.waits_since.is_some() {
-            self.servers_turn();
-        }
-        self.activity.body_ended(self.waits_since.take(), self.unread);
-    }
-}
-
 impl Body {
     /// No bytes at all.
     #[must_use]
@@ -139,14 +89,16 @@ impl Body {
     /// none. To be asked for before the body is put into another one.
     pub fn watch_upload(&mut self) -> Option<UploadWatch> {
         match &mut self.kind {
-            Kind::Watched(_, watch) => {
-                let upload = watch.upload.insert(UploadWatch::begin(watch.activity.now()));
-                if watch.waits_since.is_some() {
-                    upload.clients_turn();
-                }
-                Some(upload.clone())
-            }
+            Kind::Watched(_, watch) => Some(watch.watch_upload()),
             _ => None,
+        }
+    }
+
+    /// Lets a request's body take any time: neither the minimum rate nor the total time of a request holds for it, and its
+    /// client may be silent for as long as a connection may idle. For bodies that are streams of messages.
+    pub fn allow_any_time(&mut self) {
+        if let Kind::Watched(_, watch) = &mut self.kind {
+            watch.allow_any_time();
         }
     }
 
@@ -242,7 +194,7 @@ impl From<&'static str> for Body {
 }
 
 impl Kind {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Polled {
         match self {
             Self::Empty | Self::Tunnel(_) => Poll::Ready(None),
             Self::Full(_) => match std::mem::take(self) {
@@ -254,8 +206,7 @@ impl Kind {
                     Some(ahead) => Poll::Ready(Some(ahead)),
                     None => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
                 };
-                watch.polled(&frame);
-                frame
+                watch.polled(frame, cx)
             }
             Self::Streaming(body) => body.as_mut().poll_frame(cx),
         }

@@ -11,7 +11,7 @@ mod view;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
+use ron_kernel::config::{ByteSize, Checks, HumanDuration, Problems, Table};
 pub use ron_transport::tls::settings::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 use ron_transport::{addr::ListenAddr, proxy_protocol::TrustedSource, serve::HttpLimits};
 use schemars::JsonSchema;
@@ -55,6 +55,18 @@ pub struct GatewayConfig {
     pub read_timeout: HumanDuration,
     /// Each wait for the client to take more of a response.
     pub write_timeout: HumanDuration,
+    /// Bytes per second that a client must send of a body, or take of a response, on average over the time in which it is
+    /// waited for; 0 for no minimum. A slower upload is answered 408, a slower reader is cut off. Uploads on routes with
+    /// `stream = true` and protocol upgrades are exempt.
+    pub min_rate: ByteSize,
+    /// How much longer than `min_rate` allows a client may be waited for in one transfer.
+    pub min_rate_grace: HumanDuration,
+    /// From the first byte of a request's head to the last byte of its body; then 408. `0s` for any time. Uploads on routes
+    /// with `stream = true` are exempt.
+    pub request_timeout: HumanDuration,
+    /// The age at which a connection takes no more requests: HTTP/1.1 answers carry `Connection: close`, HTTP/2 clients get
+    /// a GOAWAY, and requests under way are answered. `0s` for any age.
+    pub max_conn_age: HumanDuration,
     /// Between two requests on a connection; longer than `limits.park_after`.
     pub idle_timeout: HumanDuration,
     /// Whether a server that is not well at start ends the start, instead of being reported.
@@ -101,6 +113,10 @@ impl Default for GatewayConfig {
             handshake_timeout: limits.handshake_timeout.into(),
             read_timeout: limits.read_timeout.into(),
             write_timeout: limits.write_timeout.into(),
+            min_rate: ByteSize::bytes(limits.min_rate),
+            min_rate_grace: limits.min_rate_grace.into(),
+            request_timeout: limits.request_timeout.into(),
+            max_conn_age: limits.max_conn_age.into(),
             idle_timeout: limits.idle_timeout.into(),
             strict_boot: false,
             limits: LimitsConfig::default(),
@@ -167,6 +183,7 @@ impl GatewayConfig {
             ("handshake_timeout", self.handshake_timeout, SAFE_MAX_WAIT),
             ("read_timeout", self.read_timeout, SAFE_MAX_WAIT),
             ("write_timeout", self.write_timeout, SAFE_MAX_WAIT),
+            ("min_rate_grace", self.min_rate_grace, SAFE_MAX_WAIT),
             ("idle_timeout", self.idle_timeout, SAFE_MAX_IDLE),
         ] {
             if value.as_duration().is_zero() {
@@ -195,6 +212,10 @@ impl GatewayConfig {
             handshake_timeout: self.handshake_timeout.as_duration(),
             read_timeout: self.read_timeout.as_duration(),
             write_timeout: self.write_timeout.as_duration(),
+            min_rate: self.min_rate.as_u64(),
+            min_rate_grace: self.min_rate_grace.as_duration(),
+            request_timeout: self.request_timeout.as_duration(),
+            max_conn_age: self.max_conn_age.as_duration(),
             idle_timeout: self.idle_timeout.as_duration(),
             ..HttpLimits::default()
         })
@@ -204,7 +225,6 @@ impl GatewayConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ron_kernel::config::ByteSize;
 
     #[test]
     fn every_limit_reaches_the_listener() {
@@ -215,6 +235,10 @@ mod tests {
             read_timeout: Duration::from_secs(4).into(),
             write_timeout: Duration::from_secs(5).into(),
             idle_timeout: Duration::from_secs(6).into(),
+            min_rate: ByteSize::bytes(12),
+            min_rate_grace: Duration::from_secs(13).into(),
+            request_timeout: Duration::from_secs(14).into(),
+            max_conn_age: Duration::from_secs(15).into(),
             limits: LimitsConfig {
                 max_headers: 7,
                 max_head_bytes: ByteSize::bytes(8),
@@ -237,6 +261,10 @@ mod tests {
             h2_streams: 9,
             h2_pending_resets: 10,
             park_after: Duration::from_secs(11),
+            min_rate: 12,
+            min_rate_grace: Duration::from_secs(13),
+            request_timeout: Duration::from_secs(14),
+            max_conn_age: Duration::from_secs(15),
         };
         assert_eq!(config.limits(), expected);
     }

@@ -94,6 +94,9 @@ impl Passage<'_> {
         let body_len = request.body().size_hint().lower();
         let slot = self.admit(caller, body_len, deadline).await?;
         self.authorize(caller, route, request)?;
+        if route.stream {
+            request.body_mut().allow_any_time();
+        }
         let upload = request.body_mut().watch_upload();
         if let Some(entry) = &mut self.entry {
             entry.count(request);

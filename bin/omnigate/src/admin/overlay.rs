@@ -42,8 +42,11 @@ impl OverlayPages {
     /// Publishes a request's body.
     pub(super) async fn publish(&self, topic: &str, body: Body) -> Result<Response, Refusal> {
         let (overlay, topic) = (self.overlay()?, topic_of(topic)?);
-        let body = Limited::new(body, PUBLICATION_MAX).collect().await.map_err(|_| {
-            Refusal::new(Reason::BodyCap, format!("a publication has at most {PUBLICATION_MAX} bytes"))
+        let body = Limited::new(body, PUBLICATION_MAX).collect().await.map_err(|error| {
+            let too_large = || {
+                Refusal::new(Reason::BodyCap, format!("a publication has at most {PUBLICATION_MAX} bytes"))
+            };
+            error.downcast_ref::<BodyError>().map_or_else(too_large, BodyError::refusal)
         })?;
         let published = overlay.publish(topic, body.to_bytes()).await?;
         let verdict = if published.accepted { "accepted" } else { "local_only" };

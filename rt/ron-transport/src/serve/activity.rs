@@ -5,17 +5,20 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     task::Waker,
     time::Duration,
 };
 
-use ron_kernel::{Clock, InFlight, InFlightShard};
+use ron_kernel::{Clock, InFlight, InFlightShard, metrics::ServiceMetrics};
 use types::Moment;
 
-use super::{HttpLimits, h1::BUFFER, waits::Waits};
+use super::{HttpLimits, Pace, Slowness, h1::BUFFER, pace::time_for, waits::Waits};
+
+/// How long a service has to answer a request whose body is too slow, before the connection is cut.
+const REACTION: Duration = Duration::from_secs(1);
 
 /// A timestamp that may be unset; zero stands for that, because no connection exists at the clock's origin.
 #[derive(Debug, Default)]
@@ -26,11 +29,11 @@ impl Since {
         let _ = self.0.compare_exchange(0, now.as_nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether it was set.
-    fn end(&self) -> bool {
+    /// What it was set to.
+    fn end(&self) -> Option<Moment> {
         // A load is cheaper than a store that takes the cache line away from nobody in particular.
-        let was_set = self.0.load(Ordering::Relaxed) != 0;
-        if was_set {
+        let was_set = self.get();
+        if was_set.is_some() {
             self.0.store(0, Ordering::Relaxed);
         }
         was_set
@@ -49,10 +52,16 @@ pub struct Activity {
     protocol: Protocol,
     /// The requests of all connections, which a drain waits for.
     work: InFlight,
+    limits: Arc<HttpLimits>,
+    metrics: ServiceMetrics,
     /// The last sign that the connection is in use.
     last_use: AtomicU64,
     head: Since,
     write_stall: Since,
+    /// Nanoseconds of write stalls that the bytes written have not paid for; see [`Pace`].
+    write_debt: AtomicU64,
+    /// When the request that began last had its first byte.
+    first_byte: AtomicU64,
     bodies: Waits,
     frames: Waits,
     /// Requests in flight and request bodies still held.
@@ -96,17 +105,29 @@ pub(super) enum Verdict {
     BodyTooSlow,
     /// A client that does not take its response.
     WriteTooSlow,
+    /// A client that takes its response at less than the minimum rate.
+    WriteBelowMinRate,
 }
 
 impl Activity {
-    pub(super) fn new(clock: Clock, protocol: Protocol, work: InFlight) -> Self {
+    pub(super) fn new(
+        clock: Clock,
+        protocol: Protocol,
+        work: InFlight,
+        limits: Arc<HttpLimits>,
+        metrics: ServiceMetrics,
+    ) -> Self {
         Self {
             clock,
             protocol,
             work,
+            limits,
+            metrics,
             last_use: AtomicU64::new(clock.now().as_nanos()),
             head: Since::default(),
             write_stall: Since::default(),
+            write_debt: AtomicU64::new(0),
+            first_byte: AtomicU64::new(0),
             bodies: Waits::default(),
             frames: Waits::default(),
             requests: AtomicU32::new(0),
@@ -159,17 +180,41 @@ impl Activity {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Bytes went out, or the socket takes none.
-    pub(super) fn wrote(&self, stalled: bool) {
-        if !stalled && self.protocol != Protocol::Http1 {
+    /// So many bytes went out; `None` if the socket takes none.
+    pub(super) fn wrote(&self, bytes: Option<usize>) {
+        let Some(bytes) = bytes else {
+            self.write_stall.begin(self.clock.now());
+            return;
+        };
+        if self.protocol != Protocol::Http1 {
             self.writes.fetch_add(1, Ordering::Relaxed);
         }
-        if stalled {
-            self.write_stall.begin(self.clock.now());
-        } else if self.write_stall.end() && self.protocol == Protocol::Http1 {
+        if self.stall_ended() && self.protocol == Protocol::Http1 {
             // Without a stall the request's end, a moment ago, is use enough.
             self.used(self.clock.now());
         }
+        let debt = self.write_debt.load(Ordering::Relaxed);
+        if debt > 0 {
+            let paid = nanos(time_for(bytes as u64, self.limits.min_rate));
+            self.write_debt.store(debt.saturating_sub(paid), Ordering::Relaxed);
+        }
+    }
+
+    /// The socket takes bytes again. Returns whether it had stalled.
+    fn stall_ended(&self) -> bool {
+        let Some(since) = self.write_stall.end() else { return false };
+        let waited = nanos(self.clock.now().since(since));
+        self.write_debt.fetch_add(waited, Ordering::Relaxed);
+        true
+    }
+
+    /// When the present write stall has lasted too long for the minimum rate.
+    fn rate_until(&self, stall: Moment) -> Moment {
+        if self.limits.min_rate == 0 {
+            return Moment::END;
+        }
+        let debt = Duration::from_nanos(self.write_debt.load(Ordering::Relaxed));
+        stall.after(self.limits.min_rate_grace.saturating_sub(debt))
     }
 
     /// How often bytes went out on HTTP/2, which keeps the last of a response to itself.
@@ -187,14 +232,15 @@ impl Activity {
         if stalled {
             self.write_stall.begin(self.clock.now());
         } else {
-            self.write_stall.end();
+            self.stall_ended();
         }
     }
 
     /// A request's head is complete. What it returns is to be told at the request's end.
     pub(super) fn request_began(&self) -> InFlightShard {
         self.hold();
-        self.head.end();
+        let first_byte = self.head.end().unwrap_or_else(|| self.clock.now());
+        self.first_byte.store(first_byte.as_nanos(), Ordering::Relaxed);
         self.got_on();
         count(&self.begun);
         self.work.begin()
@@ -233,31 +279,79 @@ impl Activity {
         self.clock.now()
     }
 
-    /// A request's body is held, so the connection cannot be idle.
-    pub(crate) fn body_began(&self) {
+    /// The body of the request that began last is held, so the connection cannot be idle. Returns by when all of it has to
+    /// be here.
+    pub(crate) fn body_began(&self) -> Moment {
         self.hold();
+        self.limits.request_until(Moment::from_nanos(self.first_byte.load(Ordering::Relaxed)))
     }
 
     /// A request's body is waited for; returns since when, to be told at the wait's end.
-    pub(crate) fn body_waits(&self) -> Moment {
+    pub(crate) fn body_waits(&self, pace: &Pace) -> Moment {
         let now = self.clock.now();
-        self.bodies.begin(now);
+        self.bodies.begin(now, self.own_until(now, pace));
         now
     }
 
-    /// A request's body has come further.
-    pub(crate) fn body_arrived(&self, waited_since: Option<Moment>) {
+    /// When the wait of one transfer that began at `since` has lasted too long by itself.
+    fn own_until(&self, since: Moment, pace: &Pace) -> Moment {
+        let limits = &self.limits;
+        let (grace, longest) = match self.protocol {
+            Protocol::Http1 => (limits.min_rate_grace, Duration::MAX),
+            Protocol::Http2 { .. } => (limits.longest_wait(), limits.longest_wait()),
+        };
+        since.after(pace.left(grace, limits).min(longest))
+    }
+
+    /// When the wait for a client that sends a body has lasted too long, and why.
+    pub(crate) fn body_until(&self) -> Option<(Moment, Slowness)> {
+        self.bodies.until(self.limits.read_timeout, self.shared_grace(), &self.limits)
+    }
+
+    /// The grace period of all streams together; `None` where there is only one.
+    fn shared_grace(&self) -> Option<Duration> {
+        (self.protocol != Protocol::Http1).then_some(self.limits.min_rate_grace)
+    }
+
+    /// How long a client may be silent inside a body that may take any time.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        self.limits.idle_timeout.max(self.limits.read_timeout)
+    }
+
+    /// So many bytes of a request's body have come.
+    pub(crate) fn body_arrived(&self, waited_since: Option<Moment>, bytes: usize, pace: &mut Pace) {
         self.got_on();
         // On HTTP/1 the next wait begins anew; only streams that share a connection need to know of each other.
         if waited_since.is_some() || self.protocol != Protocol::Http1 {
-            self.bodies.progress(waited_since, self.clock.now());
+            let now = self.clock.now();
+            if let Some(since) = waited_since {
+                pace.waited(now.since(since));
+            }
+            self.bodies.progress(waited_since, bytes as u64, now, &self.limits);
         }
+        pace.moved(bytes as u64, &self.limits);
+    }
+
+    /// A request's body was given up, because its client is too slow. The rest of it may be on its way.
+    pub(crate) fn body_too_slow(&self, why: Slowness) {
+        self.left_unread.store(true, Ordering::Relaxed);
+        let op = match why {
+            Slowness::Stalled => "read",
+            Slowness::BelowMinRate => "read_rate",
+            Slowness::Overtime => "request",
+        };
+        self.metrics.io_timeouts(op).inc();
+    }
+
+    /// A request's body that was waited for since `since` no longer is.
+    pub(crate) fn body_given_up(&self, since: Moment) {
+        self.bodies.give_up(since, self.clock.now());
     }
 
     /// A request's body is no longer wanted, or has ended, with so much of it unread.
-    pub(crate) fn body_ended(&self, waited_since: Option<Moment>, unread: u64) {
-        if let Some(since) = waited_since {
-            self.bodies.give_up(since);
+    pub(crate) fn body_ended(&self, unread: u64) {
+        if self.protocol != Protocol::Http1 {
+            self.bodies.completed();
         }
         if unread > BUFFER as u64 {
             self.left_unread.store(true, Ordering::Relaxed);
@@ -271,21 +365,29 @@ impl Activity {
     }
 
     /// A response has handed a frame over, which waits for room; returns since when, to be told at the wait's end.
-    pub(super) fn frame_handed_over(&self) -> Moment {
+    pub(super) fn frame_handed_over(&self, pace: &Pace) -> Moment {
         let now = self.clock.now();
-        self.frames.begin(now);
+        self.frames.begin(now, self.own_until(now, pace));
         now
     }
 
-    /// The connection came back for more after a frame: the client takes what it is sent.
-    pub(super) fn frame_taken(&self, since: Moment) {
+    /// The connection came back for more after a frame of so many bytes: the client takes what it is sent.
+    pub(super) fn frame_taken(&self, since: Moment, bytes: usize, pace: &mut Pace) {
         self.got_on();
-        self.frames.progress(Some(since), self.clock.now());
+        let now = self.clock.now();
+        pace.waited(now.since(since));
+        pace.moved(bytes as u64, &self.limits);
+        self.frames.progress(Some(since), bytes as u64, now, &self.limits);
     }
 
     /// The response was given up before its frame was taken.
     pub(super) fn frame_dropped(&self, since: Moment) {
-        self.frames.give_up(since);
+        self.frames.give_up(since, self.clock.now());
+    }
+
+    /// A response has ended.
+    pub(super) fn frames_ended(&self) {
+        self.frames.completed();
     }
 
     /// Whether a request is in flight or its body still held.
@@ -299,19 +401,25 @@ impl Activity {
     }
 
     /// Judges the connection at `now`.
-    pub(super) fn judge(&self, now: Moment, limits: &HttpLimits) -> Verdict {
+    pub(super) fn judge(&self, now: Moment) -> Verdict {
+        let limits = &*self.limits;
         let mut next = now.after(limits.first_look());
         let mut over = |until: Option<Moment>| {
             next = next.min(until.unwrap_or(Moment::END));
             until.is_some_and(|until| now >= until)
         };
         let stall = self.write_stall.get();
-        let frames = self.frames.until(limits.write_timeout, limits.idle_timeout);
-        if over(stall.map(|since| since.after(limits.write_timeout))) || over(frames) {
+        let frames = self.frames.until(limits.write_timeout, self.shared_grace(), limits);
+        let of = |slowness| frames.filter(|(_, why)| *why == slowness).map(|(until, _)| until);
+        if over(stall.map(|since| since.after(limits.write_timeout))) || over(of(Slowness::Stalled)) {
             return Verdict::WriteTooSlow;
         }
+        if over(stall.map(|since| self.rate_until(since))) || over(of(Slowness::BelowMinRate)) {
+            return Verdict::WriteBelowMinRate;
+        }
         if self.is_busy() {
-            let late = over(self.bodies.until(limits.read_timeout, limits.idle_timeout));
+            // Whoever reads the body hears first that it is too slow, and can still answer.
+            let late = over(self.body_until().map(|(until, _)| until.after(REACTION)));
             return if late { Verdict::BodyTooSlow } else { Verdict::Wait(next) };
         }
         if stall.is_some() {
@@ -352,6 +460,11 @@ impl Activity {
             self.idle_bytes.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// Whole nanoseconds of a duration, saturating.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// One more. A load and a store, because only HTTP/1 reads it, where the connection's task is the only writer.

@@ -17,7 +17,7 @@ use hyper::{body::Incoming, upgrade::OnUpgrade};
 use ron_kernel::{Clock, InFlightShard, Shutdown, metrics::ServiceMetrics};
 use types::{Moment, Reason, Refusal};
 
-use super::{Activity, Roles};
+use super::{Activity, Pace, Roles};
 use crate::{
     Body,
     body::BodyError,
@@ -35,6 +35,8 @@ pub(super) struct ConnState<S: Service> {
     pub(super) metrics: ServiceMetrics,
     pub(super) clock: Clock,
     pub(super) roles: Roles,
+    /// When the connection is too old for another request.
+    pub(super) last_request_at: Moment,
     /// Whether it closes because the node stops.
     pub(super) closed_by_node: AtomicBool,
     /// What is to follow the 101 response that is being sent.
@@ -82,7 +84,8 @@ pub(super) async fn answer<S: Service>(
     }
     // A client that is told so stops sending what nobody will read.
     let draining = state.shutdown.is_draining();
-    if !http2 && (draining || state.activity.has_left_unread()) {
+    let aged = state.last_request_at != Moment::END && state.now() >= state.last_request_at;
+    if !http2 && (draining || aged || state.activity.has_left_unread()) {
         if draining && !state.activity.has_ended() {
             state.node_closes();
         }
@@ -155,13 +158,20 @@ pub(super) struct Served {
     rest: Bytes,
     /// On HTTP/2, where a client can refuse single responses while the connection moves.
     watched: bool,
-    handed_over: Option<Moment>,
+    handed_over: Option<HandedOver>,
+    pace: Pace,
     life: Life,
+}
+
+/// A frame that waits for room.
+struct HandedOver {
+    since: Moment,
+    bytes: usize,
 }
 
 impl Served {
     fn new(body: Body, life: Life, watched: bool) -> Self {
-        Self { body, rest: Bytes::new(), watched, handed_over: None, life }
+        Self { body, rest: Bytes::new(), watched, handed_over: None, pace: Pace::default(), life }
     }
 
     /// The next frame, as it may be handed over.
@@ -191,12 +201,15 @@ impl HttpBody for Served {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(since) = self.handed_over.take() {
-            self.life.activity.frame_taken(since);
+        let this = self.as_mut().get_mut();
+        if let Some(HandedOver { since, bytes }) = this.handed_over.take() {
+            this.life.activity.frame_taken(since, bytes, &mut this.pace);
         }
-        let frame = ready!(self.poll_piece(cx));
-        if self.watched && matches!(frame, Some(Ok(_))) {
-            self.handed_over = Some(self.life.activity.frame_handed_over());
+        let frame = ready!(this.poll_piece(cx));
+        if let (true, Some(Ok(frame))) = (this.watched, &frame) {
+            let since = this.life.activity.frame_handed_over(&this.pace);
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            this.handed_over = Some(HandedOver { since, bytes });
         }
         Poll::Ready(frame)
     }
@@ -213,8 +226,11 @@ impl HttpBody for Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        if let Some(since) = self.handed_over.take() {
+        if let Some(HandedOver { since, .. }) = self.handed_over.take() {
             self.life.activity.frame_dropped(since);
+        }
+        if self.watched {
+            self.life.activity.frames_ended();
         }
     }
 }

@@ -153,6 +153,7 @@ where
     S: Service,
 {
     let conn = Arc::new(Conn::new(info));
+    let opened = server.scope.clock().now();
     // A client that connects and says nothing gets as long as a head may take; later waits are idle ones.
     let (mut fresh, mut patience) = (true, limits.read_timeout);
     loop {
@@ -175,13 +176,13 @@ where
             }
         }
         match Box::pin(protocol(server, &mut io, &mut ahead, limits.read_timeout)).await {
-            Spoken::Http2 => return Box::pin(serve_h2(server, io, ahead, &conn, &limits)).await,
+            Spoken::Http2 => return Box::pin(serve_h2(server, io, ahead, &conn, &limits, opened)).await,
             Spoken::Http1 if !agreed_h2 => {}
             Spoken::Http1 => return Box::pin(fail(server, io, Fault::Malformed)).await,
             Spoken::Late => return Box::pin(fail(server, io, Fault::LateHead)).await,
             Spoken::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
         }
-        let state = server.state(&conn, Protocol::Http1);
+        let state = server.state(&conn, Protocol::Http1, &limits, opened);
         let ended = Box::pin(h1::serve(io, ahead, &state, &limits)).await;
         (io, ahead) = match ended {
             Ended::Parked(io, ahead) => (io, ahead),
@@ -198,13 +199,14 @@ async fn serve_h2<IO, S>(
     mut io: IO,
     ahead: Bytes,
     conn: &Arc<Conn<S::PerConn>>,
-    limits: &HttpLimits,
+    limits: &Arc<HttpLimits>,
+    opened: Moment,
 ) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Service,
 {
-    let state = server.state(conn, h2::protocol(limits));
+    let state = server.state(conn, h2::protocol(limits), limits, opened);
     let streams = h2::Streams(server.streams.clone());
     match h2::serve(&mut io, ahead, &state, limits, streams).await {
         None => finish_served(io, &state).await,
@@ -264,7 +266,7 @@ where
         }
         Fault::Malformed => close_on_nonsense(io).await,
         // A client that does not take its response will not take an end either.
-        Fault::Body | Fault::Write => {}
+        Fault::Body | Fault::Write | Fault::WriteRate => {}
     }
     End::Own
 }
@@ -276,11 +278,20 @@ async fn say<IO: AsyncWrite + Unpin>(io: &mut IO, answer: &str) {
 }
 
 impl<S: Service> Shared<S> {
-    fn state(&self, conn: &Arc<Conn<S::PerConn>>, protocol: Protocol) -> Arc<ConnState<S>> {
+    fn state(
+        &self,
+        conn: &Arc<Conn<S::PerConn>>,
+        protocol: Protocol,
+        limits: &Arc<HttpLimits>,
+        opened: Moment,
+    ) -> Arc<ConnState<S>> {
+        let (clock, metrics) = (self.scope.clock(), self.scope.metrics().clone());
+        let activity = Activity::new(clock, protocol, self.work.clone(), Arc::clone(limits), metrics);
         Arc::new(ConnState {
             service: Arc::clone(&self.services[conn.core]),
             conn: Arc::clone(conn),
-            activity: Arc::new(Activity::new(self.scope.clock(), protocol, self.work.clone())),
+            activity: Arc::new(activity),
+            last_request_at: limits.last_request_at(opened),
             shutdown: self.shutdown().clone(),
             metrics: self.scope.metrics().clone(),
             clock: self.scope.clock(),
@@ -308,6 +319,7 @@ impl<S: Service> Shared<S> {
             }
             Fault::Body => self.count_timeout("read"),
             Fault::Write => self.count_timeout("write"),
+            Fault::WriteRate => self.count_timeout("write_rate"),
         }
     }
 

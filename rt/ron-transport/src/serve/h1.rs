@@ -44,6 +44,8 @@ pub(super) enum Fault {
     BadHead(BadHead),
     Body,
     Write,
+    /// A response taken at less than the minimum rate.
+    WriteRate,
     /// Nothing that could be answered.
     Malformed,
 }
@@ -97,7 +99,7 @@ where
         tokio::select! {
             biased;
             result = &mut connection => break bad_head(result).map(Fault::BadHead),
-            () = &mut timer => match state.activity.judge(state.now(), limits) {
+            () = &mut timer => match state.activity.judge(state.now()) {
                 // Part of a head is no request: a drain does not wait for the rest.
                 Verdict::Wait(_) if told_to_close && state.activity.awaits_head() => break None,
                 Verdict::Wait(until) => timer.as_mut().reset(Instant::now() + until.since(state.now())),
@@ -111,6 +113,7 @@ where
                 Verdict::HeadTooSlow => break Some(Fault::LateHead),
                 Verdict::BodyTooSlow => break Some(Fault::Body),
                 Verdict::WriteTooSlow => break Some(Fault::Write),
+                Verdict::WriteBelowMinRate => break Some(Fault::WriteRate),
             },
             () = &mut closing, if !told_to_close => {
                 told_to_close = true;

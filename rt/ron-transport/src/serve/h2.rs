@@ -14,6 +14,8 @@ use tokio::{
     time::Instant,
 };
 
+use types::Moment;
+
 use super::{
     Activity, HttpLimits,
     activity::{Protocol, Verdict},
@@ -70,6 +72,7 @@ where
     let service = service_fn(move |request| adapter::answer(Arc::clone(&shared), request));
     let mut connection = pin!(builder(limits, streams).serve_connection(io, service));
     let mut timer = pin!(tokio::time::sleep(limits.first_look()));
+    let mut aged = pin!(state.clock.sleep_until(state.last_request_at));
     let mut draining = pin!(state.shutdown.reached(state.roles.listener.stop));
     let mut closing = pin!(state.shutdown.reached(state.roles.connection.stop));
     let (mut told_to_close, mut last_words) = (false, None::<LastWords>);
@@ -77,11 +80,16 @@ where
         let verdict = tokio::select! {
             biased;
             result = &mut connection => return fault_of(result, state),
-            () = &mut timer => state.activity.judge(state.now(), limits),
+            () = &mut timer => state.activity.judge(state.now()),
             // A GOAWAY: streams under way finish, new ones go elsewhere.
             () = &mut draining, if !told_to_close => {
                 told_to_close = true;
                 state.node_closes();
+                connection.as_mut().graceful_shutdown();
+                continue;
+            }
+            () = &mut aged, if !told_to_close && state.last_request_at != Moment::END => {
+                told_to_close = true;
                 connection.as_mut().graceful_shutdown();
                 continue;
             }
@@ -105,6 +113,7 @@ where
             }
             Verdict::HeadTooSlow | Verdict::BodyTooSlow => return Some(Fault::Body),
             Verdict::WriteTooSlow => return Some(Fault::Write),
+            Verdict::WriteBelowMinRate => return Some(Fault::WriteRate),
         }
     }
 }

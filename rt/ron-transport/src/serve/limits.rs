@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use types::Moment;
+
 /// What a client may cost. The worst case of memory is `max_conns` × 2 × 64 KiB of buffers (or `max_head_bytes` for each,
 /// if that is more), plus `h2_streams` × 2 × 64 KiB for each HTTP/2 connection that uploads and downloads on all its
 /// streams.
@@ -17,6 +19,16 @@ pub struct HttpLimits {
     pub read_timeout: Duration,
     /// Each wait for the client to take more of a response.
     pub write_timeout: Duration,
+    /// Bytes per second that a client must send of a body, or take of a response, on average over the time in which it is
+    /// waited for; 0 for no minimum.
+    pub min_rate: u64,
+    /// How much longer than `min_rate` allows a client may be waited for in one transfer.
+    pub min_rate_grace: Duration,
+    /// From the first byte of a request's head to the last byte of its body; zero for any time. It is judged while the
+    /// client is waited for.
+    pub request_timeout: Duration,
+    /// The age at which a connection takes no more requests; those under way are answered. Zero for any age.
+    pub max_conn_age: Duration,
     /// Between requests.
     pub idle_timeout: Duration,
     /// Between requests, until the connection gives its buffers back.
@@ -38,6 +50,23 @@ impl HttpLimits {
     }
 }
 
+impl HttpLimits {
+    /// How long a single wait of an HTTP/2 stream may last while other streams of its connection get on.
+    pub(super) fn longest_wait(&self) -> Duration {
+        self.idle_timeout.max(self.min_rate_grace)
+    }
+
+    /// When a request that began at `began` has to have arrived.
+    pub(super) fn request_until(&self, began: Moment) -> Moment {
+        if self.request_timeout.is_zero() { Moment::END } else { began.after(self.request_timeout) }
+    }
+
+    /// When a connection that opened at `opened` takes no more requests.
+    pub(super) fn last_request_at(&self, opened: Moment) -> Moment {
+        if self.max_conn_age.is_zero() { Moment::END } else { opened.after(self.max_conn_age) }
+    }
+}
+
 impl Default for HttpLimits {
     fn default() -> Self {
         Self {
@@ -46,6 +75,10 @@ impl Default for HttpLimits {
             handshake_timeout: Duration::from_secs(3),
             read_timeout: Duration::from_secs(5),
             write_timeout: Duration::from_secs(5),
+            min_rate: 256,
+            min_rate_grace: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(300),
+            max_conn_age: Duration::from_secs(3600),
             idle_timeout: Duration::from_secs(60),
             park_after: Duration::from_secs(2),
             max_headers: 100,

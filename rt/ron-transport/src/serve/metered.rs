@@ -31,6 +31,13 @@ impl<IO> Metered<IO> {
         (self.io, self.ahead)
     }
 
+    fn note_write(&self, wrote: &Poll<io::Result<usize>>) {
+        self.activity.wrote(match wrote {
+            Poll::Pending => None,
+            Poll::Ready(result) => Some(result.as_ref().map_or(0, |bytes| *bytes)),
+        });
+    }
+
     /// Notes bytes that the reader gets only now.
     pub(super) fn note_read(&self, bytes: usize) -> io::Result<()> {
         if bytes == 0 {
@@ -60,7 +67,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Metered<IO> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.io).poll_write(cx, buf);
-        this.activity.wrote(wrote.is_pending());
+        this.note_write(&wrote);
         wrote
     }
 
@@ -71,7 +78,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Metered<IO> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.io).poll_write_vectored(cx, bufs);
-        this.activity.wrote(wrote.is_pending());
+        this.note_write(&wrote);
         wrote
     }
 

@@ -15,6 +15,7 @@ mod limits;
 mod listener;
 mod metered;
 mod one_by_one;
+mod pace;
 mod server;
 mod waits;
 mod workers;
@@ -23,7 +24,9 @@ use std::time::Duration;
 
 pub use activity::Activity;
 pub use limits::HttpLimits;
+pub(crate) use pace::Pace;
 pub use server::{HttpServer, ListenPlan, Roles};
+pub(crate) use waits::Slowness;
 
 use ron_kernel::{
     readiness::Effect,
@@ -67,7 +70,7 @@ pub const H2_STREAM: ChildSpec = ChildSpec {
 };
 
 /// The timeouts of a listener; part of the topology of every service that listens.
-pub const TIMEOUTS: [TimeoutSpec; 5] = [
+pub const TIMEOUTS: [TimeoutSpec; 8] = [
     TimeoutSpec {
         name: "handshake_timeout",
         default: Duration::from_secs(3),
@@ -76,12 +79,27 @@ pub const TIMEOUTS: [TimeoutSpec; 5] = [
     TimeoutSpec {
         name: "read_timeout",
         default: Duration::from_secs(5),
-        doc: "a whole request head, and each wait for more of a body; a late head is answered 408",
+        doc: "a whole request head, and each wait for more of a body; then 408",
     },
     TimeoutSpec {
         name: "write_timeout",
         default: Duration::from_secs(5),
         doc: "each wait for the client to take more of a response; then the connection closes",
+    },
+    TimeoutSpec {
+        name: "min_rate_grace",
+        default: Duration::from_secs(10),
+        doc: "waits for a client beyond what the minimum rate allows; then 408, or the connection closes in mid-response",
+    },
+    TimeoutSpec {
+        name: "request_timeout",
+        default: Duration::from_secs(300),
+        doc: "from the first byte of a request's head to the last byte of its body; then 408",
+    },
+    TimeoutSpec {
+        name: "max_conn_age",
+        default: Duration::from_secs(3600),
+        doc: "the age of a connection; then it takes no more requests",
     },
     TimeoutSpec {
         name: "idle_timeout",

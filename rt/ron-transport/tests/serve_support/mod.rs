@@ -79,6 +79,8 @@ pub(crate) fn patient() -> HttpLimits {
         read_timeout: PATIENCE * 2,
         write_timeout: PATIENCE * 2,
         idle_timeout: PATIENCE * 3,
+        min_rate: 0,
+        request_timeout: Duration::ZERO,
         ..HttpLimits::default()
     }
 }

@@ -125,9 +125,13 @@ impl Service for TestService {
         }
         match path.as_str() {
             "/echo" => Ok(Response::new(request.into_body())),
-            "/length" => {
-                let body = request.into_body().collect().await;
-                let body = body.map_err(|e| Refusal::new(Reason::Malformed, e.to_string()))?;
+            "/length" | "/any-time" => {
+                let mut body = request.into_body();
+                if path == "/any-time" {
+                    body.allow_any_time();
+                }
+                let body = body.collect().await;
+                let body = body.map_err(|error| error.refusal())?;
                 Ok(Response::new(body.to_bytes().len().to_string().into()))
             }
             "/timed" | "/timed-first-frame" => self.timed(request, path == "/timed").await,

@@ -27,6 +27,7 @@ mod serve_malformed;
 mod serve_parking;
 mod serve_proxy;
 mod serve_requests;
+mod serve_slow;
 #[path = "../serve_support/mod.rs"]
 mod serve_support;
 mod serve_timeouts;

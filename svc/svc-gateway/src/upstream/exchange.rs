@@ -109,11 +109,11 @@ impl Upstream {
                 *request = *unsent;
                 Err(Fault::Unreached)
             }
-            // The server is not to blame, and must not be left alone for what a client does.
-            Ok(Err(SendFault::Broken(error))) if is_of_the_request(&*error) => {
-                Err(Fault::Refused(Refusal::new(Reason::Malformed, "the body of the request broke off")))
-            }
             Ok(Err(SendFault::Broken(error))) => {
+                // The server is not to blame, and must not be left alone for what a client does.
+                if let Some(body) = fault_of_the_request(&*error) {
+                    return Err(Fault::Refused(body.refusal()));
+                }
                 tracing::debug!(upstream = self.group.name, %error, "a server failed");
                 Err(Fault::Broken)
             }
@@ -266,7 +266,7 @@ impl Drop for Load {
     }
 }
 
-/// Whether a request failed because its own body did.
-fn is_of_the_request(error: &(dyn Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |&error| error.source()).any(<dyn Error>::is::<BodyError>)
+/// What went wrong with the request's own body, if the request failed because of that.
+fn fault_of_the_request<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e BodyError> {
+    std::iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref())
 }

@@ -11,7 +11,7 @@ use ron_kernel::{
     metrics::{RouteMetrics, ServiceMetrics},
     queue::Sender,
 };
-use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
+use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service, deadline};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 use types::{ActorId, Deadline, Reason, Refusal};
@@ -142,7 +142,10 @@ impl Handler {
             Err(error) if error.is::<LengthLimitError>() => {
                 Err(Refusal::new(Reason::BodyCap, format!("a body has at most {limit} bytes")))
             }
-            Err(_) => Err(Refusal::new(Reason::Malformed, "the body broke off")),
+            Err(error) => Err(match error.downcast_ref::<BodyError>() {
+                Some(error) => error.refusal(),
+                None => Refusal::new(Reason::Malformed, "the body broke off"),
+            }),
         }
     }
 

@@ -6,14 +6,15 @@ const HTTP2: Protocol = Protocol::Http2 { max_idle_bytes: 100 };
 
 async fn after(activity: &Activity, secs: f64) -> Verdict {
     tokio::time::advance(Duration::from_secs_f64(secs)).await;
-    activity.judge(activity.clock.now(), &HttpLimits::default())
+    activity.judge(activity.clock.now())
 }
 
 /// A connection on a clock that has been running for a while.
 async fn speaking(protocol: Protocol) -> Activity {
     let clock = Clock::start();
     tokio::time::advance(Duration::from_secs(1)).await;
-    Activity::new(clock, protocol, InFlight::new())
+    let metrics = ron_kernel::metrics::Metrics::new("t").service("t");
+    Activity::new(clock, protocol, InFlight::new(), Arc::new(HttpLimits::default()), metrics)
 }
 
 async fn activity() -> Activity {
@@ -45,14 +46,18 @@ async fn a_body_may_take_long_as_long_as_it_moves() {
     let a = activity().await;
     let _request = a.request_began();
     a.body_began();
+    let mut pace = Pace::default();
     for _ in 0..10 {
-        let since = a.body_waits();
+        let since = a.body_waits(&pace);
         assert!(matches!(after(&a, 4.9).await, Verdict::Wait(_)));
-        a.body_arrived(Some(since));
+        a.body_arrived(Some(since), 2000, &mut pace);
     }
-    let since = a.body_waits();
-    assert_eq!(after(&a, 5.0).await, Verdict::BodyTooSlow);
-    a.body_ended(Some(since), 0);
+    let since = a.body_waits(&pace);
+    assert_eq!(a.body_until(), Some((since.after(Duration::from_secs(5)), Slowness::Stalled)));
+    assert!(matches!(after(&a, 5.9).await, Verdict::Wait(_)), "its reader can still answer");
+    assert_eq!(after(&a, 0.1).await, Verdict::BodyTooSlow);
+    a.body_given_up(since);
+    a.body_ended(0);
     assert!(matches!(after(&a, 3600.0).await, Verdict::Wait(_)), "nobody waits for the body any more");
 }
 
@@ -60,16 +65,17 @@ async fn a_body_may_take_long_as_long_as_it_moves() {
 async fn a_client_that_takes_nothing_is_found_by_socket_or_by_frame() {
     let a = activity().await;
     let _request = a.request_began();
-    a.wrote(true);
+    a.wrote(None);
     assert!(matches!(after(&a, 4.9).await, Verdict::Wait(_)));
     assert_eq!(after(&a, 0.1).await, Verdict::WriteTooSlow);
-    a.wrote(false);
+    a.wrote(Some(17));
     assert!(matches!(after(&a, 0.0).await, Verdict::Wait(_)));
-    let since = a.frame_handed_over();
+    let mut pace = Pace::default();
+    let since = a.frame_handed_over(&pace);
     assert_eq!(after(&a, 5.0).await, Verdict::WriteTooSlow);
-    a.frame_taken(since);
+    a.frame_taken(since, 1, &mut pace);
     assert!(matches!(after(&a, 0.0).await, Verdict::Wait(_)));
-    let since = a.frame_handed_over();
+    let since = a.frame_handed_over(&pace);
     a.frame_dropped(since);
     assert!(matches!(after(&a, 3600.0).await, Verdict::Wait(_)));
 }
@@ -113,7 +119,7 @@ async fn an_http2_client_that_only_pings_is_idle_and_has_no_late_head() {
     a.request_ended(request);
     for _ in 0..5 {
         assert!(a.read(17));
-        a.wrote(false);
+        a.wrote(Some(17));
         assert!(matches!(after(&a, 11.9).await, Verdict::Wait(_)));
     }
     assert_eq!(after(&a, 0.5).await, Verdict::IdleTooLong);
@@ -126,9 +132,72 @@ async fn an_http2_client_may_send_so_much_between_two_steps_and_no_more() {
     let _request = a.request_began();
     assert!(a.read(60));
     a.body_began();
-    a.body_arrived(None);
+    a.body_arrived(None, 1, &mut Pace::default());
     assert!(a.read(100));
     assert!(!a.was_flooded());
     assert!(!a.read(1));
     assert!(a.was_flooded());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_trickles_is_below_the_minimum_rate_once_its_grace_is_over() {
+    for protocol in [Protocol::Http1, HTTP2] {
+        let a = speaking(protocol).await;
+        let _request = a.request_began();
+        a.body_began();
+        let mut pace = Pace::default();
+        for _ in 0..4 {
+            let since = a.body_waits(&pace);
+            assert!(matches!(after(&a, 2.0).await, Verdict::Wait(_)));
+            a.body_arrived(Some(since), 1, &mut pace);
+        }
+        let since = a.body_waits(&pace);
+        let (until, why) = a.body_until().expect("it is waited for");
+        assert_eq!(why, Slowness::BelowMinRate, "{protocol:?}");
+        assert!(until < since.after(Duration::from_millis(2100)), "{protocol:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_taken_in_drops_is_cut_and_one_that_keeps_the_rate_is_not() {
+    let a = activity().await;
+    let _request = a.request_began();
+    for _ in 0..20 {
+        a.wrote(None);
+        assert!(matches!(after(&a, 4.0).await, Verdict::Wait(_)));
+        a.wrote(Some(1100));
+    }
+    for _ in 0..2 {
+        a.wrote(None);
+        assert!(matches!(after(&a, 4.0).await, Verdict::Wait(_)));
+        a.wrote(Some(10));
+    }
+    a.wrote(None);
+    assert!(matches!(after(&a, 1.9).await, Verdict::Wait(_)));
+    assert_eq!(after(&a, 0.2).await, Verdict::WriteBelowMinRate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_trickles_beside_quick_ones_is_given_up_after_a_minute() {
+    let a = speaking(HTTP2).await;
+    let _request = a.request_began();
+    let (mut slow, mut quick) = (Pace::default(), Pace::default());
+    for second in 0..59 {
+        let (waits, moves) = (a.frame_handed_over(&slow), a.frame_handed_over(&quick));
+        assert!(matches!(after(&a, 1.0).await, Verdict::Wait(_)), "second {second}");
+        a.frame_taken(waits, 1, &mut slow);
+        a.frame_taken(moves, 16_384, &mut quick);
+    }
+    let _waits = a.frame_handed_over(&slow);
+    assert_eq!(after(&a, 1.5).await, Verdict::WriteBelowMinRate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_request_has_so_much_time_from_its_first_byte() {
+    let a = activity().await;
+    assert!(a.read(1));
+    let first_byte = a.clock.now();
+    tokio::time::advance(Duration::from_secs(3)).await;
+    let _request = a.request_began();
+    assert_eq!(a.body_began(), first_byte.after(Duration::from_secs(300)));
 }

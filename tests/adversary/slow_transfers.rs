@@ -1,0 +1,58 @@
+//! Clients that keep a transfer alive by moving a byte now and then.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use crate::support::{Client, Node, Upstream, eventually, to};
+
+/// A minimum rate that one byte every 50 ms does not reach, and one slot, which the attacker takes.
+const SETTINGS: &str = "min_rate = \"1KiB\"\nmin_rate_grace = \"1s\"\nfair_queue.max_inflight = 1\n";
+
+/// More bytes than the attack sends before it is over, however slow the machine is: a minute's worth.
+const MOST: usize = 1200;
+
+/// Sends a body byte by byte until the node has had enough, and returns what it says.
+fn trickle(node: &Node) -> String {
+    let mut stream = TcpStream::connect(node.gateway).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let head = "POST /length HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+    for _ in 0..MOST {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => answer.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => break,
+            Err(_) => {}
+        }
+        let _ = stream.write(b"x");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn an_upload_that_trickles_is_answered_408_and_gives_its_slot_back() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("{SETTINGS}{}", to(upstream.addr)));
+    let answer = trickle(&node);
+    assert!(answer.starts_with("HTTP/1.1 408 "), "the upload is still alive: {answer}");
+    assert!(answer.contains("request_timeout"), "{answer}");
+    let served =
+        eventually("an honest client is served", || Client::connect(node.gateway).ok()?.get("/").ok());
+    assert_eq!(served.status, 200);
+    let op = "io_timeouts_total{node=\"omnigate\",service=\"gateway\",op=\"read_rate\"}";
+    assert!((node.metric(op) - 1.0).abs() < f64::EPSILON);
+    assert!((node.rejected("request_timeout") - 1.0).abs() < f64::EPSILON);
+}
+
+#[test]
+fn a_request_has_only_so_much_time_in_all() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("request_timeout = \"1s\"\nmin_rate = \"0B\"\n{}", to(upstream.addr)));
+    let answer = trickle(&node);
+    assert!(answer.starts_with("HTTP/1.1 408 "), "the upload is still alive: {answer}");
+}
