@@ -9,5 +9,5 @@
 mod deadlines;
 mod slow_transfers;
 #[path = "../e2e/support/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "shared with the end-to-end tests, which use all of it")]
+#[expect(dead_code, unused_imports, reason = "shared with the end-to-end tests, which use all of it")]
 mod support;

@@ -7,6 +7,7 @@ mod connect;
 mod counted;
 mod h1;
 mod h2;
+mod length;
 mod open;
 mod stall;
 mod upload;

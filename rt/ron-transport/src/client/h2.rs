@@ -21,6 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::{
     Home, SendFault,
     counted::{Counted, Moves},
+    length,
     upload::Upload,
 };
 use crate::{Body, Request, Response, stream::Stream, tls::TlsStream, wire::Wire};
@@ -242,8 +243,11 @@ impl Exchange {
         })
         .await;
         match outcome {
-            Ok(response) => {
-                let length = message::length(&response);
+            Ok(mut response) => {
+                let length = length::read_all(response.headers()).map_err(SendFault::broken)?;
+                if let Some(length) = length {
+                    length::make_one(response.headers_mut(), length);
+                }
                 Ok(response
                     .map(|stream| Download::body(stream, length, upload, stall_limit, home, self.slot)))
             }

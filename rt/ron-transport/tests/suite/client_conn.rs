@@ -250,6 +250,27 @@ async fn a_body_that_breaks_off_is_an_error_and_goes_nowhere() {
 }
 
 #[tokio::test]
+async fn an_answer_that_ends_with_its_connection_is_broken_by_a_reset() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpSocket::new_v4().unwrap().connect(listener.local_addr().unwrap()).await.unwrap();
+    let (mut far, _) = listener.accept().await.unwrap();
+    let conn = open(near);
+    let serving = async {
+        assert!(far.read(&mut [0; 1024]).await.unwrap() > 0);
+        far.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf").await.unwrap();
+        far
+    };
+    let mut asked = request("GET", "/", "");
+    let (response, far) = tokio::join!(conn.send(&mut asked, Arc::new(Shelf::default())), serving);
+    let mut body = response.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "half");
+    // What is closed so is reset.
+    socket2::SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(far);
+    assert!(body.frame().await.unwrap().is_err(), "a reset must not pass for an end");
+}
+
+#[tokio::test]
 async fn a_connection_with_something_unasked_on_it_is_not_used_again() {
     let shelf = Arc::new(Shelf::default());
     let (stream, serving) =

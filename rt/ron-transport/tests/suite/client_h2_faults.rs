@@ -171,3 +171,123 @@ async fn a_server_that_answers_pings_may_take_its_time() {
     drop((conn, far));
     node.stop().await;
 }
+
+const NO_ERROR: [u8; 4] = [0; 4];
+
+/// The head of an answer: `:status: 200` of the static table, and those fields.
+fn ok(stream: u32, fields: &[(&str, &str)], flags: u8) -> Vec<u8> {
+    let block = [vec![0x88], frames::block(fields)].concat();
+    frame(HEADERS, frames::END_HEADERS | flags, stream, &block)
+}
+
+/// A body that never ends.
+fn endless() -> Body {
+    let frames = [Ok(http_body::Frame::data(Bytes::from("part")))];
+    let stream =
+        futures_util::StreamExt::chain(futures_util::stream::iter(frames), futures_util::stream::pending());
+    Body::streaming(http_body_util::StreamBody::new(stream))
+}
+
+/// What becomes of an answer's body; the request's is whole or never ends.
+async fn body_of(
+    whole_request: bool,
+    answer: impl Fn(u32) -> Vec<u8>,
+    closes: bool,
+) -> Result<(Bytes, bool), ()> {
+    let node = Node::start(patient());
+    let (conn, mut far) = connected(&node, H2Options::default()).await;
+    let server = async {
+        let stream = far.until(HEADERS).await.unwrap().stream;
+        far.until(DATA).await.unwrap();
+        far.send(&answer(stream)).await.unwrap();
+        if closes {
+            far.0.shutdown().await.unwrap();
+        }
+        far.rest().await;
+    };
+    let request = if whole_request { post("whole") } else { post(endless()) };
+    let client = async {
+        let response = conn.send(request, Arc::new(Nowhere)).await.map_err(drop)?;
+        let body = response.into_body().collect().await.map_err(drop)?;
+        let has_trailers = body.trailers().is_some();
+        Ok((body.to_bytes(), has_trailers))
+    };
+    let outcome = tokio::select! {
+        outcome = timeout(PATIENCE, client) => outcome.expect("an outcome"),
+        () = async { server.await; std::future::pending().await } => unreachable!(),
+    };
+    drop((conn, far));
+    node.stop().await;
+    outcome
+}
+
+#[tokio::test]
+async fn an_answer_that_the_server_resets_midway_is_broken_though_it_says_no_error() {
+    for whole_request in [true, false] {
+        for fields in [&[][..], &[("content-length", "9")]] {
+            let answer = |stream| {
+                let half = frame(DATA, 0, stream, b"half");
+                [ok(stream, fields, 0), half, frame(RST_STREAM, 0, stream, &NO_ERROR)].concat()
+            };
+            let outcome = body_of(whole_request, answer, false).await;
+            assert_eq!(outcome, Err(()), "{fields:?}, request whole: {whole_request}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_has_ended_is_whole_though_its_request_is_reset() {
+    let stop = |stream| frame(RST_STREAM, 0, stream, &NO_ERROR);
+    let in_data = |stream| {
+        [ok(stream, &[], 0), frame(DATA, frames::END_STREAM, stream, b"whole"), stop(stream)].concat()
+    };
+    assert_eq!(body_of(false, in_data, false).await, Ok((Bytes::from("whole"), false)));
+    let in_trailers = |stream| {
+        let flags = frames::END_HEADERS | frames::END_STREAM;
+        let trailers = frame(HEADERS, flags, stream, &frames::block(&[("grpc-status", "0")]));
+        [ok(stream, &[], 0), frame(DATA, 0, stream, b"whole"), trailers, stop(stream)].concat()
+    };
+    assert_eq!(body_of(false, in_trailers, false).await, Ok((Bytes::from("whole"), true)));
+    let in_head = |stream| [ok(stream, &[("grpc-status", "12")], frames::END_STREAM), stop(stream)].concat();
+    assert_eq!(body_of(false, in_head, false).await, Ok((Bytes::new(), false)));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_as_long_as_it_says_is_broken() {
+    for (length, flags, closes) in [
+        // Longer, shorter, and cut off by the end of the connection.
+        (Some("4"), frames::END_STREAM, false),
+        (Some("6"), frames::END_STREAM, false),
+        (Some("6"), 0, true),
+        (None, 0, true),
+    ] {
+        let fields: Vec<_> = length.iter().map(|&length| ("content-length", length)).collect();
+        let answer = |stream| [ok(stream, &fields, 0), frame(DATA, flags, stream, b"bytes")].concat();
+        assert_eq!(body_of(true, answer, closes).await, Err(()), "{length:?}");
+        let leaving =
+            |stream| [ok(stream, &fields, 0), goaway(stream), frame(DATA, flags, stream, b"bytes")].concat();
+        assert_eq!(body_of(true, leaving, closes).await, Err(()), "{length:?} with a GOAWAY");
+    }
+}
+
+#[tokio::test]
+async fn lengths_that_agree_are_one_and_others_are_refused() {
+    let sent = |lengths: &'static [&'static str]| async move {
+        let fields: Vec<_> = lengths.iter().map(|&length| ("content-length", length)).collect();
+        let node = Node::start(patient());
+        let answer =
+            |stream| [ok(stream, &fields, 0), frame(DATA, frames::END_STREAM, stream, b"bytes")].concat();
+        let outcome = answered(&node, post("whole"), answer, false).await;
+        let lengths = outcome.map(|response| {
+            let values = response.headers().get_all("content-length").iter();
+            values.map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        });
+        node.stop().await;
+        lengths.ok()
+    };
+    assert_eq!(sent(&["5"]).await, Some(vec!["5".to_owned()]));
+    assert_eq!(sent(&["5", "5"]).await, Some(vec!["5".to_owned()]));
+    for refused in [&["5", "6"][..], &["5, 6"], &["+5"], &["-5"], &["0x5"], &["5 5"], &[""]] {
+        assert_eq!(sent(refused).await, None, "{refused:?}");
+    }
+}

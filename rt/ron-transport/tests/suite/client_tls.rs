@@ -6,10 +6,11 @@ use crate::serve_support::{Node, patient, pattern, relay::Nowhere, tls::Identity
 use http_body_util::BodyExt;
 use ron_transport::{
     Body, Request,
-    client::{AnyConn, ConnectError, H2Options, Protocol, Security, connect},
+    client::{AnyConn, ConnectError, H2Options, HttpConn, Protocol, Security, connect},
     stream::Stream,
     tls::testkit::HANDSHAKE_LIMIT,
 };
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn request(path: &str, body: impl Into<Body>) -> Request {
     http::Request::builder().method("POST").uri(path).header("host", "t.test").body(body.into()).unwrap()
@@ -96,4 +97,36 @@ async fn in_the_clear_http2_is_spoken_only_if_we_insist() {
         assert_eq!(echo(conn).await, expected);
     }
     node.stop().await;
+}
+
+/// The body of an answer that ends with its connection, whose server closes in good order or just goes.
+async fn until_the_end(closes: bool) -> Result<bytes::Bytes, ron_transport::BodyError> {
+    let identity = Identity::new();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = crate::serve_support::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (far, _) = listener.accept().await.unwrap();
+    let tls = identity.client(Protocol::Http1.alpn());
+    let serving = async {
+        let mut far = identity.server.accept(far, HANDSHAKE_LIMIT).await.unwrap();
+        assert!(far.read(&mut [0; 1024]).await.unwrap() > 0);
+        far.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf").await.unwrap();
+        far.flush().await.unwrap();
+        if closes {
+            far.shutdown().await.unwrap();
+        }
+    };
+    let asking = async {
+        let near = tls.connect(Stream::Tcp(near), "t.test", HANDSHAKE_LIMIT).await.unwrap();
+        let conn = HttpConn::open_tls(near);
+        let response = conn.send(&mut request("/", ""), Arc::new(Nowhere)).await.unwrap();
+        response.into_body().collect().await
+    };
+    let (body, ()) = tokio::join!(asking, serving);
+    body.map(http_body_util::Collected::to_bytes)
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_with_its_session_is_whole_only_if_the_server_says_so() {
+    assert_eq!(until_the_end(true).await.unwrap(), "half");
+    assert!(until_the_end(false).await.is_err(), "cut off without close_notify");
 }

@@ -12,7 +12,10 @@ use http_body::Body as HttpBody;
 use httparse::{ParserConfig, Status};
 
 use super::{chunks::Chunks, outbox::Announced};
-use crate::Body;
+use crate::{
+    Body,
+    client::length::{self, UnclearLength},
+};
 
 /// The most fields a response may have.
 const MAX_FIELDS: usize = 100;
@@ -29,6 +32,12 @@ pub(super) enum Nonsense {
     /// Nobody can tell where its body ends.
     #[error("the server's answer does not say clearly where its body ends")]
     Framing,
+}
+
+impl From<UnclearLength> for Nonsense {
+    fn from(_: UnclearLength) -> Self {
+        Self::Framing
+    }
 }
 
 /// Where a response's body ends.
@@ -89,7 +98,7 @@ fn announced(request: &http::Request<Body>) -> Option<Announced> {
         let may_have_one = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
         return (may_have_one || headers.contains_key(CONTENT_LENGTH)).then_some(Announced::Length(0));
     }
-    let told = || read_length(None, headers.get(CONTENT_LENGTH)?).ok();
+    let told = || length::read(None, headers.get(CONTENT_LENGTH)?).ok();
     let length = body.size_hint().exact().or_else(told);
     Some(length.map_or(Announced::Chunked, Announced::Length))
 }
@@ -128,6 +137,8 @@ pub(super) fn read(head: &Bytes, method: &Method) -> Result<Head, Nonsense> {
     if told.chunked.is_some() {
         // Two ends of one body: only the chunks count, and nobody else is to be misled.
         parts.headers.remove(CONTENT_LENGTH);
+    } else if let Some(length) = told.length {
+        length::make_one(&mut parts.headers, length);
     }
     let ends = told.ends(method, parts.status)?;
     let stays = told.stays && !matches!(ends, Ends::WithConnection);
@@ -150,7 +161,7 @@ impl Told {
 
     fn hear(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<(), Nonsense> {
         if name == CONTENT_LENGTH {
-            self.length = Some(read_length(self.length, value)?);
+            self.length = Some(length::read(self.length, value)?);
         } else if name == TRANSFER_ENCODING {
             // Only one coding, and that once: whoever sends more is not to be guessed at.
             self.chunked = Some(self.chunked.is_none() && value.as_bytes().eq_ignore_ascii_case(b"chunked"));
@@ -180,22 +191,6 @@ impl Told {
             (None, None) => Ok(Ends::WithConnection),
         }
     }
-}
-
-/// A length that agrees with what was said before. A list of equal ones is one.
-fn read_length(before: Option<u64>, value: &HeaderValue) -> Result<u64, Nonsense> {
-    let mut length = before;
-    for number in value.as_bytes().split(|&b| b == b',') {
-        let number = number.trim_ascii();
-        let digits = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
-        let number = std::str::from_utf8(number).ok().filter(|_| digits).and_then(|n| n.parse().ok());
-        let number = number.ok_or(Nonsense::Framing)?;
-        if length.is_some_and(|length| length != number) {
-            return Err(Nonsense::Framing);
-        }
-        length = Some(number);
-    }
-    length.ok_or(Nonsense::Framing)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ::h2::{Reason, RecvStream};
+use ::h2::RecvStream;
 use bytes::Bytes;
 use http::{
     HeaderName, Uri, Version, header,
@@ -56,11 +56,6 @@ pub(super) fn head(mut parts: Parts, https: bool) -> http::Request<()> {
     http::Request::from_parts(parts, ())
 }
 
-/// How long a response says that its body is.
-pub(super) fn length<B>(response: &http::Response<B>) -> Option<u64> {
-    response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
 /// A response's body, which also carries on with what is left of its request's.
 pub(super) struct Download {
     stream: RecvStream,
@@ -102,13 +97,14 @@ impl Download {
         if !self.data_ended {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => return Poll::Ready(Some(self.take(data))),
-                Some(Err(error)) => return Poll::Ready(end_of(error)),
+                Some(Err(error)) => return Poll::Ready(Some(Err(BodyError::new(error)))),
                 None => self.data_ended = true,
             }
         }
         match ready!(self.stream.poll_trailers(cx)) {
             Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
-            Err(error) => Poll::Ready(end_of(error)),
+            // Also a reset without an error: the library tells it only if the answer had not ended before.
+            Err(error) => Poll::Ready(Some(Err(BodyError::new(error)))),
         }
     }
 
@@ -118,12 +114,6 @@ impl Download {
         self.announced = self.announced.map(|left| left.saturating_sub(data.len() as u64));
         Ok(Frame::data(data))
     }
-}
-
-/// How a body ends that the server resets: in good order if it only wants no more of the request.
-fn end_of(error: ::h2::Error) -> Option<Result<Frame<Bytes>, BodyError>> {
-    let in_good_order = error.is_reset() && error.reason() == Some(Reason::NO_ERROR);
-    (!in_good_order).then(|| Err(BodyError::new(error)))
 }
 
 impl HttpBody for Download {

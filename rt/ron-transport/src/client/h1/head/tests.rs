@@ -116,6 +116,18 @@ fn an_answer_that_ends_twice_is_passed_on_with_one_end() {
 }
 
 #[test]
+fn equal_lengths_are_passed_on_as_one() {
+    for fields in
+        ["content-length: 5, 5\r\n", "content-length: 5\r\ncontent-length: 5\r\n", "content-length:  5 \r\n"]
+    {
+        let read =
+            answer(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n"), &Method::GET).expect("it is a response");
+        let lengths: Vec<_> = read.parts.headers.get_all(CONTENT_LENGTH).iter().collect();
+        assert_eq!(lengths, ["5"], "{fields:?}");
+    }
+}
+
+#[test]
 fn an_answer_that_could_be_understood_in_two_ways_is_nonsense() {
     for fields in [
         "content-length: 5\r\ncontent-length: 6\r\n",
