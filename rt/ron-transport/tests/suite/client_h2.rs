@@ -202,7 +202,7 @@ async fn a_body_that_stalls_ends_with_an_error_and_the_connection_lives() {
     let response = conn.send(request("POST", "/echo", body), stalls.clone()).await.unwrap();
     let error = timeout(PATIENCE, response.into_body().collect()).await.expect("an end").unwrap_err();
     assert!(error.to_string().contains("stalled"), "{error}");
-    assert_eq!(stalls.0.load(Ordering::SeqCst), 1);
+    assert_eq!(stalls.0.load(Ordering::SeqCst), 0, "the server waits for the rest of the request");
     // Without a body that a busy machine could be late with.
     assert_eq!(ask(&conn, request("GET", "/empty", "")).await, "");
     drop(conn);
