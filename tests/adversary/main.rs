@@ -7,6 +7,12 @@
 )]
 
 mod deadlines;
+mod h2_frames;
+mod identity_fields;
+mod jwt_issuer;
+mod jwt_tenants;
+mod odd_requests;
+mod scripted_server;
 mod slow_transfers;
 #[path = "../e2e/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "shared with the end-to-end tests, which use all of it")]

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use types::Refusal;
 
@@ -25,8 +25,26 @@ pub fn response_to(refusal: &Refusal, corr_id: &HeaderValue) -> Response {
     respond(refusal, corr_id.to_str().ok())
 }
 
+/// The response to a request whose head cannot be served, under an id of its own.
+pub(crate) fn response_to_head(status: StatusCode, refusal: &Refusal) -> Response {
+    let corr_id = fresh_id();
+    let mut response = respond_with(status, refusal, Some(&corr_id));
+    if let Ok(corr_id) = HeaderValue::try_from(corr_id) {
+        response.headers_mut().insert(HeaderName::from_static("x-corr-id"), corr_id);
+    }
+    response
+}
+
+/// The status of a refusal.
+pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
+    StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
 fn respond(refusal: &Refusal, corr_id: Option<&str>) -> Response {
-    let status = StatusCode::from_u16(refusal.reason.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    respond_with(status_of(refusal), refusal, corr_id)
+}
+
+fn respond_with(status: StatusCode, refusal: &Refusal, corr_id: Option<&str>) -> Response {
     let mut response = Response::new(Body::from(write(refusal, status, corr_id)));
     *response.status_mut() = status;
     let headers = response.headers_mut();

@@ -100,4 +100,10 @@ pub trait Service: Send + Sync + 'static {
         conn: &Arc<Conn<Self::PerConn>>,
         request: Request,
     ) -> impl Future<Output = Result<Response, Refusal>> + Send;
+
+    /// Says what the client is told whose request cannot be served, because its head breaks the protocol or a limit: the
+    /// refusal itself, or another one if the client has been refused too often. The service does not see such a request.
+    fn refuse_head(&self, _conn: &Conn<Self::PerConn>, refusal: Refusal) -> Refusal {
+        refusal
+    }
 }

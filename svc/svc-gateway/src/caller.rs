@@ -8,7 +8,7 @@ mod memo;
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use quota::Bucket;
 use types::{ActorId, Moment};
 
@@ -18,14 +18,12 @@ pub(crate) use memo::ConnMemo;
 use crate::{
     TenantSource,
     client_addr::Client,
+    jwt::Claims,
     policy::Policy,
     shared::Shared,
     tenant::{Class, Tenant, TenantKey, TenantName},
 };
 use memo::Evidence;
-
-/// Tells upstreams which tenant a request is from; whatever a client says under this name is not passed on.
-const TENANT: HeaderName = HeaderName::from_static("x-omnigate-tenant");
 
 /// Who a request is from. Each connection has its own, so that requests need not count references to what cores share.
 #[derive(Debug)]
@@ -33,6 +31,8 @@ pub(crate) struct Caller {
     /// How far the rate of the client's address is used up.
     pub(crate) client: Arc<Bucket>,
     pub(crate) tenant: Arc<Tenant>,
+    /// The tenant as servers are told; absent for tenants without a name.
+    pub(crate) tenant_field: Option<HeaderValue>,
     pub(crate) credential: Credential,
 }
 
@@ -56,15 +56,25 @@ impl Caller {
         caller
     }
 
-    /// Tells the upstream whose request it is, instead of what the client says, and keeps credentials that end here.
-    pub(crate) fn write(&self, headers: &mut HeaderMap) {
-        match &self.tenant.key.name {
-            TenantName::Named(name) => match HeaderValue::from_str(name) {
-                Ok(name) => drop(headers.insert(TENANT, name)),
-                Err(_) => drop(headers.remove(TENANT)),
-            },
-            _ => drop(headers.remove(TENANT)),
-        }
+    /// The caller of the same request now that its JWT is verified. The connection knows it from now on.
+    pub(crate) fn verified(
+        claims: &Arc<Claims>,
+        client: &Client,
+        memo: &ConnMemo,
+        headers: &HeaderMap,
+        policy: &Policy,
+        shared: &Shared,
+        now: Moment,
+    ) -> Arc<Self> {
+        let (evidence, credential) =
+            (Evidence::of(client, headers, policy), Credential::Jwt(Arc::clone(claims)));
+        let caller = Arc::new(Self::told_by(client, headers, credential, policy, shared, now));
+        memo.remember(&evidence, &caller, shared.clock.unix(), now);
+        caller
+    }
+
+    /// Keeps a credential that ends here from going on.
+    pub(crate) fn hide_credential(&self, headers: &mut HeaderMap) {
         if self.credential.ends_here() {
             headers.remove(AUTHORIZATION);
         }
@@ -84,11 +94,12 @@ impl Caller {
             Some(Told::Address) | None => (TenantName::Client(client.key), false),
         };
         let class = class_of(client, &credential, is_named, policy);
-        Self {
-            client: shared.client(client.key, now),
-            tenant: shared.tenants.get(&TenantKey { class, name }, now),
-            credential,
-        }
+        let tenant = shared.tenants.get(&TenantKey { class, name }, now);
+        let tenant_field = match &tenant.key.name {
+            TenantName::Named(name) => HeaderValue::from_str(name).ok(),
+            TenantName::Client(_) | TenantName::Other => None,
+        };
+        Self { client: shared.client(client.key, now), tenant, tenant_field, credential }
     }
 }
 
@@ -115,7 +126,7 @@ fn name_from(source: &TenantSource, credential: &Credential, headers: &HeaderMap
 }
 
 fn class_of(client: &Client, credential: &Credential, is_named: bool, policy: &Policy) -> Class {
-    if client.ip.is_some_and(|ip| policy.internal_from.contains(ip)) {
+    if client.origin().address().is_some_and(|ip| policy.internal_from.contains(ip)) {
         return Class::Internal;
     }
     match credential {

@@ -26,6 +26,8 @@ pub(crate) struct Client {
     forwarded_for: Option<HeaderValue>,
     /// Whether what the peer says of its client goes on.
     believed: bool,
+    /// Whether a trusted peer names clients that contradict each other, or nobody.
+    is_doubtful: bool,
 }
 
 impl Client {
@@ -42,6 +44,7 @@ impl Client {
             is_https: conn.tls.is_some(),
             forwarded_for: conn.client_header(),
             believed: false,
+            is_doubtful: false,
         };
         if trusted.is_empty() || !trusted.trusts(&conn.peer) {
             peer
@@ -60,11 +63,24 @@ impl Client {
         };
         let forwarded_for = chain.onward(headers, self.forwarded_for.as_ref());
         let key = chain.client.map_or(self.key, ClientKey::from);
-        Self { ip: chain.client.or(self.ip), key, is_https, forwarded_for, believed: true }
+        let says_something = survey.fields.has(Field::ForwardedFor) || survey.fields.has(Field::Forwarded);
+        let is_doubtful = says_something && chain.client.is_none();
+        Self { ip: chain.client.or(self.ip), key, is_https, forwarded_for, believed: true, is_doubtful }
+    }
+
+    /// Who it is where an address gives rights or takes them. Whoever makes a trusted proxy's fields contradict each other
+    /// must not pass for the proxy.
+    pub(crate) const fn origin(&self) -> Origin {
+        match self.ip {
+            _ if self.is_doubtful => Origin::Doubtful,
+            Some(ip) => Origin::Address(ip),
+            None => Origin::Unix,
+        }
     }
 
     /// Tells the upstream what is known of the client, instead of what the client says of itself.
-    pub(crate) fn write(&self, headers: &mut HeaderMap, present: Fields) {
+    pub(crate) fn write(&self, headers: &mut HeaderMap, survey: &Survey) {
+        let present = survey.fields;
         match &self.forwarded_for {
             Some(addresses) => drop(headers.insert(Field::ForwardedFor.name(), addresses.clone())),
             None if present.has(Field::ForwardedFor) => drop(headers.remove(Field::ForwardedFor.name())),
@@ -73,11 +89,31 @@ impl Client {
         let proto = HeaderValue::from_static(if self.is_https { "https" } else { "http" });
         headers.insert(Field::ForwardedProto.name(), proto);
         if !self.believed {
-            for field in [Field::ForwardedHost, Field::ForwardedPort] {
-                if present.has(field) {
-                    headers.remove(field.name());
-                }
+            present.remove_from(headers, Fields::PROXY_CLAIMS);
+            for name in &survey.forwarded {
+                headers.remove(name);
             }
+        }
+    }
+}
+
+/// Who a client is where an address gives rights or takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The client of this address.
+    Address(IpAddr),
+    /// A client over a Unix socket, which has no address.
+    Unix,
+    /// Nobody can tell: it has no right that depends on an address.
+    Doubtful,
+}
+
+impl Origin {
+    /// The address, if there is one that can be relied on.
+    pub(crate) const fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Address(ip) => Some(ip),
+            Self::Unix | Self::Doubtful => None,
         }
     }
 }
@@ -194,10 +230,10 @@ mod tests {
     fn client(peer: Peer, fields: &[(&str, &str)]) -> (Client, HeaderMap) {
         let sources = ["10.0.0.0/8", "fd00::/8", "unix"].map(|source| source.parse().unwrap());
         let (request, trusted) = (request(fields), TrustedSources::new(sources.to_vec()));
-        let survey = Survey::of(&request).unwrap();
+        let survey = Survey::of(&request);
         let client = Client::of(&ConnInfo::new(peer, 0), request.headers(), &survey, &trusted);
         let mut headers = request.headers().clone();
-        client.write(&mut headers, survey.fields);
+        client.write(&mut headers, &survey);
         (client, headers)
     }
 
@@ -290,6 +326,13 @@ mod tests {
 
     #[test]
     fn two_fields_that_name_two_clients_name_nobody() {
+        let origin = |fields: &[(&str, &str)]| client(tcp("10.0.0.1"), fields).0.origin();
+        let address = |ip: &str| Origin::Address(ip.parse().unwrap());
+        assert_eq!(origin(&[(XFF, "1.1.1.1"), (FWD, "for=6.6.6.6")]), Origin::Doubtful);
+        assert_eq!(origin(&[(XFF, "1.1.1.1, unknown")]), Origin::Doubtful);
+        assert_eq!(origin(&[(FWD, "for=_hidden")]), Origin::Doubtful);
+        assert_eq!(origin(&[(XFF, "1.1.1.1"), (FWD, "for=1.1.1.1")]), address("1.1.1.1"));
+        assert_eq!(origin(&[]), address("10.0.0.1"));
         assert_client("10.0.0.1", &[(XFF, "1.1.1.1"), (FWD, "for=6.6.6.6")], "10.0.0.1", "10.0.0.1");
         assert_client("10.0.0.1", &[(XFF, "1.1.1.1"), (FWD, "for=1.1.1.1")], "1.1.1.1", "1.1.1.1, 10.0.0.1");
     }

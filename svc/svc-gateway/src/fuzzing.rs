@@ -5,13 +5,14 @@ use ron_transport::{Body, ConnInfo, Request, proxy_protocol::TrustedSources, str
 
 use crate::{
     client_addr::Client,
-    message::{self, HeaderRules, Onward, Survey},
+    message::{self, GuardedFields, HeaderRules, Onward, Survey},
     router::{Rewrite, path},
     trace::Tracer,
 };
 
 /// Fields that no upstream sees.
-const GONE: [&str; 9] = [
+const GONE: [&str; 10] = [
+    "x-omnigate-tenant",
     "keep-alive",
     "proxy-connection",
     "http2-settings",
@@ -28,7 +29,10 @@ const GONE: [&str; 9] = [
 /// # Panics
 /// If that breaks a rule.
 pub fn check_header_rules(mut request: Request, trusts_peer: bool) {
-    let Ok(survey) = Survey::of(&request) else { return };
+    let mut survey = Survey::of(&request);
+    if survey.check(&request).is_err() {
+        return;
+    }
     let sources = if trusts_peer { vec!["0.0.0.0/0".parse().expect("a network")] } else { Vec::new() };
     let conn = ConnInfo::new(Peer::tcp(([192, 0, 2, 7], 5000).into()), 0);
     let client = Client::of(&conn, request.headers(), &survey, &TrustedSources::new(sources));
@@ -42,6 +46,8 @@ pub fn check_header_rules(mut request: Request, trusts_peer: bool) {
         trace: &trace,
         rewrite: Some(&rewrite),
         rules: &rules,
+        guarded: &GuardedFields::default(),
+        tenant: None,
         upgrade,
     };
     let path_was_clear = path::check(request.uri().path()).is_ok();
@@ -49,6 +55,12 @@ pub fn check_header_rules(mut request: Request, trusts_peer: bool) {
     assert_one_of_each(request.headers());
     assert_hop_by_hop(request.headers(), upgrade.is_some());
     assert!(request.uri().authority().is_none(), "origin form: {}", request.uri());
+    let target = request.uri().path_and_query().map_or("", |path| path.as_str());
+    assert!(target.starts_with('/') || target == "*", "{target}");
+    if !trusts_peer {
+        let claims = ["x-forwarded-user", "x-http-method"];
+        assert!(claims.iter().all(|name| !request.headers().contains_key(*name)), "{:?}", request.headers());
+    }
     assert!(!path_was_clear || path::check(request.uri().path()).is_ok(), "rewritten to {}", request.uri());
 }
 
@@ -65,7 +77,7 @@ fn assert_one_of_each(headers: &HeaderMap) {
 
 fn assert_hop_by_hop(headers: &HeaderMap, upgrades: bool) {
     for name in headers.keys() {
-        let dashed = name.as_str().replace('_', "-");
+        let dashed = name.as_str().replace(['_', '.'], "-");
         assert!(!GONE.contains(&dashed.as_str()), "{name} in {headers:?}");
     }
     let is = |name: &str, value: &str| headers.get(name).is_none_or(|found| found == value);
@@ -100,7 +112,7 @@ mod tests {
 
     const NAMES: &str = "connection|keep-alive|te|transfer[-_]encoding|upgrade|expect|host|content-length|cookie|\
                          forwarded|x[-_]forwarded[-_]for|x-forwarded-proto|x-real-ip|proxy|x-corr-id|traceparent|\
-                         tracestate|x-[ab]";
+                         tracestate|x[-_.]omnigate[-_]tenant|x[-_]forwarded[-_]user|x-http-method|authorization|x-[ab]";
     const VALUES: &str = "a|close|keep-alive, x-a|upgrade|websocket|h2c|chunked|gzip, chunked|trailers|100-continue|5|\
                           for=1.1.1.1|1.1.1.1, 10.0.0.1|host|content-length|[ -~]{0,12}";
 

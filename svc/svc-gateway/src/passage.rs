@@ -65,15 +65,12 @@ impl Passage<'_> {
     /// # Errors
     /// The refusal of the first layer that does not let the request pass.
     pub(crate) async fn pass(&mut self, route: &Route, request: &mut Request) -> Result<Response, Refusal> {
-        if let Some(elsewhere) = self.redirect(route, request)? {
+        if let Some(elsewhere) = self.redirect(route, request).transpose() {
             self.charge_client()?;
-            return Ok(elsewhere);
+            return elsewhere;
         }
         let caller = self.caller(request);
-        if let Some(entry) = &mut self.entry {
-            entry.line().class = caller.tenant.key.class.name();
-            entry.line().tenant = Some(caller.tenant.key.name.clone());
-        }
+        self.note_caller(&caller);
         let passed = self.pass_for(&caller, route, request).await;
         passed.inspect_err(|refusal| caller.tenant.refused(refusal.reason))
     }
@@ -86,14 +83,14 @@ impl Passage<'_> {
         request: &mut Request,
     ) -> Result<Response, Refusal> {
         let limits = self.body_limits(route);
-        guard::declared(request, &limits)?;
         self.charge_rates(caller)?;
+        guard::declared(request, &limits)?;
         caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, request);
         let body_len = request.body().size_hint().lower();
         let slot = self.admit(caller, body_len, deadline).await?;
-        self.authorize(caller, route, request)?;
+        let caller = &self.authorize(caller, route, request)?;
         if route.stream {
             request.body_mut().allow_any_time();
         }
@@ -105,6 +102,16 @@ impl Passage<'_> {
         let breach = guard::guard(request, &limits, payer)?;
         let answered = self.forward(route, caller, (request, upload), slot, deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
+    }
+
+    /// Refuses a request that names several tenants: one would be judged, and servers could believe another.
+    pub(crate) fn check_tenant_field(&self, request: &Request) -> Result<(), Refusal> {
+        match &self.policy.tenant_header {
+            Some(name) if message::is_several(request.headers(), name) => {
+                Err(Refusal::new(Reason::Malformed, format!("{name} is said once")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn redirect(&self, route: &Route, request: &Request) -> Result<Option<Response>, Refusal> {
@@ -174,17 +181,39 @@ impl Passage<'_> {
         self.proxy.door.enter(caller, &self.policy.drr, extra_units, self.began, deadline).await
     }
 
-    fn authorize(&self, caller: &Caller, route: &Route, request: &Request) -> Result<(), Refusal> {
+    /// Judges the credential. Returns the caller as it is known now: a JWT names its tenant once it is verified.
+    fn authorize(
+        &mut self,
+        caller: &Arc<Caller>,
+        route: &Route,
+        request: &Request,
+    ) -> Result<Arc<Caller>, Refusal> {
         let asked = captoken::Request {
             path: request.uri().path(),
             method: request.method().as_str(),
-            ip: self.client.ip,
+            ip: self.client.origin().address(),
             now: 0,
             tenant: None,
             scope: None,
         };
+        let (policy, shared, headers) = (self.policy, &self.proxy.shared, request.headers());
         let needed = route.wants_credential(request.method());
-        caller.credential.authorize(needed, request.headers(), self.policy, &self.proxy.shared.clock, asked)
+        let verified = caller.credential.authorize(needed, headers, policy, &shared.clock, asked)?;
+        let Some(claims) = verified else { return Ok(Arc::clone(caller)) };
+        let now = shared.clock.now();
+        let caller = Caller::verified(&claims, &self.client, self.conn.memo(), headers, policy, shared, now);
+        self.note_caller(&caller);
+        // Otherwise a tenant with a new token for each request would have no rate.
+        self.charged(policy.rates.charge_tenant(&caller.tenant, now))?;
+        Ok(caller)
+    }
+
+    /// Tells the access log and the trace whose request it is.
+    fn note_caller(&mut self, caller: &Caller) {
+        if let Some(entry) = &mut self.entry {
+            entry.line().class = caller.tenant.key.class.name();
+            entry.line().tenant = Some(caller.tenant.key.name.clone());
+        }
     }
 
     /// Sends the request on and the answer back. The slot ends with the upstream's last byte, or with the head of an answer
@@ -200,10 +229,11 @@ impl Passage<'_> {
         let upgrade = message::upgrade_wanted(request, &self.survey, &route.upgrade);
         let place = if route.stream || upgrade.is_some() { Some(self.stream_place(caller)?) } else { None };
         let (survey, client, trace) = (&self.survey, &self.client, self.trace);
-        let (rewrite, rules) = (route.rewrite.as_ref(), &route.request_headers);
-        caller.write(request.headers_mut());
-        // After the caller's credential was taken away, so that a rule can set another.
-        message::onward(request, &Onward { survey, client, trace, rewrite, rules, upgrade });
+        let (rewrite, rules, guarded) = (route.rewrite.as_ref(), &route.request_headers, &route.guarded);
+        let tenant = caller.tenant_field.as_ref();
+        // Before the rules, so that one can set another credential.
+        caller.hide_credential(request.headers_mut());
+        message::onward(request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
         let mut response = match &route.goes_to {
             GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await?,
             GoesTo::Local(local) => self.answer_here(local, request, deadline).await?,

@@ -24,6 +24,7 @@ use crate::{
     message::Survey,
     passage::Passage,
     policy::Policy,
+    quotas,
     router::Miss,
     shared::Shared,
     trace::{Trace, Tracer},
@@ -69,38 +70,38 @@ impl Service for Proxy {
     async fn call(&self, conn: &Arc<Conn<ConnMemo>>, mut request: Request) -> Result<Response, Refusal> {
         let began = self.shared.clock.now();
         let is_grpc = grpc::is_call(&request);
-        let surveyed = Survey::of(&request);
-        let trace = self.tracer.trace(request.headers(), surveyed.as_ref().unwrap_or(&Survey::default()));
+        let mut survey = Survey::of(&request);
+        let checked = survey.check(&request);
+        let trace = self.tracer.trace(request.headers(), &survey);
         let mut entry = self.begin_entry(&request, &trace);
-        let mut response = match surveyed {
-            Ok(survey) => {
-                // Owned, so that a reload during a long request can let the old policy go.
-                let policy = self.policy.load_full();
-                let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
-                let mut passage = Passage {
-                    proxy: self,
-                    conn,
-                    policy: &policy,
-                    survey,
-                    client,
-                    trace: &trace,
-                    began,
-                    entry: entry.as_mut(),
-                    is_grpc,
-                    allowance: None,
-                };
-                self.routed(&mut request, &mut passage).await
-            }
-            Err(refusal) => {
-                self.record(&self.unrouted, request.method(), refusal.reason.status(), began);
-                self.refused(&refusal, &trace.corr_id, entry.as_mut(), is_grpc)
-            }
+        // Owned, so that a reload during a long request can let the old policy go.
+        let policy = self.policy.load_full();
+        let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
+        let mut passage = Passage {
+            proxy: self,
+            conn,
+            policy: &policy,
+            survey,
+            client,
+            trace: &trace,
+            began,
+            entry: entry.as_mut(),
+            is_grpc,
+            allowance: None,
+        };
+        let mut response = match checked.and_then(|()| passage.check_tenant_field(&request)) {
+            Ok(()) => self.routed(&mut request, &mut passage).await,
+            Err(refusal) => self.malformed(refusal, &request, &mut passage),
         };
         trace.tell(response.headers_mut());
         Ok(match entry {
             Some(entry) => entry.finish(response),
             None => response,
         })
+    }
+
+    fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {
+        quotas::charge_for_head(conn, &self.policy.load(), &self.shared, refusal)
     }
 }
 
@@ -138,6 +139,22 @@ impl Proxy {
             allowance.tell(response.headers_mut());
         }
         self.record(&route.metrics, &method, response.status().as_u16(), began);
+        response
+    }
+
+    /// Refuses a request that cannot be passed on, and takes it out of the allowance of its client.
+    fn malformed(&self, refusal: Refusal, request: &Request, passage: &mut Passage<'_>) -> Response {
+        if let Some(entry) = &mut passage.entry {
+            entry.line().client = passage.client.ip;
+        }
+        let refusal = passage.charge_client().err().unwrap_or(refusal);
+        self.record(&self.unrouted, request.method(), refusal.reason.status(), passage.began);
+        let corr_id = &passage.trace.corr_id;
+        let mut response = self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc);
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        if let Some(allowance) = &passage.allowance {
+            allowance.tell(response.headers_mut());
+        }
         response
     }
 

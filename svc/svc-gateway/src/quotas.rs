@@ -2,11 +2,15 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use quota::{Bucket, Exhausted, LimitField, Passed, PolicyField, Rate};
+use ron_transport::{ConnInfo, caps::ClientKey};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
     DrrConfig, QuotasConfig,
     caller::{Caller, Credential},
+    policy::Policy,
+    shared::Shared,
+    tenant::Tenant,
 };
 
 /// The rates in force; `None` where there is no limit.
@@ -40,12 +44,15 @@ impl Rates {
     /// # Errors
     /// The allowance, if it is used up.
     pub(crate) fn charge_client(&self, client: &Bucket, now: Moment) -> Result<Option<Verdict>, Verdict> {
-        let Some(rate) = self.client else { return Ok(None) };
-        let told = |verdict| Verdict { name: "client", rate, verdict };
-        match client.check(&rate, now) {
-            Ok(passed) => Ok(is_short(&passed, &rate).then(|| told(Ok(passed)))),
-            Err(exhausted) => Err(told(Err(exhausted))),
-        }
+        charge_one("client", self.client, client, now)
+    }
+
+    /// Takes one request out of the allowance of a tenant that became known only after the others were charged.
+    ///
+    /// # Errors
+    /// The allowance, if it is used up.
+    pub(crate) fn charge_tenant(&self, tenant: &Tenant, now: Moment) -> Result<Option<Verdict>, Verdict> {
+        charge_one("tenant", self.tenant, &tenant.rate, now)
     }
 
     /// Takes one request out of every allowance of its caller, or out of none.
@@ -81,6 +88,37 @@ impl Rates {
             }
         }
         Ok(tightest)
+    }
+}
+
+/// Takes a request whose head cannot be served out of the allowance of its client. Returns what the client is told. Which
+/// client of a trusted proxy it was cannot be known, so the proxy does not pay for all.
+pub(crate) fn charge_for_head(
+    conn: &ConnInfo,
+    policy: &Policy,
+    shared: &Shared,
+    refusal: Refusal,
+) -> Refusal {
+    if policy.trusted_proxies.trusts(&conn.peer) {
+        return refusal;
+    }
+    let now = shared.clock.now();
+    let client = shared.client(ClientKey::of(&conn.peer), now);
+    let charged = policy.rates.charge_client(&client, now);
+    charged.err().map_or(refusal, |used_up| used_up.refusal())
+}
+
+fn charge_one(
+    name: &'static str,
+    rate: Option<Rate>,
+    bucket: &Bucket,
+    now: Moment,
+) -> Result<Option<Verdict>, Verdict> {
+    let Some(rate) = rate else { return Ok(None) };
+    let told = |verdict| Verdict { name, rate, verdict };
+    match bucket.check(&rate, now) {
+        Ok(passed) => Ok(is_short(&passed, &rate).then(|| told(Ok(passed)))),
+        Err(exhausted) => Err(told(Err(exhausted))),
     }
 }
 

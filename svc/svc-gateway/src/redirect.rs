@@ -21,6 +21,7 @@ use crate::{
     config::{Flaw, RedirectConfig},
     message::Survey,
     policy::{Policies, Policy},
+    quotas,
     router::host,
     shared::Shared,
 };
@@ -106,12 +107,17 @@ impl Service for ToHttps {
     type PerConn = ();
 
     async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
-        let (survey, now) = (Survey::of(&request)?, self.shared.clock.now());
+        let (mut survey, now) = (Survey::of(&request), self.shared.clock.now());
         let policy = self.policy.load();
         let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
         let allowance = self.shared.client(client.key, now);
         policy.rates.charge_client(&allowance, now).map_err(|used_up| used_up.refusal())?;
+        survey.check(&request)?;
         self.redirect.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
+    }
+
+    fn refuse_head(&self, conn: &Conn<()>, refusal: Refusal) -> Refusal {
+        quotas::charge_for_head(conn, &self.policy.load(), &self.shared, refusal)
     }
 }
 

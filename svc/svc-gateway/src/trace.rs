@@ -125,7 +125,7 @@ mod tests {
         let builder = http::Request::builder().uri("/").header("host", "h");
         let builder = fields.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value));
         let request = builder.body(Body::empty()).unwrap();
-        let trace = ids.trace(request.headers(), &Survey::of(&request).unwrap());
+        let trace = ids.trace(request.headers(), &Survey::of(&request));
         let mut headers = request.headers().clone();
         trace.write(&mut headers);
         (trace, headers)

@@ -17,7 +17,7 @@ use types::{Deadline, Refusal};
 
 use crate::{RouteConfig, ViewConfig};
 
-pub use part::{MAX_PART_BYTES, MAX_VIEW_BYTES};
+pub use part::{MAX_PART_BYTES, MAX_PART_DEPTH, MAX_VIEW_BYTES};
 pub use view::View;
 
 /// Where views are found.

@@ -97,6 +97,19 @@ pub(super) async fn answer<S: Service>(
     Ok(response.map(|body| Served::new(body, life, http2)))
 }
 
+/// Answers a request whose head cannot be served, with this status unless the service says otherwise.
+pub(super) fn refuse_head<S: Service>(
+    state: &ConnState<S>,
+    status: StatusCode,
+    refusal: Refusal,
+) -> http::Response<Served> {
+    let (life, reason) = (Life::begin(state), refusal.reason);
+    let refusal = state.service.refuse_head(&state.conn, refusal);
+    let status = if refusal.reason == reason { status } else { problem::status_of(&refusal) };
+    state.metrics.rejected(refusal.reason).inc();
+    problem::response_to_head(status, &refusal).map(|body| Served::new(body, life, true))
+}
+
 /// Keeps what a 101 response leads to for the end of HTTP, which is near.
 fn switch<S: Service>(
     state: &ConnState<S>,

@@ -1,6 +1,7 @@
 //! The life of a connection: handshake, first bytes, stretches of HTTP with idle waits between, a clean end.
 
 use std::{
+    borrow::Cow,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -178,8 +179,8 @@ where
         match Box::pin(protocol(server, &mut io, &mut ahead, limits.read_timeout)).await {
             Spoken::Http2 => return Box::pin(serve_h2(server, io, ahead, &conn, &limits, opened)).await,
             Spoken::Http1 if !agreed_h2 => {}
-            Spoken::Http1 => return Box::pin(fail(server, io, Fault::Malformed)).await,
-            Spoken::Late => return Box::pin(fail(server, io, Fault::LateHead)).await,
+            Spoken::Http1 => return Box::pin(fail(server, io, &conn, Fault::Malformed)).await,
+            Spoken::Late => return Box::pin(fail(server, io, &conn, Fault::LateHead)).await,
             Spoken::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
         }
         let state = server.state(&conn, Protocol::Http1, &limits, opened);
@@ -188,7 +189,7 @@ where
             Ended::Parked(io, ahead) => (io, ahead),
             Ended::Switched(io, ahead, tunnel) => return Box::pin(relay(server, io, ahead, tunnel)).await,
             Ended::Done(io) => return Box::pin(finish_served(io, &state)).await,
-            Ended::Failed(io, fault) => return Box::pin(fail(server, io, fault)).await,
+            Ended::Failed(io, fault) => return Box::pin(fail(server, io, &conn, fault)).await,
         };
         (fresh, patience) = (false, limits.idle_timeout.saturating_sub(limits.park_after));
     }
@@ -210,7 +211,7 @@ where
     let streams = h2::Streams(server.streams.clone());
     match h2::serve(&mut io, ahead, &state, limits, streams).await {
         None => finish_served(io, &state).await,
-        Some(fault) => fail(server, io, fault).await,
+        Some(fault) => fail(server, io, conn, fault).await,
     }
 }
 
@@ -247,7 +248,7 @@ where
 }
 
 /// Ends a connection whose client was too slow or spoke nonsense.
-async fn fail<IO, S>(server: &Shared<S>, mut io: IO, fault: Fault) -> End
+async fn fail<IO, S>(server: &Shared<S>, mut io: IO, conn: &Conn<S::PerConn>, fault: Fault) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin,
     S: Service,
@@ -260,11 +261,16 @@ where
             close(io, false).await;
         }
         Fault::BadHead(head) => {
-            let refusal = Refusal::new(Reason::Malformed, head.detail());
-            say(&mut io, &problem::last_answer(head.status(), &refusal)).await;
+            let refusal = server.refuse_head(conn, head.detail());
+            let is_told = refusal.reason == Reason::Malformed;
+            let status = if is_told { head.status() } else { problem::status_of(&refusal) };
+            say(&mut io, &problem::last_answer(status, &refusal)).await;
             close_on_nonsense(io).await;
         }
-        Fault::Malformed => close_on_nonsense(io).await,
+        Fault::Malformed => {
+            server.refuse_head(conn, "nothing that could be answered".into());
+            close_on_nonsense(io).await;
+        }
         // A client that does not take its response will not take an end either.
         Fault::Body | Fault::Write | Fault::WriteRate => {}
     }
@@ -310,9 +316,8 @@ impl<S: Service> Shared<S> {
 
     fn count_fault(&self, fault: Fault) {
         match fault {
-            Fault::Malformed | Fault::BadHead(_) => {
-                self.scope.metrics().rejected(Reason::Malformed).inc();
-            }
+            // Counted by what its client is told.
+            Fault::Malformed | Fault::BadHead(_) => {}
             Fault::LateHead => {
                 self.scope.metrics().rejected(Reason::RequestTimeout).inc();
                 self.count_timeout("read");
@@ -321,6 +326,14 @@ impl<S: Service> Shared<S> {
             Fault::Write => self.count_timeout("write"),
             Fault::WriteRate => self.count_timeout("write_rate"),
         }
+    }
+
+    /// What a client is told of a head that is malformed; counted.
+    fn refuse_head(&self, conn: &Conn<S::PerConn>, detail: Cow<'static, str>) -> Refusal {
+        let refusal = Refusal::new(Reason::Malformed, detail);
+        let refusal = self.services[conn.core].refuse_head(conn, refusal);
+        self.scope.metrics().rejected(refusal.reason).inc();
+        refusal
     }
 
     /// Counts an idle connection that ends to make room for another client.

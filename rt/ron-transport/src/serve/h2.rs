@@ -3,23 +3,25 @@
 //! Floods are the peer's to pay for: streams opened and reset at once, header continuations without end and streams
 //! beyond the limit end the connection (the library counts them; the limits are ours).
 
-use std::{error::Error, pin::pin, sync::Arc};
+use std::{convert::Infallible, error::Error, pin::pin, sync::Arc};
 
 use bytes::Bytes;
-use hyper::{rt::Executor, server::conn::http2, service::service_fn};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use hyper::{body::Incoming, rt::Executor, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use ron_kernel::supervisor::Children;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::Instant,
 };
+use types::{Reason, Refusal};
 
 use types::Moment;
 
 use super::{
     Activity, HttpLimits,
     activity::{Protocol, Verdict},
-    adapter::{self, ConnState},
+    adapter::{self, ConnState, Served},
     greeting::LAST_WORDS,
     h1::Fault,
     metered::Metered,
@@ -68,8 +70,8 @@ where
     S: Service,
 {
     let io = TokioIo::new(Metered::new(io, ahead, Arc::clone(&state.activity)));
-    let shared = Arc::clone(state);
-    let service = service_fn(move |request| adapter::answer(Arc::clone(&shared), request));
+    let (shared, max_headers) = (Arc::clone(state), limits.max_headers);
+    let service = service_fn(move |request| answer(Arc::clone(&shared), request, max_headers));
     let mut connection = pin!(builder(limits, streams).serve_connection(io, service));
     let mut timer = pin!(tokio::time::sleep(limits.first_look()));
     let mut aged = pin!(state.clock.sleep_until(state.last_request_at));
@@ -116,6 +118,38 @@ where
             Verdict::WriteBelowMinRate => return Some(Fault::WriteRate),
         }
     }
+}
+
+/// Answers one request, if its head can be served.
+async fn answer<S: Service>(
+    state: Arc<ConnState<S>>,
+    request: http::Request<Incoming>,
+    max_headers: usize,
+) -> Result<http::Response<Served>, Infallible> {
+    match check_head(request.headers(), max_headers) {
+        Ok(()) => adapter::answer(state, request).await,
+        Err((status, detail)) => {
+            Ok(adapter::refuse_head(&state, status, Refusal::new(Reason::Malformed, detail)))
+        }
+    }
+}
+
+/// What the library does not check: the number of fields, and blanks around their values (RFC 9113 8.2.1), which HTTP/1.1
+/// servers would cut off.
+fn check_head(headers: &HeaderMap, max_headers: usize) -> Result<(), (StatusCode, &'static str)> {
+    if headers.len() > max_headers {
+        return Err((
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "the request's head has more fields than it may have",
+        ));
+    }
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let has_blanks =
+        |value: &HeaderValue| is_blank(value.as_bytes().first()) || is_blank(value.as_bytes().last());
+    if headers.values().any(has_blanks) {
+        return Err((StatusCode::BAD_REQUEST, "a field's value begins or ends with a blank"));
+    }
+    Ok(())
 }
 
 /// How a connection without requests ends when the node closes: the library waits for the client to confirm the

@@ -8,7 +8,11 @@ use quota::Bucket;
 use ron_kernel::Clock;
 use types::{Moment, Reason, Refusal};
 
-use crate::{jwt::Claims, policy::Policy, shared::Shared};
+use crate::{
+    jwt::{Claims, JwtError},
+    policy::Policy,
+    shared::Shared,
+};
 
 /// How every capability begins.
 const CAPABILITY: &[u8] = b"og1.";
@@ -63,7 +67,8 @@ impl Credential {
         }
     }
 
-    /// Decides whether the request may be made: every caveat of a capability is met, a JWT's signature is good.
+    /// Decides whether the request may be made: every caveat of a capability is met, a JWT's signature is good. Returns
+    /// what a JWT says that was verified only now.
     ///
     /// # Errors
     /// `unauth` for what is no credential, `forbidden` for one that does not cover this.
@@ -74,20 +79,22 @@ impl Credential {
         policy: &Policy,
         clock: &Clock,
         asked: captoken::Request<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Arc<Claims>>, Refusal> {
         self.refuse_forged()?;
         match self {
             Self::None if needed => Err(Refusal::from(Reason::Unauth)),
-            Self::None | Self::Refused(_) => Ok(()),
+            Self::None | Self::Refused(_) => Ok(None),
             Self::Capability { bearer, .. } => {
                 let now = clock.unix().as_secs();
-                Ok(bearer.authorize(&captoken::Request { now, ..asked })?)
+                Ok(bearer.authorize(&captoken::Request { now, ..asked }).map(|()| None)?)
             }
-            Self::Jwt(_) => Ok(()),
+            // It may have expired while the request waited.
+            Self::Jwt(claims) if claims.expired(clock.now()) => Err(JwtError::Expired.into()),
+            Self::Jwt(_) => Ok(None),
             Self::UnverifiedJwt => {
                 let token = bearer_token(headers).and_then(|token| str::from_utf8(token).ok());
                 match (&policy.auth.jwt, token) {
-                    (Some(verifier), Some(token)) => Ok(verifier.verify(token).map(drop)?),
+                    (Some(verifier), Some(token)) => Ok(Some(verifier.verify(token)?)),
                     _ => Err(Refusal::from(Reason::Unauth)),
                 }
             }

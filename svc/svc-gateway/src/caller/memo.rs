@@ -11,7 +11,10 @@ use ron_transport::caps::ClientKey;
 use types::Moment;
 
 use super::{Caller, Credential};
-use crate::{client_addr::Client, policy::Policy};
+use crate::{
+    client_addr::{Client, Origin},
+    policy::Policy,
+};
 
 /// The last caller of one connection.
 #[derive(Default)]
@@ -21,14 +24,20 @@ pub(crate) struct ConnMemo(Mutex<Option<Box<Last>>>);
 pub(super) struct Evidence<'a> {
     /// Counts policies: another may tell another caller.
     generation: u64,
+    /// Counts the keys that JWTs are verified with: others may refuse what these took.
+    keys: u64,
     client: ClientKey,
+    /// Whether an address gives its caller rights is not told by the key alone.
+    origin: Origin,
     authorization: Option<&'a [u8]>,
     tenant_header: Option<&'a [u8]>,
 }
 
 struct Last {
     generation: u64,
+    keys: u64,
     client: ClientKey,
+    origin: Origin,
     /// Copies: a header's value would keep the whole head it was read from.
     authorization: Option<Box<[u8]>>,
     tenant_header: Option<Box<[u8]>>,
@@ -42,7 +51,9 @@ impl<'a> Evidence<'a> {
         let tenant_header = policy.tenant_header.as_ref().and_then(|name| headers.get(name));
         Self {
             generation: policy.generation,
+            keys: policy.auth.jwt.as_ref().map_or(0, |verifier| verifier.generation()),
             client: client.key,
+            origin: client.origin(),
             authorization: headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes),
             tenant_header: tenant_header.map(http::HeaderValue::as_bytes),
         }
@@ -55,7 +66,9 @@ impl ConnMemo {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last = last.as_ref()?;
         let holds = last.generation == evidence.generation
+            && last.keys == evidence.keys
             && last.client == evidence.client
+            && last.origin == evidence.origin
             && last.authorization.as_deref() == evidence.authorization
             && last.tenant_header.as_deref() == evidence.tenant_header
             && now < last.until;
@@ -81,7 +94,9 @@ impl ConnMemo {
         };
         let last = Last {
             generation: evidence.generation,
+            keys: evidence.keys,
             client: evidence.client,
+            origin: evidence.origin,
             authorization: evidence.authorization.map(Into::into),
             tenant_header: evidence.tenant_header.map(Into::into),
             until,

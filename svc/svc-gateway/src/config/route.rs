@@ -35,7 +35,7 @@ pub struct RouteConfig {
     /// Only for these hosts: names, or `*.` and a name to cover exactly one label. Ports are not compared.
     #[serde(default)]
     pub host: Vec<String>,
-    /// Only for these methods; others are answered 405. `GET` includes `HEAD`.
+    /// Only for these methods; others are answered 405. `GET` includes `HEAD`. Without any: all but `TRACE` and `TRACK`.
     #[serde(default)]
     pub methods: Vec<String>,
     /// Only with these header fields: `{ x-version = "2" }` for a value, `true` for any, `false` for none.

@@ -81,6 +81,8 @@ pub struct Verifier {
 /// The keys with what they verified: whoever replaces the keys forgets it with them, and a check that is under way
 /// meanwhile can leave nothing behind.
 struct State {
+    /// Counts states from the first.
+    generation: u64,
     policy: Policy,
     set: Option<KeySet>,
     keys: Vec<Key>,
@@ -97,7 +99,7 @@ impl Verifier {
     /// A verifier that has no keys yet.
     #[must_use]
     pub fn new(policy: Policy, clock: Clock) -> Self {
-        let state = ArcSwap::from_pointee(State::new(policy, None));
+        let state = ArcSwap::from_pointee(State::new(0, policy, None));
         Self { clock, state, keys_wanted: Notify::new() }
     }
 
@@ -153,6 +155,12 @@ impl Verifier {
         self.replace(|state| (state.policy != policy).then(|| (policy.clone(), state.set.clone())));
     }
 
+    /// Counts the changes of the keys and of what is asked of tokens: what was verified before one may be refused after it.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.state.load().generation
+    }
+
     /// Whether there are keys.
     #[must_use]
     pub fn has_keys(&self) -> bool {
@@ -161,7 +169,7 @@ impl Verifier {
 
     fn replace(&self, change: impl Fn(&State) -> Option<(Policy, Option<KeySet>)>) {
         self.state.rcu(|state| match change(state) {
-            Some((policy, set)) => Arc::new(State::new(policy, set)),
+            Some((policy, set)) => Arc::new(State::new(state.generation + 1, policy, set)),
             None => Arc::clone(state),
         });
     }
@@ -175,9 +183,9 @@ impl fmt::Debug for Verifier {
 }
 
 impl State {
-    fn new(policy: Policy, set: Option<KeySet>) -> Self {
+    fn new(generation: u64, policy: Policy, set: Option<KeySet>) -> Self {
         let keys = set.iter().flat_map(KeySet::iter).filter_map(|jwk| Key::new(jwk, &policy)).collect();
-        Self { policy, set, keys, verified: TokenCache::new(CACHE_CAPACITY) }
+        Self { generation, policy, set, keys, verified: TokenCache::new(CACHE_CAPACITY) }
     }
 
     fn judge(&self, token: &str, now: Moment, unix: Duration) -> Result<Claims, JwtError> {
@@ -188,6 +196,10 @@ impl State {
         let key = self.key(&header)?;
         let claims: Map<String, Value> =
             decode(token, &key.decoding, &key.validation).map_err(translate)?.claims;
+        // The library also takes a list that has the issuer in it, of which nobody knows who of them signed.
+        if claims.get("iss").is_some_and(|issuer| !issuer.is_string()) {
+            return Err(JwtError::Claim("iss"));
+        }
         let expires = check_time(&claims, unix)?;
         let left = expires.saturating_sub(unix);
         Ok(Claims { tenant: self.tenant(&claims)?, expires: now.after(left) })

@@ -2,7 +2,10 @@
 
 use http::{
     HeaderMap, HeaderName,
-    header::{CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, TE, TRANSFER_ENCODING, UPGRADE},
+    header::{
+        AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, TE, TRANSFER_ENCODING,
+        UPGRADE,
+    },
 };
 
 /// Declares the fields with their names.
@@ -45,15 +48,28 @@ fields! {
     Host = "host", HOST;
     ContentLength = "content-length", CONTENT_LENGTH;
     Cookie = "cookie", COOKIE;
+    Authorization = "authorization", AUTHORIZATION;
+    Tenant = "x-omnigate-tenant", HeaderName::from_static("x-omnigate-tenant");
+    TimeoutMs = "x-request-timeout-ms", HeaderName::from_static("x-request-timeout-ms");
     Forwarded = "forwarded", FORWARDED;
     ForwardedFor = "x-forwarded-for", HeaderName::from_static("x-forwarded-for");
     ForwardedProto = "x-forwarded-proto", HeaderName::from_static("x-forwarded-proto");
-    ForwardedHost = "x-forwarded-host", HeaderName::from_static("x-forwarded-host");
-    ForwardedPort = "x-forwarded-port", HeaderName::from_static("x-forwarded-port");
     RealIp = "x-real-ip", HeaderName::from_static("x-real-ip");
     OriginalUrl = "x-original-url", HeaderName::from_static("x-original-url");
     RewriteUrl = "x-rewrite-url", HeaderName::from_static("x-rewrite-url");
     Proxy = "proxy", HeaderName::from_static("proxy");
+    ClientIp = "client-ip", HeaderName::from_static("client-ip");
+    TrueClientIp = "true-client-ip", HeaderName::from_static("true-client-ip");
+    XClientIp = "x-client-ip", HeaderName::from_static("x-client-ip");
+    ClusterClientIp = "x-cluster-client-ip", HeaderName::from_static("x-cluster-client-ip");
+    CfConnectingIp = "cf-connecting-ip", HeaderName::from_static("cf-connecting-ip");
+    FastlyClientIp = "fastly-client-ip", HeaderName::from_static("fastly-client-ip");
+    XHost = "x-host", HeaderName::from_static("x-host");
+    OriginalHost = "x-original-host", HeaderName::from_static("x-original-host");
+    HostOverride = "x-http-host-override", HeaderName::from_static("x-http-host-override");
+    HttpMethod = "x-http-method", HeaderName::from_static("x-http-method");
+    HttpMethodOverride = "x-http-method-override", HeaderName::from_static("x-http-method-override");
+    MethodOverride = "x-method-override", HeaderName::from_static("x-method-override");
     CorrId = "x-corr-id", HeaderName::from_static("x-corr-id");
     TraceParent = "traceparent", HeaderName::from_static("traceparent");
     TraceState = "tracestate", HeaderName::from_static("tracestate");
@@ -70,17 +86,57 @@ impl Field {
     pub(super) fn of(name: &HeaderName) -> Option<Self> {
         Self::named(name.as_str())
     }
+}
 
-    /// The field that a name with `_` would mean with `-`: some servers take the one for the other.
-    pub(super) fn alike(name: &HeaderName) -> Option<Self> {
-        let name = name.as_str();
-        if name.as_bytes().contains(&b'_') { Self::named(&name.replace('_', "-")) } else { None }
+/// Whether a name has signs other than `-` between its letters and digits.
+pub(super) fn is_odd(name: &str) -> bool {
+    name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && byte != b'-')
+}
+
+/// An odd name as servers may read it: those that turn names into variables take `_` for `-`, some of them any sign.
+pub(super) fn as_read(name: &str) -> String {
+    name.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '-' }).collect()
+}
+
+/// How the names of all fields begin by which proxies tell servers of their clients.
+const FORWARDED_PREFIX: &str = "x-forwarded-";
+
+/// How the names of all fields begin that the gateway alone writes.
+const OWN_PREFIX: &str = "x-omnigate-";
+
+/// What a name means that is not exactly that of a [`Field`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// Nothing to the gateway.
+    Plain,
+    /// The same, but servers may take it for a field of another name.
+    Odd,
+    /// One of the many `x-forwarded-…` that only a trusted proxy may send.
+    Forwarded,
+    /// A field of the gateway, or an imitation of a field that the gateway knows: it goes on under no circumstances.
+    Forged,
+}
+
+impl Meaning {
+    pub(super) fn of(name: &str) -> Self {
+        if !is_odd(name) {
+            return match name {
+                _ if name.starts_with(FORWARDED_PREFIX) => Self::Forwarded,
+                _ if name.starts_with(OWN_PREFIX) => Self::Forged,
+                _ => Self::Plain,
+            };
+        }
+        let read = as_read(name);
+        let known = Field::named(&read).is_some()
+            || read.starts_with(FORWARDED_PREFIX)
+            || read.starts_with(OWN_PREFIX);
+        if known { Self::Forged } else { Self::Odd }
     }
 }
 
 /// A set of fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fields(u32);
+pub(crate) struct Fields(u64);
 
 impl Fields {
     /// What concerns one connection and ends with it.
@@ -95,14 +151,31 @@ impl Fields {
     ]);
 
     /// What a client could say about itself or its wish, and servers would believe: where it comes from, which path it
-    /// really wants, which proxy they should use.
+    /// really wants, which proxy they should use. No proxy's word is passed on either.
     pub(super) const CLAIMS: Self =
         Self::all(&[Field::Forwarded, Field::RealIp, Field::OriginalUrl, Field::RewriteUrl, Field::Proxy]);
+
+    /// What servers may believe of a proxy, and of nobody else: the client's address, the host and the method that it
+    /// really wants. Goes on only if a trusted proxy says it.
+    pub(crate) const PROXY_CLAIMS: Self = Self::all(&[
+        Field::ClientIp,
+        Field::TrueClientIp,
+        Field::XClientIp,
+        Field::ClusterClientIp,
+        Field::CfConnectingIp,
+        Field::FastlyClientIp,
+        Field::XHost,
+        Field::OriginalHost,
+        Field::HostOverride,
+        Field::HttpMethod,
+        Field::HttpMethodOverride,
+        Field::MethodOverride,
+    ]);
 
     const fn all(fields: &[Field]) -> Self {
         let (mut bits, mut at) = (0, 0);
         while at < fields.len() {
-            bits |= 1 << fields[at] as u32;
+            bits |= 1 << fields[at] as u64;
             at += 1;
         }
         Self(bits)
@@ -111,7 +184,7 @@ impl Fields {
     /// Whether a field is among them.
     #[inline]
     pub(crate) const fn has(self, field: Field) -> bool {
-        self.0 & (1 << field as u32) != 0
+        self.0 & (1 << field as u64) != 0
     }
 
     pub(super) const fn union(self, other: Self) -> Self {
@@ -119,7 +192,7 @@ impl Fields {
     }
 
     pub(super) const fn with(self, field: Field) -> Self {
-        Self(self.0 | (1 << field as u32))
+        Self(self.0 | (1 << field as u64))
     }
 
     const fn intersection(self, other: Self) -> Self {
@@ -128,7 +201,7 @@ impl Fields {
 
     /// Removes from a header those of `unwanted` that are in this set.
     #[inline]
-    pub(super) fn remove_from(self, headers: &mut HeaderMap, unwanted: Self) {
+    pub(crate) fn remove_from(self, headers: &mut HeaderMap, unwanted: Self) {
         let mut left = self.intersection(unwanted).0;
         while left != 0 {
             headers.remove(&NAMES[left.trailing_zeros() as usize]);
@@ -137,7 +210,7 @@ impl Fields {
     }
 }
 
-const _: () = assert!(COUNT <= u32::BITS as usize, "a set of fields is one word");
+const _: () = assert!(COUNT <= u64::BITS as usize, "a set of fields is one word");
 
 #[cfg(test)]
 mod tests {
@@ -154,15 +227,23 @@ mod tests {
     }
 
     #[test]
-    fn names_with_underscores_mean_what_servers_make_of_them() {
+    fn names_with_other_signs_mean_what_servers_make_of_them() {
         for (name, expected) in [
-            ("x_forwarded_for", Some(Field::ForwardedFor)),
-            ("transfer_encoding", Some(Field::TransferEncoding)),
-            ("x-forwarded_for", Some(Field::ForwardedFor)),
-            ("x-forwarded-for", None),
-            ("my_field", None),
+            ("x_forwarded_for", Meaning::Forged),
+            ("transfer_encoding", Meaning::Forged),
+            ("x-forwarded_for", Meaning::Forged),
+            ("x.forwarded.for", Meaning::Forged),
+            ("x_forwarded_anything", Meaning::Forged),
+            ("x-forwarded-anything", Meaning::Forwarded),
+            ("x_omnigate_tenant", Meaning::Forged),
+            ("x-omnigate-anything", Meaning::Forged),
+            ("x_http_method", Meaning::Forged),
+            ("my_field", Meaning::Odd),
+            ("my-field", Meaning::Plain),
+            ("x-forwarded", Meaning::Plain),
+            ("x-omnigate", Meaning::Plain),
         ] {
-            assert_eq!(Field::alike(&HeaderName::from_static(name)), expected, "{name}");
+            assert_eq!(Meaning::of(name), expected, "{name}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a proxy changes in a message on its way, and which messages it does not pass on.
 //!
 //! ```text
-//! request ─▶ Survey::of ─▶ (route, client, trace, …) ─▶ onward ─▶ upstream ─▶ back ─▶ response
+//! request ─▶ Survey::of, check ─▶ (route, client, trace, …) ─▶ onward ─▶ upstream ─▶ back ─▶ response
 //! ```
 //!
 //! [`Survey`] walks the header once and refuses what could be read in two ways. [`onward`] then touches only the fields
@@ -19,6 +19,6 @@ mod upgrade;
 pub(crate) use fields::{Field, Fields};
 pub(crate) use onward::{Onward, onward};
 pub(crate) use response::back;
-pub(crate) use rules::HeaderRules;
-pub(crate) use survey::Survey;
+pub(crate) use rules::{GuardedFields, HeaderRules};
+pub(crate) use survey::{Survey, is_several};
 pub(crate) use upgrade::upgrade_wanted;

@@ -9,7 +9,7 @@ use http_body::Body as _;
 use ron_transport::Request;
 
 use super::{
-    HeaderRules, Survey,
+    GuardedFields, HeaderRules, Survey,
     fields::{Field, Fields},
     survey::tokens,
 };
@@ -23,19 +23,24 @@ pub(crate) struct Onward<'a> {
     pub(crate) trace: &'a Trace,
     pub(crate) rewrite: Option<&'a Rewrite>,
     pub(crate) rules: &'a HeaderRules,
+    /// Fields that the client must not imitate.
+    pub(crate) guarded: &'a GuardedFields,
+    /// The tenant as servers are told; absent for tenants without a name.
+    pub(crate) tenant: Option<&'a HeaderValue>,
     /// The protocol that the client may change to; see [`super::upgrade_wanted`].
     pub(crate) upgrade: Option<&'a HeaderValue>,
 }
 
 /// Fields that never go on as the client wrote them. An expectation is met here: the client is told to continue when its
 /// body is first asked for.
-const ENDS_HERE: Fields = Fields::HOP_BY_HOP.union(Fields::CLAIMS).with(Field::Expect);
+const ENDS_HERE: Fields = Fields::HOP_BY_HOP.union(Fields::CLAIMS).with(Field::Expect).with(Field::Tenant);
 
 /// More fields than this are not added to most requests; the room for them is made once.
 const USUALLY_ADDED: usize = 5;
 
 /// Makes a surveyed request fit for an upstream: origin form, HTTP/1.1, one `Host`, no hop-by-hop fields, and what this
-/// node knows of the client instead of what the client says of itself.
+/// node knows of the client instead of what the client says of itself. What the client has is removed first and the
+/// gateway's own fields are written last, so that no request can remove or change them.
 pub(crate) fn onward(request: &mut Request, way: &Onward<'_>) {
     let survey = way.survey;
     let wants_trailers = survey.fields.has(Field::Te) && wants_trailers(request.headers());
@@ -44,6 +49,7 @@ pub(crate) fn onward(request: &mut Request, way: &Onward<'_>) {
     for name in &survey.doomed {
         headers.remove(name);
     }
+    way.guarded.remove_alike(headers, survey.has_odd_names);
     headers.reserve(USUALLY_ADDED);
     to_origin_form(request, survey);
     if let Some(rewrite) = way.rewrite {
@@ -62,22 +68,39 @@ pub(crate) fn onward(request: &mut Request, way: &Onward<'_>) {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, protocol.clone());
     }
-    way.client.write(headers, survey.fields);
+    way.client.write(headers, survey);
     way.trace.write(headers);
     way.rules.apply(headers);
+    match way.tenant {
+        Some(tenant) => drop(headers.insert(Field::Tenant.name(), tenant.clone())),
+        // A rule cannot name a tenant where there is none.
+        None => drop(headers.remove(Field::Tenant.name())),
+    }
 }
 
 /// Moves the authority of a whole URI into `Host`, and gives those an empty one that may go without.
 fn to_origin_form(request: &mut Request, survey: &Survey) {
     if let Some(authority) = request.uri().authority() {
         let host = HeaderValue::from_str(authority.as_str()).ok();
-        let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let path = path_of(request.uri());
         *request.uri_mut() = Uri::from(path);
         if let Some(host) = host {
             request.headers_mut().insert(HOST, host);
         }
     } else if !survey.fields.has(Field::Host) {
         request.headers_mut().insert(HOST, HeaderValue::from_static(""));
+    }
+}
+
+/// The path and the query of a whole URI, which may have a query without a path.
+fn path_of(uri: &Uri) -> PathAndQuery {
+    let root = || PathAndQuery::from_static("/");
+    match uri.path_and_query() {
+        Some(path) if path.as_str().starts_with('?') => {
+            format!("/{}", path.as_str()).parse().unwrap_or_else(|_| root())
+        }
+        Some(path) => path.clone(),
+        None => root(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::fields::{as_read, is_odd};
 use crate::config::{Flaw, HeaderRulesConfig};
 
 /// Changes to a header, in this order: `remove`, `set`, `add`.
@@ -41,6 +42,11 @@ impl HeaderRules {
         (Self { remove: remove.into(), set, add }, flaws)
     }
 
+    /// The fields whose value a client must not be able to choose: those that are set or removed.
+    pub(crate) fn guarded(&self) -> impl Iterator<Item = &HeaderName> {
+        self.remove.iter().chain(self.set.iter().map(|(name, _)| name))
+    }
+
     /// Makes the changes.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {
@@ -51,6 +57,38 @@ impl HeaderRules {
         }
         for (name, value) in &self.add {
             headers.append(name, value.clone());
+        }
+    }
+}
+
+/// Fields that the configuration decides about, so that a client must not send others that servers take for them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct GuardedFields {
+    /// Their names, and how servers may read them.
+    names: Box<[(HeaderName, String)]>,
+    /// Whether one of them is itself a name that could be taken for another.
+    has_odd_names: bool,
+}
+
+impl GuardedFields {
+    pub(crate) fn new<'n>(names: impl Iterator<Item = &'n HeaderName>) -> Self {
+        let names: Box<[_]> = names.map(|name| (name.clone(), as_read(name.as_str()))).collect();
+        let has_odd_names = names.iter().any(|(name, _)| is_odd(name.as_str()));
+        Self { names, has_odd_names }
+    }
+
+    /// Removes the fields of a client that servers may take for one of these, and are not exactly it.
+    pub(super) fn remove_alike(&self, headers: &mut HeaderMap, has_odd_names: bool) {
+        if self.names.is_empty() || !(has_odd_names || self.has_odd_names) {
+            return;
+        }
+        let is_alike = |name: &&HeaderName| {
+            let read = as_read(name.as_str());
+            self.names.iter().any(|(guarded, guarded_read)| *guarded_read == read && guarded != *name)
+        };
+        let alike: Vec<HeaderName> = headers.keys().filter(is_alike).cloned().collect();
+        for name in alike {
+            headers.remove(name);
         }
     }
 }

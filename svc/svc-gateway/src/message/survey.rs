@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header::CON
 use ron_transport::Request;
 use types::{Reason, Refusal};
 
-use super::fields::{Field, Fields};
+use super::fields::{Field, Fields, Meaning};
 use crate::router::host;
 
 /// What a request's header holds.
@@ -13,20 +13,46 @@ pub(crate) struct Survey {
     pub(crate) fields: Fields,
     /// Fields that `Connection` names, and those that some servers take for one of ours.
     pub(super) doomed: Vec<HeaderName>,
+    /// Fields `x-forwarded-…` beside the two that are written anew; only a trusted proxy may send them.
+    pub(crate) forwarded: Vec<HeaderName>,
+    /// Whether some names could be taken for those of other fields, such as `my_field` for `my-field`.
+    pub(super) has_odd_names: bool,
     /// Whether there are several cookie fields.
     pub(super) crumbs: bool,
 }
 
 /// Fields with one meaning each, of which two would have two.
-const SINGLE: [Field; 4] = [Field::Host, Field::ContentLength, Field::TransferEncoding, Field::Expect];
+const SINGLE: [Field; 5] =
+    [Field::Host, Field::ContentLength, Field::TransferEncoding, Field::Expect, Field::Authorization];
 
 impl Survey {
     /// Walks over the header of a request as it came.
+    pub(crate) fn of(request: &Request) -> Self {
+        let mut survey = Self::default();
+        for name in request.headers().keys() {
+            match Field::of(name) {
+                Some(field) => survey.fields = survey.fields.with(field),
+                None => match Meaning::of(name.as_str()) {
+                    Meaning::Plain => {}
+                    Meaning::Odd => survey.has_odd_names = true,
+                    Meaning::Forwarded => survey.forwarded.push(name.clone()),
+                    Meaning::Forged => survey.doomed.push(name.clone()),
+                },
+            }
+        }
+        survey
+    }
+
+    /// Decides whether the surveyed request can be passed on, and notes what `Connection` names.
     ///
     /// # Errors
     /// `malformed` for what two servers could read in two ways, and for what cannot be passed on.
-    pub(crate) fn of(request: &Request) -> Result<Self, Refusal> {
-        let survey = Self::walk(request.headers())?;
+    pub(crate) fn check(&mut self, request: &Request) -> Result<(), Refusal> {
+        let survey = self;
+        survey.check_repeated(request.headers())?;
+        if survey.fields.has(Field::Connection) {
+            survey.read_connection(request.headers())?;
+        }
         if request.method() == Method::CONNECT {
             return Err(malformed("CONNECT asks for a tunnel, and this is no forward proxy"));
         }
@@ -44,29 +70,20 @@ impl Survey {
         if survey.fields.has(Field::TransferEncoding) && !says(Field::TransferEncoding, "chunked") {
             return Err(malformed("the only known transfer coding is chunked"));
         }
-        survey.check_host(request)?;
-        Ok(survey)
+        check_path(request)?;
+        survey.check_host(request)
     }
 
-    fn walk(headers: &HeaderMap) -> Result<Self, Refusal> {
-        let mut survey = Self::default();
-        for name in headers.keys() {
-            match Field::of(name) {
-                None if Field::alike(name).is_some() => survey.doomed.push(name.clone()),
-                None => {}
-                Some(field) => survey.fields = survey.fields.with(field),
-            }
-        }
+    fn check_repeated(&mut self, headers: &HeaderMap) -> Result<(), Refusal> {
         for field in SINGLE {
-            if survey.fields.has(field) && is_several(headers, field.name()) {
-                return Err(malformed("Host, Content-Length, Transfer-Encoding and Expect are said once"));
+            if self.fields.has(field) && is_several(headers, field.name()) {
+                return Err(malformed(
+                    "Host, Content-Length, Transfer-Encoding, Expect and Authorization are said once",
+                ));
             }
         }
-        survey.crumbs = survey.fields.has(Field::Cookie) && is_several(headers, Field::Cookie.name());
-        if survey.fields.has(Field::Connection) {
-            survey.read_connection(headers)?;
-        }
-        Ok(survey)
+        self.crumbs = self.fields.has(Field::Cookie) && is_several(headers, Field::Cookie.name());
+        Ok(())
     }
 
     /// Notes the fields that `Connection` names.
@@ -79,11 +96,13 @@ impl Survey {
                 }
                 let Ok(name) = HeaderName::from_bytes(token) else { continue };
                 match Field::of(&name) {
-                    // Without them the message would be another one.
-                    Some(Field::Host | Field::ContentLength | Field::TransferEncoding) => {
+                    // Without them the message would be another one, or not the one that was judged.
+                    Some(
+                        Field::Host | Field::ContentLength | Field::TransferEncoding | Field::Authorization,
+                    ) => {
                         return Err(malformed("Connection names a field that is not the connection's"));
                     }
-                    // They end here anyway.
+                    // They end here anyway, or are written anew.
                     Some(_) => {}
                     None if !headers.contains_key(&name) => {}
                     None => self.doomed.push(name),
@@ -117,8 +136,17 @@ pub(super) fn tokens(value: &HeaderValue) -> impl Iterator<Item = &[u8]> {
     value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
-fn is_several(headers: &HeaderMap, name: &HeaderName) -> bool {
+pub(crate) fn is_several(headers: &HeaderMap, name: &HeaderName) -> bool {
     headers.get_all(name).iter().nth(1).is_some()
+}
+
+/// HTTP/2 has a path in every request; only a whole URI in HTTP/1.1 may go without.
+fn check_path(request: &Request) -> Result<(), Refusal> {
+    let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+    if request.version() == Version::HTTP_2 && !path.starts_with('/') && path != "*" {
+        return Err(malformed("a path begins with `/`"));
+    }
+    Ok(())
 }
 
 /// A whole URI, as HTTP/2 and clients of proxies send it: of our scheme, without credentials, for the same host as the

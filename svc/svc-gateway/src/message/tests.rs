@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Version};
 use ron_transport::{Body, ConnInfo, Request, proxy_protocol::TrustedSources, stream::Peer};
 use types::{Reason, Refusal};
 
-use super::{HeaderRules, Onward, Survey, back, onward, upgrade_wanted};
+use super::{GuardedFields, HeaderRules, Onward, Survey, back, onward, upgrade_wanted};
 use crate::{client_addr::Client, router::Rewrite, trace::Tracer};
 
 /// What the upstream sees of a request.
@@ -21,14 +21,14 @@ fn passed_with(
     upgrades: &[HeaderValue],
 ) -> Result<Request, Refusal> {
     let conn = ConnInfo::new(Peer::tcp("192.0.2.7:5000".parse().unwrap()), 0);
-    let survey = Survey::of(&request)?;
+    let mut survey = Survey::of(&request);
+    survey.check(&request)?;
     let client = Client::of(&conn, request.headers(), &survey, &TrustedSources::default());
     let trace = Tracer::default().trace(request.headers(), &survey);
     let upgrade = upgrade_wanted(&request, &survey, upgrades);
-    onward(
-        &mut request,
-        &Onward { survey: &survey, client: &client, trace: &trace, rewrite, rules, upgrade },
-    );
+    let (survey, client, trace) = (&survey, &client, &trace);
+    let (guarded, tenant) = (&GuardedFields::new(rules.guarded()), None);
+    onward(&mut request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
     Ok(request)
 }
 
@@ -147,6 +147,9 @@ fn what_could_be_read_in_two_ways_is_refused() {
         ("POST", "/", &[("host", "a"), ("expect", "100-continue"), ("expect", "100-continue")]),
         ("POST", "/", &[("host", "a"), ("connection", "close, Content-Length"), ("content-length", "1")]),
         ("GET", "/", &[("host", "a"), ("connection", "host")]),
+        ("GET", "/", &[("host", "a"), ("authorization", "a"), ("authorization", "a")]),
+        ("GET", "/", &[("host", "a"), ("authorization", "a"), ("connection", "authorization")]),
+        ("GET", "/", &[("host", "a:80:80")]),
     ];
     for (method, uri, fields) in cases {
         let builder = http::Request::builder().method(*method).uri(*uri);

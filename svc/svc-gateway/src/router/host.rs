@@ -1,6 +1,6 @@
 //! Which host a request is for, and whether a pattern covers it.
 
-use std::str::FromStr;
+use std::{net::Ipv6Addr, str::FromStr};
 
 use http::{HeaderMap, Uri, header::HOST};
 
@@ -19,12 +19,30 @@ pub(crate) fn without_port(host: &str) -> &str {
     host[after_address..].find(':').map_or(host, |colon| &host[..after_address + colon])
 }
 
-/// Whether a `Host` is made of nothing but what names, addresses and ports are made of. Servers disagree about the rest.
+/// Whether a `Host` is a name, an IPv4 address or an IPv6 address in brackets, perhaps with a port. Servers disagree about
+/// the rest.
 pub(crate) fn is_sound(host: &str) -> bool {
-    let is_allowed = |byte: u8| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%' | b':' | b'[' | b']')
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => (None, rest),
+        Some(_) => return false,
+        None => {
+            let end = host.find(':').unwrap_or(host.len());
+            (Some(&host[..end]), &host[end..])
+        }
     };
-    !host.is_empty() && host.bytes().all(is_allowed)
+    name.is_none_or(is_name) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+}
+
+/// Labels of letters, digits and a few signs with dots between; a dot may stand at the end.
+fn is_name(name: &str) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
+    let labels = name.strip_suffix('.').unwrap_or(name);
+    labels.split('.').all(|label| !label.is_empty() && label.bytes().all(is_sign))
+}
+
+fn is_port(digits: &str) -> bool {
+    let is_number = (1..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && digits.parse::<u16>().is_ok()
 }
 
 /// Hosts that a route is for.
@@ -87,6 +105,49 @@ mod tests {
             assert_eq!(of(&uri, &headers), Some(expected), "{uri} {field}");
         }
         assert_eq!(of(&Uri::from_static("/"), &HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
+        for host in
+            ["a", "a.b", "a.b.", "a_b~c-d", "127.0.0.1", "a:0", "a:80", "a:65535", "[::1]", "[::1]:80"]
+        {
+            assert!(is_sound(host), "{host}");
+        }
+        for host in [
+            "",
+            ".",
+            ".a",
+            "a..b",
+            "a b",
+            "a/b",
+            "a@b",
+            "a,b",
+            "a%2e",
+            "ä",
+            "a:",
+            "a:x",
+            "a:65536",
+            "a:000080",
+            "a:+1",
+            "a:80:80",
+            ":80",
+            "::1",
+            "[",
+            "]",
+            "[]",
+            "[::1",
+            "::1]",
+            "[::1]a",
+            "[::1]:",
+            "[::1]:x",
+            "[a]",
+            "[127.0.0.1]",
+            "[::1%25eth0]",
+            "a[::1]",
+        ] {
+            assert!(!is_sound(host), "{host}");
+        }
     }
 
     #[test]

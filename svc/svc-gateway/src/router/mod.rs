@@ -22,7 +22,7 @@ pub(crate) use split::{Share, Split};
 use crate::{
     config::{Auth, RouteConfig},
     local::Local,
-    message::HeaderRules,
+    message::{GuardedFields, HeaderRules},
     redirect::Redirect,
     views::View,
 };
@@ -50,6 +50,8 @@ pub(crate) struct Route {
     pub(crate) upgrade: Box<[HeaderValue]>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) request_headers: HeaderRules,
+    /// Fields that a client must not imitate: those that the request's rules or the choice of the route are about.
+    pub(crate) guarded: GuardedFields,
     pub(crate) response_headers: HeaderRules,
 }
 
@@ -75,9 +77,12 @@ impl Route {
         metrics: RouteMetrics,
     ) -> Self {
         let replacement = if config.strip_prefix { "/" } else { &config.rewrite };
+        let (narrowing, request_headers) =
+            (Narrowing::new(config).0, HeaderRules::new(&config.request_headers).0);
         Self {
+            guarded: GuardedFields::new(request_headers.guarded().chain(narrowing.field_names())),
             prefix: config.path.clone(),
-            narrowing: Narrowing::new(config).0,
+            narrowing,
             label: config.label().into(),
             goes_to,
             redirect,
@@ -88,7 +93,7 @@ impl Route {
             stream: config.stream,
             upgrade: config.upgrade.iter().filter_map(|name| name.parse().ok()).collect(),
             rewrite: (!replacement.is_empty()).then(|| Rewrite::new(&config.path, replacement)),
-            request_headers: HeaderRules::new(&config.request_headers).0,
+            request_headers,
             response_headers: HeaderRules::new(&config.response_headers).0,
         }
     }

@@ -5,6 +5,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::host::HostPattern;
 use crate::config::{Flaw, HeaderWanted, RouteConfig};
 
+/// The methods of a route that names none, as far as they have a name that everybody knows.
+static USUAL: [Method; 7] =
+    [Method::DELETE, Method::GET, Method::HEAD, Method::OPTIONS, Method::PATCH, Method::POST, Method::PUT];
+
+/// Whether a method has the server repeat the request, with the credentials that were added on the way. A route has to
+/// name it.
+fn is_echo(method: &Method) -> bool {
+    *method == Method::TRACE || method.as_str() == "TRACK"
+}
+
 /// The requests under a path that a route is for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Narrowing {
@@ -62,7 +72,17 @@ impl Narrowing {
     }
 
     pub(super) fn allows(&self, method: &Method) -> bool {
-        self.methods.is_empty() || self.methods.contains(method)
+        if self.methods.is_empty() { !is_echo(method) } else { self.methods.contains(method) }
+    }
+
+    /// The methods that it is for, as `Allow` lists them.
+    pub(super) fn allowed(&self) -> &[Method] {
+        if self.methods.is_empty() { &USUAL } else { &self.methods }
+    }
+
+    /// The names of the fields that it asks for.
+    pub(crate) fn field_names(&self) -> impl Iterator<Item = &HeaderName> {
+        self.fields.iter().map(|(name, _)| name)
     }
 
     pub(super) fn fits(&self, headers: &HeaderMap) -> bool {

@@ -140,7 +140,7 @@ impl Table {
             Some(entry) => Lookup::Found(entry.route),
             None => {
                 let fitting = node.entries.iter().filter(fits);
-                Lookup::MethodNotAllowed(allow(fitting.flat_map(|entry| &self.routes[entry.route].methods)))
+                Lookup::MethodNotAllowed(allow(fitting.flat_map(|entry| self.routes[entry.route].allowed())))
             }
         }
     }

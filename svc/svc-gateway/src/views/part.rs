@@ -23,11 +23,14 @@ use crate::PartConfig;
 
 /// The largest part.
 pub const MAX_PART_BYTES: usize = 1024 * 1024;
+/// The deepest that the lists and objects of a part may be nested: what many parsers of JSON take, whose stack a deeper one
+/// would overflow.
+pub const MAX_PART_DEPTH: usize = 128;
 /// The largest sum of parts; it is held in memory.
 pub const MAX_VIEW_BYTES: usize = 4 * MAX_PART_BYTES;
 
 /// What a part's request has of the client's: who asks, in which language, on whose behalf, and the way the request took.
-const PASSED_ON: [HeaderName; 8] = [
+const PASSED_ON: [HeaderName; 9] = [
     HOST,
     AUTHORIZATION,
     ACCEPT_LANGUAGE,
@@ -36,6 +39,7 @@ const PASSED_ON: [HeaderName; 8] = [
     HeaderName::from_static("tracestate"),
     HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-omnigate-tenant"),
 ];
 
 /// A part, ready to be asked for.
@@ -138,13 +142,14 @@ impl Part {
         let mut held = room.hold();
         let json = read(response.into_body(), &mut held).await?;
         // Checked and not parsed: it goes on as it came.
-        match serde_json::from_str::<IgnoredAny>(&json) {
-            Ok(IgnoredAny) => {
-                held.keep();
-                Ok(json)
-            }
-            Err(_) => Err(Missing::bad("is not JSON, though it says so")),
+        if serde_json::from_str::<IgnoredAny>(&json).is_err() {
+            return Err(Missing::bad("is not JSON, though it says so"));
         }
+        if depth(&json) > MAX_PART_DEPTH {
+            return Err(Missing::bad(format!("is nested deeper than {MAX_PART_DEPTH} levels")));
+        }
+        held.keep();
+        Ok(json)
     }
 
     fn request(&self, view: &Parts) -> Request {
@@ -227,6 +232,26 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
+/// How deep the lists and objects of a JSON text are nested.
+fn depth(json: &str) -> usize {
+    let (mut now, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => {
+                now += 1;
+                deepest = deepest.max(now);
+            }
+            b']' | b'}' => now = now.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 async fn read(body: Body, held: &mut Held<'_>) -> Result<String, Missing> {
     let too_large = || {
         Missing::bad(format!("is too large: {MAX_PART_BYTES} bytes at most, {MAX_VIEW_BYTES} for all parts"))
@@ -251,4 +276,22 @@ async fn read(body: Body, held: &mut Held<'_>) -> Result<String, Missing> {
         }
     }
     String::from_utf8(json).map_err(|_| Missing::bad("is not UTF-8, as JSON must be"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brackets_in_strings_are_not_levels() {
+        for (json, expected) in [
+            ("1", 0),
+            ("[]", 1),
+            (r#"{"a":[1,{"b":2}],"c":[]}"#, 3),
+            (r#"["[[[[", "\"[[", "\\", [2]]"#, 2),
+            (r#""\\\"[[""#, 0),
+        ] {
+            assert_eq!(depth(json), expected, "{json}");
+        }
+    }
 }

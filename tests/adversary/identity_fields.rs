@@ -1,0 +1,154 @@
+//! Header fields by which a client claims to be somebody else, or has the gateway's own fields removed.
+
+use crate::support::{Node, UNLIMITED, Upstream, ask};
+
+/// The head that the server behind a node saw of a GET of `/head` with these fields.
+#[track_caller]
+fn seen(node: &Node, fields: &str) -> String {
+    let answer = ask(node.gateway, format!("GET /head HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).unwrap();
+    assert_eq!(answer.status, 200, "{fields}: {answer:?}");
+    answer.body.to_ascii_lowercase()
+}
+
+fn node_with(upstream: &Upstream, settings: &str, route: &str) -> Node {
+    Node::start(&format!(
+        "{UNLIMITED}{settings}route = [{{ path = \"/\", upstream = \"up\"{route} }}]\n\
+         upstream.up.endpoints = [\"http://{}\"]\n",
+        upstream.addr
+    ))
+}
+
+#[test]
+fn a_look_alike_of_the_tenant_field_does_not_reach_the_server() {
+    let upstream = Upstream::start();
+    let node = node_with(&upstream, "", "");
+    for name in [
+        "X-Omnigate-Tenant",
+        "X_Omnigate_Tenant",
+        "x-omnigate_tenant",
+        "X.Omnigate.Tenant",
+        "x-omnigate-anything",
+        "X_Corr_ID",
+        "X_Request_Timeout_Ms",
+    ] {
+        let seen = seen(&node, &format!("{name}: victim\r\n"));
+        assert!(!seen.contains("victim"), "{name}: {seen}");
+    }
+}
+
+#[test]
+fn a_client_cannot_have_the_tenant_field_removed() {
+    let upstream = Upstream::start();
+    let node = node_with(&upstream, "tenant_from = [\"header:x-tenant\"]\n", "");
+    for connection in ["x-omnigate-tenant", "close, X-Omnigate-Tenant", "X_Omnigate_Tenant"] {
+        let own = "x-omnigate-tenant: victim\r\nx_omnigate_tenant: victim\r\n";
+        let seen = seen(&node, &format!("x-tenant: acme\r\n{own}connection: {connection}\r\n"));
+        assert!(seen.contains("x-omnigate-tenant: acme\r\n"), "{connection}: {seen}");
+        assert!(!seen.contains("victim"), "{connection}: {seen}");
+    }
+}
+
+#[test]
+fn a_rule_of_the_route_cannot_change_the_tenant_field() {
+    let upstream = Upstream::start();
+    let rules = ", request_headers = { set = { x-omnigate-tenant = \"other\" } }";
+    let node = node_with(&upstream, "tenant_from = [\"header:x-tenant\"]\n", rules);
+    assert!(seen(&node, "x-tenant: acme\r\n").contains("x-omnigate-tenant: acme\r\n"));
+    let unnamed = seen(&node, "");
+    assert!(!unnamed.contains("x-omnigate-tenant"), "{unnamed}");
+}
+
+#[test]
+fn a_client_can_neither_remove_nor_imitate_what_a_rule_sets() {
+    let upstream = Upstream::start();
+    let rules = ", request_headers = { set = { x-user = \"gateway\", x_zone = \"gateway\" }, \
+                 remove = [\"x-internal\"] }";
+    let node = node_with(&upstream, "", rules);
+    for fields in [
+        "x-user: evil\r\n",
+        "X_User: evil\r\n",
+        "x.user: evil\r\n",
+        "x-user: evil\r\nconnection: x-user\r\n",
+        "connection: x-user, x_zone\r\n",
+        "X-Zone: evil\r\n",
+        "x-internal: evil\r\n",
+        "x_internal: evil\r\n",
+        "connection: x-internal\r\nx_internal: evil\r\n",
+    ] {
+        let seen = seen(&node, fields);
+        assert!(seen.contains("x-user: gateway\r\n") && seen.contains("x_zone: gateway\r\n"), "{seen}");
+        assert!(!seen.contains("evil"), "{fields}: {seen}");
+    }
+    // What no rule names is the server's business.
+    assert!(seen(&node, "x_other: mine\r\n").contains("x_other: mine"));
+}
+
+#[test]
+fn a_field_that_a_route_is_chosen_by_cannot_be_imitated() {
+    let upstream = Upstream::start();
+    let node = node_with(&upstream, "", ", headers = { x-beta = false }");
+    assert!(!seen(&node, "x_beta: evil\r\n").contains("evil"));
+}
+
+/// What proxies tell servers of their clients, and servers believe.
+const CLAIMS: [&str; 16] = [
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Port",
+    "X-Forwarded-Prefix",
+    "X-Forwarded-Ssl",
+    "X-Forwarded-User",
+    "X-Forwarded-Client-Cert",
+    "X-Forwarded-Anything",
+    "X-Client-IP",
+    "True-Client-IP",
+    "CF-Connecting-IP",
+    "X-Host",
+    "X-Original-Host",
+    "X-HTTP-Method-Override",
+    "X-HTTP-Method",
+    "X-Method-Override",
+];
+
+#[test]
+fn what_only_a_proxy_may_say_is_removed_from_what_a_client_says() {
+    let upstream = Upstream::start();
+    let node = node_with(&upstream, "", "");
+    for name in CLAIMS {
+        for name in [name.to_owned(), name.replace('-', "_")] {
+            let seen = seen(&node, &format!("{name}: evil\r\n"));
+            assert!(!seen.contains("evil"), "{name}: {seen}");
+        }
+    }
+}
+
+#[test]
+fn what_a_trusted_proxy_says_goes_on() {
+    let upstream = Upstream::start();
+    let node = node_with(&upstream, "trusted_proxies = [\"127.0.0.0/8\"]\n", "");
+    for name in CLAIMS.into_iter().filter(|name| *name != "X-Forwarded-For") {
+        let line = format!("{}: said-by-the-proxy", name.to_ascii_lowercase());
+        let (honest, alike) = (format!("{line}\r\n"), line.replacen('-', "_", 1));
+        let seen = seen(&node, &format!("{honest}{alike}\r\n"));
+        assert!(seen.contains(&honest), "{name}: {seen}");
+        assert!(!seen.contains(&alike), "{name}: {seen}");
+    }
+}
+
+#[test]
+fn several_credentials_or_tenants_in_one_request_are_refused() {
+    let upstream = Upstream::start();
+    let node = node_with(&upstream, "tenant_from = [\"header:x-tenant\"]\n", "");
+    for fields in [
+        "authorization: Bearer a\r\nauthorization: Bearer b\r\n",
+        "authorization: Bearer a\r\nauthorization: Bearer a\r\n",
+        "authorization: Bearer a\r\nconnection: authorization\r\n",
+        "x-tenant: a\r\nx-tenant: b\r\n",
+    ] {
+        let answer = ask(node.gateway, format!("GET /head HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).unwrap();
+        assert_eq!((answer.status, answer.json()["reason"].as_str()), (400, Some("malformed")), "{fields}");
+        assert!(answer.closes, "{fields}");
+    }
+    assert_eq!(upstream.arrived(), 0);
+    assert!(seen(&node, "x-tenant: a\r\n").contains("x-omnigate-tenant: a\r\n"));
+}
