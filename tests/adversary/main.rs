@@ -15,5 +15,4 @@ mod odd_requests;
 mod scripted_server;
 mod slow_transfers;
 #[path = "../e2e/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "shared with the end-to-end tests, which use all of it")]
 mod support;

@@ -1,5 +1,7 @@
 //! A node as a child process, an upstream to put behind it, and a small HTTP client.
 
+#![allow(dead_code, unused_imports, reason = "several test programs share it, and each uses a part")]
+
 mod client;
 mod node;
 mod ports;

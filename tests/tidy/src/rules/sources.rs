@@ -43,9 +43,11 @@ pub fn safe(tree: &Tree) -> Vec<Finding> {
 #[must_use]
 pub fn expects_instead_of_allowing(tree: &Tree) -> Vec<Finding> {
     let what = "use `#[expect(lint, reason = \"...\")]`: it goes away when its cause does";
-    let shared_by_tests = |path: &str| path.contains("/tests/") && path.ends_with("/mod.rs");
+    let in_tests = |path: &str| path.starts_with("tests/") || path.contains("/tests/");
+    let shared_by_tests = |path: &str| in_tests(path) && path.ends_with("/mod.rs");
     uses_where(tree, "allow(", what, |path, code, at| {
-        let partly_used = shared_by_tests(path) && code[at..].starts_with("allow(dead_code, reason = ");
+        let forms = ["allow(dead_code, reason = ", "allow(dead_code, unused_imports, reason = "];
+        let partly_used = shared_by_tests(path) && forms.iter().any(|form| code[at..].starts_with(form));
         in_attribute(&code[..at]) && !partly_used
     })
 }
@@ -163,6 +165,7 @@ mod tests {
             ("rt/a/src/mod.rs", reasoned),
             ("rt/a/tests/b.rs", reasoned),
             ("rt/a/tests/support/mod.rs", reasoned),
+            ("tests/a/support/mod.rs", "#![allow(dead_code, unused_imports, reason = \"x\")]"),
             ("rt/b/tests/support/mod.rs", "#![allow(dead_code)]"),
             ("rt/c/tests/support/mod.rs", "#![allow(unused, reason = \"x\")]"),
         ]);
