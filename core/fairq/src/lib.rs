@@ -16,6 +16,8 @@
 //! * **No starvation.** Newcomers get at most seven grants in a row before the rounds get one, so whoever waits is served.
 //! * **The room.** When it is full, a newcomer at or above its share of it is refused ([`Verdict::Busy`]); for anybody
 //!   else the oldest ticket of the tenant furthest above its share makes place ([`Verdict::Shed`]).
+//! * **A told time is a promise.** A refused client is told a second in which there will be place, and newcomers leave it
+//!   free ([`Promise`]). What nobody returns for is soon not kept any longer.
 //! * **Slow tenants** hold at most four fifths of the slots together, because a slot once given cannot be taken back.
 //!
 //! Every operation is O(1) in tenants and tickets, amortised; classes are few and are looked at one by one.
@@ -40,9 +42,11 @@
 //! ```
 
 mod buckets;
+mod calendar;
 mod class;
 mod contest;
 mod cost;
+mod drain;
 mod flows;
 mod list;
 mod queue;
@@ -55,8 +59,9 @@ mod stats;
 mod steps;
 mod tickets;
 
+pub use calendar::Promise;
 pub use cost::SlotMean;
 pub use queue::{Arrival, FairQueue, Grant, Pass, Verdict};
-pub use retry::RetryAfter;
+pub use retry::{Client, RetryAfter};
 pub use settings::{ClassSettings, MAX_CLASSES, MAX_WEIGHT, Settings, SettingsError};
 pub use stats::{ClassStats, Counts, TenantStats};

@@ -60,10 +60,14 @@ impl Links {
         }
     }
 
+    /// The next element of the list that `id` is in.
+    pub(crate) fn after(&self, id: u32) -> Option<u32> {
+        self.0.get(id as usize).map(|link| link.after).filter(|&id| id != NONE)
+    }
+
     #[cfg(test)]
     pub(crate) fn ids(&self, list: List) -> Vec<u32> {
-        std::iter::successors(list.first(), |&id| Some(self.0[id as usize].after).filter(|&id| id != NONE))
-            .collect()
+        std::iter::successors(list.first(), |&id| self.after(id)).collect()
     }
 }
 

@@ -1,11 +1,13 @@
 //! The queue itself: what it is told, and what it answers.
 
 use crate::{
+    calendar::Calendar,
     class::Class,
     contest::{self, Standing},
     cost::{Charge, GENESIS, nanos},
+    drain::DrainRate,
     flows::{Flows, LaneKind},
-    retry::RetryAfter,
+    retry::{Client, RetryAfter},
     room::Place,
     settings::{Settings, SettingsError},
     tickets::{Ticket, Tickets},
@@ -86,6 +88,9 @@ pub struct FairQueue<K, T> {
     pub(crate) running_tenants: u32,
     /// Since when somebody waits, or nobody.
     pub(crate) turned_at: Moment,
+    /// When refused clients were told to return.
+    pub(crate) calendar: Calendar,
+    pub(crate) drain_rate: DrainRate,
 }
 
 impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
@@ -105,6 +110,8 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             slow_running: 0,
             running_tenants: 0,
             turned_at: now,
+            calendar: Calendar::new(now),
+            drain_rate: DrainRate::default(),
             settings,
         })
     }
@@ -138,6 +145,18 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
 
     /// A ticket comes to wait. `index` is a small number that no other waiting ticket has.
     pub fn push(&mut self, arrival: Arrival<K>, index: usize, ticket: T, now: Moment) -> Verdict<T> {
+        self.push_from(Client::default(), arrival, index, ticket, now)
+    }
+
+    /// The same, for a ticket of whose client something is known.
+    pub fn push_from(
+        &mut self,
+        client: Client,
+        arrival: Arrival<K>,
+        index: usize,
+        ticket: T,
+        now: Moment,
+    ) -> Verdict<T> {
         debug_assert!(self.tickets.get(index).is_none(), "ticket {index} waits already");
         let estimate = nanos(arrival.estimate).clamp(LEAST_ESTIMATE, MOST_ESTIMATE);
         let extra = u64::from(arrival.extra_units) * UNIT;
@@ -146,13 +165,16 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             self.classes[class].counts.busy += 1;
             return Verdict::Busy(RetryAfter::SHORTEST);
         };
+        self.flows.get_mut(id).promises.estimate = (estimate, client.guessed);
+        let promised = self.claim(id, client.promise, now);
         let mut verdict = Verdict::Queued;
-        match self.find_place(id) {
+        match self.find_place(id, promised, now) {
             Place::Free => {}
             Place::Refused => {
                 self.classes[class].counts.busy += 1;
                 self.count_if_inside_share(id, self.flows.get(id).waiting + 1);
-                return Verdict::Busy(self.promise(id, estimate, now));
+                self.classes[class].counts.returned_in_vain += u64::from(promised);
+                return Verdict::Busy(self.promise(id, now));
             }
             Place::TakenFrom(greediest) => {
                 // A class that makes place for another has more than its share.
@@ -164,7 +186,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
                 }
             }
         }
-        self.enqueue(id, index, Ticket { value: ticket, flow: id, estimate, extra }, now);
+        self.enqueue(id, index, Ticket { value: ticket, flow: id, estimate, extra, promised }, now);
         verdict
     }
 

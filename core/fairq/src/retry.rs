@@ -1,38 +1,62 @@
-//! When a refused client should come back: after what waits and what was promised before it has drained.
+//! When a refused client should return: at the pace that its tenant is owed, in a second in which there is place for it.
 
-use crate::cost::nanos;
-use std::time::Duration;
+use crate::{
+    calendar::{Calendar, LONGEST_SECONDS, Promise, SECOND},
+    cost::nanos,
+};
+use std::{collections::BTreeMap, time::Duration};
 use types::Moment;
 
-const SECOND: u64 = 1_000_000_000;
-/// The longest wait that is asked of a client.
-const LONGEST: u64 = 30 * SECOND;
+/// The longest wait that is asked of a client, in nanoseconds.
+const LONGEST: u64 = LONGEST_SECONDS * SECOND;
 /// Gaps between grants needed before their mean is believed.
 const GAPS_TO_BELIEVE: u8 = 8;
-/// Seconds over which clients that are refused in quick succession are spread. Whoever is told a whole number of seconds
-/// returns at the same point of a second at which it was refused: a crowd that was refused together would return
-/// together, be refused together again, and stay a crowd for as long as it is told the same number.
-const TURNS: u64 = 8;
 
-/// How long a refused client should wait.
+/// How long a refused client should wait, and the place that is kept for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RetryAfter(Duration);
+pub struct RetryAfter {
+    wait: Duration,
+    promise: Option<Promise>,
+}
 
 impl RetryAfter {
-    /// The shortest wait that a whole number of seconds can say.
-    pub const SHORTEST: Self = Self(Duration::from_secs(1));
+    /// The shortest wait that a whole number of seconds can say; no place is kept.
+    pub const SHORTEST: Self = Self { wait: Duration::from_secs(1), promise: None };
+    /// The longest wait, when places are promised for as long already; no place is kept.
+    pub(crate) const LONGEST: Self = Self { wait: Duration::from_secs(LONGEST_SECONDS), promise: None };
 
-    /// The exact wait: at least a millisecond, at most 30 seconds.
+    pub(crate) fn promised((seconds, promise): (u64, Promise)) -> Self {
+        Self { wait: Duration::from_secs(seconds), promise: Some(promise) }
+    }
+
+    /// The exact wait, which is a whole number of seconds: a client that reads the header and one that reads milliseconds
+    /// return at the same time, for which the place is kept.
     #[must_use]
     pub fn exact(self) -> Duration {
-        self.0
+        self.wait
     }
 
     /// The wait in whole seconds, 1 to 30, for the header of that name.
     #[must_use]
     pub fn seconds(self) -> u64 {
-        self.0.as_secs() + u64::from(self.0.subsec_nanos() > 0)
+        self.wait.as_secs()
     }
+
+    /// The place that is kept, to be given back with the client's return; `None` if none is.
+    #[must_use]
+    pub fn promise(self) -> Option<Promise> {
+        self.promise
+    }
+}
+
+/// What is known of the client that brings a ticket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Client {
+    /// What it was promised when it was refused the last time; `None` if it comes for the first time, or if it is not known
+    /// which client this is.
+    pub promise: Option<Promise>,
+    /// Whether the estimate is a guess, because nothing of this tenant has been measured yet.
+    pub guessed: bool,
 }
 
 /// What a tenant was promised, and how fast it drains.
@@ -41,12 +65,24 @@ pub(crate) struct Promises {
     /// When the last promise will have drained. Each takes the gap that held when it was made, so a share that
     /// changes meanwhile does not make promises fall together.
     kept_by: Moment,
-    /// Whose turn it is of the seconds over which refusals in quick succession are spread.
-    turn: u64,
     /// The mean time between grants while the tenant waited.
     gap: u64,
     gaps_seen: u8,
     last_grant: Option<Moment>,
+    /// The promises that are still to be kept, by bin; no longer than the calendar.
+    due: BTreeMap<u64, Due>,
+    /// How many there are in `due`.
+    outstanding: u64,
+    /// The estimate of the last ticket, in nanoseconds, and whether it was a guess.
+    pub(crate) estimate: (u64, bool),
+}
+
+/// The promises of one bin.
+#[derive(Debug, Clone, Copy, Default)]
+struct Due {
+    all: u32,
+    /// Those of them whose clients can no longer be recognised: whoever comes on time has them.
+    unheld: u32,
 }
 
 /// How fast a tenant may be told to return.
@@ -54,8 +90,16 @@ pub(crate) struct Promises {
 pub(crate) struct Drain {
     /// Nanoseconds between grants at the share that the tenant is owed now.
     pub(crate) owed_gap: u64,
-    /// Its share of the room, or what others leave of it if that is more. Clients that return in the same second must find place there.
-    pub(crate) room: u64,
+    /// How many of the tenant's tickets may wait when its clients return.
+    pub(crate) limit: u64,
+}
+
+/// What a tenant's pace says of its next promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// The least wait, in whole seconds; more than the longest if that much is promised already.
+    pub(crate) least: u64,
+    gap: u64,
 }
 
 impl Promises {
@@ -74,89 +118,125 @@ impl Promises {
         self.last_grant = more.then_some(now);
     }
 
-    /// Makes one more promise, to be kept once `backlog` tickets and all earlier promises have drained.
-    pub(crate) fn promise(&mut self, backlog: u64, drain: Drain, now: Moment) -> RetryAfter {
+    /// When `backlog` tickets and all earlier promises have drained so far that one more client finds place within its
+    /// tenant's limit.
+    pub(crate) fn pace(&self, backlog: u64, drain: Drain, now: Moment) -> Pace {
         let gap = self.drain_gap(drain);
         let earlier = nanos(self.kept_by.since(now));
-        self.turn = if earlier > 0 { (self.turn + 1) % TURNS } else { 0 };
-        let spread = in_turn(earlier, self.turn);
-        let wait = backlog.saturating_mul(gap).saturating_add(spread).clamp(SECOND / 1000, LONGEST);
-        // Promises beyond the longest wait cannot be told apart, and need not be remembered.
-        self.kept_by = now.after(Duration::from_nanos(earlier.saturating_add(gap).min(LONGEST)));
-        RetryAfter(Duration::from_nanos(wait))
+        let wait = backlog.saturating_sub(drain.limit).saturating_mul(gap).max(earlier.saturating_add(gap));
+        Pace { least: wait.div_ceil(SECOND), gap }
     }
 
-    /// Whether a promise is still to be kept.
-    pub(crate) fn pending(&self, now: Moment) -> bool {
-        self.kept_by > now
+    /// One more promise was made, at this pace.
+    pub(crate) fn promised(&mut self, promise: Promise, pace: Pace, now: Moment) {
+        let earlier = nanos(self.kept_by.since(now));
+        self.kept_by = now.after(Duration::from_nanos(earlier.saturating_add(pace.gap).min(LONGEST)));
+        self.due.entry(promise.bin).or_default().all += 1;
+        self.outstanding += 1;
     }
 
-    /// Nanoseconds between promises: the faster of what is owed and what was seen, but never so fast that those who
-    /// return within one second overfill three quarters of the room there is for the tenant.
+    /// How many promises are still to be kept.
+    pub(crate) fn outstanding(&mut self, now: Moment) -> u64 {
+        let first = *Calendar::on_time(now).start();
+        while let Some(missed) = self.due.first_entry().filter(|missed| *missed.key() < first) {
+            self.outstanding -= u64::from(missed.remove().all);
+        }
+        self.outstanding
+    }
+
+    /// Whether a promise is still to be kept, or what was promised has not drained yet.
+    pub(crate) fn pending(&mut self, now: Moment) -> bool {
+        self.kept_by > now || self.outstanding(now) > 0
+    }
+
+    /// The client that held this promise will not be recognised when it returns.
+    pub(crate) fn release(&mut self, promise: Promise) {
+        if let Some(due) = self.due.get_mut(&promise.bin) {
+            due.unheld = due.all.min(due.unheld + 1);
+        }
+    }
+
+    /// The promise of a client that comes now: its own if it is on time, or else one that nobody holds and that is due.
+    pub(crate) fn claim(&mut self, own: Option<Promise>, now: Moment) -> Option<Promise> {
+        self.outstanding(now);
+        let on_time = Calendar::on_time(now);
+        let held = |promise: &Promise| {
+            on_time.contains(&promise.bin)
+                && self.due.get(&promise.bin).is_some_and(|due| due.all > due.unheld)
+        };
+        if let Some(own) = own.filter(held) {
+            self.kept(own, false);
+            return Some(own);
+        }
+        let (&bin, _) = self.due.range(on_time.clone()).find(|(_, due)| due.unheld > 0)?;
+        self.kept(Promise { bin }, true);
+        Some(Promise { bin })
+    }
+
+    fn kept(&mut self, promise: Promise, unheld: bool) {
+        let Some(due) = self.due.get_mut(&promise.bin) else { return };
+        due.all -= 1;
+        due.unheld -= u32::from(unheld);
+        self.outstanding -= 1;
+        if due.all == 0 {
+            self.due.remove(&promise.bin);
+        }
+    }
+
+    /// Nanoseconds between grants: the faster of what is owed and what was seen.
     fn drain_gap(&self, drain: Drain) -> u64 {
         let seen = if self.gaps_seen >= GAPS_TO_BELIEVE { self.gap } else { u64::MAX };
-        let wave = SECOND / (drain.room * 3 / 4).max(1);
-        drain.owed_gap.min(seen).max(wave).max(1)
+        drain.owed_gap.min(seen).max(1)
     }
-}
-
-/// A wait of about so long, on average over all turns, that differs by a second from that of the turn before. The fraction
-/// of a second stays: those who wait exactly as long as they are told are spread by that already.
-fn in_turn(wait: u64, turn: u64) -> u64 {
-    let round = TURNS * SECOND;
-    wait / round * round + turn * SECOND + wait % SECOND
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use crate::calendar::bin_of;
 
     /// Ten grants a second, and room for plenty.
-    const DRAIN: Drain = Drain { owed_gap: SECOND / 10, room: 1000 };
+    const DRAIN: Drain = Drain { owed_gap: SECOND / 10, limit: 1000 };
 
     fn at(ms: u64) -> Moment {
         Moment::from_nanos(ms * 1_000_000)
     }
 
+    /// The least waits of so many promises, one after the other.
+    fn leasts(promises: &mut Promises, count: usize, backlog: u64, drain: Drain, now: Moment) -> Vec<u64> {
+        let mut least = || {
+            let pace = promises.pace(backlog, drain, now);
+            promises.promised(Promise { bin: bin_of(now) + 8 * pace.least }, pace, now);
+            pace.least
+        };
+        (0..count).map(|_| least()).collect()
+    }
+
     #[test]
-    fn each_promise_waits_for_the_backlog_and_those_before_it_in_another_second_than_the_last() {
-        let mut promises = Promises::default();
-        let waits: Vec<_> = (0..3).map(|_| promises.promise(5, DRAIN, at(0)).exact().as_millis()).collect();
-        assert_eq!(waits, [500, 1600, 2700]);
+    fn ten_a_second_return_in_each_second() {
+        let leasts = leasts(&mut Promises::default(), 25, 0, DRAIN, at(0));
+        assert_eq!(
+            (&leasts[..10], &leasts[10..20], &leasts[20..]),
+            (&[1; 10][..], &[2; 10][..], &[3; 5][..])
+        );
+    }
+
+    #[test]
+    fn a_backlog_beyond_the_limit_has_to_drain_first() {
+        assert_eq!(leasts(&mut Promises::default(), 1, 1000, DRAIN, at(0)), [1]);
+        assert_eq!(leasts(&mut Promises::default(), 1, 1041, DRAIN, at(0)), [5]);
+        assert!(Promises::default().pace(u64::MAX, DRAIN, at(0)).least > LONGEST_SECONDS);
     }
 
     #[test]
     fn promises_expire_at_the_drain_rate() {
         let mut promises = Promises::default();
-        for _ in 0..11 {
-            promises.promise(0, DRAIN, at(0));
-        }
-        assert!(promises.pending(at(1099)) && !promises.pending(at(1100)));
-        assert_eq!(promises.promise(5, DRAIN, at(1100)).exact(), Duration::from_millis(500));
-    }
-
-    #[test]
-    fn whole_seconds_are_rounded_up_and_stay_between_1_and_30() {
-        let mut promises = Promises::default();
-        assert_eq!(promises.promise(0, DRAIN, at(0)).exact(), Duration::from_millis(1));
-        assert_eq!(promises.promise(9, DRAIN, at(0)).seconds(), 2);
-        assert_eq!(promises.promise(8, DRAIN, at(0)).seconds(), 3);
-        assert_eq!(promises.promise(8, DRAIN, at(0)).seconds(), 5);
-        assert_eq!(promises.promise(1_000_000, DRAIN, at(0)).seconds(), 30);
-        assert_eq!(RetryAfter(Duration::from_millis(1)).seconds(), 1);
-    }
-
-    #[test]
-    fn those_who_return_in_one_second_fit_into_the_room() {
-        let mut promises = Promises::default();
-        let fast = Drain { owed_gap: 1, room: 8 };
-        let mut told = BTreeMap::<u64, u64>::new();
-        // Two rounds of turns, of six promises a second.
-        for _ in 0..2 * 6 * TURNS {
-            *told.entry(promises.promise(0, fast, at(0)).seconds()).or_default() += 1;
-        }
-        assert!(told.values().all(|returning| *returning <= 8), "{told:?}");
+        leasts(&mut promises, 11, 0, DRAIN, at(0));
+        assert_eq!(promises.outstanding(at(1000)), 11);
+        assert_eq!(leasts(&mut promises.clone(), 1, 0, DRAIN, at(1100)), [1]);
+        assert_eq!(leasts(&mut promises.clone(), 1, 0, DRAIN, at(100)), [2]);
+        assert_eq!(promises.outstanding(at(1500)), 1, "one was told to return in the next second");
+        assert!(promises.pending(at(2374)) && !promises.pending(at(2375)));
     }
 
     #[test]
@@ -167,5 +247,31 @@ mod tests {
             promises.granted(true, at(grant * 20));
         }
         assert_eq!(promises.drain_gap(DRAIN), SECOND / 50);
+    }
+
+    #[test]
+    fn a_promise_is_kept_once_and_on_time() {
+        let mut promises = Promises::default();
+        leasts(&mut promises, 2, 0, DRAIN, at(0));
+        let due = Promise { bin: bin_of(at(1000)) };
+        assert_eq!(promises.claim(Some(due), at(800)), None, "too early");
+        assert_eq!(promises.claim(None, at(1000)), None, "both clients are known");
+        assert_eq!(promises.claim(Some(due), at(1000)), Some(due));
+        assert_eq!(promises.claim(Some(due), at(1400)), None, "too late");
+        assert_eq!(promises.outstanding(at(1400)), 0);
+    }
+
+    #[test]
+    fn promises_that_nobody_holds_go_to_whoever_comes_on_time() {
+        let mut promises = Promises::default();
+        leasts(&mut promises, 2, 0, DRAIN, at(0));
+        let due = Promise { bin: bin_of(at(1000)) };
+        promises.release(due);
+        assert_eq!(promises.claim(None, at(500)), None);
+        assert_eq!(promises.claim(None, at(1010)), Some(due));
+        assert_eq!(promises.claim(None, at(1010)), None, "the other is held");
+        promises.release(Promise { bin: 9 });
+        assert_eq!(promises.claim(Some(due), at(1010)), Some(due));
+        assert_eq!(promises.outstanding(at(1010)), 0);
     }
 }

@@ -1,13 +1,19 @@
 //! A full room: who is refused, who makes place, and when they should return.
 
 use crate::{
+    calendar::{BIN, Flow, LONGEST_SECONDS, Promise},
     class::Class,
+    cost::nanos,
+    drain::FASTEST,
     flows::{self, LaneKind},
     queue::FairQueue,
     retry::{Drain, RetryAfter},
 };
 use std::hash::Hash;
 use types::Moment;
+
+/// The part of the rate at which the room empties that promises rely on, in percent.
+const RELIED_ON: u64 = 90;
 
 /// What a newcomer finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +25,8 @@ pub(crate) enum Place {
 }
 
 impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
-    /// Finds a place for one more ticket of this tenant.
-    pub(crate) fn find_place(&self, id: u32) -> Place {
+    /// Finds a place for one more ticket of this tenant; `promised` if a place has been kept for it.
+    pub(crate) fn find_place(&self, id: u32, promised: bool, now: Moment) -> Place {
         let flow = self.flows.get(id);
         let class = flow.class;
         if flow.waiting >= self.settings.tenant_room {
@@ -29,7 +35,9 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         if self.classes[class].waiting >= self.settings.classes[class].room {
             return self.place_within(class, id);
         }
-        if self.depth < self.settings.room {
+        if self.depth < self.settings.room
+            && (promised || self.depth < self.settings.room - self.reserved(id, now))
+        {
             return Place::Free;
         }
         if self.has_its_share(class) {
@@ -126,30 +134,131 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         contending.map(|(_, (_, settings))| u64::from(settings.weight)).sum()
     }
 
-    /// When one more refused client of this tenant should return.
-    pub(crate) fn promise(&mut self, id: u32, estimate: u64, now: Moment) -> RetryAfter {
-        let drain = self.drain(id, estimate);
-        let flow = self.flows.get_mut(id);
-        flow.promises.promise(flow.waiting as u64, drain, now)
+    /// How many places are kept for those who will return soon; never all of them.
+    fn reserved(&self, id: u32, now: Moment) -> usize {
+        let most = self.settings.room * usize::from(self.settings.reserved_percent.min(100)) / 100;
+        let most = most.min(self.settings.room.saturating_sub(1));
+        let due = self.calendar.reserve(self.milli_per_bin(id, now), now);
+        usize::try_from(due).unwrap_or(usize::MAX).min(most)
     }
 
-    fn drain(&self, id: u32, estimate: u64) -> Drain {
+    /// Whether a place was kept for this client, which is not kept any longer.
+    pub(crate) fn claim(&mut self, id: u32, own: Option<Promise>, now: Moment) -> bool {
+        self.calendar.advance(now);
+        let flow = self.flows.get_mut(id);
+        let Some(promise) = flow.promises.claim(own, now) else { return false };
+        self.calendar.keep(promise);
+        self.classes[flow.class].counts.returned += 1;
+        true
+    }
+
+    /// A client that was promised a place got a slot without having to wait here.
+    pub fn returned(&mut self, class: usize, tenant: &K, promise: Promise, now: Moment) {
+        let class = if class < self.classes.len() { class } else { 0 };
+        if let Some(id) = self.flows.find(class, tenant) {
+            self.claim(id, Some(promise), now);
+        }
+    }
+
+    /// The client that was promised this can no longer be recognised: whoever of its tenant comes on time has its place.
+    pub fn release(&mut self, class: usize, tenant: &K, promise: Promise) {
+        let class = if class < self.classes.len() { class } else { 0 };
+        if let Some(id) = self.flows.find(class, tenant) {
+            self.flows.get_mut(id).promises.release(promise);
+        }
+    }
+
+    /// When a client of this tenant should return that has waited in vain.
+    pub fn retry_after(&mut self, class: usize, tenant: &K, now: Moment) -> RetryAfter {
+        let class = if class < self.classes.len() { class } else { 0 };
+        self.flows.find(class, tenant).map_or(RetryAfter::SHORTEST, |id| self.promise(id, now))
+    }
+
+    /// When one more refused client of this tenant should return: at its tenant's pace, when there is place for it.
+    pub(crate) fn promise(&mut self, id: u32, now: Moment) -> RetryAfter {
+        self.calendar.advance(now);
+        let (drain, flow) = (self.drain(id, now), self.flows.get(id));
+        let pace = flow.promises.pace(flow.waiting as u64, drain, now);
+        if pace.least > LONGEST_SECONDS {
+            return RetryAfter::LONGEST;
+        }
+        let limit = promised_room(self.settings.room);
+        let milli_per_bin = self.milli_per_bin(id, now) * RELIED_ON / 100;
+        let flow = Flow { depth: self.depth as u64, milli_per_bin, limit };
+        let booked = self.calendar.book(pace.least, flow, now);
+        // Nobody has to wait for what others were promised beyond their share.
+        let far = |seconds: u64| seconds > pace.least * 2;
+        let booked = match booked {
+            Some(booked) if !far(booked.0) => Some(booked),
+            later => {
+                if self.has_few_promises(id, now) {
+                    later.iter().for_each(|(_, promise)| self.calendar.cancel(*promise));
+                    Some(self.calendar.overbook(pace.least, now))
+                } else {
+                    later
+                }
+            }
+        };
+        let Some(booked) = booked else { return RetryAfter::LONGEST };
+        self.flows.get_mut(id).promises.promised(booked.1, pace, now);
+        RetryAfter::promised(booked)
+    }
+
+    /// Whether a tenant has been promised less than half of its share of all promises.
+    fn has_few_promises(&mut self, id: u32, now: Moment) -> bool {
+        let (own, all) = self.share(id);
+        let its = self.flows.get_mut(id).promises.outstanding(now);
+        u128::from(its + 1) * 2 * all <= own * u128::from(self.calendar.pending())
+    }
+
+    /// Thousandths of a ticket that leave the room in a bin: as seen, or else as the estimate of a tenant says.
+    fn milli_per_bin(&self, id: u32, now: Moment) -> u64 {
+        self.drain_rate.milli_per_bin(now).unwrap_or_else(|| {
+            let slots = u128::from(self.settings.slots) * 1000 * u128::from(BIN);
+            u64::try_from(slots / u128::from(self.estimate(id).max(1))).unwrap_or(FASTEST).min(FASTEST)
+        })
+    }
+
+    /// How long the tickets of a tenant take. If that is a guess, then as long as those of tenants that are not slow may.
+    fn estimate(&self, id: u32) -> u64 {
+        match self.flows.get(id).promises.estimate {
+            (estimate, false) => estimate,
+            (estimate, true) => estimate.max(nanos(self.settings.slow_after)),
+        }
+    }
+
+    /// A tenant's weight and all weights, among the classes and tenants that wait and itself.
+    fn share(&self, id: u32) -> (u128, u128) {
         let flow = self.flows.get(id);
         let known = &self.classes[flow.class];
+        let tenants = known.waiting_weight + if flow.waiting == 0 { flow.weight() } else { 0 };
+        let all = u128::from(self.contending_class_weights(flow.class)) * u128::from(tenants);
+        (u128::from(self.settings.classes[flow.class].weight) * u128::from(flow.weight), all.max(1))
+    }
+
+    fn drain(&self, id: u32, now: Moment) -> Drain {
+        let flow = self.flows.get(id);
         let settings = &self.settings.classes[flow.class];
         let slots = match flow.lane {
             LaneKind::Quick => self.settings.slots,
             LaneKind::Slow => self.slow_slots,
         };
-        let tenants = known.waiting_weight + if flow.waiting == 0 { flow.weight() } else { 0 };
-        let all = u128::from(self.contending_class_weights(flow.class)) * u128::from(tenants);
-        let own = u128::from(settings.weight) * u128::from(flow.weight);
-        let gap = u128::from(estimate) * all / (own * u128::from(slots.max(1)));
+        let (own, all) = self.share(id);
+        let gap = match (flow.promises.estimate, self.drain_rate.milli_per_bin(now)) {
+            ((_, true), Some(rate)) => u128::from(BIN) * 1000 * all / (own * u128::from(rate.max(1))),
+            _ => u128::from(self.estimate(id)) * all / (own * u128::from(slots.max(1))),
+        };
         let share = u64::try_from(self.settings.room as u128 * own / all).unwrap_or(u64::MAX);
         let room = share.max(self.settings.room.saturating_sub(self.depth - flow.waiting) as u64);
+        let room = room.min(self.settings.tenant_room as u64).min(settings.room as u64);
         Drain {
             owed_gap: u64::try_from(gap).unwrap_or(u64::MAX),
-            room: room.min(self.settings.tenant_room as u64).min(settings.room as u64),
+            limit: promised_room(usize::try_from(room).unwrap_or(usize::MAX)),
         }
     }
+}
+
+/// How many may wait in a room of this size when clients return to it: three quarters.
+fn promised_room(room: usize) -> u64 {
+    (room / 4 * 3 + room % 4 * 3 / 4).max(1) as u64
 }

@@ -16,6 +16,9 @@ pub struct Settings {
     pub slots: u32,
     /// How many tickets wait, in all.
     pub room: usize,
+    /// The most of `room` that is kept for clients that were told to return, in percent, 0 to 100. What they do not come
+    /// for is soon not kept.
+    pub reserved_percent: u8,
     /// How many tickets of one tenant wait.
     pub tenant_room: usize,
     /// How many tenants are remembered, about 300 bytes each. One more is refused while all of them wait, run or
@@ -63,6 +66,7 @@ impl Default for Settings {
         Self {
             slots: 512,
             room: 512,
+            reserved_percent: 90,
             tenant_room: usize::MAX,
             max_tenants: 65_536,
             slow_after: Duration::from_millis(100),

@@ -13,9 +13,9 @@ pub use clients::{Load, Service, Tenant};
 pub use door::Policy;
 pub use report::{Report, TenantReport};
 
-use crate::settings::Settings;
+use crate::{calendar::Promise, retry::Client, settings::Settings};
 use clients::Clients;
-use door::Door;
+use door::{Door, Refused};
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 use types::Moment;
 
@@ -34,6 +34,10 @@ pub struct Scenario {
     pub patience: Duration,
     /// Clients that are refused return after the whole seconds they were told.
     pub obey_retry_after: bool,
+    /// Obedient clients cannot be recognised when they return: each time they have another connection.
+    pub reconnect: bool,
+    /// Obedient clients return after the exact time they were told, not after whole seconds.
+    pub exact_returns: bool,
     /// For every random choice.
     pub seed: u64,
 }
@@ -49,6 +53,8 @@ impl Scenario {
             warm_up: Duration::from_secs(1),
             patience: Duration::from_secs(1),
             obey_retry_after: false,
+            reconnect: false,
+            exact_returns: false,
             seed,
         }
     }
@@ -58,7 +64,7 @@ impl Scenario {
     pub fn run(&self, policy: Policy) -> Report {
         let mut play = Play {
             scenario: self,
-            door: Door::new(policy, &self.settings),
+            door: Door::new(policy, self),
             clients: Clients::new(&self.tenants, self.seed),
             report: Report::new(&self.tenants, self.lasts.saturating_sub(self.warm_up)),
             events: BinaryHeap::new(),
@@ -79,15 +85,25 @@ impl Scenario {
 pub(crate) struct Request {
     pub(crate) tenant: usize,
     pub(crate) arrived: Moment,
-    pub(crate) is_retry: bool,
+    /// How often its client had been refused before it came.
+    pub(crate) refusals: u32,
     pub(crate) started: Option<Moment>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Arrive { tenant: usize, is_retry: bool },
-    Finish { request: usize },
-    GiveUp { request: usize },
+    /// A client comes that was refused so often before, and promised this if it can be recognised.
+    Arrive {
+        tenant: usize,
+        refusals: u32,
+        promise: Option<Promise>,
+    },
+    Finish {
+        request: usize,
+    },
+    GiveUp {
+        request: usize,
+    },
 }
 
 struct Play<'a> {
@@ -109,7 +125,7 @@ impl Play<'_> {
 
     fn first_arrivals(&mut self, tenant: usize) {
         for after in self.clients.first_arrivals(tenant) {
-            self.schedule(after, Event::Arrive { tenant, is_retry: false });
+            self.schedule(after, Event::Arrive { tenant, refusals: 0, promise: None });
         }
     }
 
@@ -118,8 +134,8 @@ impl Play<'_> {
         while let Some(Reverse((now, _, event))) = self.events.pop() {
             self.now = now;
             match event {
-                Event::Arrive { tenant, is_retry } if now < end || is_retry => {
-                    self.arrive(tenant, is_retry, end);
+                Event::Arrive { tenant, refusals, promise } if now < end || refusals > 0 => {
+                    self.arrive(tenant, refusals, promise, end);
                 }
                 Event::Arrive { .. } => {}
                 Event::Finish { request } => self.finish(request),
@@ -128,22 +144,22 @@ impl Play<'_> {
         }
     }
 
-    fn arrive(&mut self, tenant: usize, is_retry: bool, end: Moment) {
-        if !is_retry && let Some(gap) = self.clients.next_gap(tenant) {
-            self.schedule(gap, Event::Arrive { tenant, is_retry: false });
+    fn arrive(&mut self, tenant: usize, refusals: u32, promise: Option<Promise>, end: Moment) {
+        if refusals == 0
+            && let Some(gap) = self.clients.next_gap(tenant)
+        {
+            self.schedule(gap, Event::Arrive { tenant, refusals: 0, promise: None });
         }
         let request = self.requests.len();
-        self.requests.push(Request { tenant, arrived: self.now, is_retry, started: None });
-        self.count(request, |report| {
-            report.offered += 1;
-            report.retries += u64::from(is_retry);
-        });
+        self.requests.push(Request { tenant, arrived: self.now, refusals, started: None });
+        self.count(request, |report| report.came(refusals));
         let arrival = self.clients.arrival(tenant);
-        let outcome = self.door.arrive(request, arrival, self.now);
-        if let Some((refused, retry_after)) = outcome.refused {
-            let shed = refused != request;
-            self.count(refused, |report| if shed { report.shed += 1 } else { report.busy += 1 });
-            self.refused(refused, retry_after, end);
+        let client = Client { promise, guessed: self.clients.is_guessed(tenant) };
+        let outcome = self.door.arrive(request, client, arrival, self.now);
+        if let Some(refused) = outcome.refused {
+            let shed = refused.request != request;
+            self.count(refused.request, |report| if shed { report.shed += 1 } else { report.busy += 1 });
+            self.refused(&refused, end);
         }
         if outcome.waits {
             self.schedule(self.scenario.patience, Event::GiveUp { request });
@@ -151,12 +167,20 @@ impl Play<'_> {
         self.start_all(outcome.enters.then_some(request));
     }
 
-    fn refused(&mut self, request: usize, retry_after: Duration, end: Moment) {
-        let tenant = self.requests[request].tenant;
+    fn refused(&mut self, refused: &Refused, end: Moment) {
+        let &Refused { request, wait, promise } = refused;
+        let Request { tenant, refusals, .. } = self.requests[request];
         if self.scenario.obey_retry_after && self.now < end {
-            self.schedule(retry_after, Event::Arrive { tenant, is_retry: true });
+            self.count(request, |report| report.was_told(wait));
+            let promise = if self.scenario.reconnect {
+                self.door.release(self.clients.arrival(tenant), promise);
+                None
+            } else {
+                promise
+            };
+            self.schedule(wait, Event::Arrive { tenant, refusals: refusals + 1, promise });
         } else if self.clients.is_closed(tenant) {
-            self.schedule(retry_after, Event::Arrive { tenant, is_retry: false });
+            self.schedule(wait, Event::Arrive { tenant, refusals: 0, promise: None });
         }
     }
 
@@ -173,13 +197,13 @@ impl Play<'_> {
     }
 
     fn finish(&mut self, request: usize) {
-        let Request { tenant, arrived, is_retry, started } = self.requests[request];
+        let Request { tenant, arrived, refusals, started } = self.requests[request];
         let began = started.unwrap_or(self.now);
         let ran = self.now.since(began);
         self.clients.learn(tenant, ran);
         self.door.leave(request, self.clients.arrival(tenant), ran, self.now);
         let latency = self.now.since(arrived);
-        self.count(request, |report| report.completed(latency, is_retry));
+        self.count(request, |report| report.completed(latency, refusals));
         self.report.used_slot(tenant, began.max(self.warm_end()), self.now.min(self.send_end()));
         self.send_again(tenant);
         self.start_all(None);
@@ -198,7 +222,7 @@ impl Play<'_> {
     fn send_again(&mut self, tenant: usize) {
         if self.clients.is_closed(tenant) {
             let pause = self.clients.pause(tenant, self.now);
-            self.schedule(pause, Event::Arrive { tenant, is_retry: false });
+            self.schedule(pause, Event::Arrive { tenant, refusals: 0, promise: None });
         }
     }
 

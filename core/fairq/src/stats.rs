@@ -20,6 +20,10 @@ pub struct Counts {
     pub granted: u64,
     /// Tickets that gave up.
     pub cancelled: u64,
+    /// Clients that returned when they were told to, and were promised a place.
+    pub returned: u64,
+    /// Those of them that were refused all the same.
+    pub returned_in_vain: u64,
     /// Of the refused, the dropped and those that [waited in vain](FairQueue::waited_in_vain): whose tenant asked for no
     /// more than its share. A flood does not raise this, whoever makes it.
     pub inside_share: u64,

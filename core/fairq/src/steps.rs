@@ -107,16 +107,16 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         flow.account.start(estimate, extra, weight, now);
         flow.account.bound(lane_clock);
         flow.promises.granted(flow.waiting > 1, now);
+        self.drain_rate.granted(self.turned_at, self.depth > 1, now);
         self.slow_running += u32::from(kind == LaneKind::Slow);
         let ticket = self.take_ticket(id, first, now)?;
         Some(Grant { ticket, pass: Pass { flow: id, lane: kind, estimate, start: now } })
     }
 
-    /// Drops the oldest ticket of a tenant.
+    /// Drops the oldest ticket of a tenant, if possible one whose client was not promised its place.
     pub(crate) fn shed(&mut self, id: u32, now: Moment) -> Option<(T, RetryAfter)> {
-        let oldest = self.flows.get(id).tickets.first()? as usize;
-        let estimate = self.tickets.get(oldest)?.estimate;
-        let retry_after = self.promise(id, estimate, now);
+        let oldest = self.tickets.oldest_to_drop(self.flows.get(id).tickets)? as usize;
+        let retry_after = self.promise(id, now);
         let victim = self.take_ticket(id, oldest, now)?;
         self.classes[self.flows.get(id).class].counts.shed += 1;
         Some((victim, retry_after))
@@ -132,6 +132,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         self.depth -= 1;
         if self.depth == 0 {
             self.turned_at = now;
+            self.drain_rate.emptied();
         }
         let flow = self.flows.get(id);
         let was_first_in_line = flow.place == Place::Running;

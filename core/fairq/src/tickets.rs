@@ -2,6 +2,9 @@
 
 use crate::list::{Links, List};
 
+/// Tickets that are looked at to find one that can be dropped.
+const LOOKED_AT: usize = 8;
+
 /// One waiting ticket.
 #[derive(Debug)]
 pub(crate) struct Ticket<T> {
@@ -12,6 +15,8 @@ pub(crate) struct Ticket<T> {
     pub(crate) estimate: u64,
     /// Charged on top, in nanoseconds of slot-time.
     pub(crate) extra: u64,
+    /// Whether its client was promised this place.
+    pub(crate) promised: bool,
 }
 
 /// Grows to the highest number seen.
@@ -28,6 +33,14 @@ impl<T> Tickets<T> {
 
     pub(crate) fn get(&self, index: usize) -> Option<&Ticket<T>> {
         self.waiting.get(index)?.as_ref()
+    }
+
+    /// The oldest ticket of a list whose client was not promised its place, among the first few; if there is none, the oldest.
+    pub(crate) fn oldest_to_drop(&self, list: List) -> Option<u32> {
+        let oldest = list.first()?;
+        let few = std::iter::successors(Some(oldest), |&id| self.links.after(id)).take(LOOKED_AT);
+        let mut few = few.filter(|&id| self.get(id as usize).is_some_and(|ticket| !ticket.promised));
+        few.next().or(Some(oldest))
     }
 
     /// Puts a ticket at the end of its tenant's list. Nothing must wait under this number.

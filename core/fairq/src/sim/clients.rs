@@ -107,13 +107,16 @@ pub(super) struct Clients<'a> {
     tenants: &'a [Tenant],
     rngs: Vec<Rng>,
     means: Vec<u64>,
+    /// Whether anything of the tenant has been served yet, or its mean was known from the beginning.
+    known: Vec<bool>,
 }
 
 impl<'a> Clients<'a> {
     pub(super) fn new(tenants: &'a [Tenant], seed: u64) -> Self {
         let mut seeds = Rng::new(seed);
         let means = tenants.iter().map(|tenant| SlotMean::next(0, tenant.first_estimate)).collect();
-        Self { tenants, rngs: tenants.iter().map(|_| Rng::new(seeds.next())).collect(), means }
+        let known = tenants.iter().map(|tenant| tenant.first_estimate == tenant.service.mean()).collect();
+        Self { tenants, rngs: tenants.iter().map(|_| Rng::new(seeds.next())).collect(), means, known }
     }
 
     pub(super) fn first_arrivals(&mut self, tenant: usize) -> Vec<Duration> {
@@ -163,6 +166,12 @@ impl<'a> Clients<'a> {
 
     pub(super) fn learn(&mut self, tenant: usize, ran: Duration) {
         self.means[tenant] = SlotMean::next(self.means[tenant], ran);
+        self.known[tenant] = true;
+    }
+
+    /// Whether the estimate of a tenant's requests is a guess.
+    pub(super) fn is_guessed(&self, tenant: usize) -> bool {
+        !self.known[tenant]
     }
 
     pub(super) fn arrival(&self, tenant: usize) -> Arrival<usize> {

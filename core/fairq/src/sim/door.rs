@@ -1,8 +1,10 @@
 //! What stands before the slots: the fair queue, a plain queue, or nothing.
 
+use super::Scenario;
 use crate::{
+    calendar::Promise,
     queue::{Arrival, FairQueue, Pass, Verdict},
-    settings::Settings,
+    retry::{Client, RetryAfter},
 };
 use std::{collections::VecDeque, time::Duration};
 use types::Moment;
@@ -22,14 +24,25 @@ pub enum Policy {
 pub(super) struct Outcome {
     pub(super) enters: bool,
     pub(super) waits: bool,
-    /// Who was refused, itself or another, and when they should return.
-    pub(super) refused: Option<(usize, Duration)>,
+    /// Who was refused, itself or another.
+    pub(super) refused: Option<Refused>,
+}
+
+/// A request that was refused.
+pub(super) struct Refused {
+    pub(super) request: usize,
+    /// How long its client waits before it returns.
+    pub(super) wait: Duration,
+    /// The place that is kept for it.
+    pub(super) promise: Option<Promise>,
 }
 
 /// The slots, and who waits for them.
 pub(super) struct Door {
     slots: u32,
     running: u32,
+    /// Whether refused clients wait the exact time they are told, not whole seconds.
+    exact: bool,
     line: Line,
 }
 
@@ -47,7 +60,8 @@ struct Places {
 }
 
 impl Door {
-    pub(super) fn new(policy: Policy, settings: &Settings) -> Self {
+    pub(super) fn new(policy: Policy, scenario: &Scenario) -> Self {
+        let settings = &scenario.settings;
         let plain = |room| Line::Plain { room, waiting: VecDeque::new() };
         let line = match policy {
             Policy::Off => plain(usize::MAX),
@@ -60,22 +74,29 @@ impl Door {
                 passes: Vec::new(),
             },
         };
-        Self { slots: settings.slots, running: 0, line }
+        Self { slots: settings.slots, running: 0, exact: scenario.exact_returns, line }
     }
 
-    pub(super) fn arrive(&mut self, request: usize, arrival: Arrival<usize>, now: Moment) -> Outcome {
+    pub(super) fn arrive(
+        &mut self,
+        request: usize,
+        client: Client,
+        arrival: Arrival<usize>,
+        now: Moment,
+    ) -> Outcome {
+        let exact = self.exact;
         let free = self.running < self.slots;
         let enters = Outcome { enters: true, waits: false, refused: None };
         let waits = Outcome { enters: false, waits: true, refused: None };
         match &mut self.line {
             Line::Plain { waiting, .. } if free && waiting.is_empty() => {}
-            Line::Fair { queue, .. } if free && queue.depth() == 0 && !queue.is_slow(arrival.estimate) => {}
+            Line::Fair { queue, .. } if free && queue.depth() == 0 && !queue.is_slow(arrival.estimate) => {
+                let Arrival { class, tenant, .. } = arrival;
+                client.promise.into_iter().for_each(|promise| queue.returned(class, &tenant, promise, now));
+            }
             Line::Plain { room, waiting } if waiting.len() >= *room => {
-                return Outcome {
-                    enters: false,
-                    waits: false,
-                    refused: Some((request, Duration::from_secs(1))),
-                };
+                let refused = Refused { request, wait: Duration::from_secs(1), promise: None };
+                return Outcome { enters: false, waits: false, refused: Some(refused) };
             }
             Line::Plain { waiting, .. } => {
                 waiting.push_back(request);
@@ -83,17 +104,15 @@ impl Door {
             }
             Line::Fair { queue, places, .. } => {
                 let place = places.take(request);
-                return match queue.push(arrival, place, request, now) {
+                return match queue.push_from(client, arrival, place, request, now) {
                     Verdict::Queued => waits,
                     Verdict::Busy(retry) => {
                         places.give(request);
-                        let whole = Duration::from_secs(retry.seconds());
-                        Outcome { enters: false, waits: false, refused: Some((request, whole)) }
+                        Outcome { enters: false, waits: false, refused: Some(told(request, retry, exact)) }
                     }
                     Verdict::Shed { victim, retry_after } => {
                         places.give(victim);
-                        let whole = Duration::from_secs(retry_after.seconds());
-                        Outcome { refused: Some((victim, whole)), ..waits }
+                        Outcome { refused: Some(told(victim, retry_after, exact)), ..waits }
                     }
                 };
             }
@@ -133,6 +152,13 @@ impl Door {
         }
     }
 
+    /// A client that was promised a place can no longer be recognised.
+    pub(super) fn release(&mut self, arrival: Arrival<usize>, promise: Option<Promise>) {
+        if let (Line::Fair { queue, .. }, Some(promise)) = (&mut self.line, promise) {
+            queue.release(arrival.class, &arrival.tenant, promise);
+        }
+    }
+
     /// Says whether the request still waited.
     pub(super) fn give_up(&mut self, request: usize, now: Moment) -> bool {
         match &mut self.line {
@@ -149,6 +175,11 @@ impl Door {
             }
         }
     }
+}
+
+fn told(request: usize, retry_after: RetryAfter, exact: bool) -> Refused {
+    let wait = if exact { retry_after.exact() } else { Duration::from_secs(retry_after.seconds()) };
+    Refused { request, wait, promise: retry_after.promise() }
 }
 
 impl Places {

@@ -25,6 +25,10 @@ pub struct TenantReport {
     pub retries: u64,
     /// Retries among those served.
     pub retries_served: u64,
+    /// Clients that returned for the first time as they were told.
+    pub first_returns: u64,
+    /// Those of them that were served then.
+    pub first_returns_served: u64,
     /// Requests refused as newcomers.
     pub busy: u64,
     /// Requests dropped for a newcomer.
@@ -34,6 +38,7 @@ pub struct TenantReport {
     /// Slot-time used between the end of warming up and the end of sending.
     pub slot_time: Duration,
     latencies: Vec<Duration>,
+    told: Vec<Duration>,
 }
 
 impl Report {
@@ -68,19 +73,35 @@ impl Report {
 }
 
 impl TenantReport {
-    pub(super) fn completed(&mut self, latency: Duration, is_retry: bool) {
+    /// A request comes whose client has been refused so often before.
+    pub(super) fn came(&mut self, refusals: u32) {
+        self.offered += 1;
+        self.retries += u64::from(refusals > 0);
+        self.first_returns += u64::from(refusals == 1);
+    }
+
+    /// A client that will return is told when.
+    pub(super) fn was_told(&mut self, wait: Duration) {
+        self.told.push(wait);
+    }
+
+    pub(super) fn completed(&mut self, latency: Duration, refusals: u32) {
         self.served += 1;
-        self.retries_served += u64::from(is_retry);
+        self.retries_served += u64::from(refusals > 0);
+        self.first_returns_served += u64::from(refusals == 1);
         self.latencies.push(latency);
     }
 
     /// The time from arrival to answer that this part of the served requests did not exceed; zero if none was served.
     #[must_use]
     pub fn percentile(&self, percent: usize) -> Duration {
-        let mut sorted = self.latencies.clone();
-        sorted.sort_unstable();
-        let rank = (percent * sorted.len()).div_ceil(100);
-        sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+        percentile(&self.latencies, percent)
+    }
+
+    /// The wait that this part of the refused clients were not told to exceed; zero if none was refused.
+    #[must_use]
+    pub fn told_percentile(&self, percent: usize) -> Duration {
+        percentile(&self.told, percent)
     }
 
     /// The part of its requests that were served.
@@ -88,4 +109,11 @@ impl TenantReport {
     pub fn success(&self) -> f64 {
         if self.offered == 0 { 1.0 } else { self.served as f64 / self.offered as f64 }
     }
+}
+
+fn percentile(times: &[Duration], percent: usize) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let rank = (percent * sorted.len()).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }

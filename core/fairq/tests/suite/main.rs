@@ -2,6 +2,7 @@
 
 mod isolation;
 mod model;
+mod promises;
 mod properties;
 mod reference;
 mod retry;

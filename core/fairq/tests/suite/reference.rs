@@ -54,6 +54,8 @@ fn settings(slots: u32, room: usize) -> Settings {
     Settings {
         slots,
         room,
+        // The reference knows of no promises.
+        reserved_percent: 0,
         tenant_room: 8,
         classes,
         idle_after: Duration::from_secs(1),
