@@ -22,6 +22,7 @@ pub mod service;
 pub mod stream;
 pub mod tls;
 pub mod traceparent;
+mod trailers;
 pub mod tunnel;
 mod upload_watch;
 pub mod wire;

@@ -6,7 +6,7 @@
 use std::{
     fmt, io,
     pin::Pin,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     task::{Context, Poll},
     time::Duration,
 };
@@ -40,7 +40,8 @@ pub struct Tunnel {
 /// How long a tunnel may last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunnelLimits {
-    /// Without a byte in either direction; it is noticed at most a quarter later.
+    /// Without a byte in either direction, or with one end that takes nothing of what waits for it; it is noticed at most a
+    /// quarter later.
     pub idle: Duration,
     /// Once the node closes its connections. Has to be less than what is left of the drain deadline then, or the tunnel
     /// is aborted with the node.
@@ -76,7 +77,7 @@ pub enum TunnelEnd {
     Closed,
     /// One end broke off.
     Broken,
-    /// Nothing moved for too long.
+    /// Nothing moved for too long, or one end took nothing of what waited for it.
     Idle,
     /// The node stops.
     NodeStops,
@@ -130,8 +131,9 @@ impl Tunnel {
         IO: AsyncRead + AsyncWrite + Unpin,
     {
         let Self { mut upstream, limits, watch } = self;
-        let counts = Counts::default();
-        let mut client = Watched { io: client, counts: &counts };
+        let sides = Sides::default();
+        let mut client = Watched { io: client, side: &sides.client };
+        let mut upstream = Watched { io: &mut upstream, side: &sides.upstream };
         let node_stops = async {
             closing.await;
             sleep(limits.grace).await;
@@ -142,12 +144,12 @@ impl Tunnel {
                 if done.is_ok() { TunnelEnd::Closed } else { TunnelEnd::Broken }
             }
             () = node_stops => TunnelEnd::NodeStops,
-            () = counts.idle_for(limits.idle) => TunnelEnd::Idle,
+            () = sides.idle_for(limits.idle) => TunnelEnd::Idle,
         };
         // A server that takes no more will not take this either.
         let _ = timeout(GOODBYE, upstream.shutdown()).await;
         if let Some(watch) = watch {
-            watch.ended(counts.traffic(), end);
+            watch.ended(sides.traffic(), end);
         }
         end
     }
@@ -159,37 +161,62 @@ impl fmt::Debug for Tunnel {
     }
 }
 
-/// What has gone through so far.
+/// What has gone through so far, seen at both ends.
 #[derive(Debug, Default)]
-struct Counts {
-    from_client: AtomicU64,
-    to_client: AtomicU64,
+struct Sides {
+    client: Side,
+    upstream: Side,
 }
 
-impl Counts {
-    fn traffic(&self) -> Traffic {
-        Traffic {
-            from_client: self.from_client.load(Ordering::Relaxed),
-            to_client: self.to_client.load(Ordering::Relaxed),
-        }
+/// What one end has sent and taken, in bytes.
+#[derive(Debug, Default)]
+struct Side {
+    sent: AtomicU64,
+    taken: AtomicU64,
+    /// Whether it takes no more of what waits for it.
+    blocked: AtomicBool,
+}
+
+impl Side {
+    fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
-    /// Resolves once nothing has moved for so long. Looks now and then instead of reading the clock at each byte.
+    fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Relaxed)
+    }
+}
+
+impl Sides {
+    fn traffic(&self) -> Traffic {
+        Traffic { from_client: self.client.sent.load(Ordering::Relaxed), to_client: self.client.taken() }
+    }
+
+    /// Resolves once nothing has moved for so long, or an end has taken nothing of what waits for it. Looks now and then
+    /// instead of reading the clock at each byte.
     async fn idle_for(&self, limit: Duration) {
-        let (mut before, mut quiet) = (self.traffic(), 0);
-        while quiet < LOOKS {
+        let look = || (self.traffic(), self.client.taken(), self.upstream.taken());
+        let (mut before, mut looks) = (look(), [0; 3]);
+        while looks.iter().all(|looks| *looks < LOOKS) {
             sleep(limit / LOOKS).await;
-            let now = self.traffic();
-            quiet = if now == before { quiet + 1 } else { 0 };
+            let now = look();
+            let stuck = [
+                now.0 == before.0,
+                now.1 == before.1 && self.client.is_blocked(),
+                now.2 == before.2 && self.upstream.is_blocked(),
+            ];
+            for (looks, stuck) in looks.iter_mut().zip(stuck) {
+                *looks = if stuck { *looks + 1 } else { 0 };
+            }
             before = now;
         }
     }
 }
 
-/// The client's stream, through which every byte of a tunnel goes once.
+/// One end of a tunnel, whose bytes are counted.
 struct Watched<'a, IO> {
     io: &'a mut IO,
-    counts: &'a Counts,
+    side: &'a Side,
 }
 
 impl<IO: AsyncRead + Unpin> AsyncRead for Watched<'_, IO> {
@@ -197,7 +224,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Watched<'_, IO> {
         let this = self.get_mut();
         let before = buf.filled().len();
         let polled = Pin::new(&mut *this.io).poll_read(cx, buf);
-        this.counts.from_client.fetch_add((buf.filled().len() - before) as u64, Ordering::Relaxed);
+        this.side.sent.fetch_add((buf.filled().len() - before) as u64, Ordering::Relaxed);
         polled
     }
 }
@@ -206,8 +233,9 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Watched<'_, IO> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut *this.io).poll_write(cx, buf);
+        this.side.blocked.store(polled.is_pending(), Ordering::Relaxed);
         if let Poll::Ready(Ok(n)) = polled {
-            this.counts.to_client.fetch_add(n as u64, Ordering::Relaxed);
+            this.side.taken.fetch_add(n as u64, Ordering::Relaxed);
         }
         polled
     }

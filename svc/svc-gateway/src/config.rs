@@ -13,7 +13,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ron_kernel::config::{ByteSize, Checks, HumanDuration, Problems, Table};
 pub use ron_transport::tls::settings::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
-use ron_transport::{addr::ListenAddr, proxy_protocol::TrustedSource, serve::HttpLimits};
+use ron_transport::{
+    addr::ListenAddr, proxy_protocol::TrustedSource, serve::HttpLimits, tunnel::TunnelLimits,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +71,9 @@ pub struct GatewayConfig {
     pub max_conn_age: HumanDuration,
     /// Between two requests on a connection; longer than `limits.park_after`.
     pub idle_timeout: HumanDuration,
+    /// A connection that has changed its protocol, such as a WebSocket: without a byte in either direction, or with an end
+    /// that takes nothing of what waits for it. Then it closes.
+    pub tunnel_idle_timeout: HumanDuration,
     /// Whether a server that is not well at start ends the start, instead of being reported.
     pub strict_boot: bool,
     /// What one connection and one request may cost.
@@ -118,6 +123,7 @@ impl Default for GatewayConfig {
             request_timeout: limits.request_timeout.into(),
             max_conn_age: limits.max_conn_age.into(),
             idle_timeout: limits.idle_timeout.into(),
+            tunnel_idle_timeout: TunnelLimits::default().idle.into(),
             strict_boot: false,
             limits: LimitsConfig::default(),
             tls: TlsConfig::default(),
@@ -185,6 +191,7 @@ impl GatewayConfig {
             ("write_timeout", self.write_timeout, SAFE_MAX_WAIT),
             ("min_rate_grace", self.min_rate_grace, SAFE_MAX_WAIT),
             ("idle_timeout", self.idle_timeout, SAFE_MAX_IDLE),
+            ("tunnel_idle_timeout", self.tunnel_idle_timeout, SAFE_MAX_IDLE),
         ] {
             if value.as_duration().is_zero() {
                 problems.at(key, "must be longer than nothing");

@@ -13,7 +13,7 @@ use http_body::Body as _;
 use ron_kernel::Clock;
 use ron_transport::{
     Conn, Request, Response, UploadWatch, deadline,
-    tunnel::{Traffic, TunnelEnd, TunnelWatch},
+    tunnel::{Traffic, TunnelEnd, TunnelLimits, TunnelWatch},
 };
 use types::{Deadline, Moment, Reason, Refusal};
 
@@ -242,7 +242,7 @@ impl Passage<'_> {
         };
         message::back(&mut response, &route.response_headers, upgrade)?;
         caller.tenant.book_request();
-        Ok(hold(response, slot, place))
+        Ok(hold(response, slot, place, self.policy.tunnels))
     }
 
     /// Has one of an upstream's servers answer.
@@ -327,8 +327,14 @@ impl UpstreamSender for ByName<'_> {
 }
 
 /// Keeps what a response takes for as long as it takes it.
-fn hold(mut response: Response, slot: Option<Slot>, place: Option<StreamPlace>) -> Response {
+fn hold(
+    mut response: Response,
+    slot: Option<Slot>,
+    place: Option<StreamPlace>,
+    tunnels: TunnelLimits,
+) -> Response {
     if let Some(tunnel) = response.body_mut().take_tunnel() {
+        let tunnel = tunnel.with_limits(tunnels);
         let tunnel = match place {
             Some(place) => tunnel.with_watch(place),
             None => tunnel,

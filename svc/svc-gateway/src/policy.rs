@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use http::HeaderName;
-use ron_transport::proxy_protocol::TrustedSources;
+use ron_transport::{proxy_protocol::TrustedSources, tunnel::TunnelLimits};
 
 use crate::{
     DrrConfig, GatewayConfig, TenantSource, auth::Auth, guard::BodyLimits, quotas::Rates, router::Router,
@@ -33,6 +33,8 @@ pub(crate) struct Policy {
     pub(crate) body: BodyLimits,
     /// Streams that one tenant may have.
     pub(crate) max_streams: u32,
+    /// How long connections that have changed their protocol may last.
+    pub(crate) tunnels: TunnelLimits,
 }
 
 /// What is in force, by core.
@@ -65,6 +67,10 @@ impl Policy {
             auth,
             body: config.limits.body(),
             max_streams: config.fair_queue.max_streams,
+            tunnels: TunnelLimits {
+                idle: config.tunnel_idle_timeout.as_duration(),
+                ..TunnelLimits::default()
+            },
         }
     }
 }

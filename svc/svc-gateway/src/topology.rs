@@ -80,6 +80,11 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
         doc: "a server that does not answer its health check; then the check has failed",
     },
     TimeoutSpec {
+        name: "tunnel_idle_timeout",
+        default: Duration::from_secs(60),
+        doc: "a connection that has changed its protocol, without a byte or with an end that takes nothing; then it closes",
+    },
+    TimeoutSpec {
         name: "upstream.<name>.idle_timeout",
         default: Duration::from_secs(60),
         doc: "an upstream connection without a request; then it closes, at the next look every 10 s",

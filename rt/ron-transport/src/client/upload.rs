@@ -9,7 +9,7 @@ use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::Body as HttpBody;
 
-use crate::{Body, BodyError};
+use crate::{Body, BodyError, trailers};
 
 /// The most that is handed over at once.
 const PIECE: usize = 64 * 1024;
@@ -64,7 +64,8 @@ impl Upload {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => self.rest = data,
                     Err(frame) => {
-                        if let Ok(trailers) = frame.into_trailers() {
+                        if let Ok(mut trailers) = frame.into_trailers() {
+                            trailers::clean(&mut trailers);
                             let _ = self.stream.send_trailers(trailers);
                             return Poll::Ready(Ok(()));
                         }

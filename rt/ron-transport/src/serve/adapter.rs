@@ -23,6 +23,7 @@ use crate::{
     body::BodyError,
     problem,
     service::{Conn, Response, Service},
+    trailers,
     tunnel::Tunnel,
 };
 
@@ -189,14 +190,12 @@ impl Served {
 
     /// The next frame, as it may be handed over.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if !self.watched {
-            return Pin::new(&mut self.body).poll_frame(cx);
-        }
         if self.rest.is_empty() {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !self.watched => return Poll::Ready(Some(Ok(Frame::data(data)))),
                     Ok(data) => self.rest = data,
-                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                    Err(other) => return Poll::Ready(Some(Ok(passed_on(other)))),
                 },
                 end => return Poll::Ready(end),
             }
@@ -204,6 +203,14 @@ impl Served {
         let piece = self.rest.split_to(self.rest.len().min(PIECE));
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
+}
+
+/// A frame that is not data, without what has no place in trailers.
+fn passed_on(mut frame: Frame<Bytes>) -> Frame<Bytes> {
+    if let Some(trailers) = frame.trailers_mut() {
+        trailers::clean(trailers);
+    }
+    frame
 }
 
 impl HttpBody for Served {

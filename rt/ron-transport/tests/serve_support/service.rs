@@ -134,6 +134,14 @@ impl Service for TestService {
                 let body = body.map_err(|error| error.refusal())?;
                 Ok(Response::new(body.to_bytes().len().to_string().into()))
             }
+            "/trailers" => {
+                let headers = request.headers().len();
+                let body = request.into_body().collect().await.map_err(|error| error.refusal())?;
+                let names = body.trailers().into_iter().flat_map(http::HeaderMap::keys);
+                let mut names: Vec<_> = names.map(|name| name.as_str().to_owned()).collect();
+                names.sort_unstable();
+                Ok(Response::new(format!("{headers} {}", names.join(" ")).into()))
+            }
             "/timed" | "/timed-first-frame" => self.timed(request, path == "/timed").await,
             "/held" => {
                 self.0.wait_at_gate().await;

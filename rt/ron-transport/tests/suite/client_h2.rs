@@ -178,6 +178,25 @@ async fn trailers_pass_through_a_gateway_both_ways() {
     upstream.stop().await;
 }
 
+#[tokio::test]
+async fn trailers_that_could_change_a_request_are_not_sent() {
+    let node = Node::start(patient());
+    let conn = open(&node, H2Options::default()).await;
+    let mut trailers = HeaderMap::new();
+    for name in
+        ["x-checksum", "authorization", "content-length", "x-omnigate-tenant", "x-forwarded-for", "host"]
+    {
+        trailers.insert(name, "1".parse().unwrap());
+    }
+    let frames = [http_body::Frame::data(Bytes::from("message")), http_body::Frame::trailers(trailers)];
+    let stream = futures_util::stream::iter(frames.map(Ok::<_, BodyError>));
+    let mut call = request("POST", "/trailers", "");
+    *call.body_mut() = Body::streaming(StreamBody::new(stream));
+    assert_eq!(ask(&conn, call).await, "0 x-checksum");
+    drop(conn);
+    node.stop().await;
+}
+
 /// Counts stalls.
 #[derive(Default)]
 struct Stalls(AtomicUsize);

@@ -274,3 +274,19 @@ async fn a_second_server_finds_the_port_taken_and_its_own_address_kept() {
     let _ = other.close();
     node.stop().await;
 }
+
+#[tokio::test]
+async fn trailers_of_a_chunked_request_never_become_headers() {
+    let node = Node::start(patient());
+    let mut client = node.connect().await;
+    client
+        .send(
+            "POST /trailers HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n\
+             4\r\nbody\r\n0\r\nx-checksum: 1\r\ncontent-length: 3\r\nauthorization: x\r\n\r\n",
+        )
+        .await;
+    let answer = client.answer().await;
+    assert!(answer.text().starts_with("2 "), "host and transfer-encoding alone: {}", answer.text());
+    assert_eq!(client.get("/").await.text(), "hello", "in step");
+    node.stop().await;
+}

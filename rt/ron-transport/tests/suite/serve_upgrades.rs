@@ -155,6 +155,33 @@ async fn an_idle_tunnel_is_closed_and_a_busy_one_is_not() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_but_takes_nothing_does_not_keep_its_tunnel() {
+    with_growing_time(|time| async move {
+        let (node, upstream) = (Node::start(patient()), Upstream::new().await);
+        node.desk.tunnels().limit(TunnelLimits { idle: time * 2, ..TunnelLimits::default() });
+        let (mut client, far) = tunnel(&node, &upstream).await;
+        let (mut from_client, mut to_client) = far.into_split();
+        let flood = async { while to_client.write_all(&[0; 65_536]).await.is_ok() {} };
+        let listen = async { while from_client.read(&mut [0; 64]).await.is_ok_and(|n| n > 0) {} };
+        let trickle = async {
+            while client.stream.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(time / 5).await;
+            }
+        };
+        let ended =
+            crate::serve_support::eventually("the tunnel ends", || !node.desk.tunnels().ended().is_empty());
+        tokio::select! {
+            () = ended => {}
+            ((), (), ()) = async { tokio::join!(flood, listen, trickle) } => {}
+        }
+        eventually("the tunnel is told to have ended", || !node.desk.tunnels().ended().is_empty()).await;
+        assert_eq!(node.desk.tunnels().ended()[0].1, TunnelEnd::Idle);
+        node.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_server_that_breaks_off_ends_the_tunnel_without_a_reset() {
     let (node, upstream) = (Node::start(patient()), Upstream::new().await);
     let (mut client, far) = tunnel(&node, &upstream).await;
