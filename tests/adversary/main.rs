@@ -11,6 +11,7 @@ mod h2_frames;
 mod identity_fields;
 mod jwt_issuer;
 mod jwt_tenants;
+mod log_floods;
 mod odd_requests;
 mod scripted_server;
 mod slow_transfers;

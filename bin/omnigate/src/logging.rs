@@ -1,9 +1,13 @@
-//! The log: to standard error, as text or JSON, at a level that follows the configuration.
+//! The log: to standard error, as text or JSON, at a level that follows the configuration, and never in floods.
+
+mod limit;
 
 use std::{panic::PanicHookInfo, sync::Arc};
 
+use limit::{Limited, LineLimit};
 use ron_kernel::{
     config::Snapshot,
+    metrics::Metrics,
     reload::{Commit, Preparing, Reconfigure},
 };
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload};
@@ -13,9 +17,19 @@ use crate::{
     settings::{LogConfig, LogFormat},
 };
 
-/// Changes the level of the running log.
+/// Changes the level of the running log, and tells what it suppressed.
 #[derive(Debug)]
-pub(crate) struct LogControl(reload::Handle<EnvFilter, Registry>);
+pub(crate) struct LogControl {
+    filter: reload::Handle<EnvFilter, Registry>,
+    limit: Arc<LineLimit>,
+}
+
+impl LogControl {
+    /// Counts suppressed lines among a node's metrics.
+    pub(crate) fn count_in(&self, metrics: &Metrics) {
+        self.limit.count_in(metrics.families().log_lines_suppressed.clone());
+    }
+}
 
 /// Starts the log. Panics go there too, in the same format as everything else.
 pub(crate) fn start(config: &LogConfig) -> Result<LogControl, Failure> {
@@ -26,10 +40,11 @@ pub(crate) fn start(config: &LogConfig) -> Result<LogControl, Failure> {
         LogFormat::Text => to_stderr.with_ansi(wants_color()).boxed(),
         LogFormat::Json => to_stderr.json().flatten_event(true).boxed(),
     };
-    let subscriber = Registry::default().with(filter).with(written);
+    let limit = Arc::new(LineLimit::new());
+    let subscriber = Registry::default().with(filter).with(Limited(Arc::clone(&limit))).with(written);
     tracing::subscriber::set_global_default(subscriber).map_err(Failure::failed)?;
     std::panic::set_hook(Box::new(log_panic));
-    Ok(LogControl(handle))
+    Ok(LogControl { filter: handle, limit })
 }
 
 fn log_panic(info: &PanicHookInfo<'_>) {
@@ -45,7 +60,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 
 impl Reconfigure for LogControl {
     fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_> {
-        let handle = self.0.clone();
+        let handle = self.filter.clone();
         Box::pin(async move {
             let filter = new.get::<LogConfig>().filter()?;
             let commit: Commit = Box::new(move || {

@@ -109,6 +109,7 @@ async fn start(
     let upgrade = upgrade::watch().map_err(|error| error.to_string())?;
     let _reload = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
     let predecessor = inherited.predecessor();
+    log.count_in(kernel.own().all_metrics());
     let store = Arc::new(ConfigStore::new(snapshot));
     let in_force = ConfigInForce { store: Arc::clone(&store), file: source.name() };
     let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force).await?);

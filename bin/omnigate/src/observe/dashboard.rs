@@ -35,7 +35,13 @@ const THEMES: [(&str, &[&str]); 5] = [
     ),
     (
         "Health and configuration",
-        &["readyz_degraded", "core_silent", "config_update_total", "config_reload_failed"],
+        &[
+            "readyz_degraded",
+            "core_silent",
+            "config_update_total",
+            "config_reload_failed",
+            "log_lines_suppressed_total",
+        ],
     ),
 ];
 

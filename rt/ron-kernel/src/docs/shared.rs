@@ -1,7 +1,7 @@
 //! The metric families every service shares, as its page lists them.
 
 /// Name, labels beside `node` and `service`, and meaning.
-pub const SHARED_METRICS: [(&str, &str, &str); 23] = [
+pub const SHARED_METRICS: [(&str, &str, &str); 24] = [
     ("queue_depth", "queue", "Items waiting in a queue, sampled"),
     ("queue_dropped_total", "queue", "Items a queue refused, displaced or timed out"),
     ("busy_rejections_total", "endpoint, queue", "Callers told that a queue is full"),
@@ -17,6 +17,7 @@ pub const SHARED_METRICS: [(&str, &str, &str); 23] = [
     ("readyz_degraded", "cause", "1 while the cause stands"),
     ("config_update_total", "", "Configurations applied after the first"),
     ("config_reload_failed", "", "1 while the file on disk is not the one in force"),
+    ("log_lines_suppressed_total", "", "Lines that the log left out because one place wrote too many"),
     ("http_requests_total", "route, method, status", "Requests answered"),
     ("request_latency_seconds", "route, method", "From the request's head to the response's head"),
     ("inflight_requests", "route", "Requests being answered, sampled"),

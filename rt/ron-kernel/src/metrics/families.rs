@@ -26,6 +26,7 @@ pub struct Families {
     pub readyz_degraded: Family<Labels, Gauge>,
     pub config_update: Counter,
     pub config_reload_failed: Gauge,
+    pub log_lines_suppressed: Counter,
     pub http_requests: Family<Labels, Counter>,
     pub request_latency: Family<Labels, LatencyHistogram>,
     pub inflight_requests: Family<Labels, Gauge>,
@@ -101,7 +102,7 @@ impl Families {
         f
     }
 
-    /// A node has one configuration, and the kernel keeps it: these two have no other label than that.
+    /// A node has one configuration and one log, and the kernel keeps them: these have no other label than that.
     fn register_configuration(&self, registry: &mut Registry) {
         let kernel = registry.sub_registry_with_label(("service".into(), "kernel".into()));
         kernel.register(
@@ -113,6 +114,11 @@ impl Families {
             "config_reload_failed",
             "1 while the file on disk is not the one in force",
             self.config_reload_failed.clone(),
+        );
+        kernel.register(
+            "log_lines_suppressed",
+            "Lines that the log left out because one place wrote too many",
+            self.log_lines_suppressed.clone(),
         );
     }
 }
