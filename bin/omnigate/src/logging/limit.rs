@@ -176,9 +176,9 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             for _ in 0..LINES * 4 {
                 tracing::error!("the node's own");
-                tracing::warn!(target: "h2::proto", "a library's");
+                tracing::warn!("a library's");
                 tracing::warn!("another place");
-                tracing::info!(target: "hyper", "for everybody");
+                tracing::info!("for everybody");
                 tracing::debug!("for whoever looks");
                 tracing::trace!("for whoever looks closely");
             }
