@@ -6,6 +6,7 @@
     reason = "tests drive the program from outside and fail with the reason"
 )]
 
+mod access_rules;
 mod deadlines;
 mod h2_frames;
 mod identity_fields;

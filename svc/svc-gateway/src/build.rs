@@ -274,12 +274,12 @@ fn sample(scope: &Scope, policies: &Policies, upstreams: &Upstreams) {
 struct Keys {
     ring: KeyRing,
     revoked: RevocationList,
-    jwks: Option<JwksSettings>,
+    jwks: Vec<JwksSettings>,
 }
 
 impl Keys {
     fn auth(self, jwt: &JwtKeys) -> Auth {
-        let verifier = self.jwks.map(|_| Arc::clone(jwt.verifier()));
+        let verifier = (!self.jwks.is_empty()).then(|| Arc::clone(jwt.verifier()));
         Auth::new(self.ring, self.revoked, verifier)
     }
 }

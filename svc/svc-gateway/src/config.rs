@@ -19,13 +19,18 @@ use ron_transport::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::jwt::ClaimRule;
+
 pub use access_log::{AccessFormat, AccessLogConfig};
-pub use auth::AuthConfig;
+pub(crate) use auth::MAX_ISSUERS;
+pub use auth::{AuthConfig, IssuerConfig};
 pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
 pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
 pub(crate) use route::Flaw;
-pub use route::{Auth, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig};
+pub use route::{
+    Auth, ClaimWanted, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig,
+};
 pub use upstream::{
     BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, Protocol, RetryConfig, UpstreamConfig,
     UpstreamTlsConfig,
@@ -38,6 +43,9 @@ const SAFE_MAX_CONNS: usize = 65_536;
 const SAFE_MAX_WAIT: Duration = Duration::from_secs(60);
 /// Longer idleness than this needs `danger_ok`: an idle connection still counts against the caps.
 const SAFE_MAX_IDLE: Duration = Duration::from_secs(3600);
+
+/// Most claims that all routes and views ask for together: each token is compared with all of them once.
+const MAX_CLAIM_RULES: usize = 1024;
 
 /// The HTTP front door.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -164,6 +172,9 @@ impl Table for GatewayConfig {
                 .help("write [\"ip\"] to tell clients apart by address");
         }
         route::check_routes(&self.route, &self.upstream, problems);
+        if self.claim_rules().count() > MAX_CLAIM_RULES {
+            problems.at("route", format!("`require_claims` has more than {MAX_CLAIM_RULES} entries in all"));
+        }
         view::check_views(&self.view, &self.upstream, danger_ok, problems);
         for (name, upstream) in &self.upstream {
             upstream.check(name, danger_ok, problems);
@@ -205,6 +216,13 @@ impl GatewayConfig {
                 format!("must be longer than `limits.park_after`, which is {park_after}"),
             );
         }
+    }
+
+    /// What routes and views ask of the claims of tokens.
+    pub(crate) fn claim_rules(&self) -> impl Iterator<Item = ClaimRule> {
+        let of_routes = self.route.iter().map(|route| &route.require_claims);
+        let of_views = self.view.values().map(|view| &view.require_claims);
+        of_routes.chain(of_views).flatten().map(|(claim, wanted)| wanted.rule(claim))
     }
 
     /// The limits of the listener.

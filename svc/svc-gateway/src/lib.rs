@@ -45,11 +45,11 @@ pub use access_log::OpenError as AccessLogError;
 pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway, GatewaySettings};
 pub use config::{
-    AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, ClassWeights, ClientAuth, DrrConfig,
-    EjectConfig, EndpointConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted,
-    HealthConfig, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback, PqMode,
-    Protocol, QuotasConfig, RedirectConfig, RetryConfig, RouteConfig, SniConfig, SplitConfig, TenantSource,
-    TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
+    AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, ClaimWanted, ClassWeights, ClientAuth,
+    DrrConfig, EjectConfig, EndpointConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted,
+    HealthConfig, IssuerConfig, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback,
+    PqMode, Protocol, QuotasConfig, RedirectConfig, RetryConfig, RouteConfig, SniConfig, SplitConfig,
+    TenantSource, TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
 pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};

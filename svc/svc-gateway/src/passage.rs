@@ -65,6 +65,10 @@ impl Passage<'_> {
     /// # Errors
     /// The refusal of the first layer that does not let the request pass.
     pub(crate) async fn pass(&mut self, route: &Route, request: &mut Request) -> Result<Response, Refusal> {
+        if !route.addresses.permits(self.client.origin()) {
+            self.charge_client()?;
+            return Err(Refusal::new(Reason::Forbidden, "this is not for clients of this address"));
+        }
         if let Some(elsewhere) = self.redirect(route, request).transpose() {
             self.charge_client()?;
             return elsewhere;
@@ -199,12 +203,16 @@ impl Passage<'_> {
         let (policy, shared, headers) = (self.policy, &self.proxy.shared, request.headers());
         let needed = route.wants_credential(request.method());
         let verified = caller.credential.authorize(needed, headers, policy, &shared.clock, asked)?;
-        let Some(claims) = verified else { return Ok(Arc::clone(caller)) };
+        let Some(claims) = verified else {
+            route.check_claims(&caller.credential)?;
+            return Ok(Arc::clone(caller));
+        };
         let now = shared.clock.now();
         let caller = Caller::verified(&claims, &self.client, self.conn.memo(), headers, policy, shared, now);
         self.note_caller(&caller);
         // Otherwise a tenant with a new token for each request would have no rate.
         self.charged(policy.rates.charge_tenant(&caller.tenant, now))?;
+        route.check_claims(&caller.credential)?;
         Ok(caller)
     }
 

@@ -27,6 +27,9 @@ const PREFIX: &str = "/v1/views/";
 pub(crate) fn route(name: &str, config: &ViewConfig) -> RouteConfig {
     RouteConfig {
         auth: config.auth,
+        allow_from: config.allow_from.clone(),
+        deny_from: config.deny_from.clone(),
+        require_claims: config.require_claims.clone(),
         path: format!("{PREFIX}{name}"),
         name: format!("view {name}"),
         methods: vec!["GET".to_owned()],

@@ -1,4 +1,4 @@
-//! The issuer's keys of JWTs, kept fresh, and what is asked of tokens; both as configured.
+//! The keys of the issuers of JWTs, kept fresh, and what is asked of tokens; both as configured.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl JwtKeys {
         scope: &Scope,
         resolver: &Resolver,
         settings: GatewaySettings<'_>,
-        jwks: Option<JwksSettings>,
+        jwks: Vec<JwksSettings>,
     ) -> Self {
         let verifier = Arc::new(Verifier::new(policy(settings), scope.clock()));
         let refresher = KeyRefresher::start(scope, resolver, &verifier, jwks);
@@ -35,12 +35,12 @@ impl JwtKeys {
     }
 
     /// Puts another configuration into force.
-    pub(crate) fn follow(&self, settings: GatewaySettings<'_>, jwks: Option<JwksSettings>) {
+    pub(crate) fn follow(&self, settings: GatewaySettings<'_>, jwks: Vec<JwksSettings>) {
         self.verifier.set_policy(policy(settings));
         self.refresher.follow(jwks);
     }
 }
 
 fn policy(settings: GatewaySettings<'_>) -> Policy {
-    Policy::new(settings.auth, &settings.gateway.tenant_from)
+    Policy::new(settings.auth, settings.gateway)
 }

@@ -17,6 +17,11 @@ const MIN_REFRESH: Duration = Duration::from_secs(10);
 /// A key that its issuer withdrew would stay good for longer than this with `danger_ok` only.
 const SAFE_MAX_REFRESH: Duration = Duration::from_secs(24 * 3600);
 
+/// With more leeway than this a token counts long after its end, with `danger_ok` only.
+const SAFE_MAX_LEEWAY: Duration = Duration::from_secs(300);
+/// Most issuers of JWTs.
+pub(crate) const MAX_ISSUERS: u32 = 16;
+
 /// Whom to believe: the keys of capability tokens and of JWTs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -37,6 +42,40 @@ pub struct AuthConfig {
     pub jwt_issuer: String,
     /// The audience that a JWT must name; empty if they name none.
     pub jwt_audience: String,
+    /// How far the issuer's clock may be from this node's, for the times in a JWT; 5m at most.
+    pub jwt_leeway: HumanDuration,
+    /// Further issuers of JWTs, 16 in all. A token's `iss` says whose keys it is checked with.
+    pub issuer: Vec<IssuerConfig>,
+}
+
+/// An issuer of JWTs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IssuerConfig {
+    /// The issuer, exactly as its tokens name it in `iss`.
+    pub issuer: String,
+    /// Where it publishes its keys: `https://id.example/keys.json` or `file:/etc/keys.json`.
+    pub jwks_url: String,
+    /// PEM bundle of the authorities that sign its server; empty for those that the system trusts.
+    #[serde(default)]
+    pub jwks_ca_path: PathBuf,
+    /// How often its keys are fetched anew; 10s to 24h.
+    #[serde(default = "default_refresh")]
+    pub jwks_refresh: HumanDuration,
+    /// The audience that its tokens must name; empty if they name none.
+    #[serde(default)]
+    pub audience: String,
+    /// How far its clock may be from this node's; 5m at most.
+    #[serde(default = "default_leeway")]
+    pub leeway: HumanDuration,
+}
+
+fn default_refresh() -> HumanDuration {
+    HumanDuration::from_secs(300)
+}
+
+fn default_leeway() -> HumanDuration {
+    HumanDuration::from_secs(30)
 }
 
 impl Default for AuthConfig {
@@ -46,9 +85,11 @@ impl Default for AuthConfig {
             revoked: PathBuf::new(),
             jwks_url: String::new(),
             jwks_ca_path: PathBuf::new(),
-            jwks_refresh: HumanDuration::from_secs(300),
+            jwks_refresh: default_refresh(),
             jwt_issuer: String::new(),
             jwt_audience: String::new(),
+            jwt_leeway: default_leeway(),
+            issuer: Vec::new(),
         }
     }
 }
@@ -58,12 +99,7 @@ impl Table for AuthConfig {
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         self.check_capabilities(problems);
-        self.check_jwks(problems);
-        if self.jwks_refresh.as_duration() < MIN_REFRESH {
-            let least = HumanDuration::from(MIN_REFRESH);
-            problems.at("jwks_refresh", format!("must be at least {least}"));
-        }
-        problems.guard("jwks_refresh", self.jwks_refresh, SAFE_MAX_REFRESH.into(), checks.danger_ok());
+        self.check_issuers(checks.danger_ok(), problems);
     }
 }
 
@@ -88,25 +124,97 @@ impl AuthConfig {
         }
     }
 
-    fn check_jwks(&self, problems: &mut Problems) {
-        let wishes = [("jwt_issuer", &self.jwt_issuer), ("jwt_audience", &self.jwt_audience)];
+    /// Whose JWTs are taken: the issuer of `jwks_url`, then those of `issuer`.
+    #[must_use]
+    pub fn issuers(&self) -> Vec<IssuerConfig> {
+        let first = (!self.jwks_url.is_empty()).then(|| IssuerConfig {
+            issuer: self.jwt_issuer.clone(),
+            jwks_url: self.jwks_url.clone(),
+            jwks_ca_path: self.jwks_ca_path.clone(),
+            jwks_refresh: self.jwks_refresh,
+            audience: self.jwt_audience.clone(),
+            leeway: self.jwt_leeway,
+        });
+        first.into_iter().chain(self.issuer.iter().cloned()).collect()
+    }
+
+    fn check_issuers(&self, danger_ok: bool, problems: &mut Problems) {
         if self.jwks_url.is_empty() {
+            let wishes = [("jwt_issuer", &self.jwt_issuer), ("jwt_audience", &self.jwt_audience)];
             for (key, _) in wishes.into_iter().filter(|(_, wish)| !wish.is_empty()) {
                 problems.warn(key, "has no effect: without `jwks_url` no JWTs are taken");
             }
-            return;
+            check_times(Place::Own, self.jwks_refresh, self.jwt_leeway, danger_ok, problems);
         }
-        if let Some((message, help)) = jwks_problem(&self.jwks_url) {
-            problems.at("jwks_url", message).help(help);
+        let (issuers, own) = (self.issuers(), usize::from(!self.jwks_url.is_empty()));
+        if issuers.len() > MAX_ISSUERS as usize {
+            problems.at("issuer", format!("there are more than {MAX_ISSUERS} issuers"));
         }
-        let empty = [
-            ("jwt_issuer", &self.jwt_issuer, "is empty, so tokens of anybody with one of the keys are taken"),
-            ("jwt_audience", &self.jwt_audience, "is empty, so tokens that name an audience are refused"),
-        ];
-        for (key, _, consequence) in empty.into_iter().filter(|(_, wish, _)| wish.is_empty()) {
-            problems.warn(key, consequence).help("set it to what your issuer writes into its tokens");
+        for (index, issuer) in issuers.iter().enumerate() {
+            let place = if index < own { Place::Own } else { Place::Listed(index - own) };
+            issuer.check(place, danger_ok, problems);
+            if issuer.issuer.is_empty() && issuers.len() > 1 {
+                problems
+                    .at(place.key("issuer"), "must name the issuer, because there are several")
+                    .help("a token's `iss` says whose keys it is checked with");
+            } else if issuers[..index].iter().any(|earlier| earlier.issuer == issuer.issuer) {
+                problems.at(place.key("issuer"), format!("`{}` is listed twice", issuer.issuer));
+            }
         }
     }
+}
+
+/// Where an issuer stands in the configuration.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In the settings that are there for one issuer.
+    Own,
+    /// In the list, at this index.
+    Listed(usize),
+}
+
+impl Place {
+    /// Where a setting of the issuer stands.
+    fn key(self, name: &str) -> String {
+        match (self, name) {
+            (Self::Listed(index), name) => format!("issuer[{index}].{name}"),
+            (Self::Own, "issuer" | "audience" | "leeway") => format!("jwt_{name}"),
+            (Self::Own, name) => name.to_owned(),
+        }
+    }
+}
+
+impl IssuerConfig {
+    fn check(&self, place: Place, danger_ok: bool, problems: &mut Problems) {
+        if let Some((message, help)) = jwks_problem(&self.jwks_url) {
+            problems.at(place.key("jwks_url"), message).help(help);
+        }
+        check_times(place, self.jwks_refresh, self.leeway, danger_ok, problems);
+        let empty = [
+            ("issuer", &self.issuer, "is empty, so tokens of anybody with one of the keys are taken"),
+            ("audience", &self.audience, "is empty, so tokens that name an audience are refused"),
+        ];
+        for (key, _, consequence) in empty.into_iter().filter(|(_, wish, _)| wish.is_empty()) {
+            problems
+                .warn(place.key(key), consequence)
+                .help("set it to what your issuer writes into its tokens");
+        }
+    }
+}
+
+fn check_times(
+    place: Place,
+    refresh: HumanDuration,
+    leeway: HumanDuration,
+    danger_ok: bool,
+    problems: &mut Problems,
+) {
+    let key = place.key("jwks_refresh");
+    if refresh.as_duration() < MIN_REFRESH {
+        problems.at(&*key, format!("must be at least {}", HumanDuration::from(MIN_REFRESH)));
+    }
+    problems.guard(&key, refresh, SAFE_MAX_REFRESH.into(), danger_ok);
+    problems.guard(&place.key("leeway"), leeway, SAFE_MAX_LEEWAY.into(), danger_ok);
 }
 
 /// What is wrong with a key set's URL, and what to do. Never repeats the URL, which may hold a password by mistake.

@@ -5,8 +5,11 @@ mod check;
 use std::collections::BTreeMap;
 
 use ron_kernel::config::{ByteSize, HumanDuration};
+use ron_transport::proxy_protocol::TrustedSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::jwt::ClaimRule;
 
 pub(crate) use check::{check_routes, check_upstream};
 
@@ -44,6 +47,18 @@ pub struct RouteConfig {
     /// Who needs a credential: `none`, `mutations` (all methods but GET, HEAD, OPTIONS and TRACE) or `always`.
     #[serde(default)]
     pub auth: Auth,
+    /// Only for clients of these addresses and networks, such as `10.0.0.0/8` or `unix`; others are answered 403. Empty for
+    /// everybody. 1024 at most.
+    #[serde(default)]
+    pub allow_from: Vec<TrustedSource>,
+    /// Not for clients of these addresses and networks, even if `allow_from` has them; 1024 at most.
+    #[serde(default)]
+    pub deny_from: Vec<TrustedSource>,
+    /// Only with a JWT that has these claims, for every method: `{ scope = "read:items" }`, or a list of values of which one
+    /// is enough. A text is the value (in `scope` and `scp`: one of its words), a list contains it. A name that begins with
+    /// `/` is a JSON pointer, such as `/realm_access/roles`.
+    #[serde(default)]
+    pub require_claims: BTreeMap<String, ClaimWanted>,
     /// Whether the path is removed from what the upstream sees.
     #[serde(default)]
     pub strip_prefix: bool,
@@ -92,6 +107,27 @@ pub enum HeaderWanted {
     Value(String),
     /// Whether it is there at all.
     Present(bool),
+}
+
+/// What a claim has to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ClaimWanted {
+    /// This.
+    One(String),
+    /// One of these.
+    AnyOf(Vec<String>),
+}
+
+impl ClaimWanted {
+    /// What is asked of the claim of this name.
+    pub(crate) fn rule(&self, claim: &str) -> ClaimRule {
+        let any_of = match self {
+            Self::One(value) => vec![value.clone()],
+            Self::AnyOf(values) => values.clone(),
+        };
+        ClaimRule::new(claim, any_of)
+    }
 }
 
 /// Who needs a credential.

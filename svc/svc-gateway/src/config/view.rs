@@ -4,10 +4,12 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, str::FromStr, time::Duration}
 
 use http::uri::PathAndQuery;
 use ron_kernel::config::{HumanDuration, Problems};
+use ron_transport::proxy_protocol::TrustedSource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{Auth, UpstreamConfig, route::check_upstream};
+use super::{Auth, ClaimWanted, UpstreamConfig, route::check_upstream};
+use crate::views;
 
 /// Most parts of one view: each is a request of its own upstream.
 pub(crate) const MAX_PARTS: usize = 16;
@@ -22,6 +24,12 @@ const SAFE_MAX_BUDGET: Duration = Duration::from_secs(60);
 pub struct ViewConfig {
     /// Who needs a credential: `none`, `mutations` (nobody: a view can only be read) or `always`.
     pub auth: Auth,
+    /// Only for clients of these addresses and networks; see `route[].allow_from`.
+    pub allow_from: Vec<TrustedSource>,
+    /// Not for clients of these addresses and networks; see `route[].deny_from`.
+    pub deny_from: Vec<TrustedSource>,
+    /// Only with a JWT that has these claims; see `route[].require_claims`.
+    pub require_claims: BTreeMap<String, ClaimWanted>,
     /// What it is made of, fetched at the same time; 16 at most.
     pub parts: Vec<PartConfig>,
 }
@@ -120,6 +128,9 @@ pub(super) fn check_views(
         let at = format!("view.{name}");
         if !is_name(name) {
             problems.at(&*at, format!("a view's name is 1 to {MAX_NAME} letters, digits, `-` and `_`"));
+        }
+        for flaw in views::route(name, view).check_access() {
+            problems.at(format!("{at}.{}", flaw.key), flaw.message);
         }
         if view.parts.is_empty() {
             problems.at(&*at, "must have at least one part");

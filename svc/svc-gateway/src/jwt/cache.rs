@@ -113,7 +113,7 @@ mod tests {
     const CAPACITY: usize = 160;
 
     fn claims(expires: u64) -> Arc<Claims> {
-        Arc::new(Claims { tenant: None, expires: Moment::from_nanos(expires) })
+        Arc::new(Claims { tenant: None, expires: Moment::from_nanos(expires), met: Box::default() })
     }
 
     fn len(cache: &TokenCache) -> usize {

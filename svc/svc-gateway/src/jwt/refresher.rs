@@ -1,9 +1,9 @@
-//! The task that keeps the keys fresh, and the old ones while no new ones are to be had.
+//! The task that keeps the keys of all issuers fresh, and the old ones while no new ones are to be had.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use arc_swap::ArcSwapOption;
-use futures_util::future::{Either, select};
+use arc_swap::ArcSwap;
+use futures_util::future::{Either, join_all, select};
 use ron_kernel::{
     Scope,
     metrics::Counter,
@@ -13,9 +13,10 @@ use ron_kernel::{
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
 use ron_transport::resolve::Resolver;
-use types::Deadline;
+use types::{Deadline, Moment};
 
 use super::{FetchError, JwksSettings, JwksSource, KeySet, Verifier, fetch::Fetcher, schedule::Schedule};
+use crate::config::MAX_ISSUERS;
 
 /// Tries of one refresh, half a second apart at most: what lasts longer is left to the next refresh.
 const TRIES: RetryPolicy = RetryPolicy {
@@ -26,6 +27,9 @@ const TRIES: RetryPolicy = RetryPolicy {
         jitter: true,
     },
 };
+
+/// Tries of all issuers at once.
+const MAX_TRIES: u32 = TRIES.max_tries * MAX_ISSUERS;
 
 /// The refresher.
 pub const VERIFIER_KEY_REFRESHER: TaskSpec = TaskSpec {
@@ -41,9 +45,9 @@ pub const VERIFIER_KEY_REFRESHER: TaskSpec = TaskSpec {
 #[derive(Clone, Debug)]
 pub struct KeyRefresher {
     verifier: Arc<Verifier>,
-    settings: Arc<ArcSwapOption<JwksSettings>>,
-    /// Where the keys in force came from.
-    keys_from: Arc<ArcSwapOption<JwksSource>>,
+    settings: Arc<ArcSwap<Vec<JwksSettings>>>,
+    /// Where the keys in force came from, by the name of the issuer.
+    keys_from: Arc<ArcSwap<BTreeMap<String, JwksSource>>>,
 }
 
 impl KeyRefresher {
@@ -53,9 +57,9 @@ impl KeyRefresher {
         scope: &Scope,
         resolver: &Resolver,
         verifier: &Arc<Verifier>,
-        settings: Option<JwksSettings>,
+        settings: Vec<JwksSettings>,
     ) -> Self {
-        let settings = Arc::new(ArcSwapOption::from_pointee(settings));
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
         let handle = Self { verifier: Arc::clone(verifier), settings, keys_from: Arc::default() };
         let fetcher =
             Fetcher { clock: scope.clock(), resolver: resolver.clone(), blocking: scope.blocking().clone() };
@@ -64,11 +68,26 @@ impl KeyRefresher {
         handle
     }
 
-    /// Follows these settings from now on, and fetches the keys at once. Keys from another source serve until the new one
-    /// has answered or failed; without settings they are forgotten.
-    pub fn follow(&self, settings: Option<JwksSettings>) {
-        self.settings.store(settings.map(Arc::new));
+    /// Follows these settings from now on, and fetches the keys at once. Keys of an issuer from another source serve until
+    /// the new one has answered or failed; those of an issuer without settings are forgotten.
+    pub fn follow(&self, settings: Vec<JwksSettings>) {
+        self.settings.store(Arc::new(settings));
         self.verifier.keys_wanted.notify_one();
+    }
+
+    /// Puts the keys of an issuer in force.
+    fn put_in_force(&self, settings: &JwksSettings, keys: &KeySet) {
+        self.verifier.set_keys(&settings.issuer, keys);
+        self.keys_from.rcu(|known| {
+            let mut known = BTreeMap::clone(known);
+            known.insert(settings.issuer.clone(), settings.source.clone());
+            known
+        });
+    }
+
+    /// Whether the keys of an issuer came from where its settings say.
+    fn has_keys_from(&self, settings: &JwksSettings) -> bool {
+        self.keys_from.load().get(&settings.issuer) == Some(&settings.source)
     }
 }
 
@@ -76,13 +95,21 @@ impl KeyRefresher {
 struct Run {
     handle: KeyRefresher,
     fetcher: Fetcher,
-    schedule: Schedule,
-    /// What the schedule was made for.
-    following: Option<Arc<JwksSettings>>,
+    /// What the issuers below were made from.
+    following: Option<Arc<Vec<JwksSettings>>>,
+    issuers: Vec<Followed>,
     condition: Condition,
     budget: RetryBudget,
     retries: Counter,
     rng: fastrand::Rng,
+}
+
+/// An issuer whose keys are fetched.
+struct Followed {
+    settings: JwksSettings,
+    schedule: Schedule,
+    /// Why its keys are stale, if they are.
+    problem: Option<String>,
 }
 
 impl Run {
@@ -90,11 +117,11 @@ impl Run {
         Self {
             handle: handle.clone(),
             fetcher: fetcher.clone(),
-            schedule: Schedule::new(fetcher.clock.now()),
             following: None,
+            issuers: Vec::new(),
             condition: ctx.scope.condition("jwks_stale", Effect::Report, Duration::ZERO),
             // One caller, whose tries are bounded already.
-            budget: RetryBudget::new(1000, TRIES.max_tries),
+            budget: RetryBudget::new(1000, MAX_TRIES),
             retries: ctx.scope.metrics().retries("jwks"),
             rng: fastrand::Rng::new(),
         }
@@ -104,66 +131,108 @@ impl Run {
         let handle = self.handle.clone();
         loop {
             let settings = handle.settings.load_full();
-            if settings.as_ref().map(Arc::as_ptr) != self.following.as_ref().map(Arc::as_ptr) {
-                self.adopt(settings.clone());
+            if Some(Arc::as_ptr(&settings)) != self.following.as_ref().map(Arc::as_ptr) {
+                self.adopt(settings);
             }
-            let due = settings.as_ref().map_or(Deadline::NEVER, |_| Deadline::at(self.schedule.due()));
             let news = select(Box::pin(ctx.stopping()), Box::pin(handle.verifier.keys_wanted.notified()));
-            match (self.fetcher.clock.by(due, news).await, settings) {
-                (Some(Either::Left(_)), _) => return Ok(()),
-                (Some(Either::Right(_)), Some(settings)) => {
-                    self.schedule.wanted(self.fetcher.clock.now(), settings.unknown_key_gap);
+            match self.fetcher.clock.by(self.due(), news).await {
+                Some(Either::Left(_)) => return Ok(()),
+                Some(Either::Right(_)) => {
+                    let now = self.fetcher.clock.now();
+                    for Followed { schedule, settings, .. } in &mut self.issuers {
+                        schedule.wanted(now, settings.unknown_key_gap);
+                    }
                 }
-                (None, Some(settings)) => {
+                None => {
                     // A node that stops must not wait for an issuer that does not answer.
-                    let refreshing = Box::pin(self.refresh(&settings));
+                    let refreshing = Box::pin(self.refresh());
                     if let Either::Left(_) = select(Box::pin(ctx.stopping()), refreshing).await {
                         return Ok(());
                     }
                 }
-                (_, None) => {}
             }
         }
     }
 
-    fn adopt(&mut self, settings: Option<Arc<JwksSettings>>) {
-        if settings.is_none() {
-            self.handle.verifier.forget_keys();
-        }
-        self.condition.clear();
-        self.schedule = Schedule::new(self.fetcher.clock.now());
-        self.following = settings;
+    /// When the keys of the next issuer are to be fetched.
+    fn due(&self) -> Deadline {
+        let next = self.issuers.iter().map(|issuer| issuer.schedule.due()).min();
+        next.map_or(Deadline::NEVER, Deadline::at)
     }
 
-    async fn refresh(&mut self, settings: &JwksSettings) {
-        let fetched = self.fetch(settings).await;
+    fn adopt(&mut self, settings: Arc<Vec<JwksSettings>>) {
+        let names: Vec<&str> = settings.iter().map(|settings| settings.issuer.as_str()).collect();
+        self.handle.verifier.keep_only(&names);
+        self.condition.clear();
         let now = self.fetcher.clock.now();
-        match fetched {
+        let followed = |settings: &JwksSettings| Followed {
+            settings: settings.clone(),
+            schedule: Schedule::new(now),
+            problem: None,
+        };
+        self.issuers = settings.iter().map(followed).collect();
+        self.following = Some(settings);
+    }
+
+    /// Fetches the keys of all issuers whose time has come, side by side. Those that come are in force at once.
+    async fn refresh(&mut self) {
+        let now = self.fetcher.clock.now();
+        let due = |issuer: &&Followed| issuer.schedule.due() <= now;
+        let rngs = std::iter::repeat_with(|| self.rng.fork()).take(self.issuers.len()).collect::<Vec<_>>();
+        let fetches = self.issuers.iter().filter(due).zip(rngs).map(async |(issuer, mut rng)| {
+            let fetched = self.fetch(&issuer.settings, &mut rng).await;
+            fetched.inspect(|keys| self.handle.put_in_force(&issuer.settings, keys))
+        });
+        let outcomes = join_all(fetches).await;
+        let done = self.fetcher.clock.now();
+        let due = self.issuers.iter_mut().filter(|issuer| issuer.schedule.due() <= now);
+        for (issuer, outcome) in due.zip(outcomes) {
+            issuer.note(outcome, done, &self.handle, &mut self.rng);
+        }
+        let problems: Vec<&str> =
+            self.issuers.iter().filter_map(|issuer| issuer.problem.as_deref()).collect();
+        if problems.is_empty() {
+            self.condition.clear();
+        } else {
+            self.condition.raise(problems.join("; "));
+        }
+    }
+
+    async fn fetch(&self, settings: &JwksSettings, rng: &mut fastrand::Rng) -> Result<KeySet, FetchError> {
+        let attempt = |_| self.fetcher.fetch(settings);
+        let (clock, never) = (self.fetcher.clock, Deadline::NEVER);
+        let outcome = retry(&TRIES, &self.budget, never, clock, &self.retries, rng, attempt).await;
+        outcome.map_err(ron_kernel::retry::RetryError::into_last)
+    }
+}
+
+impl Followed {
+    /// Notes what a refresh came to.
+    fn note(
+        &mut self,
+        outcome: Result<KeySet, FetchError>,
+        now: Moment,
+        handle: &KeyRefresher,
+        rng: &mut fastrand::Rng,
+    ) {
+        let settings = &self.settings;
+        match outcome {
             Ok(keys) => {
                 tracing::debug!(source = %settings.source, keys = keys.len(), "keys refreshed");
-                self.schedule.succeeded(now, settings.every, &mut self.rng);
-                self.handle.verifier.set_keys(keys);
-                self.handle.keys_from.store(Some(Arc::new(settings.source.clone())));
-                self.condition.clear();
+                self.schedule.succeeded(now, settings.every, rng);
+                self.problem = None;
             }
             Err(error) => {
                 tracing::warn!(source = %settings.source, %error, "keys could not be refreshed");
                 self.schedule.failed(now, settings.every);
                 // Old keys are better than none, but not those of somebody who is no longer trusted.
-                if self.handle.keys_from.load().as_deref() != Some(&settings.source) {
-                    self.handle.verifier.forget_keys();
+                if !handle.has_keys_from(settings) {
+                    handle.verifier.forget_keys(&settings.issuer);
                 }
-                if self.schedule.is_stale() || !self.handle.verifier.has_keys() {
-                    self.condition.raise(format!("{}: {error}", settings.source));
+                if self.schedule.is_stale() || !handle.verifier.has_keys(&settings.issuer) {
+                    self.problem = Some(format!("{}: {error}", settings.source));
                 }
             }
         }
-    }
-
-    async fn fetch(&mut self, settings: &JwksSettings) -> Result<KeySet, FetchError> {
-        let attempt = |_| self.fetcher.fetch(settings);
-        let (clock, never) = (self.fetcher.clock, Deadline::NEVER);
-        let outcome = retry(&TRIES, &self.budget, never, clock, &self.retries, &mut self.rng, attempt).await;
-        outcome.map_err(ron_kernel::retry::RetryError::into_last)
     }
 }

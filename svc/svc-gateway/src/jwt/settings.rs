@@ -9,11 +9,13 @@ use ron_transport::{
 };
 
 use super::{JwksSource, SourceError};
-use crate::AuthConfig;
+use crate::{AuthConfig, config::IssuerConfig};
 
 /// Where keys come from, and how often.
 #[derive(Clone, Debug)]
 pub struct JwksSettings {
+    /// Whose keys they are, as its tokens name it; empty for anybody who has one of the keys.
+    pub issuer: String,
     /// Where from.
     pub source: JwksSource,
     /// Whom to trust, for a server that is spoken to over TLS.
@@ -45,6 +47,7 @@ impl JwksSettings {
     #[must_use]
     pub const fn new(source: JwksSource) -> Self {
         Self {
+            issuer: String::new(),
             source,
             tls: None,
             every: Duration::from_secs(300),
@@ -53,18 +56,20 @@ impl JwksSettings {
         }
     }
 
-    /// The settings as configured; `None` if no JWTs are taken. Blocking: reads the list of authorities.
+    /// The settings of all issuers as configured; none if no JWTs are taken. Blocking: reads the lists of authorities.
     ///
     /// # Errors
     /// [`SettingsError`].
-    pub fn load(config: &AuthConfig) -> Result<Option<Self>, SettingsError> {
-        if config.jwks_url.is_empty() {
-            return Ok(None);
-        }
+    pub fn load(config: &AuthConfig) -> Result<Vec<Self>, SettingsError> {
+        config.issuers().iter().map(Self::of_issuer).collect()
+    }
+
+    fn of_issuer(config: &IssuerConfig) -> Result<Self, SettingsError> {
         let source: JwksSource = config.jwks_url.parse()?;
         let tls =
             if source.scheme() == Some(Scheme::Https) { Some(trust(&config.jwks_ca_path)?) } else { None };
-        Ok(Some(Self { tls, every: config.jwks_refresh.as_duration(), ..Self::new(source) }))
+        let (issuer, every) = (config.issuer.clone(), config.jwks_refresh.as_duration());
+        Ok(Self { issuer, tls, every, ..Self::new(source) })
     }
 }
 

@@ -1,57 +1,29 @@
 //! Judges tokens: by the cache where that is enough, by their signature where it is not.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use jsonwebtoken::{
-    Algorithm, DecodingKey, Header, Validation, decode, decode_header, errors::ErrorKind, jwk::Jwk,
+    Algorithm, DecodingKey, Header, Validation, dangerous::insecure_decode_claims, decode, decode_header,
+    errors::ErrorKind, jwk::Jwk,
 };
 use ron_kernel::Clock;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use types::{ActorId, Moment};
 
 use super::{
-    JwtError, KeySet,
+    ClaimRule, IssuerPolicy, JwtError, KeySet, Policy,
     cache::{TokenCache, TokenDigest},
     keys,
 };
-use crate::{AuthConfig, TenantSource};
 
 /// The longest token looked at.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
-/// How far the issuer's clock may be from ours.
-const LEEWAY: Duration = Duration::from_secs(30);
-/// Verified tokens remembered, at some 250 bytes each: 2.5 MB at worst.
+/// Verified tokens remembered, at some 250 bytes each, and 8 for each rule about claims that one meets: 2.5 MB at worst
+/// without rules.
 const CACHE_CAPACITY: usize = 10_000;
-
-/// What is asked of a token beyond a good signature and its time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
-    /// Who must have issued it; empty for anybody with one of the keys.
-    pub issuer: String,
-    /// Whom it must be for; empty if tokens name no audience. One that names some is then refused: it is for somebody
-    /// else.
-    pub audience: String,
-    /// The claims that may name the tenant, by a text or a whole number; the first that a token has counts.
-    pub tenant_claims: Vec<String>,
-}
-
-impl Policy {
-    /// What `[auth]` asks for, with the claims that `tenant_from` names.
-    #[must_use]
-    pub fn new(auth: &AuthConfig, tenant_from: &[TenantSource]) -> Self {
-        let claim = |source: &TenantSource| match source {
-            TenantSource::Jwt(claim) => Some(claim.clone()),
-            _ => None,
-        };
-        Self {
-            issuer: auth.jwt_issuer.clone(),
-            audience: auth.jwt_audience.clone(),
-            tenant_claims: tenant_from.iter().filter_map(claim).collect(),
-        }
-    }
-}
 
 /// What a verified token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +32,8 @@ pub struct Claims {
     pub tenant: Option<ActorId>,
     /// From when on the token counts no more, leeway included.
     pub expires: Moment,
+    /// The rules about claims that it meets, of those that the policy has.
+    pub met: Box<[Arc<ClaimRule>]>,
 }
 
 impl Claims {
@@ -67,6 +41,13 @@ impl Claims {
     #[must_use]
     pub fn expired(&self, now: Moment) -> bool {
         now >= self.expires
+    }
+
+    /// Whether the token meets a rule about its claims. A rule that the policy did not have when it was verified is not
+    /// met.
+    #[must_use]
+    pub fn meets(&self, rule: &ClaimRule) -> bool {
+        self.met.iter().any(|met| **met == *rule)
     }
 }
 
@@ -84,9 +65,20 @@ struct State {
     /// Counts states from the first.
     generation: u64,
     policy: Policy,
-    set: Option<KeySet>,
-    keys: Vec<Key>,
+    /// The keys of each issuer, by its name.
+    sets: Sets,
+    /// In the order of the policy.
+    issuers: Vec<TrustedIssuer>,
     verified: TokenCache,
+}
+
+/// The keys of each issuer, by its name.
+type Sets = BTreeMap<String, KeySet>;
+
+/// An issuer with the keys that it is known by.
+struct TrustedIssuer {
+    policy: IssuerPolicy,
+    keys: Vec<Key>,
 }
 
 struct Key {
@@ -95,11 +87,17 @@ struct Key {
     validation: Validation,
 }
 
+/// What is read of a token before anybody has verified it: whose keys to try.
+#[derive(Deserialize)]
+struct Unverified {
+    iss: Option<Value>,
+}
+
 impl Verifier {
     /// A verifier that has no keys yet.
     #[must_use]
     pub fn new(policy: Policy, clock: Clock) -> Self {
-        let state = ArcSwap::from_pointee(State::new(0, policy, None));
+        let state = ArcSwap::from_pointee(State::new(0, policy, Sets::new()));
         Self { clock, state, keys_wanted: Notify::new() }
     }
 
@@ -138,21 +136,29 @@ impl Verifier {
         Ok(claims)
     }
 
-    /// Puts other keys in force. The same keys again change nothing; others forget every token that was verified.
-    pub fn set_keys(&self, keys: KeySet) {
+    /// Puts other keys of an issuer in force. The same keys again change nothing; others forget every token that was
+    /// verified.
+    pub fn set_keys(&self, issuer: &str, keys: &KeySet) {
         self.replace(|state| {
-            (state.set.as_ref() != Some(&keys)).then(|| (state.policy.clone(), Some(keys.clone())))
+            let mut sets = state.sets.clone();
+            let before = sets.insert(issuer.to_owned(), keys.clone());
+            (before.as_ref() != Some(keys)).then(|| (state.policy.clone(), sets))
         });
     }
 
-    /// Forgets the keys: no token verifies until there are others.
-    pub fn forget_keys(&self) {
-        self.replace(|state| state.set.is_some().then(|| (state.policy.clone(), None)));
+    /// Forgets the keys of an issuer: none of its tokens verifies until there are others.
+    pub fn forget_keys(&self, issuer: &str) {
+        self.forget(|known| known == issuer);
+    }
+
+    /// Forgets the keys of all issuers but these.
+    pub fn keep_only(&self, issuers: &[&str]) {
+        self.forget(|known| !issuers.contains(&known));
     }
 
     /// Asks something else of tokens from now on.
     pub fn set_policy(&self, policy: Policy) {
-        self.replace(|state| (state.policy != policy).then(|| (policy.clone(), state.set.clone())));
+        self.replace(|state| (state.policy != policy).then(|| (policy.clone(), state.sets.clone())));
     }
 
     /// Counts the changes of the keys and of what is asked of tokens: what was verified before one may be refused after it.
@@ -161,15 +167,24 @@ impl Verifier {
         self.state.load().generation
     }
 
-    /// Whether there are keys.
+    /// Whether there are keys of an issuer.
     #[must_use]
-    pub fn has_keys(&self) -> bool {
-        !self.state.load().keys.is_empty()
+    pub fn has_keys(&self, issuer: &str) -> bool {
+        self.state.load().sets.contains_key(issuer)
     }
 
-    fn replace(&self, change: impl Fn(&State) -> Option<(Policy, Option<KeySet>)>) {
+    fn forget(&self, is_forgotten: impl Fn(&str) -> bool) {
+        self.replace(|state| {
+            let kept = |(name, _): &(&String, &KeySet)| !is_forgotten(name);
+            let sets: Sets =
+                state.sets.iter().filter(kept).map(|(name, set)| (name.clone(), set.clone())).collect();
+            (sets.len() < state.sets.len()).then(|| (state.policy.clone(), sets))
+        });
+    }
+
+    fn replace(&self, change: impl Fn(&State) -> Option<(Policy, Sets)>) {
         self.state.rcu(|state| match change(state) {
-            Some((policy, set)) => Arc::new(State::new(state.generation + 1, policy, set)),
+            Some((policy, sets)) => Arc::new(State::new(state.generation + 1, policy, sets)),
             None => Arc::clone(state),
         });
     }
@@ -178,14 +193,20 @@ impl Verifier {
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.load();
-        f.debug_struct("Verifier").field("policy", &state.policy).field("keys", &state.keys.len()).finish()
+        f.debug_struct("Verifier").field("policy", &state.policy).field("issuers", &state.sets.len()).finish()
     }
 }
 
 impl State {
-    fn new(generation: u64, policy: Policy, set: Option<KeySet>) -> Self {
-        let keys = set.iter().flat_map(KeySet::iter).filter_map(|jwk| Key::new(jwk, &policy)).collect();
-        Self { generation, policy, set, keys, verified: TokenCache::new(CACHE_CAPACITY) }
+    fn new(generation: u64, policy: Policy, sets: Sets) -> Self {
+        let issuers = policy.issuers.iter().map(|issuer| {
+            let set = sets.get(&issuer.issuer);
+            let keys =
+                set.into_iter().flat_map(KeySet::iter).filter_map(|jwk| Key::new(jwk, issuer)).collect();
+            TrustedIssuer { policy: issuer.clone(), keys }
+        });
+        let issuers = issuers.collect();
+        Self { generation, policy, sets, issuers, verified: TokenCache::new(CACHE_CAPACITY) }
     }
 
     fn judge(&self, token: &str, now: Moment, unix: Duration) -> Result<Claims, JwtError> {
@@ -193,18 +214,47 @@ impl State {
         if header.crit.is_some() {
             return Err(JwtError::Critical);
         }
-        let key = self.key(&header)?;
+        let issuer = self.issuer_of(token)?;
+        let key = issuer.key(&header)?;
         let claims: Map<String, Value> =
             decode(token, &key.decoding, &key.validation).map_err(translate)?.claims;
         // The library also takes a list that has the issuer in it, of which nobody knows who of them signed.
         if claims.get("iss").is_some_and(|issuer| !issuer.is_string()) {
             return Err(JwtError::Claim("iss"));
         }
-        let expires = check_time(&claims, unix)?;
+        let expires = check_time(&claims, unix, issuer.policy.leeway)?;
         let left = expires.saturating_sub(unix);
-        Ok(Claims { tenant: self.tenant(&claims)?, expires: now.after(left) })
+        let met = self.policy.claim_rules.iter().filter(|rule| rule.is_met(&claims));
+        Ok(Claims {
+            tenant: self.tenant(&claims)?,
+            expires: now.after(left),
+            met: met.map(Arc::clone).collect(),
+        })
     }
 
+    /// The issuer that a token names, whose keys have yet to verify it; the only one if there are no others.
+    fn issuer_of(&self, token: &str) -> Result<&TrustedIssuer, JwtError> {
+        if let [only] = self.issuers.as_slice() {
+            return Ok(only);
+        }
+        let Unverified { iss } = insecure_decode_claims(token).map_err(|_| JwtError::Malformed)?;
+        let Some(Value::String(name)) = iss else { return Err(JwtError::Claim("iss")) };
+        self.issuers.iter().find(|issuer| issuer.policy.issuer == name).ok_or(JwtError::Issuer)
+    }
+
+    fn tenant(&self, claims: &Map<String, Value>) -> Result<Option<ActorId>, JwtError> {
+        let found = self.policy.tenant_claims.iter().find_map(|name| claims.get(name));
+        let name = match found {
+            None => return Ok(None),
+            Some(Value::String(text)) => ActorId::new(text),
+            Some(Value::Number(number)) if number.is_u64() => ActorId::new(&number.to_string()),
+            Some(_) => return Err(JwtError::Tenant),
+        };
+        name.map(Some).map_err(|_| JwtError::Tenant)
+    }
+}
+
+impl TrustedIssuer {
     /// The key that a token names and whose algorithm it has; the only key for a token that names none.
     fn key(&self, header: &Header) -> Result<&Key, JwtError> {
         if self.keys.is_empty() {
@@ -223,38 +273,27 @@ impl State {
             .find(|key| key.validation.algorithms.contains(&header.alg))
             .ok_or(JwtError::Algorithm)
     }
-
-    fn tenant(&self, claims: &Map<String, Value>) -> Result<Option<ActorId>, JwtError> {
-        let found = self.policy.tenant_claims.iter().find_map(|name| claims.get(name));
-        let name = match found {
-            None => return Ok(None),
-            Some(Value::String(text)) => ActorId::new(text),
-            Some(Value::Number(number)) if number.is_u64() => ActorId::new(&number.to_string()),
-            Some(_) => return Err(JwtError::Tenant),
-        };
-        name.map(Some).map_err(|_| JwtError::Tenant)
-    }
 }
 
 impl Key {
-    fn new(jwk: &Jwk, policy: &Policy) -> Option<Self> {
+    fn new(jwk: &Jwk, issuer: &IssuerPolicy) -> Option<Self> {
         let (decoding, algorithms) = keys::decoding_key(jwk)?;
-        let validation = validation(algorithms, policy);
+        let validation = validation(algorithms, issuer);
         Some(Self { id: jwk.common.key_id.clone(), decoding, validation })
     }
 }
 
 /// What the library checks: the signature, the issuer and the audience.
-fn validation(algorithms: Vec<Algorithm>, policy: &Policy) -> Validation {
+fn validation(algorithms: Vec<Algorithm>, issuer: &IssuerPolicy) -> Validation {
     let mut validation = Validation { algorithms, validate_exp: false, ..Validation::default() };
     let mut required = vec!["exp"];
-    if !policy.issuer.is_empty() {
+    if !issuer.issuer.is_empty() {
         required.push("iss");
-        validation.set_issuer(&[&policy.issuer]);
+        validation.set_issuer(&[&issuer.issuer]);
     }
-    if !policy.audience.is_empty() {
+    if !issuer.audience.is_empty() {
         required.push("aud");
-        validation.set_audience(&[&policy.audience]);
+        validation.set_audience(&[&issuer.audience]);
     }
     validation.set_required_spec_claims(&required);
     validation
@@ -262,13 +301,13 @@ fn validation(algorithms: Vec<Algorithm>, policy: &Policy) -> Validation {
 
 /// Until when the token counts, since the epoch. It is judged here and not by the library, whose clock no test can
 /// set.
-fn check_time(claims: &Map<String, Value>, unix: Duration) -> Result<Duration, JwtError> {
-    let expires = time(claims, "exp")?.ok_or(JwtError::Claim("exp"))?.saturating_add(LEEWAY);
+fn check_time(claims: &Map<String, Value>, unix: Duration, leeway: Duration) -> Result<Duration, JwtError> {
+    let expires = time(claims, "exp")?.ok_or(JwtError::Claim("exp"))?.saturating_add(leeway);
     if unix >= expires {
         return Err(JwtError::Expired);
     }
     let begins = time(claims, "nbf")?.unwrap_or_default();
-    if unix.saturating_add(LEEWAY) < begins {
+    if unix.saturating_add(leeway) < begins {
         return Err(JwtError::NotYet);
     }
     Ok(expires)

@@ -1,5 +1,6 @@
 //! Which route a request takes, and what the route says about it.
 
+mod addresses;
 pub(crate) mod host;
 pub(crate) mod narrowing;
 pub(crate) mod path;
@@ -20,12 +21,15 @@ pub(crate) use rewrite::Rewrite;
 pub(crate) use split::{Share, Split};
 
 use crate::{
+    caller::Credential,
     config::{Auth, RouteConfig},
+    jwt::ClaimRule,
     local::Local,
     message::{GuardedFields, HeaderRules},
     redirect::Redirect,
     views::View,
 };
+use addresses::AddressRules;
 use narrowing::Narrowing;
 use table::{Asked, Lookup, Table};
 
@@ -40,6 +44,10 @@ pub(crate) struct Route {
     pub(crate) redirect: Option<Redirect>,
     pub(crate) metrics: RouteMetrics,
     pub(crate) auth: Auth,
+    /// The addresses that it serves.
+    pub(crate) addresses: AddressRules,
+    /// What a token has to say.
+    claims: Box<[ClaimRule]>,
     /// Tightens the upstream's.
     pub(crate) timeout: Option<Duration>,
     /// Instead of the gateway's.
@@ -88,6 +96,8 @@ impl Route {
             redirect,
             metrics,
             auth: config.auth,
+            addresses: AddressRules::new(config),
+            claims: config.require_claims.iter().map(|(claim, wanted)| wanted.rule(claim)).collect(),
             timeout: config.timeout.map(|timeout| timeout.as_duration()),
             max_body_bytes: config.max_body_bytes.map(|size| size.as_u64()),
             stream: config.stream,
@@ -101,9 +111,25 @@ impl Route {
     /// Whether a request with this method needs a credential.
     pub(crate) fn wants_credential(&self, method: &Method) -> bool {
         match self.auth {
+            _ if !self.claims.is_empty() => true,
             Auth::None => false,
             Auth::Mutations => !method.is_safe(),
             Auth::Always => true,
+        }
+    }
+
+    /// Decides whether a credential that was judged has the claims that this route asks for.
+    ///
+    /// # Errors
+    /// `forbidden` for one that has not; only a JWT has any.
+    pub(crate) fn check_claims(&self, credential: &Credential) -> Result<(), Refusal> {
+        let is_met = |rule: &ClaimRule| matches!(credential, Credential::Jwt(claims) if claims.meets(rule));
+        match self.claims.iter().find(|rule| !is_met(rule)) {
+            None => Ok(()),
+            Some(rule) => {
+                let detail = format!("the token's claim `{}` is not what this route asks for", rule.claim());
+                Err(Refusal::new(Reason::Forbidden, detail))
+            }
         }
     }
 }

@@ -108,6 +108,27 @@ fn keys_come_over_a_way_that_nobody_can_tamper_with() {
 }
 
 #[test]
+fn each_of_several_issuers_has_a_name_of_its_own() {
+    let listed = |name: &str| {
+        format!("[[auth.issuer]]\nissuer = \"{name}\"\naudience = \"us\"\njwks_url = \"file:/k.json\"\n")
+    };
+    let first = |name: &str| format!("jwks_url = \"file:/k.json\"\njwt_issuer = \"{name}\"\n");
+    let two = |a: &str, b: &str| first(a) + &listed(b);
+    assert_boundary(&two("a", "b"), &two("a", "a"), "`a` is listed twice");
+    assert_boundary(&first(""), &two("", "b"), "must name the issuer, because there are several");
+    assert_boundary(&listed("a"), &two("a", ""), "must name the issuer, because there are several");
+    let many = |count: usize| (0..count).map(|index| listed(&index.to_string())).collect::<String>();
+    assert_boundary(&many(16), &many(17), "more than 16 issuers");
+    let leeway = |leeway: &str| listed("a") + &format!("leeway = \"{leeway}\"\n");
+    assert_boundary(&leeway("5m"), &leeway("301s"), "above the safe maximum");
+    assert_boundary("jwt_leeway = \"0s\"", "jwt_leeway = \"6m\"", "above the safe maximum");
+    let exposed = listed("a").replace("file:/k.json", "http://id.example/k");
+    assert_boundary(&listed("a"), &exposed, "put keys of their own in place");
+    let names: Vec<_> = load(&two("a", "b")).unwrap().issuers().into_iter().map(|it| it.issuer).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
 fn settings_that_do_nothing_or_too_much_are_warned_about() {
     assert!(snapshot("").unwrap().warnings().is_empty());
     assert!(warnings("revoked = \"list\"").contains("without `root_keys`"));

@@ -175,6 +175,23 @@ fn a_route_changes_only_what_can_be_changed() {
 }
 
 #[test]
+fn a_route_says_whom_it_is_for_in_words_that_can_be_met() {
+    let with = |keys: &str| with_route(&format!("path = \"/x\"\nupstream = \"a\"\n{keys}"));
+    assert_boundary(
+        &with("allow_from = [\"10.0.0.0/8\", \"::1\", \"unix\"]"),
+        &with("allow_from = [\"10.0.0.1/8\"]"),
+        "write 10.0.0.0/8",
+    );
+    let many = |count: usize| format!("deny_from = [{}]", "\"::1\",".repeat(count));
+    assert_boundary(&with(&many(1024)), &with(&many(1025)), "more than 1024");
+    let no_value = "must name a value";
+    let claims = |claims: &str| with(&format!("require_claims = {{ {claims} }}"));
+    assert_boundary(&claims("scope = \"a\""), &claims("scope = \"\""), no_value);
+    assert_boundary(&claims("scope = [\"a\", \"b\"]"), &claims("scope = []"), no_value);
+    assert_boundary(&claims("\"/a/b\" = \"c\""), &claims("\"/\" = \"c\""), "must name a claim");
+}
+
+#[test]
 fn a_route_that_can_never_be_taken_is_refused_at_its_line() {
     let two = |first: &str, second: &str| {
         with_route(&format!(

@@ -8,16 +8,22 @@ use proptest::prelude::*;
 use ron_kernel::Clock;
 use serde_json::{Value, json};
 use svc_gateway::{
-    AuthConfig,
-    jwt::{Claims, JwtError, MAX_TOKEN_BYTES, Policy, Verifier},
+    AuthConfig, GatewayConfig,
+    jwt::{Claims, IssuerPolicy, JwtError, MAX_TOKEN_BYTES, Policy, Verifier},
 };
 use types::{Moment, Reason, Refusal};
 
+const ISSUER: &str = "https://id.example";
+
 fn policy() -> Policy {
     Policy {
-        issuer: "https://id.example".into(),
-        audience: "gateway".into(),
+        issuers: vec![IssuerPolicy {
+            issuer: ISSUER.into(),
+            audience: "gateway".into(),
+            leeway: Duration::from_secs(30),
+        }],
         tenant_claims: vec!["org".into(), "sub".into()],
+        ..Policy::default()
     }
 }
 
@@ -28,7 +34,7 @@ fn verifier(issuers: &[&Issuer]) -> Verifier {
 
 fn verifier_at(issuers: &[&Issuer], clock: Clock) -> Verifier {
     let verifier = Verifier::new(policy(), clock);
-    verifier.set_keys(key_set(issuers));
+    verifier.set_keys(ISSUER, &key_set(issuers));
     verifier
 }
 
@@ -180,7 +186,8 @@ fn issuer_audience_and_expiry_are_asked_for() {
 fn without_an_audience_of_its_own_a_gateway_takes_no_token_for_somebody_else() {
     let issuer = issuer(Algorithm::EdDSA);
     let verifier = verifier(&[issuer]);
-    verifier.set_policy(Policy::default());
+    verifier.set_policy(Policy { issuers: vec![IssuerPolicy::default()], ..Policy::default() });
+    verifier.set_keys("", &key_set(&[issuer]));
     let other = claims(&json!({ "iss": "https://other.example" }));
     assert_eq!(verifier.verify(&issuer.token(&other)), Err(JwtError::Audience));
     let other = claims(&json!({ "iss": "https://other.example", "aud": null }));
@@ -229,12 +236,14 @@ fn the_tenant_is_the_first_claim_that_there_is() {
 #[test]
 fn a_policy_is_what_the_configuration_says() {
     let auth = AuthConfig {
-        jwt_issuer: "https://id.example".into(),
+        jwks_url: "file:/keys.json".into(),
+        jwt_issuer: ISSUER.into(),
         jwt_audience: "gateway".into(),
         ..AuthConfig::default()
     };
     let tenant_from = ["jwt:org", "capability", "jwt:sub", "ip"].map(|source| source.parse().unwrap());
-    assert_eq!(Policy::new(&auth, &tenant_from), policy());
+    let gateway = GatewayConfig { tenant_from: tenant_from.to_vec(), ..GatewayConfig::default() };
+    assert_eq!(Policy::new(&auth, &gateway), policy());
 }
 
 #[test]
@@ -258,18 +267,20 @@ fn other_keys_or_another_policy_forget_what_was_verified_and_the_same_keys_do_no
     let verifier = verifier(&[old]);
     let token = old.token(&claims(&json!({})));
     verifier.verify(&token).unwrap();
-    verifier.set_keys(key_set(&[old]));
+    verifier.set_keys(ISSUER, &key_set(&[old]));
     assert!(verifier.peek(&token, Moment::ORIGIN).is_some());
-    verifier.set_keys(key_set(&[old, new]));
+    verifier.set_keys(ISSUER, &key_set(&[old, new]));
     assert!(verifier.peek(&token, Moment::ORIGIN).is_none());
     verifier.verify(&token).unwrap();
-    verifier.set_policy(Policy { audience: "billing".into(), ..policy() });
+    let mut billing = policy();
+    billing.issuers[0].audience = "billing".into();
+    verifier.set_policy(billing);
     assert!(verifier.peek(&token, Moment::ORIGIN).is_none());
     assert_eq!(verifier.verify(&token), Err(JwtError::Audience));
     verifier.set_policy(policy());
-    verifier.set_keys(key_set(&[new]));
+    verifier.set_keys(ISSUER, &key_set(&[new]));
     assert_eq!(verifier.verify(&token), Err(JwtError::UnknownKey));
-    verifier.forget_keys();
+    verifier.forget_keys(ISSUER);
     assert_eq!(verifier.verify(&token), Err(JwtError::NoKeys));
 }
 

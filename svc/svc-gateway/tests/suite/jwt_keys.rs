@@ -21,7 +21,10 @@ use ron_transport::{
 use serde_json::json;
 use svc_gateway::{
     AuthConfig,
-    jwt::{JwksSettings, JwtError, KeyRefresher, Policy, SettingsError, VERIFIER_KEY_REFRESHER, Verifier},
+    jwt::{
+        IssuerPolicy, JwksSettings, JwtError, KeyRefresher, Policy, SettingsError, VERIFIER_KEY_REFRESHER,
+        Verifier,
+    },
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -51,10 +54,15 @@ struct Node {
 }
 
 impl Node {
-    fn start(settings: Option<JwksSettings>) -> Self {
+    fn start(settings: impl IntoIterator<Item = JwksSettings>) -> Self {
+        Self::start_with(Policy { issuers: vec![IssuerPolicy::default()], ..Policy::default() }, settings)
+    }
+
+    fn start_with(policy: Policy, settings: impl IntoIterator<Item = JwksSettings>) -> Self {
         let kernel = Kernel::builder("test").drain_deadline(PATIENCE).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
-        let verifier = Arc::new(Verifier::new(Policy::default(), scope.clock()));
+        let verifier = Arc::new(Verifier::new(policy, scope.clock()));
+        let settings = settings.into_iter().collect();
         let refresher = KeyRefresher::start(&scope, &Resolver::new(&scope), &verifier, settings);
         let conductor = thread::spawn(move || kernel.run().unwrap());
         Self { scope, verifier, refresher, conductor }
@@ -158,7 +166,7 @@ fn keys_are_fetched_at_once_and_no_more_often_than_asked() {
     let mine = issuer(Algorithm::EdDSA);
     let server = Server::publishing(&[mine]);
     let node = Node::start(Some(server.settings()));
-    eventually("the keys arrive", || node.verifier.has_keys());
+    eventually("the keys arrive", || node.verifier.has_keys(""));
     assert!(node.believes(mine));
     assert_eq!(node.judges(issuer(Algorithm::ES256)), Err(JwtError::UnknownKey));
     let requests = server.0.lock().unwrap().requests.clone();
@@ -258,7 +266,28 @@ fn a_server_that_says_nothing_is_given_up_and_a_node_can_stop_meanwhile() {
     let node = Node::start(Some(hasty.clone()));
     eventually("readiness tells", || node.stale().is_some());
     assert!(node.stale().unwrap().contains("did not arrive within 50ms"), "{:?}", node.stale());
-    node.refresher.follow(Some(JwksSettings { timeout: PATIENCE, ..hasty }));
+    node.refresher.follow(vec![JwksSettings { timeout: PATIENCE, ..hasty }]);
+    node.stop();
+}
+
+#[test]
+fn an_issuer_that_says_nothing_does_not_keep_the_keys_of_another_away() {
+    let mine = issuer(Algorithm::EdDSA);
+    let (server, silent) = (Server::publishing(&[mine]), TcpListener::bind("127.0.0.1:0").unwrap());
+    let policy = |name: &str| IssuerPolicy { issuer: name.into(), ..IssuerPolicy::default() };
+    let policy = Policy { issuers: vec![policy("silent"), policy("mine")], ..Policy::default() };
+    let source = format!("http://{}/", silent.local_addr().unwrap()).parse().unwrap();
+    // Longer than the test takes on any machine.
+    let silent =
+        JwksSettings { issuer: "silent".into(), timeout: PATIENCE * 10, ..JwksSettings::new(source) };
+    let node =
+        Node::start_with(policy, [silent, JwksSettings { issuer: "mine".into(), ..server.settings() }]);
+    eventually("the keys arrive", || node.verifier.has_keys("mine"));
+    let exp = node.scope.clock().unix().as_secs() + 3600;
+    let judged = |iss: &str| node.verifier.verify(&mine.token(&json!({ "exp": exp, "iss": iss }))).map(drop);
+    assert_eq!(judged("mine"), Ok(()));
+    assert_eq!(judged("silent"), Err(JwtError::NoKeys), "the keys of one issuer are not another's");
+    assert_eq!(judged("stranger"), Err(JwtError::Issuer));
     node.stop();
 }
 
@@ -290,14 +319,14 @@ fn the_keys_of_a_source_that_is_no_longer_trusted_go_once_its_successor_has_had_
     second.now(|script| script.status = 404);
     let node = Node::start(None);
     assert_eq!(node.judges(old), Err(JwtError::NoKeys));
-    node.refresher.follow(Some(first.settings()));
+    node.refresher.follow(vec![first.settings()]);
     eventually("the first keys arrive", || node.believes(old));
-    node.refresher.follow(Some(second.eager()));
+    node.refresher.follow(vec![second.eager()]);
     eventually("the old keys go", || node.judges(old) == Err(JwtError::NoKeys));
     eventually("readiness tells", || node.stale().is_some());
     second.now(|script| script.status = 200);
     eventually("the second keys arrive", || node.believes(new));
-    node.refresher.follow(None);
+    node.refresher.follow(Vec::new());
     eventually("all keys go", || node.judges(new) == Err(JwtError::NoKeys));
     eventually("readiness tells no more", || node.stale().is_none());
     node.stop();
@@ -335,12 +364,12 @@ fn a_server_over_tls_must_prove_to_be_who_it_should_be() {
         let jwks_ca_path = ca.write(dir.path(), stem);
         let jwks_url = format!("https://{addr}/keys.json");
         let loaded = JwksSettings::load(&AuthConfig { jwks_url, jwks_ca_path, ..AuthConfig::default() });
-        loaded.unwrap().map(|settings| JwksSettings { timeout: PATIENCE, ..settings })
+        loaded.unwrap().into_iter().map(|settings| JwksSettings { timeout: PATIENCE, ..settings })
     };
     let node = Node::start(trusting(&other, "other"));
     eventually("readiness tells", || node.stale().is_some());
     assert_eq!(node.judges(mine), Err(JwtError::NoKeys));
-    node.refresher.follow(trusting(&ca, "ours"));
+    node.refresher.follow(trusting(&ca, "ours").collect());
     eventually("the keys arrive", || node.believes(mine));
     eventually("readiness tells no more", || node.stale().is_none());
     node.stop();
@@ -352,9 +381,9 @@ fn settings_that_cannot_be_used_are_refused_when_they_are_loaded() {
         let jwks_url = jwks_url.to_owned();
         JwksSettings::load(&AuthConfig { jwks_url, jwks_ca_path: ca.into(), ..AuthConfig::default() })
     };
-    assert!(with("", "").unwrap().is_none());
-    assert!(with("file:/keys.json", "").unwrap().unwrap().tls.is_none());
-    assert!(with("http://127.0.0.1/", "/nowhere.pem").unwrap().unwrap().tls.is_none());
+    assert!(with("", "").unwrap().is_empty());
+    assert!(with("file:/keys.json", "").unwrap()[0].tls.is_none());
+    assert!(with("http://127.0.0.1/", "/nowhere.pem").unwrap()[0].tls.is_none());
     assert!(matches!(with("https://id.example/", "/nowhere.pem"), Err(SettingsError::Tls(_))));
     assert!(matches!(with("keys.json", ""), Err(SettingsError::Source(_))));
 }

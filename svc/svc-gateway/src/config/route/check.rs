@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use http::uri::PathAndQuery;
 use ron_kernel::config::Problems;
 
-use super::{Flaw, RouteConfig};
+use super::{ClaimWanted, Flaw, RouteConfig};
 use crate::{config::UpstreamConfig, message::HeaderRules, redirect::Redirect, router::narrowing::Narrowing};
+
+/// Most entries of a list of addresses: each request is compared with all of them.
+const MAX_NETWORKS: usize = 1024;
 
 /// The port stands for any: what is wrong with a redirect does not depend on it.
 const ANY_PORT: u16 = 443;
@@ -24,6 +27,7 @@ pub(crate) fn check_routes(
         flaws.extend(check_path(&route.path));
         flaws.extend(route.check_messages());
         flaws.extend(route.check_target());
+        flaws.extend(route.check_access());
         for Flaw { key, message } in flaws {
             problems.at(at(&key), message);
         }
@@ -111,6 +115,31 @@ impl RouteConfig {
                 flaws.push(Flaw::new("redirect.to", "sends everybody elsewhere: the upstream is not used"));
             }
             None | Some(Ok(_)) => {}
+        }
+        flaws
+    }
+
+    /// What is wrong with whom it is for.
+    pub(crate) fn check_access(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        for (key, list) in [("allow_from", &self.allow_from), ("deny_from", &self.deny_from)] {
+            if list.len() > MAX_NETWORKS {
+                flaws.push(Flaw::new(key, format!("has more than {MAX_NETWORKS} entries")));
+            }
+        }
+        for (claim, wanted) in &self.require_claims {
+            let has_values = match wanted {
+                ClaimWanted::One(value) => !value.is_empty(),
+                ClaimWanted::AnyOf(values) => {
+                    !values.is_empty() && values.iter().all(|value| !value.is_empty())
+                }
+            };
+            let key = format!("require_claims.{claim}");
+            if claim.is_empty() || claim == "/" {
+                flaws.push(Flaw::new(key, "must name a claim"));
+            } else if !has_values {
+                flaws.push(Flaw::new(key, "must name a value, or several of which one is enough"));
+            }
         }
         flaws
     }
