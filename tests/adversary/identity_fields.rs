@@ -1,6 +1,6 @@
 //! Header fields by which a client claims to be somebody else, or has the gateway's own fields removed.
 
-use crate::support::{Node, UNLIMITED, Upstream, ask};
+use crate::support::{Client, Node, UNLIMITED, Upstream, ask};
 
 /// The head that the server behind a node saw of a GET of `/head` with these fields.
 #[track_caller]
@@ -151,4 +151,34 @@ fn several_credentials_or_tenants_in_one_request_are_refused() {
     }
     assert_eq!(upstream.arrived(), 0);
     assert!(seen(&node, "x-tenant: a\r\n").contains("x-omnigate-tenant: a\r\n"));
+}
+
+#[test]
+fn the_field_that_names_the_tenant_reaches_the_server_as_it_was_judged() {
+    let upstream = Upstream::start();
+    let node = node_with(&upstream, "tenant_from = [\"header:x-tenant\"]\n", "");
+    for alike in ["X_Tenant", "x.tenant"] {
+        let seen = seen(&node, &format!("x-tenant: acme\r\n{alike}: victim\r\n"));
+        assert!(seen.contains("\r\nx-tenant: acme\r\n") && !seen.contains("victim"), "{seen}");
+    }
+    let removed = "GET /head HTTP/1.1\r\nhost: a\r\nx-tenant: acme\r\nconnection: X-Tenant\r\n\r\n";
+    let answer = ask(node.gateway, removed).unwrap();
+    assert_eq!((answer.status, answer.json()["reason"].as_str()), (400, Some("malformed")));
+}
+
+#[test]
+fn a_connection_does_not_mix_up_tenants_that_different_fields_name() {
+    let upstream = Upstream::start();
+    let sources = "tenant_from = [\"header:x-team\", \"header:x-tenant\"]\n";
+    let node = node_with(&upstream, sources, "");
+    let mut client = Client::connect(node.gateway).unwrap();
+    for (fields, tenant) in [
+        ("x-tenant: acme\r\n", "acme"),
+        ("x-tenant: umbrella\r\n", "umbrella"),
+        ("x-team: red\r\nx-tenant: umbrella\r\n", "red"),
+        ("x-tenant: umbrella\r\n", "umbrella"),
+    ] {
+        let seen = client.ask(format!("GET /head HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).unwrap().body;
+        assert!(seen.contains(&format!("x-omnigate-tenant: {tenant}\r\n")), "{tenant}: {seen}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     h2_frames::H2Client,
-    support::{Client, Node, UNLIMITED, Upstream, ask, to},
+    support::{Client, Node, UNLIMITED, Upstream, ask, free_addr, to},
 };
 
 #[test]
@@ -149,4 +149,17 @@ fn refusals_over_http_1_use_up_the_rate_of_their_client() {
         let next = ask(node.gateway, "GET /x HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
         assert_eq!(next.status, 429, "{what}");
     }
+}
+
+#[test]
+fn heads_that_are_no_http_use_up_the_rate_of_their_client_at_the_edge_too() {
+    let edge = free_addr();
+    let _node = Node::start(&format!(
+        "enabled = false\n[node]\ndata_dir = \"./data\"\n\
+         [edge]\nenabled = true\nlisten = \"{edge}\"\ningress.rps_limit = 1\n"
+    ));
+    for _ in 0..REFUSALS {
+        let _ = Client::connect(edge).unwrap().ask("nonsense\r\n\r\n");
+    }
+    assert_eq!(ask(edge, "GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap().status, 429);
 }

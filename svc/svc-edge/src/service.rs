@@ -105,6 +105,11 @@ impl Service for Handler {
         let charged = self.shared.ingress.charge(conn, &policy.limits, began);
         Ok(self.answer(conn, request, &policy, began, charged).await)
     }
+
+    fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {
+        let charged = self.shared.ingress.charge(conn, &self.policy.load().limits, self.shared.clock.now());
+        charged.err().unwrap_or(refusal)
+    }
 }
 
 impl Handler {

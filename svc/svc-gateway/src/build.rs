@@ -330,6 +330,7 @@ fn build_ways(
     let seen = |(name, group): (&String, &Arc<_>)| (name.clone(), Arc::new(Upstream::new(group, core)));
     let upstreams: BTreeMap<_, _> = groups.iter().map(seen).collect();
     let views = Views::new(&config.view);
+    let tenant_fields: Vec<_> = config.tenant_fields().cloned().collect();
     let routes = routes_of(config).zip(metrics).map(|(route, metrics)| {
         let shares = route
             .shares()
@@ -341,7 +342,7 @@ fn build_ways(
         };
         let redirect =
             route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());
-        Arc::new(Route::new(&route, goes_to, redirect, metrics.clone()))
+        Arc::new(Route::new(&route, &tenant_fields, goes_to, redirect, metrics.clone()))
     });
     Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
 }

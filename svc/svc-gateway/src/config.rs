@@ -11,6 +11,7 @@ mod view;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use http::HeaderName;
 use ron_kernel::config::{ByteSize, Checks, HumanDuration, Problems, Table};
 pub use ron_transport::tls::settings::{ClientAuth, MinVersion, PqFallback, PqMode, SniConfig, TlsConfig};
 use ron_transport::{
@@ -216,6 +217,14 @@ impl GatewayConfig {
                 format!("must be longer than `limits.park_after`, which is {park_after}"),
             );
         }
+    }
+
+    /// The header fields that may name the tenant, in the order in which they are asked.
+    pub(crate) fn tenant_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        self.tenant_from.iter().filter_map(|source| match source {
+            TenantSource::Header(name) => Some(name),
+            TenantSource::Capability | TenantSource::Jwt(_) | TenantSource::Ip => None,
+        })
     }
 
     /// What routes and views ask of the claims of tokens.

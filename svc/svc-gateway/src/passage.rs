@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use http::Method;
+use http::{HeaderName, Method};
 use http_body::Body as _;
 use ron_kernel::Clock;
 use ron_transport::{
@@ -108,13 +108,17 @@ impl Passage<'_> {
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
 
-    /// Refuses a request that names several tenants: one would be judged, and servers could believe another.
-    pub(crate) fn check_tenant_field(&self, request: &Request) -> Result<(), Refusal> {
-        match &self.policy.tenant_header {
-            Some(name) if message::is_several(request.headers(), name) => {
-                Err(Refusal::new(Reason::Malformed, format!("{name} is said once")))
+    /// Refuses a request that names several tenants in one field, or has the field removed: one would be judged, and servers
+    /// could believe another.
+    pub(crate) fn check_tenant_fields(&self, request: &Request) -> Result<(), Refusal> {
+        let is_unclear =
+            |name: &&HeaderName| message::is_several(request.headers(), name) || self.survey.dooms(name);
+        match self.policy.tenant_fields.iter().find(is_unclear) {
+            None => Ok(()),
+            Some(name) => {
+                let detail = format!("{name} is said once, and not named by Connection");
+                Err(Refusal::new(Reason::Malformed, detail))
             }
-            _ => Ok(()),
         }
     }
 

@@ -21,8 +21,8 @@ pub(crate) struct Policy {
     /// By name, as this core sees them.
     pub(crate) upstreams: BTreeMap<String, Arc<Upstream>>,
     pub(crate) sources: Box<[TenantSource]>,
-    /// The header among the sources.
-    pub(crate) tenant_header: Option<HeaderName>,
+    /// The header fields among the sources, in their order.
+    pub(crate) tenant_fields: Box<[HeaderName]>,
     pub(crate) trusted_proxies: TrustedSources,
     pub(crate) internal_from: TrustedSources,
     pub(crate) rates: Rates,
@@ -49,16 +49,12 @@ pub(crate) struct Ways {
 
 impl Policy {
     pub(crate) fn new(config: &GatewayConfig, generation: u64, ways: Ways, auth: Arc<Auth>) -> Self {
-        let header = config.tenant_from.iter().find_map(|source| match source {
-            TenantSource::Header(name) => Some(name.clone()),
-            _ => None,
-        });
         Self {
             generation,
             router: ways.router,
             upstreams: ways.upstreams,
             sources: config.tenant_from.clone().into(),
-            tenant_header: header,
+            tenant_fields: config.tenant_fields().cloned().collect(),
             trusted_proxies: TrustedSources::new(config.trusted_proxies.clone()),
             internal_from: TrustedSources::new(config.internal_from.clone()),
             rates: Rates::new(&config.quotas, &config.drr),

@@ -89,7 +89,7 @@ impl Service for Proxy {
             is_grpc,
             allowance: None,
         };
-        let mut response = match checked.and_then(|()| passage.check_tenant_field(&request)) {
+        let mut response = match checked.and_then(|()| passage.check_tenant_fields(&request)) {
             Ok(()) => self.routed(&mut request, &mut passage).await,
             Err(refusal) => self.malformed(refusal, &request, &mut passage),
         };

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, header::AUTHORIZATION};
+use http::{HeaderMap, HeaderName, header::AUTHORIZATION};
 use ron_transport::caps::ClientKey;
 use types::Moment;
 
@@ -30,7 +30,9 @@ pub(super) struct Evidence<'a> {
     /// Whether an address gives its caller rights is not told by the key alone.
     origin: Origin,
     authorization: Option<&'a [u8]>,
-    tenant_header: Option<&'a [u8]>,
+    headers: &'a HeaderMap,
+    /// The fields of the header that may name the tenant.
+    tenant_fields: &'a [HeaderName],
 }
 
 struct Last {
@@ -40,23 +42,30 @@ struct Last {
     origin: Origin,
     /// Copies: a header's value would keep the whole head it was read from.
     authorization: Option<Box<[u8]>>,
-    tenant_header: Option<Box<[u8]>>,
+    /// One for each field that may name the tenant.
+    tenants: Box<[Option<Box<[u8]>>]>,
     /// From when on the credential counts no more.
     until: Moment,
     caller: Arc<Caller>,
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn of(client: &Client, headers: &'a HeaderMap, policy: &Policy) -> Self {
-        let tenant_header = policy.tenant_header.as_ref().and_then(|name| headers.get(name));
+    pub(super) fn of(client: &Client, headers: &'a HeaderMap, policy: &'a Policy) -> Self {
         Self {
             generation: policy.generation,
             keys: policy.auth.jwt.as_ref().map_or(0, |verifier| verifier.generation()),
             client: client.key,
             origin: client.origin(),
             authorization: headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes),
-            tenant_header: tenant_header.map(http::HeaderValue::as_bytes),
+            headers,
+            tenant_fields: &policy.tenant_fields,
         }
+    }
+
+    /// What each field says that may name the tenant.
+    fn tenants(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
+        let headers = self.headers;
+        self.tenant_fields.iter().map(|name| headers.get(name).map(http::HeaderValue::as_bytes))
     }
 }
 
@@ -70,7 +79,7 @@ impl ConnMemo {
             && last.client == evidence.client
             && last.origin == evidence.origin
             && last.authorization.as_deref() == evidence.authorization
-            && last.tenant_header.as_deref() == evidence.tenant_header
+            && last.tenants.iter().map(Option::as_deref).eq(evidence.tenants())
             && now < last.until;
         holds.then(|| Arc::clone(&last.caller))
     }
@@ -98,7 +107,7 @@ impl ConnMemo {
             client: evidence.client,
             origin: evidence.origin,
             authorization: evidence.authorization.map(Into::into),
-            tenant_header: evidence.tenant_header.map(Into::into),
+            tenants: evidence.tenants().map(|value| value.map(Into::into)).collect(),
             until,
             caller: Arc::clone(caller),
         };

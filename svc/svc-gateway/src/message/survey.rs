@@ -43,6 +43,11 @@ impl Survey {
         survey
     }
 
+    /// Whether a field of this name is removed because of `Connection`, or because servers take it for another.
+    pub(crate) fn dooms(&self, name: &HeaderName) -> bool {
+        self.doomed.contains(name)
+    }
+
     /// Decides whether the surveyed request can be passed on, and notes what `Connection` names.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 use ron_kernel::metrics::RouteMetrics;
 use ron_transport::Request;
 use types::{Reason, Refusal};
@@ -58,7 +58,8 @@ pub(crate) struct Route {
     pub(crate) upgrade: Box<[HeaderValue]>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) request_headers: HeaderRules,
-    /// Fields that a client must not imitate: those that the request's rules or the choice of the route are about.
+    /// Fields that a client must not imitate: those that name its tenant, and those that the request's rules or the choice
+    /// of the route are about.
     pub(crate) guarded: GuardedFields,
     pub(crate) response_headers: HeaderRules,
 }
@@ -77,9 +78,10 @@ pub(crate) enum GoesTo {
 }
 
 impl Route {
-    /// A route as configured. What the configuration's check refuses is left out.
+    /// A route as configured, where `tenant_fields` name tenants. What the configuration's check refuses is left out.
     pub(crate) fn new(
         config: &RouteConfig,
+        tenant_fields: &[HeaderName],
         goes_to: GoesTo,
         redirect: Option<Redirect>,
         metrics: RouteMetrics,
@@ -88,7 +90,9 @@ impl Route {
         let (narrowing, request_headers) =
             (Narrowing::new(config).0, HeaderRules::new(&config.request_headers).0);
         Self {
-            guarded: GuardedFields::new(request_headers.guarded().chain(narrowing.field_names())),
+            guarded: GuardedFields::new(
+                request_headers.guarded().chain(narrowing.field_names()).chain(tenant_fields),
+            ),
             prefix: config.path.clone(),
             narrowing,
             label: config.label().into(),
