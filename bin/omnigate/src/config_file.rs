@@ -13,6 +13,7 @@ use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig};
 use svc_overlay::{OverlayConfig, PeerAddr};
 use svc_rewarder::RewarderConfig;
+use zeroize::Zeroizing;
 
 use crate::{
     failure::Failure,
@@ -150,10 +151,22 @@ impl ConfigSource {
         Ok(self.load_text(text)?)
     }
 
-    /// The same for a reload; the error of a file that cannot be read comes apart from the report.
-    pub(crate) fn reload(&self) -> Result<Result<Snapshot, Report>, String> {
+    /// The same for a node, which compares what the file says later with what it says now. Blocking.
+    pub(crate) fn load_for_node(&self) -> Result<StartConfig, Failure> {
+        let text = self.text().map_err(|(file, error)| unreadable(file, &error))?;
+        let file_text = text.as_ref().map(|(_, text)| Zeroizing::new(text.clone()));
+        Ok(StartConfig { snapshot: self.load_text(text)?, file_text })
+    }
+
+    /// The text of the file as it is now; `None` without a file. Blocking.
+    pub(crate) fn read_file(&self) -> Result<Option<Zeroizing<String>>, String> {
         let text = self.text().map_err(|(file, error)| describe(file, &error))?;
-        Ok(self.load_text(text))
+        Ok(text.map(|(_, text)| Zeroizing::new(text)))
+    }
+
+    /// Checks the configuration that has `text` for its file.
+    pub(crate) fn load_from(&self, text: Option<&str>) -> Result<Snapshot, Report> {
+        self.load_text(self.file.clone().zip(text.map(str::to_owned)))
     }
 
     fn text(&self) -> Result<Option<(PathBuf, String)>, (&Path, io::Error)> {
@@ -168,6 +181,14 @@ impl ConfigSource {
         let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE, ENV_CRASH]);
         loader.load(Sources { file, env: self.env.clone(), flags: self.flags.clone() })
     }
+}
+
+/// What a node starts with. It may hold secrets, hence no `Debug`.
+pub(crate) struct StartConfig {
+    /// The configuration.
+    pub(crate) snapshot: Snapshot,
+    /// The text of the file it came from, which may hold secrets; `None` without a file.
+    pub(crate) file_text: Option<Zeroizing<String>>,
 }
 
 impl std::fmt::Debug for ConfigSource {

@@ -34,14 +34,28 @@ pub trait Reconfigure: Send + Sync {
 pub enum ReloadError {
     /// The file is wrong.
     #[error("{}", .0.render(false))]
-    Invalid(Report),
+    Invalid(#[from] Report),
     /// The file is right, but a part cannot follow it.
     #[error("{0}")]
     Refused(String),
 }
 
+/// What one reading of the sources gave.
+#[derive(Debug)]
+pub enum Reading {
+    /// The configuration, from a source that is not being written.
+    Settled(Snapshot),
+    /// The source changed since the last reading, or may be half written: read it again a little later.
+    Unsettled,
+}
+
 /// Reads the configuration anew from all its sources. Blocking.
-pub type Read = Arc<dyn Fn() -> Result<Snapshot, Report> + Send + Sync>;
+pub type Read = Arc<dyn Fn() -> Result<Reading, ReloadError> + Send + Sync>;
+
+/// The time between two readings of a source that is being written.
+pub const READ_AGAIN: Duration = Duration::from_millis(100);
+/// How often one reload reads a source that does not settle.
+const MAX_READINGS: u32 = 50;
 
 /// Applies new configurations. One task owns it, so reloads never overlap.
 pub struct Reloader {
@@ -96,15 +110,11 @@ impl Reloader {
     }
 
     async fn try_reload(&self) -> Result<(), ReloadError> {
-        let read = Arc::clone(&self.read);
-        let read = self.scope.blocking().run("read the configuration", move || read()).await;
-        let new = match read.map_err(|error| ReloadError::Refused(error.to_string()))? {
-            Ok(snapshot) => Arc::new(snapshot),
-            Err(report) => {
+        let new = self.read_settled().await.inspect_err(|error| {
+            if let ReloadError::Invalid(report) = error {
                 self.store.reject(report.clone());
-                return Err(ReloadError::Invalid(report));
             }
-        };
+        })?;
         let mut commits = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             commits.push(part.prepare(Arc::clone(&new)).await.map_err(ReloadError::Refused)?);
@@ -112,6 +122,22 @@ impl Reloader {
         commits.into_iter().for_each(|commit| commit());
         self.put_into_force(&new);
         Ok(())
+    }
+
+    /// Reads the sources until they have settled. Waits between two readings without holding a thread.
+    async fn read_settled(&self) -> Result<Arc<Snapshot>, ReloadError> {
+        for _ in 0..MAX_READINGS {
+            let read = Arc::clone(&self.read);
+            let reading = self.scope.blocking().run("read the configuration", move || read()).await;
+            match reading.map_err(|error| ReloadError::Refused(error.to_string()))?? {
+                Reading::Settled(snapshot) => return Ok(Arc::new(snapshot)),
+                Reading::Unsettled => tokio::time::sleep(READ_AGAIN).await,
+            }
+        }
+        Err(ReloadError::Refused(
+            "the configuration file keeps changing: write it whole, best under another name and then rename it"
+                .to_owned(),
+        ))
     }
 
     fn put_into_force(&self, new: &Snapshot) {

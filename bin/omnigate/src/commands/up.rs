@@ -9,10 +9,10 @@ use crate::{config_file::ConfigSource, failure::Failure, logging, node, settings
 pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
     // First, while this is the only thread: it takes descriptors by number and changes the environment.
     let inherited = Inherited::from_env().map_err(Failure::failed)?;
-    let snapshot = source.load()?;
-    let log = logging::start(&snapshot.get::<LogConfig>())?;
-    for problem in snapshot.warnings().problems() {
+    let config = source.load_for_node()?;
+    let log = logging::start(&config.snapshot.get::<LogConfig>())?;
+    for problem in config.snapshot.warnings().problems() {
         tracing::warn!("{}", problem.message);
     }
-    node::run(source, &snapshot, log, inherited)
+    node::run(source, &config, log, inherited)
 }

@@ -96,8 +96,8 @@ pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
     let nodes = script::write(dir.path(), upstream, plan.epoch)
         .map_err(|error| Failure::failed(format!("the demo's files cannot be written: {error}")))?;
     let source = ConfigSource::of_file_alone(nodes[0].config.clone());
-    let snapshot = source.load()?;
-    let log = logging::start(&snapshot.get::<LogConfig>())?;
+    let config = source.load_for_node()?;
+    let log = logging::start(&config.snapshot.get::<LogConfig>())?;
     summary::introduce(&nodes[0], dir.path(), plan.epoch);
     let neighbours = Neighbours::start(&kernel, &scope, &nodes[1..])?;
     let crowd = Arc::new(Crowd::new(&nodes));
@@ -105,7 +105,7 @@ pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
         crowd.enter(&scope);
         summary::start(&scope, &crowd, nodes[0].places.rewarder, plan.length);
     });
-    let ended = node::run(source, &snapshot, log, Inherited::default());
+    let ended = node::run(source, &config, log, Inherited::default());
     kernel.block_on(neighbours.end(&scope));
     // Gone before it is said to be.
     drop(dir);

@@ -9,6 +9,7 @@ mod overlay_objects;
 mod parts;
 mod reread;
 mod rewarder;
+mod settle;
 mod upgrade;
 mod watched;
 
@@ -16,14 +17,17 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use ron_kernel::{
     Exit, ExitCode, Kernel, Scope,
-    config::{ConfigStore, Snapshot},
+    config::ConfigStore,
     reload::{self, Reloader},
 };
 use ron_transport::inherit::Inherited;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    admin::ConfigInForce, config_file::ConfigSource, failure::Failure, logging::LogControl,
+    admin::ConfigInForce,
+    config_file::{ConfigSource, StartConfig},
+    failure::Failure,
+    logging::LogControl,
     settings::NodeConfig,
 };
 pub(crate) use accounting::{SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR};
@@ -34,16 +38,16 @@ pub(crate) use parts::TOPOLOGIES;
 use reread::Reread;
 pub(crate) use upgrade::{READY_WITHIN, UPGRADER};
 
-/// Runs the node that `snapshot` describes until it has stopped.
+/// Runs the node that `config` describes until it has stopped.
 pub(crate) fn run(
     source: ConfigSource,
-    snapshot: &Snapshot,
+    config: &StartConfig,
     log: LogControl,
     inherited: Inherited,
 ) -> Result<ExitCode, Failure> {
-    let kernel = build_kernel(&snapshot.get::<NodeConfig>())?;
+    let kernel = build_kernel(&config.snapshot.get::<NodeConfig>())?;
     let mut signals = kernel.watch_signals().map_err(Failure::failed)?;
-    let starting = start(&kernel, source, snapshot, log, inherited);
+    let starting = start(&kernel, source, config, log, inherited);
     // Told to stop before it is up, it is done with starting; what is open by then is stopped like the rest.
     let started = kernel.block_on(signals.unless_told_to_stop(starting)).unwrap_or(Ok(()));
     if started.is_err() {
@@ -100,10 +104,11 @@ fn build_kernel(node: &NodeConfig) -> Result<Kernel, Failure> {
 async fn start(
     kernel: &Kernel,
     source: ConfigSource,
-    snapshot: &Snapshot,
+    config: &StartConfig,
     log: LogControl,
     mut inherited: Inherited,
 ) -> Result<(), String> {
+    let snapshot = &config.snapshot;
     // Unwatched, these would end the process, and once the first part is open somebody may send them. What the second asks
     // for is done anyway when its own watcher begins.
     let upgrade = upgrade::watch().map_err(|error| error.to_string())?;
@@ -115,7 +120,7 @@ async fn start(
     let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force).await?);
     close_unused(inherited);
     let file = source.file().map(ToOwned::to_owned);
-    let reread = Reread::new(source, snapshot);
+    let reread = Reread::new(source, config);
     let reader = reread.reader();
     let follow = parts.follow_config(reread, log);
     let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);

@@ -10,7 +10,7 @@ use ron_kernel::{
     bus::KernelEvent,
     config::{Checks, ConfigStore, Loader, Problems, Report, Schema, Snapshot, Sources, Table},
     readiness::Effect,
-    reload::{Commit, Preparing, Reconfigure, ReloadError, Reloader},
+    reload::{Commit, Preparing, READ_AGAIN, Reading, Reconfigure, ReloadError, Reloader},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,14 @@ pub(crate) fn parse(text: &str) -> Result<Snapshot, Report> {
     let sources =
         Sources { file: Some(("test.toml".into(), text.to_owned())), env: Vec::new(), flags: Vec::new() };
     Loader::new(Schema::new().table::<Knobs>(), "TEST_").load(sources)
+}
+
+/// A reading of a source that nobody is writing; the text `unsettled` stands for one that somebody is.
+pub(crate) fn settled(text: &str) -> Result<Reading, ReloadError> {
+    match text {
+        "unsettled" => Ok(Reading::Unsettled),
+        text => Ok(Reading::Settled(parse(text)?)),
+    }
 }
 
 /// A part that remembers what it committed, and refuses or hangs on request.
@@ -90,7 +98,7 @@ impl Fixture {
         let parts: [Arc<Part>; 3] = Default::default();
         let followers = parts.iter().map(|part| Arc::new(Shared(Arc::clone(part))) as Arc<dyn Reconfigure>);
         let source = Arc::clone(&file);
-        let read = Arc::new(move || parse(&source.lock().unwrap()));
+        let read = Arc::new(move || settled(&source.lock().unwrap()));
         let reloader = Reloader::new(&scope, Arc::clone(&store), read, followers.collect());
         Self { _kernel: kernel, scope, file, store, parts, reloader }
     }
@@ -152,6 +160,28 @@ async fn one_part_that_refuses_keeps_all_parts_as_they_were_until_the_next_good_
     f.reload("[knobs]\nlive = 3\n").await.unwrap();
     assert_eq!((f.committed(), f.live(), f.failed()), ([[3], [3], [3]].map(Vec::from), 3, 0));
     assert_eq!(f.reported(), []);
+}
+
+#[tokio::test]
+async fn a_source_that_is_being_written_is_read_again_until_it_has_settled() {
+    let f = Fixture::new();
+    "unsettled".clone_into(&mut f.file.lock().unwrap());
+    let writer = async {
+        tokio::time::sleep(READ_AGAIN).await;
+        "[knobs]\nlive = 2\n".clone_into(&mut f.file.lock().unwrap());
+    };
+    let (reloaded, ()) = tokio::join!(f.reloader.reload(), writer);
+    reloaded.unwrap();
+    assert_eq!((f.live(), f.failed()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_never_settles_is_refused_and_changes_nothing() {
+    let f = Fixture::new();
+    let refused = f.reload("unsettled").await.unwrap_err();
+    assert!(refused.to_string().contains("keeps changing"), "{refused}");
+    assert_eq!((f.live(), f.failed()), (1, 1));
+    assert_eq!(f.committed(), [const { Vec::<u32>::new() }; 3]);
 }
 
 #[tokio::test]

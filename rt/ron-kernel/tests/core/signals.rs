@@ -20,7 +20,7 @@ use ron_kernel::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    reload::parse,
+    reload::{parse, settled},
     support::{PATIENCE, USUAL, kernel, task, topology},
 };
 
@@ -94,7 +94,7 @@ impl Reconfigure for SaysSo {
 
 fn watch_hangups(scope: &Scope) {
     let store = Arc::new(ConfigStore::new(&parse("").unwrap()));
-    let read = Arc::new(|| parse(""));
+    let read = Arc::new(|| settled(""));
     reload::start(scope, Reloader::new(scope, store, read, vec![Arc::new(SaysSo)]), None);
 }
 

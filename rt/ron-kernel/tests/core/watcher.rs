@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use crate::{
-    reload::{Knobs, Part, Shared, parse},
+    reload::{Knobs, Part, Shared, parse, settled},
     support::{PATIENCE, conduct, kernel, stop, until, wait_for},
 };
 
@@ -45,7 +45,7 @@ impl Watched {
         let events = scope.bus().subscribe();
         let store = Arc::new(ConfigStore::new(&parse(&knob(boot)).unwrap()));
         let path = file.clone();
-        let read = Arc::new(move || parse(&std::fs::read_to_string(&path).unwrap_or_default()));
+        let read = Arc::new(move || settled(&std::fs::read_to_string(&path).unwrap_or_default()));
         let part: Arc<dyn Reconfigure> = Arc::new(Shared(Arc::new(Part::default())));
         let reloader = Reloader::new(&scope, Arc::clone(&store), read, vec![part]);
         reload::start(&scope, reloader, Some(file.clone()));
