@@ -7,6 +7,7 @@
 )]
 
 mod access_rules;
+mod admin;
 mod config_file;
 mod deadlines;
 mod h2_frames;

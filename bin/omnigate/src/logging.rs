@@ -13,21 +13,28 @@ use ron_kernel::{
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, reload};
 
 use crate::{
+    audit_outlet::AuditOutlet,
     failure::{Failure, wants_color},
     settings::{LogConfig, LogFormat},
 };
 
-/// Changes the level of the running log, and tells what it suppressed.
+/// Changes the level of the running log, tells what it suppressed, and connects the file of the audit trail.
 #[derive(Debug)]
 pub(crate) struct LogControl {
     filter: reload::Handle<EnvFilter, Registry>,
     limit: Arc<LineLimit>,
+    audit: AuditOutlet,
 }
 
 impl LogControl {
     /// Counts suppressed lines among a node's metrics.
     pub(crate) fn count_in(&self, metrics: &Metrics) {
         self.limit.count_in(metrics.families().log_lines_suppressed.clone());
+    }
+
+    /// Where the audit trail leaves the log.
+    pub(crate) fn audit(&self) -> AuditOutlet {
+        self.audit.clone()
     }
 }
 
@@ -40,11 +47,15 @@ pub(crate) fn start(config: &LogConfig) -> Result<LogControl, Failure> {
         LogFormat::Text => to_stderr.with_ansi(wants_color()).boxed(),
         LogFormat::Json => to_stderr.json().flatten_event(true).boxed(),
     };
-    let limit = Arc::new(LineLimit::new());
-    let subscriber = Registry::default().with(filter).with(Limited(Arc::clone(&limit))).with(written);
+    let (limit, audit) = (Arc::new(LineLimit::new()), AuditOutlet::default());
+    let subscriber = Registry::default()
+        .with(filter)
+        .with(Limited(Arc::clone(&limit)))
+        .with(written)
+        .with(audit.layer());
     tracing::subscriber::set_global_default(subscriber).map_err(Failure::failed)?;
     std::panic::set_hook(Box::new(log_panic));
-    Ok(LogControl { filter: handle, limit })
+    Ok(LogControl { filter: handle, limit, audit })
 }
 
 fn log_panic(info: &PanicHookInfo<'_>) {

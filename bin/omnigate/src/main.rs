@@ -1,6 +1,7 @@
 //! Omnigate: one binary that an operator runs on every node.
 
 mod admin;
+mod audit_outlet;
 mod cli;
 mod commands;
 mod config_file;

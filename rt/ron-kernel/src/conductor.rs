@@ -6,7 +6,7 @@ use ron_sync::phase::{Phase, Stage};
 use types::Deadline;
 
 use crate::{
-    Exit, ExitCode, Kernel, Signals,
+    Exit, ExitCode, Kernel, Signals, audit,
     bus::{Bus, Subscription},
     heartbeat::{self, BEAT},
     lock::lock,
@@ -31,6 +31,7 @@ pub(crate) async fn conduct(kernel: &Kernel, mut signals: Option<Signals>) -> Ex
     let clock = kernel.shared.clock;
     let start = clock.now();
     let drain_deadline = *lock(&kernel.shared.drain_deadline);
+    tracing::info!(target: audit::TARGET, action = "shutdown", actor = cause, outcome = "draining");
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
     let force = forced(&mut signals, by_signal);
     let deadline = Deadline::within(start, drain_deadline);

@@ -10,6 +10,7 @@
 //! request's path. A third, the thread that called [`Kernel::run`], only conducts: signals, heartbeats,
 //! shutdown. It runs no service code, so nothing a service does can keep the process from ending.
 
+pub mod audit;
 pub mod blocking;
 pub mod breaker;
 pub mod bus;

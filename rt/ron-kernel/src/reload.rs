@@ -9,7 +9,7 @@ mod watch;
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
-    Scope,
+    Scope, audit,
     bus::KernelEvent,
     config::{Change, ConfigStore, Report, Snapshot},
     readiness::{Condition, Effect},
@@ -84,14 +84,16 @@ impl Reloader {
         }
     }
 
-    /// Reads the configuration and puts it into force.
+    /// Reads the configuration and puts it into force. `actor` says who or what asked for it, for the audit trail.
     ///
     /// Cancel safe: dropped before it commits, it changes nothing.
     ///
     /// # Errors
     /// [`ReloadError`]; the old configuration is then in force, and readiness and metrics tell.
-    pub async fn reload(&self) -> Result<(), ReloadError> {
+    pub async fn reload(&self, actor: &str) -> Result<(), ReloadError> {
+        let before = self.store.current().generation();
         let outcome = self.try_reload().await;
+        self.note(actor, before, &outcome);
         let failed = &self.scope.all_metrics().families().config_reload_failed;
         match &outcome {
             Ok(()) => {
@@ -107,6 +109,21 @@ impl Reloader {
             }
         }
         outcome
+    }
+
+    /// Adds the reload to the audit trail, unless it changed nothing.
+    fn note(&self, actor: &str, before: u64, outcome: &Result<(), ReloadError>) {
+        let generation = self.store.current().generation();
+        match outcome {
+            Ok(()) if generation == before => {}
+            Ok(()) => {
+                tracing::info!(target: audit::TARGET, action = "reload", actor, outcome = "applied", generation);
+            }
+            Err(error) => {
+                let detail = error.to_string();
+                tracing::info!(target: audit::TARGET, action = "reload", actor, outcome = "refused", detail);
+            }
+        }
     }
 
     async fn try_reload(&self) -> Result<(), ReloadError> {

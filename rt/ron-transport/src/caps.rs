@@ -177,13 +177,14 @@ impl ConnCaps {
     /// Admits one more connection of `client`, or says which cap forbids it. Never waits for a connection to end.
     ///
     /// When all places are taken, a [parked](ConnPermit::park) connection gives up its place: of the clients that have
-    /// one, the client that holds the most connections loses the one that has been parked the longest.
+    /// one, the client that holds the most connections loses the one that has been parked the longest. A client that
+    /// holds its share loses one of its own.
     ///
     /// # Errors
     /// [`CapError`], counted.
     pub fn try_admit(&self, client: ClientKey) -> Result<ConnPermit, CapError> {
         let mut held = self.shared.held();
-        let room = held.check_client(client).and_then(|()| held.make_room());
+        let room = held.make_room_for(client);
         let evicted = self.shared.counted(room)?;
         held.add(client);
         drop(held);

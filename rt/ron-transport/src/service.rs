@@ -21,6 +21,9 @@ pub struct ConnInfo {
     pub core: usize,
     /// What the TLS handshake agreed; `None` in the clear.
     pub tls: Option<TlsInfo>,
+    /// Whether the connection has a spare place, because the others were taken: its service should answer only what
+    /// must be answered at all times, such as a health check.
+    pub spare: bool,
     /// The client's IP address as a header value, made once because every request passes it on.
     client_header: Option<HeaderValue>,
 }
@@ -39,7 +42,7 @@ impl ConnInfo {
     #[must_use]
     pub fn new(peer: Peer, core: usize) -> Self {
         let client_header = peer.addr.and_then(|addr| HeaderValue::from_str(&addr.ip().to_string()).ok());
-        Self { peer, core, tls: None, client_header }
+        Self { peer, core, tls: None, spare: false, client_header }
     }
 
     /// The client's IP address as a header value.

@@ -5,29 +5,74 @@ use ron_kernel::config::Secret;
 use ron_transport::ConnInfo;
 use types::{Reason, Refusal};
 
+use crate::settings::{AdminConfig, Role};
+
 /// A browser sends this header to another origin only after asking first, which nobody here answers.
 const INTENT: &str = "x-omnigate";
 
-/// Lets an operator pass: whoever shows the token, or, where there is none, whoever sits at this machine.
+/// Somebody who may ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Operator {
+    /// The name of the token it showed; `None` for whoever sits at this machine, where there is no token.
+    pub(super) token: Option<String>,
+    /// What it may do.
+    pub(super) role: Role,
+}
+
+/// The tokens in force.
+#[derive(Debug, Default)]
+pub(super) struct Tokens(Vec<(Secret, Operator)>);
+
+impl Tokens {
+    pub(super) fn of(config: &AdminConfig) -> Self {
+        let named = |name: &str, role| Operator { token: Some(name.to_owned()), role };
+        let one = config.token.iter().map(|token| (token.clone(), named("admin.token", Role::Operate)));
+        let more = config.tokens.iter().map(|token| (token.token.clone(), named(&token.name, token.role)));
+        Self(one.chain(more).collect())
+    }
+
+    /// Whose token a request carries. Looks at all of them, and takes as long for a wrong one as for a right one.
+    fn shown_in(&self, headers: &HeaderMap) -> Option<&Operator> {
+        let shown = bearer(headers).as_bytes();
+        let is_shown = |token: &Secret| {
+            aws_lc_rs::constant_time::verify_slices_are_equal(shown, token.expose().as_bytes()).is_ok()
+        };
+        self.0
+            .iter()
+            .fold(None, |found, (token, operator)| if is_shown(token) { Some(operator) } else { found })
+    }
+}
+
+/// Lets an operator pass: whoever shows a token, or, where there is none, whoever sits at this machine.
 pub(super) fn admit_operator(
-    token: Option<&Secret>,
+    tokens: &Tokens,
     conn: &ConnInfo,
     uri: &Uri,
     headers: &HeaderMap,
-) -> Result<(), Refusal> {
-    match token {
-        Some(token) if shows(token, headers) => Ok(()),
-        Some(_) => Err(Refusal::new(Reason::Unauth, "send the header `Authorization: Bearer <admin.token>`")),
-        None if !is_local(conn) => Err(Refusal::new(
-            Reason::Forbidden,
-            "without a token this is for the machine itself: set `admin.token`",
-        )),
-        None if names_stranger(uri, headers) => Err(Refusal::new(
-            Reason::Forbidden,
-            "without a token ask by address or as localhost, so that no web page can ask in your name",
-        )),
-        None => Ok(()),
+) -> Result<Operator, Refusal> {
+    if !tokens.0.is_empty() {
+        let wanted = || Refusal::new(Reason::Unauth, "send the header `Authorization: Bearer <admin.token>`");
+        return tokens.shown_in(headers).cloned().ok_or_else(wanted);
     }
+    if !is_local(conn) {
+        let detail = "without a token this is for the machine itself: set `admin.token`";
+        return Err(Refusal::new(Reason::Forbidden, detail));
+    }
+    if names_stranger(uri, headers) {
+        let detail =
+            "without a token ask by address or as localhost, so that no web page can ask in your name";
+        return Err(Refusal::new(Reason::Forbidden, detail));
+    }
+    Ok(Operator { token: None, role: Role::Operate })
+}
+
+/// Lets a request pass whose sender may do what it asks for.
+pub(super) fn admit_role(operator: &Operator, needed: Role) -> Result<(), Refusal> {
+    if operator.role >= needed {
+        return Ok(());
+    }
+    let (has, needed) = (operator.role.as_str(), needed.as_str());
+    Err(Refusal::new(Reason::Forbidden, format!("this needs a token with the role `{needed}`, not `{has}`")))
 }
 
 /// Lets a request pass that changes something, if no web page could have sent it unnoticed.
@@ -64,15 +109,14 @@ fn is_own_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Whether the request carries the token. Takes as long for a wrong one as for the right one.
-fn shows(token: &Secret, headers: &HeaderMap) -> bool {
-    let shown = headers
+/// The token that a request carries; empty if it carries none.
+fn bearer(headers: &HeaderMap) -> &str {
+    headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map_or("", |(_, shown)| shown.trim());
-    aws_lc_rs::constant_time::verify_slices_are_equal(shown.as_bytes(), token.expose().as_bytes()).is_ok()
+        .map_or("", |(_, shown)| shown.trim())
 }
 
 fn is_local(conn: &ConnInfo) -> bool {
@@ -101,6 +145,7 @@ fn is_address_or_localhost(host: &str) -> bool {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::settings::AdminToken;
     use ron_transport::stream::Peer;
 
     fn conn(peer: Peer) -> ConnInfo {
@@ -119,9 +164,9 @@ mod tests {
     }
 
     fn reason(token: Option<&str>, conn: &ConnInfo, pairs: &[(&'static str, &str)]) -> Option<Reason> {
-        let token = token.map(Secret::new);
+        let config = AdminConfig { token: token.map(Secret::new), ..AdminConfig::default() };
         let uri = Uri::from_static("/metrics");
-        let refusal = admit_operator(token.as_ref(), conn, &uri, &headers(pairs)).err()?;
+        let refusal = admit_operator(&Tokens::of(&config), conn, &uri, &headers(pairs)).err()?;
         Some(refusal.reason)
     }
 
@@ -143,6 +188,35 @@ mod tests {
             assert_eq!(reason(token, &local(), &[("authorization", bad)]), Some(Reason::Unauth), "{bad}");
         }
         assert_eq!(reason(token, &local(), &[]), Some(Reason::Unauth));
+    }
+
+    #[test]
+    fn each_token_has_its_name_and_its_role() {
+        let token = |name: &str, role, token: &str| AdminToken {
+            name: name.to_owned(),
+            role,
+            token: Secret::new(token),
+        };
+        let tokens = Tokens::of(&AdminConfig {
+            token: Some(Secret::new("0123456789abcdef")),
+            tokens: vec![
+                token("scraper", Role::Read, "read-0123456789a"),
+                token("pager", Role::Operate, "oper-0123456789a"),
+            ],
+            ..AdminConfig::default()
+        });
+        let operator = |shown: &str| {
+            let shown = headers(&[("authorization", &format!("Bearer {shown}"))]);
+            let admitted = admit_operator(&tokens, &local(), &Uri::from_static("/"), &shown).ok()?;
+            let may_operate = admit_role(&admitted, Role::Operate).is_ok();
+            assert!(admit_role(&admitted, Role::Read).is_ok());
+            Some((admitted.token?, may_operate))
+        };
+        assert_eq!(operator("0123456789abcdef"), Some(("admin.token".to_owned(), true)));
+        assert_eq!(operator("read-0123456789a"), Some(("scraper".to_owned(), false)));
+        assert_eq!(operator("oper-0123456789a"), Some(("pager".to_owned(), true)));
+        assert_eq!(operator("oper-0123456789b"), None);
+        assert_eq!(operator(""), None);
     }
 
     #[test]

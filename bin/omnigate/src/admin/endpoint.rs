@@ -2,6 +2,8 @@
 
 use http::Method;
 
+use crate::settings::Role;
+
 /// One endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
@@ -36,7 +38,7 @@ pub(super) enum Endpoint {
 pub(super) enum Audience {
     /// Everybody who reaches the socket; balancers have no token.
     Anyone,
-    /// Whoever has the token, or sits at this machine if there is none.
+    /// Whoever has a token of the right role, or sits at this machine if there is none.
     Operator,
 }
 
@@ -123,6 +125,11 @@ impl Endpoint {
                 "what the rewarder answers there: epochs, proofs, files, policies; to look at alone"
             }
         }
+    }
+
+    /// The role that whoever asks needs, where not everybody may.
+    pub(super) fn role(self) -> Role {
+        if self.allow() == "POST" { Role::Operate } else { Role::Read }
     }
 
     /// The methods it takes, as the `Allow` header lists them.

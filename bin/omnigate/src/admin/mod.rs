@@ -1,6 +1,8 @@
 //! The admin listener: what an operator, a balancer or a scraper asks a node.
 
 mod access;
+mod audit;
+mod audit_file;
 mod console;
 mod endpoint;
 mod events;
@@ -13,7 +15,10 @@ mod reply;
 mod service;
 mod topology;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use ron_kernel::{
     Scope,
@@ -27,10 +32,15 @@ use ron_transport::{
     listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
     serve::{HttpServer, ListenPlan},
+    tls::ServerTls,
 };
 use svc_overlay::Overlay;
 
-use crate::settings::{AdminConfig, OPEN_REMEDY, is_open};
+use crate::{
+    audit_outlet::AuditOutlet,
+    settings::{AdminConfig, OPEN_REMEDY, is_open},
+};
+use audit_file::AuditFile;
 pub(crate) use console::{ConfigInForce, Part, Shown};
 use service::{AdminService, Shared};
 pub(crate) use topology::TOPOLOGY;
@@ -38,31 +48,51 @@ pub(crate) use topology::TOPOLOGY;
 /// The socket's file is for its owner alone: whoever may connect may stop the node.
 const SOCKET: BindOptions = BindOptions { unix_mode: 0o600 };
 
+/// What the node is made of, as far as the admin listener answers for it.
+pub(crate) struct MadeOf {
+    /// The services that run.
+    pub(crate) topologies: Vec<&'static Topology>,
+    /// The overlay; `None` if it is not enabled.
+    pub(crate) overlay: Option<Arc<Overlay>>,
+    /// What the console shows.
+    pub(crate) shown: Shown,
+}
+
 /// The running admin listener.
 #[derive(Debug)]
 pub(crate) struct Admin {
     shared: Arc<Shared>,
     server: HttpServer<AdminService>,
+    scope: Scope,
+    audit: AuditFile,
+    /// Whether its listener speaks TLS.
+    is_tls: AtomicBool,
 }
 
 impl Admin {
-    /// Starts the admin listener of a node that is made of `topologies`, and whose console shows `shown`.
+    /// Starts the admin listener of a node that is made of `made_of`; `audit` is where the audit trail leaves the log.
     ///
     /// The error says what is wrong and what to do about it.
-    pub(crate) fn start(
+    pub(crate) async fn start(
         scope: &Scope,
         config: &AdminConfig,
-        topologies: Vec<&'static Topology>,
-        overlay: Option<Arc<Overlay>>,
-        shown: Shown,
+        audit: &AuditOutlet,
+        made_of: MadeOf,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, String> {
+        let MadeOf { topologies, overlay, shown } = made_of;
+        let tls = load_tls(scope, config).await?;
+        AuditFile::try_open(scope, config).await?;
         let listener = inherited.listen(&config.listen, SOCKET).map_err(unopened)?;
         refuse_open(config, listener.local_addr())?;
+        warn_in_the_clear(listener.local_addr(), tls.is_some());
+        let audit = AuditFile::start(scope, audit);
+        audit.reconfigure(config);
+        let is_tls = AtomicBool::new(tls.is_some());
         let shared = Arc::new(Shared::new(scope, config, topologies, overlay, shown));
         let service = |_core| AdminService::new(&shared);
-        let server = HttpServer::start(scope, topology::ROLES, plan(Some(listener)), service);
-        Ok(Arc::new(Self { shared, server }))
+        let server = HttpServer::start(scope, topology::ROLES, plan(Some(listener), tls), service);
+        Ok(Arc::new(Self { shared, server, scope: scope.clone(), audit, is_tls }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -78,7 +108,8 @@ impl Admin {
             ip if ip.is_unspecified() => format!("localhost:{}", addr.port()),
             _ => addr.to_string(),
         };
-        Some(format!("http://{host}/console"))
+        let scheme = if self.is_tls.load(Ordering::Relaxed) { "https" } else { "http" };
+        Some(format!("{scheme}://{host}/console"))
     }
 
     /// The listening socket, to hand it to a successor; `None` once the node drains.
@@ -86,23 +117,52 @@ impl Admin {
         self.server.listener()
     }
 
-    fn follow(&self, new: &Snapshot) -> Result<Commit, String> {
+    async fn follow(self: Arc<Self>, new: &Snapshot) -> Result<Commit, String> {
         let config = new.get::<AdminConfig>();
+        let tls = load_tls(&self.scope, &config).await?;
+        AuditFile::try_open(&self.scope, &config).await?;
         let listener = self.server.bind(&config.listen, SOCKET).map_err(unopened)?;
         if listener.is_none() {
             refuse_open(&config, &self.local_addr())?;
         }
-        let (shared, server) = (Arc::clone(&self.shared), self.server.clone());
         Ok(Box::new(move || {
-            shared.reconfigure(&config);
-            server.commit(plan(listener));
+            self.shared.reconfigure(&config);
+            self.audit.reconfigure(&config);
+            self.is_tls.store(tls.is_some(), Ordering::Relaxed);
+            self.server.commit(plan(listener, tls));
         }))
     }
 }
 
-impl Reconfigure for Admin {
+/// The admin listener, as a part of the node that follows the configuration.
+#[derive(Debug)]
+pub(crate) struct FollowingAdmin(pub(crate) Arc<Admin>);
+
+impl Reconfigure for FollowingAdmin {
     fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_> {
-        Box::pin(async move { self.follow(&new) })
+        let admin = Arc::clone(&self.0);
+        Box::pin(async move { admin.follow(&new).await })
+    }
+}
+
+/// Loads the listener's certificates; `None` if it speaks in the clear.
+async fn load_tls(scope: &Scope, config: &AdminConfig) -> Result<Option<ServerTls>, String> {
+    let Some(tls) = config.tls.server_config() else {
+        return Ok(None);
+    };
+    let loaded = scope.blocking().run("load certificates", move || ServerTls::load(&tls)).await;
+    let loaded = loaded.map_err(|error| error.to_string())?;
+    let loaded = loaded.map_err(|error| format!("admin.tls: {error}"))?;
+    for warning in loaded.warnings() {
+        tracing::warn!(%warning, "certificate");
+    }
+    Ok(Some(loaded))
+}
+
+/// Says so if tokens cross a network as they are.
+fn warn_in_the_clear(addr: &ListenAddr, is_tls: bool) {
+    if is_open(addr) && !is_tls {
+        tracing::warn!(%addr, "tokens for the admin listener cross the network in the clear; set `admin.tls`");
     }
 }
 
@@ -120,7 +180,7 @@ fn unopened(error: BindError) -> String {
 /// Refuses a socket that other machines can reach while there is no token. The configuration's own check cannot know
 /// where an inherited socket listens.
 fn refuse_open(config: &AdminConfig, addr: &ListenAddr) -> Result<(), String> {
-    if config.token.is_none() && is_open(addr) {
+    if !config.has_token() && is_open(addr) {
         return Err(format!(
             "admin: {addr} can be reached from other machines, without a token: {OPEN_REMEDY}"
         ));
@@ -128,6 +188,6 @@ fn refuse_open(config: &AdminConfig, addr: &ListenAddr) -> Result<(), String> {
     Ok(())
 }
 
-fn plan(listener: Option<Listener>) -> ListenPlan {
-    ListenPlan { listener, tls: None, proxy_protocol: TrustedSources::default(), limits: service::limits() }
+fn plan(listener: Option<Listener>, tls: Option<ServerTls>) -> ListenPlan {
+    ListenPlan { listener, tls, proxy_protocol: TrustedSources::default(), limits: service::limits() }
 }

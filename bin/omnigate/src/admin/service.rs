@@ -1,12 +1,11 @@
 //! The admin listener's handler: finds the endpoint, asks who may ask, answers and counts.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
 use ron_kernel::{
     Fault, Scope,
-    config::Secret,
     metrics::{OPENMETRICS, PROMETHEUS_TEXT, RouteMetrics},
     topology::Topology,
 };
@@ -15,10 +14,11 @@ use serde_json::json;
 use svc_overlay::Overlay;
 use types::{Reason, Refusal};
 
-use crate::settings::AdminConfig;
+use crate::settings::{AdminConfig, Role};
 
 use super::{
-    access,
+    access::{self, Operator, Tokens},
+    audit::{self, Trail},
     console::{self, Console, Shown},
     endpoint::{Audience, Endpoint},
     events::EventStreams,
@@ -31,10 +31,22 @@ use super::{
 
 /// Connections in all. Scrapers, balancers and people share them.
 pub(super) const MAX_CONNS: usize = 64;
+/// Connections beyond those, which are answered nothing but `/healthz` and `/readyz`.
+pub(super) const SPARE_CONNS: usize = 16;
+/// How long a connection may be silent between requests.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+/// When a client that found only a spare place should try again.
+const SPARE_RETRY: Duration = Duration::from_secs(5);
 
 /// The listener's limits: few connections, any of which may come from one client, because most come from this machine.
 pub(super) fn limits() -> HttpLimits {
-    HttpLimits { max_conns: MAX_CONNS, max_conns_per_client: MAX_CONNS / 2, ..HttpLimits::default() }
+    HttpLimits {
+        max_conns: MAX_CONNS,
+        max_conns_per_client: MAX_CONNS / 2,
+        spare_conns: SPARE_CONNS,
+        idle_timeout: IDLE_TIMEOUT,
+        ..HttpLimits::default()
+    }
 }
 
 /// What the handlers of all cores share.
@@ -42,7 +54,8 @@ pub(super) fn limits() -> HttpLimits {
 pub(super) struct Shared {
     scope: Scope,
     topologies: Vec<&'static Topology>,
-    token: ArcSwapOption<Secret>,
+    tokens: ArcSwap<Tokens>,
+    trail: Trail,
     rehearsal: Rehearsal,
     events: EventStreams,
     console: Console,
@@ -67,7 +80,8 @@ impl Shared {
             console: Console::start(scope, &topologies, shown),
             scope: scope.clone(),
             topologies,
-            token: ArcSwapOption::from(config.token.clone().map(Arc::new)),
+            tokens: ArcSwap::from_pointee(Tokens::of(config)),
+            trail: Trail::default(),
             rehearsal: Rehearsal::new(config.rehearse),
             events: EventStreams::new(),
             overlay: OverlayPages::new(scope, overlay),
@@ -75,9 +89,9 @@ impl Shared {
         }
     }
 
-    /// Puts another token, or none, into force, and says anew whether crashes may be rehearsed.
+    /// Puts other tokens, or none, into force, and says anew whether crashes may be rehearsed.
     pub(super) fn reconfigure(&self, config: &AdminConfig) {
-        self.token.store(config.token.clone().map(Arc::new));
+        self.tokens.store(Arc::new(Tokens::of(config)));
         self.rehearsal.allow(config.rehearse);
     }
 
@@ -86,24 +100,50 @@ impl Shared {
         &self.routes[index.unwrap_or(Endpoint::ALL.len())]
     }
 
-    fn may_operate(&self, conn: &ConnInfo, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        let token = self.token.load();
+    fn operator(&self, conn: &ConnInfo, uri: &Uri, headers: &HeaderMap) -> Result<Operator, Refusal> {
         access::admit_site(uri, headers)?;
-        access::admit_operator(token.as_deref(), conn, uri, headers)
+        access::admit_operator(&self.tokens.load(), conn, uri, headers)
     }
 
-    async fn answer(&self, conn: &ConnInfo, request: &Parts, body: Body) -> Result<Response, Refusal> {
+    /// Answers, and adds to the audit trail what changes something or is refused to its sender.
+    async fn answer_audited(&self, conn: &ConnInfo, request: Parts, body: Body) -> Result<Response, Refusal> {
+        let operator = self.operator(conn, &request.uri, &request.headers);
+        let answer = self.answer(conn, &request, body, &operator).await;
+        let changes =
+            Endpoint::find(request.uri.path()).is_some_and(|(found, _)| found.role() == Role::Operate);
+        let actor = audit::actor(operator.as_ref().ok(), conn);
+        match &answer {
+            Err(refusal) if matches!(refusal.reason, Reason::Unauth | Reason::Forbidden) => {
+                self.trail.refused(self.scope.clock().now(), &request, &actor, refusal);
+            }
+            _ if !changes || operator.is_err() => {}
+            Ok(response) => audit::done(&request, &actor, response.status().as_u16()),
+            Err(refusal) => audit::done(&request, &actor, refusal.reason.status()),
+        }
+        answer
+    }
+
+    async fn answer(
+        &self,
+        conn: &ConnInfo,
+        request: &Parts,
+        body: Body,
+        operator: &Result<Operator, Refusal>,
+    ) -> Result<Response, Refusal> {
         let (uri, headers) = (&request.uri, &request.headers);
         let Some((endpoint, rest)) = Endpoint::find(uri.path()) else {
             let detail = format!("there are {}", Endpoint::paths());
             return Err(Refusal::new(Reason::NotFound, detail));
         };
+        if conn.spare && !matches!(endpoint, Endpoint::Healthz | Endpoint::Readyz) {
+            let detail = "all places are taken; only /healthz and /readyz are answered beyond them";
+            return Err(Refusal::new(Reason::Busy, detail).retry_after(SPARE_RETRY));
+        }
         if endpoint == Endpoint::Index && wants_html(headers) {
             return Ok(reply::see(Endpoint::Console.path()));
         }
-        let operator = self.may_operate(conn, uri, headers);
         if endpoint.audience() == Audience::Operator {
-            operator.clone()?;
+            access::admit_role(operator.as_ref().map_err(Clone::clone)?, endpoint.role())?;
         }
         if !endpoint.takes(&request.method) {
             self.scope.metrics().rejected(Reason::MethodNotAllowed).inc();
@@ -200,7 +240,8 @@ impl Service for AdminService {
         let clock = shared.scope.clock();
         let route = shared.route(Endpoint::find(request.uri.path()).map(|(endpoint, _)| endpoint));
         let (began, _in_flight) = (clock.now(), route.enter());
-        let answer = match shared.answer(conn, &request, body).await {
+        let method = request.method.clone();
+        let answer = match shared.answer_audited(conn, request, body).await {
             Err(refusal) if refusal.reason == Reason::Unauth => {
                 shared.scope.metrics().rejected(Reason::Unauth).inc();
                 Ok(reply::unauthorized(&refusal))
@@ -209,7 +250,7 @@ impl Service for AdminService {
         };
         let answer = answer.map(reply::protected);
         let status = answer.as_ref().map_or_else(|refusal| refusal.reason.status(), |r| r.status().as_u16());
-        route.record(request.method.as_str(), status, clock.now().since(began));
+        route.record(method.as_str(), status, clock.now().since(began));
         answer
     }
 }

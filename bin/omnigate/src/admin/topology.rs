@@ -11,9 +11,10 @@ use ron_transport::serve::{Roles, TIMEOUTS};
 use crate::node::{ANNOUNCER, READY_WITHIN, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR, UPGRADER};
 
 use super::{
+    audit_file::{AUDIT_QUEUE, AUDIT_WRITER},
     console::{FEED, MAX_VIEWERS, SNAPSHOTS},
     events::MAX_SUBSCRIBERS,
-    service::MAX_CONNS,
+    service::{MAX_CONNS, SPARE_CONNS},
 };
 
 /// The admin listener outlives the others, so that it can say how the drain goes.
@@ -29,7 +30,7 @@ const CONNECTION: ChildSpec = ChildSpec {
     kind: "connection",
     plane: Plane::Data,
     stop: Stage::Support,
-    bound: "64 in all",
+    bound: "64 in all, and 16 more for health checks",
     doc: "one operator's connection",
 };
 
@@ -51,7 +52,7 @@ pub(super) const ROLES: Roles = Roles {
 };
 
 // The texts above and below state these numbers.
-const _: () = assert!(MAX_CONNS == 64 && MAX_SUBSCRIBERS == 16 && MAX_VIEWERS == 16);
+const _: () = assert!(MAX_CONNS == 64 && SPARE_CONNS == 16 && MAX_SUBSCRIBERS == 16 && MAX_VIEWERS == 16);
 
 /// Everything the admin service is made of.
 pub(crate) static TOPOLOGY: Topology = Topology {
@@ -62,14 +63,16 @@ pub(crate) static TOPOLOGY: Topology = Topology {
         "It answers until everything else has stopped: `/readyz` says 503 while the node drains.",
         "Without a token it listens on this machine only, and refuses requests that a web page could forge.",
         "No answer holds a secret.",
+        "Whoever holds all 64 places cannot keep `/healthz` and `/readyz` from being answered: there are 16 spare places, each for two seconds and for the next who comes.",
+        "Every request that changes something, and every request refused for its sender, is in the audit trail; of a flood of refusals, 20 in ten seconds and the number of the rest.",
         "The console changes nothing, and its page runs only its own scripts.",
         "What the console shows is computed once a second for all viewers, at most 16, and not at all without one.",
         "At most 16 event streams are open; each that falls behind is told how many events it missed.",
         "An upgrade that does not come up leaves this process as it was.",
     ],
-    tasks: &[LISTENER, FEED, UPGRADER, ANNOUNCER, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR],
+    tasks: &[LISTENER, FEED, AUDIT_WRITER, UPGRADER, ANNOUNCER, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR],
     children: &[CONNECTION, H2_STREAM],
-    queues: &[SNAPSHOTS],
+    queues: &[SNAPSHOTS, AUDIT_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &[],

@@ -9,6 +9,7 @@ use svc_overlay::OverlayConfig;
 use crate::{
     config_file::ConfigSource,
     failure::{Failure, wants_color},
+    settings::AdminConfig,
 };
 
 /// Loads the configuration and everything it names; warnings go to standard error.
@@ -34,9 +35,12 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
 /// Loads the certificates, which looks at the keys' modes too.
 fn check_certificates(snapshot: &Snapshot) -> Result<(), Failure> {
     let (gateway, edge) = (snapshot.get::<GatewayConfig>(), snapshot.get::<EdgeConfig>());
-    for (name, enabled, tls) in
-        [(GatewayConfig::NAME, gateway.enabled, &gateway.tls), (EdgeConfig::NAME, edge.enabled, &edge.tls)]
-    {
+    let admin = snapshot.get::<AdminConfig>();
+    for (name, enabled, tls) in [
+        (GatewayConfig::NAME, gateway.enabled, &gateway.tls),
+        (EdgeConfig::NAME, edge.enabled, &edge.tls),
+        (AdminConfig::NAME, true, &admin.tls),
+    ] {
         let Some(tls) = tls.server_config().filter(|_| enabled) else { continue };
         let loaded =
             ServerTls::load(&tls).map_err(|error| Failure::bad_config(format!("{name}.tls: {error}")))?;

@@ -25,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     admin::ConfigInForce,
+    audit_outlet::AuditOutlet,
     config_file::{ConfigSource, StartConfig},
     failure::Failure,
     logging::LogControl,
@@ -86,7 +87,13 @@ pub(crate) fn start_beside(source: &ConfigSource) -> Result<Beside, Failure> {
     let snapshot = source.load()?;
     let kernel = build_kernel(&snapshot.get::<NodeConfig>())?;
     let in_force = ConfigInForce { store: Arc::new(ConfigStore::new(&snapshot)), file: source.name() };
-    let parts = kernel.block_on(Parts::open(&kernel, &snapshot, &mut Inherited::default(), in_force));
+    let parts = kernel.block_on(Parts::open(
+        &kernel,
+        &snapshot,
+        &mut Inherited::default(),
+        in_force,
+        &AuditOutlet::default(),
+    ));
     parts.map(|parts| Beside { kernel, _parts: parts }).map_err(Failure::failed)
 }
 
@@ -117,7 +124,7 @@ async fn start(
     log.count_in(kernel.own().all_metrics());
     let store = Arc::new(ConfigStore::new(snapshot));
     let in_force = ConfigInForce { store: Arc::clone(&store), file: source.name() };
-    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force).await?);
+    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force, &log.audit()).await?);
     close_unused(inherited);
     let file = source.file().map(ToOwned::to_owned);
     let reread = Reread::new(source, config);

@@ -18,7 +18,8 @@ use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
 use svc_rewarder::{Rewarder, RewarderConfig};
 
 use crate::{
-    admin::{self, Admin, ConfigInForce, Shown},
+    admin::{self, Admin, ConfigInForce, FollowingAdmin, MadeOf, Shown},
+    audit_outlet::AuditOutlet,
     logging::LogControl,
     settings::{AdminConfig, NodeConfig},
 };
@@ -62,6 +63,7 @@ impl Parts {
         config: &Snapshot,
         inherited: &mut Inherited,
         in_force: ConfigInForce,
+        audit: &AuditOutlet,
     ) -> Result<Self, String> {
         // Before all that has something to tell.
         let traces = open_traces(kernel, config).await?;
@@ -84,7 +86,8 @@ impl Parts {
         let watched = watched::parts(gateway.as_ref(), edge.as_ref());
         let shown = Shown { config: in_force, parts: watched, rewarder: rewarder.clone() };
         let settings = config.get::<AdminConfig>();
-        let admin = Admin::start(&admin_scope, &settings, topologies, overlay.clone(), shown, inherited)?;
+        let made_of = MadeOf { topologies, overlay: overlay.clone(), shown };
+        let admin = Admin::start(&admin_scope, &settings, audit, made_of, inherited).await?;
         Ok(Self { traces, gateway, edge, overlay, rewarder, admin, admin_scope })
     }
 
@@ -94,7 +97,7 @@ impl Parts {
             reread,
             Arc::new(log),
             Arc::new(Drain(self.admin_scope.clone())),
-            Arc::clone(&self.admin) as _,
+            Arc::new(FollowingAdmin(Arc::clone(&self.admin))),
         ];
         parts.extend(self.traces.iter().map(|traces| Arc::clone(traces) as Arc<dyn Reconfigure>));
         parts.extend(self.edge.iter().map(|edge| Arc::clone(edge) as Arc<dyn Reconfigure>));

@@ -17,7 +17,7 @@ use std::{
 };
 
 use ron_kernel::{
-    Scope,
+    Scope, audit,
     config::ConfigStore,
     readiness::Effect,
     supervisor::{TaskCtx, TaskFault, TaskResult},
@@ -123,6 +123,7 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
         let Some(sockets) = upgrade.parts.listeners(&upgrade.store.current()) else {
             continue;
         };
+        tracing::info!(target: audit::TARGET, action = "upgrade", actor = "SIGUSR2", outcome = "starting");
         match upgrade.spawn(&ctx.scope, &sockets).await {
             Ok(child) => {
                 upgrade.successor.set(child.id());

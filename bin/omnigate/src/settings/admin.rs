@@ -1,12 +1,19 @@
 //! The `[admin]` table.
 
+use std::path::PathBuf;
+
 use ron_kernel::config::{Checks, Problems, Secret, Table};
-use ron_transport::addr::ListenAddr;
+use ron_transport::{addr::ListenAddr, tls::settings::TlsConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Shorter tokens can be guessed.
 const TOKEN_MIN: usize = 16;
+
+/// Tokens in `admin.tokens`; each is compared with what every request shows.
+const TOKENS_MAX: usize = 64;
+/// The longest name of a token.
+const NAME_MAX: usize = 64;
 
 /// What to do about an admin listener that strangers could reach.
 pub(crate) const OPEN_REMEDY: &str =
@@ -20,14 +27,75 @@ pub(crate) struct AdminConfig {
     /// machine needs a token.
     pub(crate) listen: ListenAddr,
     /// With it, everything but `/healthz` and `/readyz` needs `Authorization: Bearer <token>`; 16 characters at least.
+    /// It may do everything: its role is `operate`.
     pub(crate) token: Option<Secret>,
+    /// More tokens, each with a name for the audit trail and a role: `{ name = "prometheus", role = "read", token = … }`.
+    /// A token with the role `read` can look at everything and change nothing. At most 64.
+    pub(crate) tokens: Vec<AdminToken>,
+    /// Certificates of the listener; without them it speaks in the clear.
+    pub(crate) tls: TlsConfig,
+    /// A file to which the audit trail is appended, one JSON object per line: who had the node do what, and who was
+    /// refused. Made with mode 0600. Empty for none; the ordinary log has the trail either way, with the target `audit`.
+    pub(crate) audit_log: PathBuf,
     /// Whether `POST /rehearse/<service>/<task>` may end a task as a crash would, so that you can watch it come back.
     pub(crate) rehearse: bool,
 }
 
+/// A token for the admin listener.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AdminToken {
+    /// Who holds it, for the audit trail: 1 to 64 letters, digits, dots, dashes and underscores.
+    pub(crate) name: String,
+    /// What it may do.
+    pub(crate) role: Role,
+    /// The token; 16 characters at least.
+    pub(crate) token: Secret,
+}
+
+/// What the holder of a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// Look at everything, and change nothing.
+    Read,
+    /// Also stop the node, rehearse crashes, publish and store in the overlay.
+    Operate,
+}
+
+impl Role {
+    /// Its name in the configuration.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Operate => "operate",
+        }
+    }
+}
+
+impl AdminConfig {
+    /// The token that may do the most; `None` without tokens.
+    pub(crate) fn strongest_token(&self) -> Option<&Secret> {
+        let strongest = || self.tokens.iter().max_by_key(|token| token.role).map(|token| &token.token);
+        self.token.as_ref().or_else(strongest)
+    }
+
+    /// Whether a token is needed to ask.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some() || !self.tokens.is_empty()
+    }
+}
+
 impl Default for AdminConfig {
     fn default() -> Self {
-        Self { listen: ListenAddr::Tcp(([127, 0, 0, 1], 9600).into()), token: None, rehearse: false }
+        Self {
+            listen: ListenAddr::Tcp(([127, 0, 0, 1], 9600).into()),
+            token: None,
+            tokens: Vec::new(),
+            tls: TlsConfig::default(),
+            audit_log: PathBuf::new(),
+            rehearse: false,
+        }
     }
 }
 
@@ -38,9 +106,40 @@ impl Table for AdminConfig {
         if let Some(what) = self.token.as_ref().and_then(token_problem) {
             problems.at("token", what).help("`openssl rand -hex 32` makes a good one");
         }
-        if self.token.is_none() && is_open(&self.listen) {
+        self.check_tokens(problems);
+        self.tls.check(problems);
+        if !self.has_token() && is_open(&self.listen) {
             let message = format!("{} can be reached from other machines, without a token", self.listen);
             problems.at("listen", message).help(OPEN_REMEDY);
+        }
+    }
+}
+
+impl AdminConfig {
+    fn check_tokens(&self, problems: &mut Problems) {
+        if self.tokens.len() > TOKENS_MAX {
+            problems.at("tokens", format!("{} are more than {TOKENS_MAX} tokens", self.tokens.len()));
+        }
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        for (index, token) in self.tokens.iter().enumerate() {
+            let name = &token.name;
+            if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(fits) {
+                let help = format!("use 1 to {NAME_MAX} letters, digits, dots, dashes and underscores");
+                problems.at(format!("tokens.{index}.name"), "cannot name a token").help(help);
+            }
+            if self.tokens[..index].iter().any(|earlier| earlier.name == *name) {
+                problems.at(format!("tokens.{index}.name"), format!("two tokens are called `{name}`"));
+            }
+            if let Some(what) = token_problem(&token.token) {
+                let at = format!("tokens.{index}.token");
+                problems.at(at, what).help("`openssl rand -hex 32` makes a good one");
+            }
+            let earlier = self.tokens[..index].iter().map(|earlier| &earlier.token);
+            if earlier.chain(&self.token).any(|earlier| *earlier == token.token) {
+                problems
+                    .at(format!("tokens.{index}.token"), "is the same as another token")
+                    .help("give each holder a token of its own, so that one can be taken away");
+            }
         }
     }
 }

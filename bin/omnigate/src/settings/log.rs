@@ -1,6 +1,9 @@
 //! The `[log]` table.
 
-use ron_kernel::config::{Checks, Problems, Table};
+use ron_kernel::{
+    audit,
+    config::{Checks, Problems, Table},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
@@ -14,7 +17,8 @@ pub(crate) struct LogConfig {
     /// One line of text per event, or one JSON object.
     pub(crate) format: LogFormat,
     /// The least serious level written: off, error, warn, info, debug or trace. `info,svc_gateway=debug` says more
-    /// about one part.
+    /// about one part. The audit trail (`audit`) is written at every level, unless it is named here as in
+    /// `warn,audit=off`.
     pub(crate) level: String,
 }
 
@@ -59,7 +63,11 @@ impl LogConfig {
         if let Some(stray) = directives.iter().find(|directive| !names_a_level(directive)) {
             return Err(format!("`{stray}` is not a level: use {}", LEVELS.join(", ")));
         }
-        EnvFilter::builder().parse(directives.join(",")).map_err(|error| error.to_string())
+        let filter = EnvFilter::builder().parse(directives.join(",")).map_err(|error| error.to_string())?;
+        // The audit trail is written whatever the level, unless it is named itself.
+        let named = directives.iter().any(|directive| directive.starts_with(audit::TARGET));
+        let trail = format!("{}=info", audit::TARGET).parse();
+        Ok(if named { filter } else { filter.add_directive(trail.map_err(|_| "no directive".to_owned())?) })
     }
 }
 

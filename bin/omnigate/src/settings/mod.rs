@@ -5,7 +5,9 @@ mod ledger;
 mod log;
 mod node;
 
-pub(crate) use admin::{AdminConfig, OPEN_REMEDY, is_open};
+#[cfg(test)]
+pub(crate) use admin::AdminToken;
+pub(crate) use admin::{AdminConfig, OPEN_REMEDY, Role, is_open};
 pub(crate) use ledger::LedgerConfig;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use node::NodeConfig;

@@ -42,20 +42,25 @@ async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> 
     let _watcher =
         file.as_deref().and_then(|file| watch_directory(file, Arc::clone(&changed)).inspect_err(tell).ok());
     let mut last_seen = contents(&ctx.scope, file.as_deref()).await;
+    let mut actor = "start";
     loop {
         // The first time because the file may have changed before it was watched; nothing happens if it has not.
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
             // Told by metrics, readiness, the log and the bus.
-            _ = reloader.reload() => {}
+            _ = reloader.reload(actor) => {}
         }
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
-            news = next_change(&ctx.scope, file.as_deref(), &changed, &last_seen) => last_seen = news,
+            news = next_change(&ctx.scope, file.as_deref(), &changed, &last_seen) => {
+                actor = "change of the file";
+                last_seen = news;
+            }
             signal = hangup.recv() => {
                 if signal.is_none() {
                     return Err(TaskFault::new("signals are gone"));
                 }
+                actor = "SIGHUP";
                 // Whoever sends the signal has often just written the file: that is one change, not two.
                 last_seen = contents(&ctx.scope, file.as_deref()).await;
             }

@@ -105,7 +105,7 @@ impl Fixture {
 
     async fn reload(&self, text: &str) -> Result<(), ReloadError> {
         text.clone_into(&mut self.file.lock().unwrap());
-        self.reloader.reload().await
+        self.reloader.reload("test").await
     }
 
     fn live(&self) -> u32 {
@@ -170,7 +170,7 @@ async fn a_source_that_is_being_written_is_read_again_until_it_has_settled() {
         tokio::time::sleep(READ_AGAIN).await;
         "[knobs]\nlive = 2\n".clone_into(&mut f.file.lock().unwrap());
     };
-    let (reloaded, ()) = tokio::join!(f.reloader.reload(), writer);
+    let (reloaded, ()) = tokio::join!(f.reloader.reload("test"), writer);
     reloaded.unwrap();
     assert_eq!((f.live(), f.failed()), (2, 0));
 }

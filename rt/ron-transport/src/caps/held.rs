@@ -73,8 +73,18 @@ impl Held {
         Ok(())
     }
 
+    /// Sees to it that `client` may have one more; gives whom to tell that its place was taken for that.
+    pub(super) fn make_room_for(&mut self, client: ClientKey) -> Result<Option<Arc<Notify>>, CapError> {
+        let Err(full) = self.check_client(client) else { return self.make_room() };
+        // Above the caps, one that goes makes no room.
+        if self.count(client) > self.max_per_client || self.open > self.max_total {
+            return Err(full);
+        }
+        self.evict_longest_parked(client).map(Some).ok_or(full)
+    }
+
     /// Sees to it that there is room for one more; gives whom to tell that its place was taken for that.
-    pub(super) fn make_room(&mut self) -> Result<Option<Arc<Notify>>, CapError> {
+    fn make_room(&mut self) -> Result<Option<Arc<Notify>>, CapError> {
         if self.open < self.max_total {
             return Ok(None);
         }
@@ -84,10 +94,15 @@ impl Held {
             return Err(full);
         }
         let (_, largest) = *self.parked_by_count.last().ok_or(full)?;
-        let ((_, longest), _) = self.parked.range((largest, 0)..).next().ok_or(full)?;
-        let told = self.take_parked(largest, *longest);
-        self.remove(largest);
-        Ok(told)
+        self.evict_longest_parked(largest).map(Some).ok_or(full)
+    }
+
+    /// Takes the place of the client's connection that has been parked the longest; gives whom to tell.
+    fn evict_longest_parked(&mut self, client: ClientKey) -> Option<Arc<Notify>> {
+        let ((_, longest), _) = self.parked.range((client, 0)..=(client, u64::MAX)).next()?;
+        let told = self.take_parked(client, *longest);
+        self.remove(client);
+        told
     }
 
     pub(super) fn add(&mut self, client: ClientKey) {

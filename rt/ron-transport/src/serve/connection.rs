@@ -43,6 +43,8 @@ pub(super) struct Accepted {
     /// Whether a PROXY header is to tell who the client is.
     pub(super) proxied: bool,
     pub(super) permit: ConnPermit,
+    /// Whether its place is a spare one.
+    pub(super) spare: bool,
     pub(super) seat: Seat,
 }
 
@@ -60,7 +62,7 @@ enum End {
 /// The rare and the large parts are boxed: a task is as big as the biggest thing it ever awaits in place, and there
 /// are as many tasks as idle connections.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) {
-    let Accepted { stream, peer, proxied, mut permit, seat } = accepted;
+    let Accepted { stream, peer, proxied, mut permit, spare, seat } = accepted;
     let limits = server.limits.load_full();
     let Ok(mut stream) = stream.register() else {
         return;
@@ -79,6 +81,7 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
             return server.count_refused(&cap);
         }
     }
+    info.spare = spare;
     let end = match server.tls.load_full() {
         None => serve(&server, stream, ahead, info, false, limits, &mut permit).await,
         Some(tls) => {
@@ -337,7 +340,7 @@ impl<S: Service> Shared<S> {
     }
 
     /// Counts an idle connection that ends to make room for another client.
-    fn count_evicted(&self) {
+    pub(super) fn count_evicted(&self) {
         self.scope.metrics().connections_evicted(self.scope.service()).inc();
     }
 

@@ -13,6 +13,10 @@ pub struct HttpLimits {
     pub max_conns: usize,
     /// Connections of one client; an IPv6 /64 is one client.
     pub max_conns_per_client: usize,
+    /// Places beyond `max_conns` for clients that found none; see [`ConnInfo::spare`](crate::ConnInfo::spare). A
+    /// connection has one for two seconds at most, and less if others come meanwhile: of the client that holds the
+    /// most spare places, the oldest connection ends.
+    pub spare_conns: usize,
     /// TLS handshake and PROXY header.
     pub handshake_timeout: Duration,
     /// A whole request head, and each wait for more of a body.
@@ -72,6 +76,7 @@ impl Default for HttpLimits {
         Self {
             max_conns: 1024,
             max_conns_per_client: 256,
+            spare_conns: 0,
             handshake_timeout: Duration::from_secs(3),
             read_timeout: Duration::from_secs(5),
             write_timeout: Duration::from_secs(5),

@@ -7,6 +7,7 @@ use ron_kernel::supervisor::{TaskCtx, TaskFault, TaskResult};
 use super::{
     connection::{self, Accepted},
     server::Shared,
+    spare,
 };
 use crate::{
     caps::ClientKey,
@@ -68,12 +69,20 @@ fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     // Decided once: a permit on a proxy's account must be booked on a client's later.
     let proxied = server.proxy_protocol.load().trusts(&peer);
     let client = if proxied { ClientKey::TrustedProxy } else { ClientKey::of(&peer) };
-    let permit = match server.caps.try_admit(client) {
-        Ok(permit) => permit,
-        Err(cap) => return server.count_refused(&cap),
+    let (permit, spare) = match server.caps.try_admit(client) {
+        Ok(permit) => (permit, None),
+        Err(cap) => match server.spare.try_admit(client) {
+            Some((permit, spare)) => (permit, Some(spare)),
+            None => return server.count_refused(&cap),
+        },
     };
     let seat = server.workers.seat(server.scope.planes());
     let core = Arc::clone(seat.core());
-    let accepted = Accepted { stream, peer, proxied, permit, seat };
-    server.workers.place(&server.connections, &core, connection::run(Arc::clone(server), accepted));
+    let accepted = Accepted { stream, peer, proxied, permit, spare: spare.is_some(), seat };
+    let server = Arc::clone(server);
+    let (workers, connections) = (&server.workers, &server.connections);
+    match spare {
+        None => workers.place(connections, &core, connection::run(Arc::clone(&server), accepted)),
+        Some(spare) => workers.place(connections, &core, spare::run(Arc::clone(&server), accepted, spare)),
+    }
 }

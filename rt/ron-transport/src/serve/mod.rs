@@ -17,6 +17,7 @@ mod metered;
 mod one_by_one;
 mod pace;
 mod server;
+mod spare;
 mod waits;
 mod workers;
 

@@ -15,7 +15,7 @@ use ron_kernel::{
 };
 use tokio::sync::Notify;
 
-use super::{CONNECTION, H2_STREAM, HttpLimits, LISTENER, listener, workers::Workers};
+use super::{CONNECTION, H2_STREAM, HttpLimits, LISTENER, listener, spare::Spare, workers::Workers};
 use crate::{
     addr::ListenAddr,
     caps::{CapError, ConnCaps},
@@ -76,6 +76,7 @@ pub(super) struct Shared<S> {
     pub(super) tls: ArcSwapOption<ServerTls>,
     pub(super) proxy_protocol: ArcSwap<TrustedSources>,
     pub(super) caps: ConnCaps,
+    pub(super) spare: Spare,
     pub(super) changed: Notify,
     pub(super) connections: Children,
     pub(super) workers: Workers,
@@ -116,6 +117,7 @@ impl<S: Service> HttpServer<S> {
         let shared = Arc::new(Shared {
             services,
             caps: ConnCaps::new(plan.limits.max_conns, plan.limits.max_conns_per_client),
+            spare: Spare::new(plan.limits.spare_conns),
             limits: ArcSwap::from_pointee(plan.limits),
             tls: ArcSwapOption::from(plan.tls.map(Arc::new)),
             proxy_protocol: ArcSwap::from_pointee(plan.proxy_protocol),
@@ -180,6 +182,7 @@ impl<S: Service> HttpServer<S> {
     pub fn commit(&self, plan: ListenPlan) {
         let shared = &self.0;
         shared.caps.set_limits(plan.limits.max_conns, plan.limits.max_conns_per_client);
+        shared.spare.set_limit(plan.limits.spare_conns);
         shared.limits.store(Arc::new(plan.limits));
         shared.tls.store(plan.tls.map(Arc::new));
         shared.proxy_protocol.store(Arc::new(plan.proxy_protocol));

@@ -79,6 +79,20 @@ fn nobody_who_is_busy_makes_room() {
     assert_eq!(caps.stats().evicted_total, 0);
 }
 
+#[tokio::test]
+async fn a_client_at_its_share_takes_the_place_of_its_own_longest_parked_connection() {
+    let caps = ConnCaps::new(4, 2);
+    let own = client("192.0.2.1");
+    let (mut first, mut second) = (caps.try_admit(own).unwrap(), caps.try_admit(own).unwrap());
+    let (first, second) = (first.park(), second.park());
+    let _third = caps.try_admit(own).unwrap();
+    first.evicted().await;
+    first.give_up();
+    drop(second);
+    assert_eq!((caps.held_by(own), caps.total(), caps.stats().evicted_total), (2, 2, 1));
+    assert_eq!(caps.try_admit(own).unwrap_err(), CapError::PerClient { limit: 2 });
+}
+
 #[test]
 fn a_client_at_its_share_takes_nobodys_place() {
     let caps = ConnCaps::new(3, 2);

@@ -1,4 +1,4 @@
-//! A client of a node's own admin listener: one request per connection, in the clear, on this machine or with a token.
+//! A client of a node's own admin listener: one request per connection, on this machine or with a token.
 
 #![expect(
     clippy::disallowed_methods,
@@ -15,6 +15,7 @@ use ron_kernel::config::Secret;
 use ron_transport::addr::ListenAddr;
 use serde_json::Value;
 
+use super::pinned_tls::PinnedTls;
 use crate::{config_file::ConfigSource, failure::Failure, settings::AdminConfig};
 
 /// The longest answer that is read.
@@ -28,9 +29,11 @@ const MAX_LINE: u64 = 1024 * 1024;
 pub(in crate::commands) struct AdminClient {
     addr: ListenAddr,
     token: Option<Secret>,
+    /// Whom it believes to be the node; `None` in the clear.
+    tls: Option<PinnedTls>,
 }
 
-trait Socket: Read + Write {}
+pub(super) trait Socket: Read + Write {}
 impl<T: Read + Write> Socket for T {}
 
 /// An answer whose head has been read.
@@ -46,12 +49,18 @@ impl AdminClient {
     /// The client that `source` describes.
     pub(in crate::commands) fn of(source: &ConfigSource) -> Result<Self, Failure> {
         let admin = source.load()?.get::<AdminConfig>();
-        Ok(Self { addr: admin.listen.clone(), token: admin.token.clone() })
+        let bad = |problem| Failure::bad_config(format!("admin.tls: {problem}"));
+        let tls = admin.tls.server_config().map(|tls| PinnedTls::load(&tls.default.cert_path));
+        Ok(Self {
+            addr: admin.listen.clone(),
+            token: admin.strongest_token().cloned(),
+            tls: tls.transpose().map_err(bad)?,
+        })
     }
 
     /// The client of another of the node's listeners, with a capability if that is needed.
     pub(in crate::commands) fn at(addr: ListenAddr, token: Option<Secret>) -> Self {
-        Self { addr, token }
+        Self { addr, token, tls: None }
     }
 
     /// The answer to a question.
@@ -189,10 +198,16 @@ impl AdminClient {
     }
 
     fn connect(&self) -> io::Result<Box<dyn Socket>> {
-        match &self.addr {
-            ListenAddr::Tcp(addr) => Ok(Box::new(TcpStream::connect(addr)?)),
-            ListenAddr::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
-            ListenAddr::Inherited(_) => Err(io::Error::other("an inherited socket has no address to ask")),
+        let socket: Box<dyn Socket> = match &self.addr {
+            ListenAddr::Tcp(addr) => Box::new(TcpStream::connect(addr)?),
+            ListenAddr::Unix(path) => Box::new(UnixStream::connect(path)?),
+            ListenAddr::Inherited(_) => {
+                return Err(io::Error::other("an inherited socket has no address to ask"));
+            }
+        };
+        match &self.tls {
+            None => Ok(socket),
+            Some(tls) => tls.wrap(socket),
         }
     }
 

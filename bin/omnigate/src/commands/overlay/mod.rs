@@ -2,6 +2,7 @@
 
 pub(super) mod admin_client;
 mod objects;
+mod pinned_tls;
 
 use std::io::{self, BufRead, Read, Write};
 

@@ -1,0 +1,111 @@
+//! The audit trail of the admin listener: who had the node do what, and who was refused.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use http::request::Parts;
+use ron_kernel::audit;
+use ron_transport::ConnInfo;
+use types::{Moment, Refusal};
+
+use super::access::Operator;
+
+/// Refusals that are written per [`WINDOW`]. More are counted, so that whoever guesses tokens cannot fill the disk.
+const REFUSALS: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(10);
+/// The longest path that is written, in bytes.
+const PATH_MAX: usize = 256;
+
+/// Who asks: the name of its token and its role, or that it showed none; and its address.
+pub(super) fn actor(operator: Option<&Operator>, conn: &ConnInfo) -> String {
+    let address = conn.client().map_or_else(|| "a Unix socket".to_owned(), |addr| addr.ip().to_string());
+    match operator {
+        Some(Operator { token: Some(name), role }) => format!("{name} ({}) from {address}", role.as_str()),
+        Some(Operator { token: None, .. }) => format!("{address}, without a token"),
+        None => format!("{address}, not known"),
+    }
+}
+
+/// Adds a request that was meant to change something to the trail, with the status of its answer.
+pub(super) fn done(request: &Parts, actor: &str, status: u16) {
+    let action = action(request);
+    let outcome = if status < 400 { "done" } else { "failed" };
+    tracing::info!(target: audit::TARGET, action, actor, outcome, status);
+}
+
+/// What is asked for: method and path, without the query.
+fn action(request: &Parts) -> String {
+    let path: String = request.uri.path().chars().take(PATH_MAX).collect();
+    format!("{} {path}", request.method)
+}
+
+/// The refusals of the listener, so many at a time.
+#[derive(Debug, Default)]
+pub(super) struct Trail(Mutex<Refusals>);
+
+/// The refusals of one window.
+#[derive(Debug, Default)]
+struct Refusals {
+    /// When the window began; `None` before the first.
+    since: Option<Moment>,
+    written: u32,
+    /// Those that were not written.
+    suppressed: u64,
+}
+
+impl Refusals {
+    /// Whether another refusal is written, and how many were not since the last that was.
+    fn admit(&mut self, now: Moment) -> Option<u64> {
+        if self.since.is_none_or(|since| now.since(since) >= WINDOW) {
+            (self.since, self.written) = (Some(now), 0);
+        }
+        if self.written >= REFUSALS {
+            self.suppressed += 1;
+            return None;
+        }
+        self.written += 1;
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
+
+impl Trail {
+    /// Adds a request that was refused because of who sent it.
+    pub(super) fn refused(&self, now: Moment, request: &Parts, actor: &str, refusal: &Refusal) {
+        let admitted = self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(now);
+        let Some(suppressed) = admitted else { return };
+        let (action, reason) = (action(request), refusal.reason.as_str());
+        tracing::info!(
+            target: audit::TARGET,
+            action,
+            actor,
+            outcome = "refused",
+            reason,
+            suppressed_before = suppressed
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Moment {
+        Moment::ORIGIN.after(Duration::from_secs(secs))
+    }
+
+    #[test]
+    fn a_flood_of_refusals_is_counted_and_not_written() {
+        let mut refusals = Refusals::default();
+        let written = (0..1000).filter(|_| refusals.admit(at(1)).is_some()).count();
+        assert_eq!(written, REFUSALS as usize);
+        assert_eq!(refusals.admit(at(10)), None, "the same window");
+        assert_eq!(
+            refusals.admit(at(11)),
+            Some(1000 - u64::from(REFUSALS) + 1),
+            "what was not written is told"
+        );
+        assert_eq!(refusals.admit(at(11)), Some(0));
+    }
+}

@@ -1,0 +1,83 @@
+//! TLS to a node whose certificate is at hand: the node must show that very certificate, whoever signed it.
+
+use std::{io, path::Path, sync::Arc};
+
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
+
+use super::admin_client::Socket;
+
+/// TLS to the holder of one certificate.
+#[derive(Debug)]
+pub(super) struct PinnedTls(Arc<ClientConfig>);
+
+impl PinnedTls {
+    /// Believes the holder of the first certificate in a PEM file.
+    pub(super) fn load(cert_path: &Path) -> Result<Self, String> {
+        let unreadable = |error| format!("{}: {error}", cert_path.display());
+        let cert = CertificateDer::from_pem_file(cert_path).map_err(unreadable)?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = Arc::new(Pinned { cert, provider: Arc::clone(&provider) });
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(|error| error.to_string())?;
+        let config = config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Speaks TLS on a socket.
+    pub(super) fn wrap(&self, socket: Box<dyn Socket>) -> io::Result<Box<dyn Socket>> {
+        // The name is not looked at: the certificate is.
+        let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+        let client = ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)?;
+        Ok(Box::new(StreamOwned::new(client, socket)))
+    }
+}
+
+/// Accepts one certificate, from whoever can sign with its key.
+#[derive(Debug)]
+struct Pinned {
+    cert: CertificateDer<'static>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if *end_entity == self.cert {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(Error::General("the node shows another certificate than `admin.tls.cert_path` has".to_owned()))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

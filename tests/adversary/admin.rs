@@ -1,0 +1,134 @@
+//! Attacks on the admin listener: places held idle, tokens beyond their role, and what the audit trail says of them.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpStream,
+};
+
+use ron_transport::tls::testkit::TestCa;
+use rustls_pki_types::ServerName;
+
+use crate::support::{Client, Node, ask, config, eventually, get};
+
+/// More connections than the admin listener has places.
+const MORE_THAN_ALL: u8 = 70;
+
+/// A node with these lines in `[admin]`.
+fn node(admin: &str) -> Node {
+    node_in(tempfile::tempdir().unwrap(), admin)
+}
+
+fn node_in(dir: tempfile::TempDir, admin: &str) -> Node {
+    let node = Node::start_in(dir, "");
+    if !admin.is_empty() {
+        let before = node.metric("config_update_total");
+        let text = config(node.gateway, node.admin, "").replace("[gateway]", &format!("{admin}[gateway]"));
+        node.write_config(&text);
+        node.signal("HUP");
+        eventually("the settings are in force", || node.log().contains("outcome=\"applied\"").then_some(()));
+        assert!(before < 1.0, "the first change");
+    }
+    node
+}
+
+#[test]
+fn idle_connections_of_one_client_keep_nobody_from_asking_for_readiness() {
+    let node = node("");
+    let idle: Vec<_> = (0..MORE_THAN_ALL).map(|_| TcpStream::connect(node.admin).unwrap()).collect();
+    for path in ["/readyz", "/healthz"] {
+        assert_eq!(get(node.admin, path).unwrap().status, 200, "{path}");
+    }
+    drop(idle);
+}
+
+#[test]
+fn idle_connections_of_many_clients_keep_nobody_from_asking_for_readiness() {
+    let node = node("");
+    let connect = |from| Client::connect_from(from, node.admin).unwrap();
+    let _idle: Vec<Client> = (2..2 + MORE_THAN_ALL).map(connect).collect();
+    for path in ["/readyz", "/healthz"] {
+        assert_eq!(get(node.admin, path).unwrap().status, 200, "{path}");
+    }
+    let other = get(node.admin, "/metrics").unwrap();
+    assert!(
+        matches!(other.status, 200 | 429),
+        "beyond the places only health checks are answered: {other:?}"
+    );
+}
+
+/// The status of a request with a token.
+fn status(node: &Node, method: &str, path: &str, token: &str) -> u16 {
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Omnigate: 1\r\nContent-Length: 0\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
+    );
+    ask(node.admin, request).unwrap().status
+}
+
+#[test]
+fn a_token_that_may_look_cannot_change_anything_and_the_trail_says_who_tried() {
+    let tokens = "audit_log = \"audit.log\"\ntoken = \"0123456789abcdef\"\ntokens = [\
+         { name = \"scraper\", role = \"read\", token = \"read-0123456789a\" },\
+         { name = \"pager\", role = \"operate\", token = \"oper-0123456789a\" }]\n";
+    let node = node(tokens);
+    for looks in ["0123456789abcdef", "read-0123456789a", "oper-0123456789a"] {
+        assert_eq!(status(&node, "GET", "/config", looks), 200, "{looks}");
+    }
+    assert_eq!(status(&node, "GET", "/config", "read-0123456789b"), 401);
+    assert_eq!(status(&node, "POST", "/shutdown", "read-0123456789a"), 403);
+    assert_eq!(status(&node, "POST", "/shutdown", "oper-0123456789a"), 202);
+    let trail = eventually("the trail has the shutdown", || {
+        let trail = std::fs::read_to_string(node.path().join("audit.log")).ok()?;
+        trail.contains("pager").then_some(trail)
+    });
+    let lines: Vec<serde_json::Value> =
+        trail.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let find = |action: &str, actor: &str, outcome: &str| {
+        let is_it = |line: &&serde_json::Value| {
+            line["action"] == action
+                && line["actor"].as_str().unwrap().contains(actor)
+                && line["outcome"] == outcome
+        };
+        assert!(
+            lines.iter().any(|line| is_it(&line) && line["time"].is_string()),
+            "{action} {actor}: {trail}"
+        );
+    };
+    find("GET /config", "not known", "refused");
+    find("POST /shutdown", "scraper (read) from 127.0.0.1", "refused");
+    find("POST /shutdown", "pager (operate) from 127.0.0.1", "done");
+    for text in [trail.clone(), node.log()] {
+        assert!(!text.contains("0123456789a"), "a token is never written: {text}");
+    }
+    let mode = std::os::unix::fs::MetadataExt::mode(&node.path().join("audit.log").metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_admin_listener_speaks_tls_and_commands_know_its_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let ca = TestCa::new("admin");
+    let files = ca.server(&["localhost"]).write(dir.path(), "admin");
+    let tls = format!(
+        "tls = {{ cert_path = \"{}\", key_path = \"{}\" }}\n",
+        files.cert_path.display(),
+        files.key_path.display()
+    );
+    let node = node_in(dir, &tls);
+    assert!(!get(node.admin, "/healthz").is_ok_and(|answer| answer.status == 200), "nothing in the clear");
+    let name = ServerName::try_from("localhost").unwrap();
+    let client = ca.rustls_client(rustls::crypto::aws_lc_rs::default_provider(), rustls::DEFAULT_VERSIONS);
+    let client = rustls::ClientConnection::new(std::sync::Arc::new(client), name).unwrap();
+    let mut stream = rustls::StreamOwned::new(client, TcpStream::connect(node.admin).unwrap());
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    assert_eq!(line.trim_end(), "HTTP/1.1 200 OK");
+    let asked = std::process::Command::new(env!("CARGO_BIN_EXE_omnigate"))
+        .args(["peers", "--config"])
+        .arg(node.path().join("omnigate.toml"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&asked.stderr);
+    assert!(said.contains("overlay"), "it was answered, if only that there is no overlay: {said}");
+}
