@@ -19,7 +19,7 @@ pub(super) struct Reread {
 impl Reread {
     pub(super) fn new(source: ConfigSource, started_with: &StartConfig) -> Arc<Self> {
         if let Some(doubt) = started_with.file_text.as_ref().and_then(|text| super::settle::doubt(text)) {
-            tracing::warn!(file = source.name(), doubt, "the configuration file may not be whole");
+            tracing::warn!("the configuration file {} may not be whole: {doubt}", source.name());
         }
         let settling = Settling::new(started_with.file_text.clone());
         Arc::new(Self { source, settling: Arc::new(Mutex::new(settling)) })

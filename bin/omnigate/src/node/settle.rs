@@ -20,8 +20,8 @@ pub(super) struct Settling {
     in_force: Option<Zeroizing<String>>,
     /// The text of the last reading.
     seen: Option<Zeroizing<String>>,
-    /// How many readings in a row gave the same text as the one before.
-    same: u32,
+    /// How many readings in a row gave the same text as the one before; `None` before the first of a reload.
+    same: Option<u32>,
 }
 
 /// What one reading means.
@@ -43,16 +43,17 @@ impl Settling {
 
     /// Judges the text that a reading gave.
     pub(super) fn look(&mut self, text: &str) -> Look {
-        let same = self.seen.as_ref().is_some_and(|seen| seen.as_str() == text);
-        self.same = if same { self.same + 1 } else { 0 };
-        if !same {
+        let is_same = self.seen.as_ref().is_some_and(|seen| seen.as_str() == text);
+        let same = self.same.filter(|_| is_same).map_or(0, |same| same + 1);
+        if !is_same {
             self.seen = Some(Zeroizing::new(text.to_owned()));
         }
-        if self.same < self.wanted(text) {
+        if same < self.wanted(text) {
+            self.same = Some(same);
             return Look::Again;
         }
         // The next reload judges anew.
-        self.same = 0;
+        self.same = None;
         let known = self.in_force.as_ref().is_some_and(|in_force| in_force.as_str() == text);
         match doubt(text) {
             Some(doubt) if !known => Look::Doubtful(doubt),

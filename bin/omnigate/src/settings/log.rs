@@ -17,7 +17,7 @@ pub(crate) struct LogConfig {
     /// One line of text per event, or one JSON object.
     pub(crate) format: LogFormat,
     /// The least serious level written: off, error, warn, info, debug or trace. `info,svc_gateway=debug` says more
-    /// about one part. The audit trail (`audit`) is written at every level, unless it is named here as in
+    /// about one part. The audit trail (`audit`) is written at every level but `off`, unless it is named here as in
     /// `warn,audit=off`.
     pub(crate) level: String,
 }
@@ -64,8 +64,10 @@ impl LogConfig {
             return Err(format!("`{stray}` is not a level: use {}", LEVELS.join(", ")));
         }
         let filter = EnvFilter::builder().parse(directives.join(",")).map_err(|error| error.to_string())?;
-        // The audit trail is written whatever the level, unless it is named itself.
-        let named = directives.iter().any(|directive| directive.starts_with(audit::TARGET));
+        // The audit trail is written whatever the level, unless it is named itself or nothing is to be written.
+        let settles_it =
+            |directive: &&str| directive.starts_with(audit::TARGET) || directive.eq_ignore_ascii_case("off");
+        let named = directives.iter().any(|directive| settles_it(&directive));
         let trail = format!("{}=info", audit::TARGET).parse();
         Ok(if named { filter } else { filter.add_directive(trail.map_err(|_| "no directive".to_owned())?) })
     }

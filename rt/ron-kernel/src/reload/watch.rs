@@ -4,7 +4,10 @@ use std::{
     fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,6 +33,24 @@ const RESTLESS: Duration = Duration::from_secs(1);
 /// What the file holds, if it can be read.
 type Contents = Option<Vec<u8>>;
 
+/// What happens in the file's directory.
+#[derive(Default)]
+struct Changes {
+    happened: Notify,
+    count: AtomicU64,
+}
+
+impl Changes {
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    fn add(&self) {
+        self.count.fetch_add(1, Ordering::Release);
+        self.happened.notify_one();
+    }
+}
+
 /// Starts the config watcher. Without a file it still obeys SIGHUP, which also re-reads certificates.
 pub fn start(scope: &Scope, reloader: Reloader, file: Option<PathBuf>) {
     let reloader = Arc::new(reloader);
@@ -38,23 +59,29 @@ pub fn start(scope: &Scope, reloader: Reloader, file: Option<PathBuf>) {
 
 async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> TaskResult {
     let mut hangup = signal(SignalKind::hangup()).map_err(TaskFault::new)?;
-    let changed = Arc::new(Notify::new());
+    let changed = Arc::new(Changes::default());
     let _watcher =
         file.as_deref().and_then(|file| watch_directory(file, Arc::clone(&changed)).inspect_err(tell).ok());
-    let mut last_seen = contents(&ctx.scope, file.as_deref()).await;
+    // What was read last; `None` if something may have changed while it was read.
+    let mut last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
     let mut actor = "start";
     loop {
+        let before = changed.count();
         // The first time because the file may have changed before it was watched; nothing happens if it has not.
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
             // Told by metrics, readiness, the log and the bus.
             _ = reloader.reload(actor) => {}
         }
+        // The reload may have read what has been taken back since: then the file as it is would look like no change.
+        if changed.count() != before {
+            last_seen = None;
+        }
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
             news = next_change(&ctx.scope, file.as_deref(), &changed, &last_seen) => {
                 actor = "change of the file";
-                last_seen = news;
+                last_seen = Some(news);
             }
             signal = hangup.recv() => {
                 if signal.is_none() {
@@ -62,7 +89,7 @@ async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> 
                 }
                 actor = "SIGHUP";
                 // Whoever sends the signal has often just written the file: that is one change, not two.
-                last_seen = contents(&ctx.scope, file.as_deref()).await;
+                last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
             }
         }
     }
@@ -70,12 +97,17 @@ async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> 
 
 /// The contents of the file once they are not `last_seen` any more: the directory holds other files too, and touching
 /// ours changes nothing.
-async fn next_change(scope: &Scope, file: Option<&Path>, changed: &Notify, last_seen: &Contents) -> Contents {
+async fn next_change(
+    scope: &Scope,
+    file: Option<&Path>,
+    changed: &Changes,
+    last_seen: &Option<Contents>,
+) -> Contents {
     loop {
-        changed.notified().await;
-        settle(changed).await;
+        changed.happened.notified().await;
+        settle(&changed.happened).await;
         let now = contents(scope, file).await;
-        if now != *last_seen {
+        if last_seen.as_ref() != Some(&now) {
             return now;
         }
     }
@@ -93,11 +125,11 @@ fn tell(error: &notify::Error) {
 }
 
 /// Watches the file's directory, because editors and orchestrators replace files by renaming.
-fn watch_directory(file: &Path, changed: Arc<Notify>) -> notify::Result<notify::RecommendedWatcher> {
+fn watch_directory(file: &Path, changed: Arc<Changes>) -> notify::Result<notify::RecommendedWatcher> {
     let parent = file.parent().filter(|p| !p.as_os_str().is_empty());
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         if event.is_ok_and(|e| !e.kind.is_access()) {
-            changed.notify_one();
+            changed.add();
         }
     })?;
     watcher.watch(parent.unwrap_or(Path::new(".")), RecursiveMode::NonRecursive)?;

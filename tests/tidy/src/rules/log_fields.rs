@@ -69,7 +69,8 @@ fn logged(tree: &Tree) -> BTreeMap<String, (String, usize)> {
 /// The fields that stand before the message, of which nothing is left: literals are blanked.
 fn fields_of(code: &str) -> Vec<String> {
     let mut fields = Vec::new();
-    for argument in arguments(code) {
+    let is_target = |argument: &&str| argument.trim_start().starts_with("target:");
+    for argument in arguments(code).into_iter().filter(|argument| !is_target(argument)) {
         let name = argument.split('=').next().unwrap_or_default().trim().trim_start_matches(['%', '?']);
         if name.is_empty() {
             break;
