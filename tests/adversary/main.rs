@@ -9,6 +9,7 @@
 mod access_rules;
 mod admin;
 mod config_file;
+mod data_files;
 mod deadlines;
 mod h2_frames;
 mod identity_fields;

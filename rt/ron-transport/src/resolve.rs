@@ -79,18 +79,33 @@ impl Resolver {
     /// # Errors
     /// [`ResolveError`], if there is no recent enough answer to fall back on.
     pub async fn lookup(&self, host: &str, port: u16) -> Result<Arc<[SocketAddr]>, ResolveError> {
+        self.lookup_within(host, port, FRESH).await
+    }
+
+    /// The same, with an answer that is younger than `max_age` where that is less than [`FRESH`].
+    ///
+    /// Cancel safe, as [`lookup`](Self::lookup) is.
+    ///
+    /// # Errors
+    /// [`ResolveError`], if there is no recent enough answer to fall back on.
+    pub async fn lookup_within(
+        &self,
+        host: &str,
+        port: u16,
+        max_age: Duration,
+    ) -> Result<Arc<[SocketAddr]>, ResolveError> {
         if let Ok(ip) = host.parse() {
             return Ok(Arc::new([SocketAddr::new(ip, port)]));
         }
-        let addresses = self.addresses(host).await?;
+        let addresses = self.addresses(host, max_age).await?;
         Ok(addresses.iter().map(|ip| SocketAddr::new(*ip, port)).collect())
     }
 
-    async fn addresses(&self, host: &str) -> Answer {
-        match self.0.remembered(host) {
+    async fn addresses(&self, host: &str, max_age: Duration) -> Answer {
+        match self.0.remembered(host, max_age) {
             Memory::Fresh(answer) => answer,
-            Memory::Nothing => self.ask(host).await,
-            Memory::Stale(old) => match tokio::time::timeout(STALE_WAIT, self.ask(host)).await {
+            Memory::Nothing => self.ask(host, max_age).await,
+            Memory::Stale(old) => match tokio::time::timeout(STALE_WAIT, self.ask(host, max_age)).await {
                 Ok(Ok(new)) => Ok(new),
                 _ => Ok(old),
             },
@@ -98,9 +113,9 @@ impl Resolver {
     }
 
     /// Looks the name up, or waits for whoever does.
-    async fn ask(&self, host: &str) -> Answer {
+    async fn ask(&self, host: &str, max_age: Duration) -> Answer {
         loop {
-            match Inner::turn(&self.0, host)? {
+            match Inner::turn(&self.0, host, max_age)? {
                 Turn::Answered(answer) => return answer,
                 Turn::Ours(lookup) => {
                     let answer = self.0.blocking.run("resolve a name", || lookup.run()).await;
@@ -128,6 +143,8 @@ struct Name {
     answer: Option<Answer>,
     learned: Moment,
     ask_again: Moment,
+    /// Whether the last look-up failed, so that the name is left alone until `ask_again`.
+    failed: bool,
     /// Closes when the look-up under way ends.
     underway: Option<watch::Receiver<()>>,
 }
@@ -145,9 +162,10 @@ enum Turn {
 }
 
 impl Name {
-    fn remembered(&self, now: Moment) -> Memory {
+    fn remembered(&self, now: Moment, max_age: Duration) -> Memory {
+        let young_enough = self.failed || now < self.learned.after(max_age);
         match &self.answer {
-            Some(answer) if now < self.ask_again => Memory::Fresh(answer.clone()),
+            Some(answer) if now < self.ask_again && young_enough => Memory::Fresh(answer.clone()),
             Some(Ok(addresses)) if now < self.learned.after(STALE) => Memory::Stale(Arc::clone(addresses)),
             _ => Memory::Nothing,
         }
@@ -155,7 +173,8 @@ impl Name {
 
     /// Learns what a look-up found, and gives what is true from now on.
     fn learn(&mut self, found: Answer, now: Moment) -> Answer {
-        let old = self.remembered(now);
+        let old = self.remembered(now, Duration::ZERO);
+        self.failed = found.is_err();
         let (answer, ask_again) = match (found, old) {
             (Ok(addresses), _) => {
                 self.learned = now;
@@ -174,12 +193,12 @@ impl Inner {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remembered(&self, host: &str) -> Memory {
+    fn remembered(&self, host: &str, max_age: Duration) -> Memory {
         let now = self.clock.now();
-        self.names().get(host).map_or(Memory::Nothing, |name| name.remembered(now))
+        self.names().get(host).map_or(Memory::Nothing, |name| name.remembered(now, max_age))
     }
 
-    fn turn(inner: &Arc<Self>, host: &str) -> Result<Turn, ResolveError> {
+    fn turn(inner: &Arc<Self>, host: &str, max_age: Duration) -> Result<Turn, ResolveError> {
         let now = inner.clock.now();
         let mut names = inner.names();
         if !names.contains_key(host) {
@@ -187,7 +206,7 @@ impl Inner {
             names.insert(host.into(), Name::default());
         }
         let name = names.get_mut(host).expect("it is there, or was just put there");
-        if let Memory::Fresh(answer) = name.remembered(now) {
+        if let Memory::Fresh(answer) = name.remembered(now, max_age) {
             return Ok(Turn::Answered(answer));
         }
         if let Some(end) = &name.underway {

@@ -23,6 +23,7 @@ use std::{
 };
 
 use clap::Parser;
+use rustix::fs::Mode;
 
 pub(crate) use cas::CasCommand;
 pub(crate) use config::listed;
@@ -60,6 +61,10 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
+    if keeps_data(&task) {
+        // What is made from now on is its owner's alone, whatever the caller's mask; databases make files beside theirs.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    }
     let done = match task {
         Task::Up(source) => return up::run(source),
         Task::Demo(plan) => return demo::run(plan),
@@ -90,6 +95,19 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Version { json } => version::run(json),
     };
     done.map(|()| ron_kernel::ExitCode::Clean)
+}
+
+/// Whether a command makes files that a node keeps, rather than what somebody asked for.
+const fn keeps_data(task: &Task) -> bool {
+    matches!(
+        task,
+        Task::Up(_)
+            | Task::Demo(_)
+            | Task::Ledger(_)
+            | Task::NodeId(_)
+            | Task::NodeKey(_)
+            | Task::Fairness { .. }
+    )
 }
 
 /// Writes a command's result to standard output. A reader that has heard enough is no failure.

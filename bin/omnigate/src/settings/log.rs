@@ -67,7 +67,7 @@ impl LogConfig {
         // The audit trail is written whatever the level, unless it is named itself or nothing is to be written.
         let settles_it =
             |directive: &&str| directive.starts_with(audit::TARGET) || directive.eq_ignore_ascii_case("off");
-        let named = directives.iter().any(|directive| settles_it(&directive));
+        let named = directives.iter().any(settles_it);
         let trail = format!("{}=info", audit::TARGET).parse();
         Ok(if named { filter } else { filter.add_directive(trail.map_err(|_| "no directive".to_owned())?) })
     }

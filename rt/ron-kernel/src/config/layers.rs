@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
+use zeroize::Zeroizing;
 
 use super::mask::{Mask, Names};
 use super::path;
@@ -19,7 +20,8 @@ pub(crate) struct FileLayer {
     pub(crate) problems: Vec<Problem>,
     /// Whether the file could be parsed at all; if not there is no use in looking further.
     pub(crate) parsed: bool,
-    text: String,
+    /// Wiped when it goes: it may hold secrets.
+    text: Zeroizing<String>,
     name: String,
     mask: Mask,
 }
@@ -27,12 +29,13 @@ pub(crate) struct FileLayer {
 impl FileLayer {
     /// No file.
     pub(crate) fn none() -> Self {
-        let (text, name, mask) = (String::new(), String::new(), Mask::default());
+        let (text, name, mask) = (Zeroizing::default(), String::new(), Mask::default());
         Self { tree: Node::empty(), problems: Vec::new(), parsed: true, text, name, mask }
     }
 
     /// Parses a file. All its syntax errors are found at once.
     pub(crate) fn parse(file: &Path, text: String, root: &Shape<'_>) -> Self {
+        let text = Zeroizing::new(text);
         let name = file.display().to_string();
         if text.len() > MAX_FILE_BYTES {
             let message = format!("{name} is larger than {MAX_FILE_BYTES} bytes");

@@ -5,19 +5,20 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use zeroize::Zeroizing;
 
 /// What stands in for a secret wherever a value is shown.
 pub const HIDDEN: &str = "<hidden>";
 
-/// A string that is never shown: `Debug`, `Display` and `Serialize` all say [`HIDDEN`].
+/// A string that is never shown: `Debug`, `Display` and `Serialize` all say [`HIDDEN`]. Its memory is wiped when it goes.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// Wraps a secret.
     #[must_use]
     pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
+        Self(Zeroizing::new(secret.into()))
     }
 
     /// The secret itself, for the one place that uses it.
@@ -55,7 +56,7 @@ impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // The usual error would quote what it found; a secret written without quotes must not be repeated.
         String::deserialize(deserializer)
-            .map(Self)
+            .map(Self::new)
             .map_err(|_| de::Error::custom("a secret is a string in quotes"))
     }
 }

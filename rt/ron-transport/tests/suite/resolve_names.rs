@@ -129,6 +129,26 @@ async fn an_address_is_its_own_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_that_wants_a_younger_answer_gets_one_and_a_failed_name_is_still_left_alone() {
+    let names = Names::with(&[1]);
+    let (_kernel, _scope, resolver) = node(&names);
+    let every = Duration::from_secs(2);
+    let look = async || resolver.lookup_within("a.test", PORT, every).await.unwrap().to_vec();
+    assert_eq!(look().await, at(1));
+    names.say(&[2]);
+    advance(every - HAIR).await;
+    assert_eq!((look().await, names.asked()), (at(1), 1));
+    advance(HAIR).await;
+    assert_eq!((look().await, names.asked()), (at(2), 2), "long before it is no longer fresh for others");
+    names.fail();
+    advance(every).await;
+    assert_eq!((look().await, names.asked()), (at(2), 3));
+    assert_eq!((look().await, names.asked()), (at(2), 3), "left alone after a failure");
+    advance(RETRY).await;
+    assert_eq!((look().await, names.asked()), (at(2), 4));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_lasts_until_it_is_no_longer_fresh_whatever_the_port() {
     let names = Names::with(&[1]);
     let (_kernel, _scope, resolver) = node(&names);

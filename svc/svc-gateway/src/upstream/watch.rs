@@ -165,14 +165,15 @@ impl Work {
                 health::next_check(group, group.tools.clock.now())
             }
             Task::Lookup { endpoint, name, port } => {
-                match group.tools.resolver.lookup(name, *port).await {
+                let every = group.config.resolve_every.as_duration();
+                match group.tools.resolver.lookup_within(name, *port, every).await {
                     Ok(addresses) => group.set_addresses(endpoint, &addresses),
                     // The old addresses are better than none.
                     Err(error) => {
                         tracing::warn!(upstream = group.name, name, %error, "a name was not looked up");
                     }
                 }
-                group.tools.clock.now().after(group.config.resolve_every.as_duration())
+                group.tools.clock.now().after(every)
             }
         };
         (self.duty, next)

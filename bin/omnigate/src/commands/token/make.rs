@@ -35,6 +35,9 @@ pub(super) fn mint(args: &MintArgs) -> Result<(), Failure> {
         scopes: names("--scope", &scopes)?,
     };
     let caveats = caveats(conditions, life, &mut texts)?;
+    if conditions.tenant.is_none() {
+        eprintln!("warning: whoever holds this token may act for every tenant; --tenant names one");
+    }
     print_token(&Token::mint(&key, id, &grant, &caveats).map_err(Failure::bad_config)?)
 }
 
