@@ -13,7 +13,9 @@ fn the_package_installs_a_node_that_checks_its_own_configuration() {
     let out = dir.path().to_str().unwrap();
     let built = ["--binary", env!("CARGO_BIN_EXE_omnigate"), "--out", out, "--quick"];
     tool(Command::new(repository("tools/deb")).args(built), "dpkg");
-    let package = fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+    let written = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let package = written.into_iter().find(|path| path.extension().is_some_and(|end| end == "deb")).unwrap();
+    checksums_are_right(dir.path());
     let named = package.file_name().unwrap().to_str().unwrap().to_owned();
     assert!(named.starts_with(concat!("omnigate_", env!("CARGO_PKG_VERSION"), "_")), "{named}");
 
@@ -31,6 +33,7 @@ fn the_package_installs_a_node_that_checks_its_own_configuration() {
         "usr/share/fish/vendor_completions.d/omnigate.fish",
         "usr/share/omnigate/omnigate-alerts.yml",
         "usr/share/doc/omnigate/copyright",
+        "usr/share/doc/omnigate/sbom.cdx.json",
     ] {
         assert!(root.join(path).exists(), "{path} is missing");
     }
@@ -39,6 +42,27 @@ fn the_package_installs_a_node_that_checks_its_own_configuration() {
     let ran = run(omnigate(dir.path(), &["check", "--config", configuration.to_str().unwrap()]));
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     scripts_are_sound(&root);
+    materials_are_listed(&root);
+}
+
+/// The package and its bill of materials are those that the list of checksums names.
+fn checksums_are_right(out: &Path) {
+    let written = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
+    let list = written.into_iter().find(|path| path.extension().is_some_and(|end| end == "sha256")).unwrap();
+    let text = fs::read_to_string(&list).unwrap();
+    assert!(text.contains(".deb\n") && text.contains(".cdx.json\n"), "{text}");
+    tool(Command::new("sha256sum").arg("--check").arg("--quiet").arg(&list).current_dir(out), "coreutils");
+}
+
+/// The bill of materials names what is linked, with checksums, and nothing that only tests need.
+fn materials_are_listed(root: &Path) {
+    let text = fs::read_to_string(root.join("usr/share/doc/omnigate/sbom.cdx.json")).unwrap();
+    let bill: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((bill["bomFormat"].as_str(), bill["specVersion"].as_str()), (Some("CycloneDX"), Some("1.5")));
+    let components = bill["components"].as_array().unwrap();
+    let find = |name: &str| components.iter().find(|component| component["name"] == name);
+    assert_eq!(find("rustls").unwrap()["hashes"][0]["content"].as_str().unwrap().len(), 64);
+    assert!(find("svc-gateway").is_some() && find("proptest").is_none());
 }
 
 /// The maintainer scripts are of a shell that Debian's is.
