@@ -286,6 +286,7 @@ mod tests {
         let expected = HttpLimits {
             max_conns: 1,
             max_conns_per_client: 2,
+            spare_conns: 0,
             handshake_timeout: Duration::from_secs(3),
             read_timeout: Duration::from_secs(4),
             write_timeout: Duration::from_secs(5),
