@@ -37,7 +37,7 @@ pub use ledgerbook::{
 };
 pub use place::{InvalidPlace, Place};
 #[cfg(feature = "postgres")]
-pub use postgres::PostgresLedger;
+pub use postgres::{PostgresAddressError, PostgresLedger, PostgresServer};
 pub use sign::{NodeKey, Signer, checkpoint};
 pub use sqlite::SqliteLedger;
 pub use verify::{Scrutiny, verify};

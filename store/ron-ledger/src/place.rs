@@ -53,6 +53,16 @@ impl Place {
         !matches!(self, Self::Memory)
     }
 
+    /// Whether what is posted there may cross a network in the clear. A server that cannot be used is not asked.
+    #[must_use]
+    pub fn is_clear_to_another_machine(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Server(url) => crate::PostgresServer::is_clear_to_another_machine(url).unwrap_or(false),
+            _ => false,
+        }
+    }
+
     /// Opens the ledger that is there, or a new one.
     ///
     /// # Errors

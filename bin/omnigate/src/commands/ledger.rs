@@ -41,6 +41,11 @@ impl args::LedgerArgs {
             Some(url) => url.expose().parse().map_err(Failure::bad_config)?,
             None => config.place(&node.data_dir, node.amnesia),
         };
+        if place.is_clear_to_another_machine() && !node.danger_ok {
+            return Err(Failure::bad_config("this would speak to another machine in the clear").help(
+                "leave sslmode out, or write sslmode=verify-full&sslrootcert=<file>; node.danger_ok = true allows it",
+            ));
+        }
         if !place.is_durable() {
             return Err(
                 Failure::bad_config("the ledger is in the memory of the node").help("name one with --url")

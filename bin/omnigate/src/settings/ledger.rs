@@ -17,8 +17,9 @@ const MAX_KEYS: usize = 64;
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LedgerConfig {
     /// Where the ledger is: `sqlite:./data/ledger.db`, `memory:` for one that ends with the process, or
-    /// `postgres://user:password@host/database` for one that nodes share (epochs are then kept there as well). Unset, the
-    /// file `ledger.db` in `node.data_dir`; with `node.amnesia` one of the others must be named.
+    /// `postgres://user:password@host/database` for one that nodes share (epochs are then kept there as well). Its
+    /// `sslmode` and `sslrootcert` are those of PostgreSQL's own programs; without `sslmode`, TLS is required of other
+    /// machines. Unset, the file `ledger.db` in `node.data_dir`; with `node.amnesia` one of the others must be named.
     pub(crate) url: Option<Secret>,
     /// How much is checked when the ledger is opened: everything, or what follows the last checkpoint signed by one of
     /// `trusted_keys`.
@@ -42,11 +43,17 @@ impl Table for LedgerConfig {
     const NAME: &'static str = "ledger";
     const RESTART: &'static [&'static str] = &["url", "verify", "trusted_keys"];
 
-    fn check(&self, _: &Checks, problems: &mut Problems) {
-        if let Some(url) = &self.url
-            && let Err(what) = url.expose().parse::<Place>()
-        {
-            problems.at("url", what.to_string()).help("write \"sqlite:./data/ledger.db\"");
+    fn check(&self, checks: &Checks, problems: &mut Problems) {
+        match self.url.as_ref().map(|url| url.expose().parse::<Place>()) {
+            Some(Err(what)) => {
+                problems.at("url", what.to_string()).help("write \"sqlite:./data/ledger.db\"");
+            }
+            Some(Ok(place)) if !checks.danger_ok() && place.is_clear_to_another_machine() => {
+                problems
+                    .at("url", "money would be booked over a network in the clear")
+                    .help("leave sslmode out, or write sslmode=verify-full&sslrootcert=<file>; node.danger_ok = true allows it");
+            }
+            _ => {}
         }
         let wrong = self.trusted_keys.iter().any(|key| public_key(key).is_none());
         if wrong || self.trusted_keys.len() > MAX_KEYS {

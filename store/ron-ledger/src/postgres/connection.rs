@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, fmt, time::Duration};
 
-use postgres::{Client, Config, NoTls, Row, Statement, types::ToSql};
+use postgres::{Client, Row, Statement, types::ToSql};
 
-use super::{STATEMENT_TIMEOUT, failed};
+use super::{PostgresServer, STATEMENT_TIMEOUT, failed};
 use crate::LedgerError;
 
 /// How long connecting may take.
@@ -17,15 +17,16 @@ pub(super) struct Connection {
 }
 
 /// The same address, with bounds on how long it is waited for.
-pub(super) fn bounded(mut config: Config) -> Config {
-    config.connect_timeout(CONNECT_TIMEOUT).tcp_user_timeout(2 * STATEMENT_TIMEOUT);
-    config.application_name("omnigate-ledger");
-    config
+pub(super) fn bounded(mut server: PostgresServer) -> PostgresServer {
+    let settings = server.settings();
+    settings.connect_timeout(CONNECT_TIMEOUT).tcp_user_timeout(2 * STATEMENT_TIMEOUT);
+    settings.application_name("omnigate-ledger");
+    server
 }
 
 impl Connection {
-    pub(super) fn open(config: &Config) -> Result<Self, LedgerError> {
-        let client = config.connect(NoTls).map_err(|error| failed(&error))?;
+    pub(super) fn open(server: &PostgresServer) -> Result<Self, LedgerError> {
+        let client = server.connect().map_err(|error| failed(&error))?;
         let mut connection = Self { client, statements: HashMap::new() };
         let timeout = STATEMENT_TIMEOUT.as_millis();
         let settings = format!(

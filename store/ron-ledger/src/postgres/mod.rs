@@ -8,7 +8,9 @@ mod connection;
 mod desk;
 mod read;
 mod schema;
+mod server;
 mod snapshot;
+mod tls;
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -16,7 +18,7 @@ use std::{
 };
 
 use ledgerbook::{Account, AccountId, Batch, Checkpoint, Fault, Key, Link, Request};
-use postgres::{Config, error::SqlState};
+use postgres::error::SqlState;
 
 use crate::{
     Ledger, LedgerError, Op, Posted, Scrutiny, Snapshot,
@@ -27,6 +29,7 @@ use crate::{
 };
 use connection::Connection;
 use desk::PostgresDesk;
+pub use server::{PostgresAddressError, PostgresServer};
 use snapshot::PostgresSnapshot;
 
 /// How long a statement, or the wait for a lock, may take.
@@ -39,28 +42,26 @@ const MAX_IDLE: usize = 4;
 /// A ledger on a server.
 #[derive(Debug)]
 pub struct PostgresLedger {
-    config: Config,
+    server: PostgresServer,
     idle: Mutex<Vec<Connection>>,
     combiner: Combiner,
 }
 
 impl PostgresLedger {
     /// The ledger in a database, such as `postgres://user:secret@host/database` or
-    /// `host=/run/postgresql dbname=ledger`; its tables are made if need be, in a schema of their own.
+    /// `host=/run/postgresql dbname=ledger`, with `sslmode` and `sslrootcert` as in [`PostgresServer`]; its tables are made if need be, in a schema of their own.
     ///
     /// # Errors
     /// [`LedgerError::BadSetup`] if the server cannot be used as it is; [`LedgerError::Damaged`] if anything is not
     /// what was written; [`LedgerError::Version`] if a newer program wrote it.
     pub fn open(url: &str, scrutiny: &Scrutiny) -> Result<Self, LedgerError> {
-        // The text may hold a password: errors do not repeat it.
-        let unreadable = |_| LedgerError::BadSetup("this is no address of a PostgreSQL database".to_owned());
-        let config: Config = url.parse().map_err(unreadable)?;
+        let server = PostgresServer::parse(url).map_err(|error| LedgerError::BadSetup(error.to_string()))?;
         let ledger = Self {
-            config: connection::bounded(config),
+            server: connection::bounded(server),
             idle: Mutex::default(),
             combiner: Combiner::default(),
         };
-        let mut connection = Connection::open(&ledger.config)?;
+        let mut connection = Connection::open(&ledger.server)?;
         schema::prepare(&mut connection)?;
         ledger.keep(connection);
         verify::at_open(&mut *ledger.snapshot()?, scrutiny)?;
@@ -116,7 +117,7 @@ impl PostgresLedger {
                 return Ok(connection);
             }
         }
-        let mut connection = Connection::open(&self.config)?;
+        let mut connection = Connection::open(&self.server)?;
         connection.run(sql).map_err(|error| failed(&error))?;
         Ok(connection)
     }

@@ -15,4 +15,6 @@ mod exports;
 mod holds;
 mod model;
 mod posting;
+#[cfg(feature = "postgres")]
+mod protected;
 mod tamper;

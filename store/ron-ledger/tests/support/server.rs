@@ -168,7 +168,7 @@ fn launch(folder: &Path) -> Child {
 }
 
 /// A program of PostgreSQL, which refuses to run as root. It is told to end when the thread that starts it does.
-fn unprivileged(program: &str) -> Command {
+pub(crate) fn unprivileged(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "INT"]).current_dir("/");
     if is_root() {
@@ -183,7 +183,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-fn run(command: &mut Command) {
+pub(crate) fn run(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -3,10 +3,11 @@
 use std::{error::Error, sync::Mutex, time::Duration};
 
 use postgres::{
-    Client, Config, NoTls, Row,
+    Client, Row,
     types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
 };
 use ron_kernel::lock::lock;
+use ron_ledger::PostgresServer;
 
 use super::database::{Columns, Database, StoreError, Value};
 
@@ -15,20 +16,19 @@ const MIGRATION: i64 = 0x6f6d_6e69_6761_7465;
 
 /// A database on a server.
 pub(crate) struct Postgres {
-    config: Config,
+    server: PostgresServer,
     client: Mutex<Option<Client>>,
 }
 
 impl Postgres {
     pub(crate) fn connect(url: &str, timeout: Duration) -> Result<Self, StoreError> {
-        // The parser's own message may repeat the password.
-        let mut config: Config = url
-            .parse()
-            .map_err(|_| StoreError::Refused("the address of the server cannot be read".to_owned()))?;
+        let mut server =
+            PostgresServer::parse(url).map_err(|error| StoreError::Refused(error.to_string()))?;
         let millis = timeout.as_millis();
-        config.connect_timeout(timeout).application_name("omnigate rewarder");
-        config.options(&format!("-c statement_timeout={millis} -c lock_timeout={millis}"));
-        let database = Self { config, client: Mutex::new(None) };
+        let settings = server.settings();
+        settings.connect_timeout(timeout).application_name("omnigate rewarder");
+        settings.options(&format!("-c statement_timeout={millis} -c lock_timeout={millis}"));
+        let database = Self { server, client: Mutex::new(None) };
         database.with(|_| Ok(()))?;
         Ok(database)
     }
@@ -38,7 +38,7 @@ impl Postgres {
         let mut slot = lock(&self.client);
         let mut client = match slot.take() {
             Some(client) if !client.is_closed() => client,
-            _ => self.config.connect(NoTls)?,
+            _ => self.server.connect()?,
         };
         let done = work(&mut client);
         if !client.is_closed() {
