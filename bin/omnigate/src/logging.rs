@@ -48,11 +48,8 @@ pub(crate) fn start(config: &LogConfig) -> Result<LogControl, Failure> {
         LogFormat::Json => to_stderr.json().flatten_event(true).boxed(),
     };
     let (limit, audit) = (Arc::new(LineLimit::new()), AuditOutlet::default());
-    let subscriber = Registry::default()
-        .with(filter)
-        .with(Limited(Arc::clone(&limit)))
-        .with(written)
-        .with(audit.layer());
+    let subscriber =
+        Registry::default().with(filter).with(Limited(Arc::clone(&limit))).with(written).with(audit.layer());
     tracing::subscriber::set_global_default(subscriber).map_err(Failure::failed)?;
     std::panic::set_hook(Box::new(log_panic));
     Ok(LogControl { filter: handle, limit, audit })

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use ron_kernel::{Clock, metrics::Counter};
+use ron_kernel::{Clock, audit, metrics::Counter};
 use tracing::{Event, Level, Metadata, Subscriber, callsite::Identifier};
 use tracing_subscriber::{Layer, layer::Context};
 use types::Moment;
@@ -112,7 +112,8 @@ pub(super) struct Limited(pub(super) Arc<LineLimit>);
 impl<S: Subscriber> Layer<S> for Limited {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let metadata = event.metadata();
-        if *metadata.level() > Level::INFO {
+        // The audit trail has a bound of its own.
+        if *metadata.level() > Level::INFO || metadata.target() == audit::TARGET {
             return true;
         }
         match self.0.admit(metadata.callsite(), self.0.clock.now()) {
