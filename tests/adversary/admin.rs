@@ -19,10 +19,12 @@ fn node(admin: &str) -> Node {
 }
 
 fn node_in(dir: tempfile::TempDir, admin: &str) -> Node {
-    let node = Node::start_in(dir, "");
+    // In the sandbox a reload cannot name a new file to write to.
+    let sandbox = "[node]\nsandbox = \"off\"\n";
+    let node = Node::start_in(dir, sandbox);
     if !admin.is_empty() {
         let before = node.metric("config_update_total");
-        let text = config(node.gateway, node.admin, "").replace("[gateway]", &format!("{admin}[gateway]"));
+        let text = config(node.gateway, node.admin, sandbox).replace("[gateway]", &format!("{admin}[gateway]"));
         node.write_config(&text);
         node.signal("HUP");
         eventually("the settings are in force", || node.log().contains("outcome=\"applied\"").then_some(()));

@@ -14,6 +14,7 @@ mod object_body;
 mod observe;
 mod preflight;
 mod rig;
+mod sandbox;
 mod settings;
 
 use std::process::ExitCode;

@@ -22,6 +22,7 @@ pub(super) fn topology(scope: &Scope, declared: &[&'static Topology]) -> Value {
         .collect();
     json!({
         "phase": super::events::phase_name(scope.shutdown().phase()),
+        "sandbox": crate::sandbox::held(),
         "cores": cores,
         "services": topology_json(declared, &live)["services"].take(),
     })

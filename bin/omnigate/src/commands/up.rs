@@ -3,7 +3,7 @@
 use ron_kernel::ExitCode;
 use ron_transport::inherit::Inherited;
 
-use crate::{config_file::ConfigSource, failure::Failure, logging, node, settings::LogConfig};
+use crate::{config_file::ConfigSource, failure::Failure, logging, node, sandbox, settings::LogConfig};
 
 /// Runs the node until it has stopped.
 pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
@@ -14,5 +14,6 @@ pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
     for problem in config.snapshot.warnings().problems() {
         tracing::warn!("{}", problem.message);
     }
+    sandbox::enter(&config.snapshot, source.file())?;
     node::run(source, &config, log, inherited)
 }

@@ -21,6 +21,7 @@ use crate::{
     admin::{self, Admin, ConfigInForce, FollowingAdmin, MadeOf, Shown},
     audit_outlet::AuditOutlet,
     logging::LogControl,
+    sandbox::{self, StaysWithin},
     settings::{AdminConfig, NodeConfig},
 };
 
@@ -95,6 +96,7 @@ impl Parts {
     pub(super) fn follow_config(&self, reread: Arc<Reread>, log: LogControl) -> Vec<Arc<dyn Reconfigure>> {
         let mut parts: Vec<Arc<dyn Reconfigure>> = vec![
             reread,
+            Arc::new(StaysWithin::new(&self.admin_scope, sandbox::held_to())),
             Arc::new(log),
             Arc::new(Drain(self.admin_scope.clone())),
             Arc::new(FollowingAdmin(Arc::clone(&self.admin))),

@@ -10,4 +10,4 @@ pub(crate) use admin::AdminToken;
 pub(crate) use admin::{AdminConfig, OPEN_REMEDY, Role, is_open};
 pub(crate) use ledger::LedgerConfig;
 pub(crate) use log::{LogConfig, LogFormat};
-pub(crate) use node::NodeConfig;
+pub(crate) use node::{NodeConfig, SandboxMode};

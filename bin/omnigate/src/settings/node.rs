@@ -33,8 +33,24 @@ pub(crate) struct NodeConfig {
     pub(crate) cores: usize,
     /// Lets protecting limits pass their safe maximum. Each that does is warned about.
     pub(crate) danger_ok: bool,
+    /// Whether the process gives up reaching files outside the folders that the configuration names (Landlock): `auto`
+    /// where the kernel can, `on` or not at all, or `off`.
+    pub(crate) sandbox: SandboxMode,
     /// From the first sign of shutdown until what still runs is aborted and named; 1s to 5s.
     pub(crate) drain_deadline: HumanDuration,
+}
+
+/// Whether a sandbox holds the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SandboxMode {
+    /// Where the kernel has one; elsewhere the log warns.
+    #[default]
+    Auto,
+    /// A node without one does not start.
+    On,
+    /// None.
+    Off,
 }
 
 /// What kind of node it is.
@@ -88,6 +104,7 @@ impl Default for NodeConfig {
             runtime: RuntimeKind::default(),
             cores: 0,
             danger_ok: false,
+            sandbox: SandboxMode::default(),
             drain_deadline: HumanDuration::from_secs(3),
         }
     }
@@ -95,7 +112,8 @@ impl Default for NodeConfig {
 
 impl Table for NodeConfig {
     const NAME: &'static str = "node";
-    const RESTART: &'static [&'static str] = &["name", "data_dir", "amnesia", "profile", "runtime", "cores"];
+    const RESTART: &'static [&'static str] =
+        &["name", "data_dir", "amnesia", "profile", "runtime", "cores", "sandbox"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

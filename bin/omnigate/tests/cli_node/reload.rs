@@ -47,7 +47,8 @@ fn a_changed_file_is_applied_and_a_new_address_is_bound_before_the_old_one_goes(
 
 #[test]
 fn a_reload_that_a_later_part_refuses_leaves_no_socket_file_of_an_earlier_one() {
-    let node = start("");
+    // In the sandbox a reload cannot name a new folder to write to.
+    let node = start("[node]\nsandbox = \"off\"\n");
     let mut events = Events::open(&node.admin);
     let admin = node.path("new-admin.sock");
     let gateway = node.path("no/such/folder/gateway.sock");
@@ -56,7 +57,7 @@ fn a_reload_that_a_later_part_refuses_leaves_no_socket_file_of_an_earlier_one() 
         admin.display(),
         gateway.display()
     );
-    rewrite(&node, &listens, "");
+    rewrite(&node, &listens, "[node]\nsandbox = \"off\"\n");
     let refused = events.wait_for("config_refused");
     assert!(refused["problem"].as_str().unwrap().contains("gateway.sock"), "{refused}");
     assert!(!admin.exists(), "the admin listener had bound it by then");

@@ -1,0 +1,72 @@
+//! Whoever takes a node over: the process can reach the folders that its configuration names, and no other.
+
+use ron_transport::tls::testkit::TestCa;
+
+use crate::support::{Node, config, eventually, get};
+
+/// What `/topology` says of the sandbox.
+fn held(node: &Node) -> String {
+    get(node.admin, "/topology").unwrap().json()["sandbox"].as_str().unwrap().to_owned()
+}
+
+/// `[gateway]` settings with certificates.
+fn with_tls(files: &ron_transport::tls::IdentityFiles) -> String {
+    format!(
+        "tls = {{ cert_path = \"{}\", key_path = \"{}\" }}\n",
+        files.cert_path.display(),
+        files.key_path.display()
+    )
+}
+
+#[test]
+fn a_node_reaches_only_the_folders_that_its_configuration_names() {
+    let node = Node::start("[node]\nsandbox = \"on\"\n");
+    assert_eq!(held(&node), "on");
+    let ca = TestCa::new("sandbox");
+    let outside = tempfile::tempdir().unwrap();
+    let files = ca.server(&["localhost"]).write(outside.path(), "outside");
+    let settings = with_tls(&files) + "[node]\nsandbox = \"on\"\n";
+    node.write_config(&config(node.gateway, node.admin, &settings));
+    node.signal("HUP");
+    let said = eventually("the certificate outside is refused", || {
+        let answer = get(node.admin, "/readyz").ok()?;
+        answer.body.contains("bad_reload").then_some(answer.body)
+    });
+    assert!(said.contains("sandbox") && said.contains("restart the node"), "{said}");
+    assert_eq!(get(node.gateway, "/").unwrap().status, 404, "the old configuration serves on");
+    // Beside the configuration file it is taken, though nobody named it before.
+    let files = ca.server(&["localhost"]).write(node.path(), "inside");
+    node.write_config(&config(node.gateway, node.admin, &(with_tls(&files) + "[node]\nsandbox = \"on\"\n")));
+    node.signal("HUP");
+    eventually("the certificate inside is in force", || {
+        get(node.admin, "/readyz").ok().filter(|answer| !answer.body.contains("bad_reload"))
+    });
+    assert!(get(node.gateway, "/").is_err(), "it speaks TLS now");
+}
+
+#[test]
+fn a_successor_is_held_as_its_predecessor_was() {
+    let mut node = Node::start("[node]\nsandbox = \"on\"\n");
+    assert_eq!(held(&node), "on");
+    node.signal("USR2");
+    node.wait();
+    eventually("the successor answers", || {
+        get(node.admin, "/topology").ok().filter(|answer| answer.status == 200)
+    });
+    assert_eq!(held(&node), "inherited");
+    assert_eq!(get(node.gateway, "/").unwrap().status, 404);
+}
+
+#[test]
+fn a_node_with_all_its_stores_works_in_its_sandbox_and_without_one_if_told() {
+    let [edge, overlay, rewarder] = [(); 3].map(|()| crate::support::free_addr());
+    let services = format!(
+        "[edge]\nenabled = true\nlisten = \"{edge}\"\n[overlay]\nenabled = true\nlisten = \"{overlay}\"\n\
+         [rewarder]\nenabled = true\nlisten = \"{rewarder}\"\n"
+    );
+    for (mode, expected) in [("on", "on"), ("off", "off")] {
+        let node = Node::start(&format!("{services}[node]\nsandbox = \"{mode}\"\n"));
+        assert_eq!(held(&node), expected);
+        assert!(node.path().join("data/ledger.db").is_file());
+    }
+}
