@@ -24,7 +24,8 @@ fn node_in(dir: tempfile::TempDir, admin: &str) -> Node {
     let node = Node::start_in(dir, sandbox);
     if !admin.is_empty() {
         let before = node.metric("config_update_total");
-        let text = config(node.gateway, node.admin, sandbox).replace("[gateway]", &format!("{admin}[gateway]"));
+        let text =
+            config(node.gateway, node.admin, sandbox).replace("[gateway]", &format!("{admin}[gateway]"));
         node.write_config(&text);
         node.signal("HUP");
         eventually("the settings are in force", || node.log().contains("outcome=\"applied\"").then_some(()));

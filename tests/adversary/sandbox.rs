@@ -20,7 +20,9 @@ fn with_tls(files: &ron_transport::tls::IdentityFiles) -> String {
 
 #[test]
 fn a_node_reaches_only_the_folders_that_its_configuration_names() {
-    let node = Node::start("[node]\nsandbox = \"on\"\n");
+    // The path of a route is no folder that is named.
+    let route = "route = [{ path = \"/\", redirect = { to = \"https://a.example\", status = 301 } }]\n";
+    let node = Node::start(&format!("{route}[node]\nsandbox = \"on\"\n"));
     assert_eq!(held(&node), "on");
     let ca = TestCa::new("sandbox");
     let outside = tempfile::tempdir().unwrap();
@@ -33,7 +35,7 @@ fn a_node_reaches_only_the_folders_that_its_configuration_names() {
         answer.body.contains("bad_reload").then_some(answer.body)
     });
     assert!(said.contains("sandbox") && said.contains("restart the node"), "{said}");
-    assert_eq!(get(node.gateway, "/").unwrap().status, 404, "the old configuration serves on");
+    assert_eq!(get(node.gateway, "/").unwrap().status, 301, "the old configuration serves on");
     // Beside the configuration file it is taken, though nobody named it before.
     let files = ca.server(&["localhost"]).write(node.path(), "inside");
     node.write_config(&config(node.gateway, node.admin, &(with_tls(&files) + "[node]\nsandbox = \"on\"\n")));

@@ -40,6 +40,20 @@ const NULL: &str = "/dev/null";
 const WRITTEN: [&str; 4] =
     ["gateway.access_log.path", "admin.audit_log", "rewarder.node_key", "rewarder.artifact_dir"];
 
+/// Keys that name a file that is read, in whichever table.
+const READ: [&str; 10] = [
+    "cert_path",
+    "key_path",
+    "client_ca_path",
+    "ca_path",
+    "jwks_ca_path",
+    "root_keys",
+    "revoked",
+    "signed_by",
+    "policy_files",
+    "node_key",
+];
+
 /// What a process can reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folders {
@@ -97,20 +111,20 @@ enum Named {
     Data(PathBuf),
 }
 
-/// Every path that a configuration names. Of texts that may be anything, those count that name what is there.
+/// Every path that a configuration names. A setting that names files must be known here: other texts, such as the paths
+/// of routes, look like files too.
 fn named(config: &Snapshot) -> Vec<Named> {
     let mut found = Vec::new();
-    for (key, shown, _) in config.entries() {
-        for text in texts(shown) {
+    for (setting, shown, _) in config.entries() {
+        for (key, text) in texts(setting, shown) {
             if let Some(socket) = text.strip_prefix("unix:") {
                 found.push(Named::Write(socket.into()));
-            } else if WRITTEN.contains(&key) && !text.is_empty() {
+            } else if let Some(file) = text.strip_prefix("file:") {
+                let is_store = setting == "edge.cas.url";
+                found.push(if is_store { Named::Data(file.into()) } else { Named::Read(file.into()) });
+            } else if WRITTEN.contains(&setting) && !text.is_empty() {
                 found.push(Named::Write(text.into()));
-            } else if let Some(folder) = text.strip_prefix("file:").filter(|_| key == "edge.cas.url") {
-                found.push(Named::Data(folder.into()));
-            } else if text.contains('/') && !text.contains("://") && Path::new(&text).exists() {
-                found.push(Named::Read(text.into()));
-            } else if key.ends_with("path") && !text.is_empty() {
+            } else if names_file(setting, &key) && !text.is_empty() {
                 found.push(Named::Read(text.into()));
             }
         }
@@ -127,20 +141,28 @@ fn named(config: &Snapshot) -> Vec<Named> {
     found
 }
 
-/// The texts in a value as it is shown: one, or a list.
-fn texts(shown: &str) -> Vec<String> {
-    fn collect(value: &Value, into: &mut Vec<String>) {
+/// Whether a setting, or a key of a table in it, names a file or a folder that is read.
+fn names_file(setting: &str, key: &str) -> bool {
+    let is_served = ["edge.packs", "edge.roots"].iter().any(|served| setting.starts_with(served));
+    READ.contains(&key) || is_served && matches!(key, "path" | "packs" | "roots")
+}
+
+/// The texts in a value as it is shown, each with the innermost key that leads to it.
+fn texts(setting: &str, shown: &str) -> Vec<(String, String)> {
+    fn collect(key: &str, value: &Value, into: &mut Vec<(String, String)>) {
         match value {
-            Value::String(text) => into.push(text.clone()),
-            Value::Array(items) => items.iter().for_each(|item| collect(item, into)),
-            Value::Object(fields) => fields.values().for_each(|field| collect(field, into)),
+            Value::String(text) => into.push((key.to_owned(), text.clone())),
+            Value::Array(items) => items.iter().for_each(|item| collect(key, item, into)),
+            Value::Object(fields) => fields.iter().for_each(|(key, field)| collect(key, field, into)),
             _ => {}
         }
     }
+    let mut names = setting.split(['.', '[', ']']).filter(|name| !name.is_empty());
+    let key = names.rfind(|name| !name.bytes().all(|b| b.is_ascii_digit())).unwrap_or_default();
     let mut found = Vec::new();
     match serde_json::from_str::<Value>(shown) {
-        Ok(value) => collect(&value, &mut found),
-        Err(_) => found.push(shown.to_owned()),
+        Ok(value) => collect(key, &value, &mut found),
+        Err(_) => found.push((key.to_owned(), shown.to_owned())),
     }
     found
 }
@@ -175,7 +197,9 @@ fn around(path: &Path) -> Vec<PathBuf> {
         None => path.to_owned(),
     };
     let real = path.canonicalize().ok().map(|real| parent(&real));
-    [parent(path)].into_iter().chain(real).collect()
+    let folders = [parent(path)].into_iter().chain(real);
+    // Whatever is configured, never everything.
+    folders.filter(|folder| folder != Path::new("/")).collect()
 }
 
 /// Whether a path, or what there is of it, is beneath a folder.
@@ -233,11 +257,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_found_in_every_form_of_value() {
-        assert_eq!(texts("\"a/b\""), ["a/b"]);
-        assert_eq!(texts(r#"["a", {"path": "b"}]"#), ["a", "b"]);
-        assert_eq!(texts("unix:/run/a.sock"), ["unix:/run/a.sock"]);
-        assert!(texts("17").is_empty());
+    fn only_settings_that_name_files_count() {
+        let reads = |setting: &str, shown: &str| {
+            let found = texts(setting, shown).into_iter().filter(|(key, _)| names_file(setting, key));
+            found.map(|(_, text)| text).collect::<Vec<_>>()
+        };
+        assert_eq!(reads("gateway.tls.cert_path", "\"a.pem\""), ["a.pem"]);
+        assert_eq!(reads("gateway.tls.cert_path", "a.pem"), ["a.pem"]);
+        assert_eq!(reads("auth.root_keys", r#"["a.key", "b.key"]"#), ["a.key", "b.key"]);
+        assert_eq!(reads("gateway.tls.sni", r#"[{"name": "n", "cert_path": "c"}]"#), ["c"]);
+        assert_eq!(
+            reads("edge.packs", r#"["a.pmtiles", {"path": "b.pmtiles", "name": "n"}]"#),
+            ["a.pmtiles", "b.pmtiles"]
+        );
+        assert_eq!(reads("edge.roots[0].path", "\"www\""), ["www"]);
+        for (setting, shown) in
+            [("gateway.route", r#"[{"path": "/", "upstream": "u"}]"#), ("gateway.route[0].path", "\"/\"")]
+        {
+            assert!(reads(setting, shown).is_empty(), "the path of a request is no file");
+        }
     }
 
     #[test]

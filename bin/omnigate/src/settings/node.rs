@@ -33,8 +33,8 @@ pub(crate) struct NodeConfig {
     pub(crate) cores: usize,
     /// Lets protecting limits pass their safe maximum. Each that does is warned about.
     pub(crate) danger_ok: bool,
-    /// Whether the process gives up reaching files outside the folders that the configuration names (Landlock): `auto`
-    /// where the kernel can, `on` or not at all, or `off`.
+    /// Whether the process gives up reaching files outside the folders that the configuration names (Landlock): `off`,
+    /// `auto` (where the kernel can), or `on` (a node that cannot does not start).
     pub(crate) sandbox: SandboxMode,
     /// From the first sign of shutdown until what still runs is aborted and named; 1s to 5s.
     pub(crate) drain_deadline: HumanDuration,
@@ -45,11 +45,11 @@ pub(crate) struct NodeConfig {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SandboxMode {
     /// Where the kernel has one; elsewhere the log warns.
-    #[default]
     Auto,
     /// A node without one does not start.
     On,
     /// None.
+    #[default]
     Off,
 }
 

@@ -130,6 +130,9 @@ fn allowed_calls() -> BTreeSet<String> {
 
 /// The calls of a set, and of the sets in it.
 fn calls_in(set: &str) -> Vec<String> {
+    if !set.starts_with('@') {
+        return vec![set.to_owned()];
+    }
     let listed = tool(Command::new("systemd-analyze").args(["syscall-filter", "--no-pager", set]), "systemd");
     let inside =
         listed.lines().filter_map(|line| line.strip_prefix("    ")).filter(|line| !line.starts_with('#'));
