@@ -18,6 +18,7 @@ mod jwt_tenants;
 mod log_floods;
 mod odd_requests;
 mod sandbox;
+mod promises;
 mod scripted_server;
 mod slow_transfers;
 #[path = "../e2e/support/mod.rs"]

@@ -13,8 +13,8 @@ pub(crate) const BIN: u64 = SECOND / BINS_PER_SECOND;
 const HORIZON: usize = 240;
 /// A power of two that holds the horizon and the bins that are over but still kept.
 const RING: usize = 256;
-/// So many bins after its own, the place of a client that is late is still kept.
-const LATE: u64 = 2;
+/// So many bins after its own, the place of a client that is late is still kept: a second.
+const LATE: u64 = 8;
 /// So many bins before its own, a client that is early is still taken for the one that was promised a place.
 const EARLY: u64 = 1;
 /// All of the promised returns came.
@@ -27,6 +27,20 @@ const MEMORY: u64 = 64;
 pub struct Promise {
     /// The bin that it is counted in.
     pub(crate) bin: u64,
+}
+
+impl Promise {
+    /// Whether a client that comes now is on time for it.
+    #[must_use]
+    pub fn is_due(self, now: Moment) -> bool {
+        Calendar::on_time(now).contains(&self.bin)
+    }
+
+    /// Whether it is too late for it.
+    #[must_use]
+    pub fn is_over(self, now: Moment) -> bool {
+        self.bin < *Calendar::on_time(now).start()
+    }
 }
 
 /// The returns that were promised a place and have not come yet.
@@ -273,12 +287,12 @@ mod tests {
         assert_eq!(calendar.reserve(SMALL.milli_per_bin, NOW), 70, "ten leave before they come");
         assert_eq!(calendar.reserve(0, NOW), 80, "nobody leaves");
         let quick = |now| calendar.reserve(1_000_000, now);
-        assert_eq!([NOW, later(0.25), later(0.5), later(1.0), later(1.3)].map(quick), [0, 20, 40, 80, 80]);
+        assert_eq!([NOW, later(0.25), later(0.5), later(1.0), later(2.0)].map(quick), [0, 20, 40, 80, 80]);
         let mut now = NOW;
         for _ in 0..20 {
             calendar.advance(now);
             (0..80).for_each(|_| calendar.promise_in(1, now));
-            now = now.after(Duration::from_secs(2));
+            now = now.after(Duration::from_secs(3));
         }
         assert!(calendar.reserve(SMALL.milli_per_bin, now) < 2, "nobody has ever returned");
         assert_eq!(calendar.pending(), 80);

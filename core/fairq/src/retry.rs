@@ -235,8 +235,8 @@ mod tests {
         assert_eq!(promises.outstanding(at(1000)), 11);
         assert_eq!(leasts(&mut promises.clone(), 1, 0, DRAIN, at(1100)), [1]);
         assert_eq!(leasts(&mut promises.clone(), 1, 0, DRAIN, at(100)), [2]);
-        assert_eq!(promises.outstanding(at(1500)), 1, "one was told to return in the next second");
-        assert!(promises.pending(at(2374)) && !promises.pending(at(2375)));
+        assert_eq!(promises.outstanding(at(2200)), 1, "one was told to return in the next second");
+        assert!(promises.pending(at(3124)) && !promises.pending(at(3125)));
     }
 
     #[test]
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(promises.claim(Some(due), at(800)), None, "too early");
         assert_eq!(promises.claim(None, at(1000)), None, "both clients are known");
         assert_eq!(promises.claim(Some(due), at(1000)), Some(due));
-        assert_eq!(promises.claim(Some(due), at(1400)), None, "too late");
-        assert_eq!(promises.outstanding(at(1400)), 0);
+        assert_eq!(promises.claim(Some(due), at(2200)), None, "too late");
+        assert_eq!(promises.outstanding(at(2200)), 0);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use crate::{
     calendar::{BIN, Flow, LONGEST_SECONDS, Promise},
     class::Class,
-    cost::nanos,
     drain::FASTEST,
     flows::{self, LaneKind},
     queue::FairQueue,
@@ -12,6 +11,9 @@ use crate::{
 use std::hash::Hash;
 use types::Moment;
 
+/// How long the tickets take of a tenant of which nothing is known, as far as promises are concerned, in nanoseconds: a
+/// promise that comes too late does less harm than one that is not kept.
+const UNKNOWN: u64 = 100_000_000;
 /// The part of the rate at which the room empties that promises rely on, in percent.
 const RELIED_ON: u64 = 90;
 
@@ -219,11 +221,11 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         })
     }
 
-    /// How long the tickets of a tenant take. If that is a guess, then as long as those of tenants that are not slow may.
+    /// How long the tickets of a tenant take, in nanoseconds; if that is a guess, no less than most servers need.
     fn estimate(&self, id: u32) -> u64 {
         match self.flows.get(id).promises.estimate {
             (estimate, false) => estimate,
-            (estimate, true) => estimate.max(nanos(self.settings.slow_after)),
+            (estimate, true) => estimate.max(UNKNOWN),
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod metrics;
 mod overload;
+mod promises;
 mod room;
 
 use std::{
@@ -14,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use fairq::Settings;
+use fairq::{Promise, RetryAfter, Settings};
 use ron_kernel::{Clock, InFlight, InFlightShard, Scope, Shutdown, topology::Stage};
 use ron_sync::gate::{Denied, Gate};
 use types::{Deadline, Moment, Reason, Refusal};
@@ -23,15 +24,16 @@ use crate::{
     DrrConfig, FairQueueConfig, GatewayConfig,
     caller::Caller,
     status::{ClassStatus, SlotsStatus, TenantStatus},
-    tenant::Class,
+    tenant::{Class, Tenant},
 };
 use metrics::AdmissionMetrics;
 pub(crate) use metrics::{METRICS, SCHED, WORK};
 use overload::OverloadWatch;
+pub(crate) use promises::HeldPromises;
 use room::{FairRoom, Newcomer, Stay};
 
-/// When a request that waited in vain may be tried again.
-const WAITED_IN_VAIN: Duration = Duration::from_secs(1);
+/// When a request may be tried again that found as many waiting as can be counted, or the gate closed.
+const WHEN_CROWDED: Duration = Duration::from_secs(1);
 /// Whoever waits in vain for so long, or longer, should not have had to.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 /// Tenants looked at by one round of housekeeping.
@@ -113,7 +115,24 @@ impl Admission {
         }
     }
 
-    fn refusal(&self, denied: &Denied<fairq::RetryAfter>) -> Refusal {
+    /// The client that was promised this will not be recognised when it returns.
+    fn release(&self, tenant: &Tenant, promise: Promise) {
+        self.gate.with_room(|room| room.release(tenant, promise));
+    }
+
+    /// Counts a request that waited until its deadline, and says when its client should return.
+    fn waited_in_vain(&self, tenant: &Tenant, came: Moment) -> RetryAfter {
+        let now = self.clock.now();
+        self.metrics.work.dropped.inc();
+        self.gate.with_room(|room| {
+            if now.since(came) >= LONG_WAIT {
+                room.waited_in_vain(tenant);
+            }
+            room.retry_after(tenant, now)
+        })
+    }
+
+    fn refusal(&self, denied: &Denied<RetryAfter>) -> Refusal {
         let (queue, refusal, wait) = match denied {
             Denied::Refused(wait) => (
                 &self.metrics.work,
@@ -126,7 +145,7 @@ impl Admission {
                 wait.exact(),
             ),
             Denied::Crowded | Denied::Closed => {
-                (&self.metrics.work, Refusal::from(Reason::Busy), WAITED_IN_VAIN)
+                (&self.metrics.work, Refusal::from(Reason::Busy), WHEN_CROWDED)
             }
         };
         queue.busy.inc();
@@ -184,7 +203,7 @@ impl Door {
     }
 
     /// Admits a request of a tenant whose body costs `extra_units`, waiting until `deadline` at most; `None` if nothing is
-    /// admitted here.
+    /// admitted here. What a refused client is promised, its connection holds.
     ///
     /// Cancel safe: dropping the future gives up the place, or the slot if it was granted meanwhile.
     ///
@@ -195,8 +214,8 @@ impl Door {
         caller: &Arc<Caller>,
         drr: &DrrConfig,
         extra_units: u32,
-        now: Moment,
-        deadline: Deadline,
+        (now, deadline): (Moment, Deadline),
+        held: &HeldPromises,
     ) -> Result<Option<Slot>, Refusal> {
         let (admission, tenant) = (&self.0, &caller.tenant);
         if !admission.enabled.load(Ordering::Relaxed) {
@@ -207,15 +226,27 @@ impl Door {
             is_slow: nanos(tenant.mean_slot()) > admission.slow_after.load(Ordering::Relaxed),
             caller: Arc::clone(caller),
             extra_units,
+            promise: held.take(&tenant.key, now),
             now,
         };
+        let promise = newcomer.promise;
         match admission.gate.try_take(newcomer) {
-            Ok(stay) => Ok(Some(self.slot(stay, tenant.key.class, None, (now, now)))),
-            Err(newcomer) => self.wait(newcomer, deadline).await.map(Some),
+            Ok(stay) => {
+                if let Some(promise) = promise {
+                    admission.gate.with_room(|room| room.returned_to_free_slot(tenant, promise, now));
+                }
+                Ok(Some(self.slot(stay, tenant.key.class, None, (now, now))))
+            }
+            Err(newcomer) => self.wait(newcomer, deadline, held).await.map(Some),
         }
     }
 
-    async fn wait(self: &Arc<Self>, newcomer: Newcomer, deadline: Deadline) -> Result<Slot, Refusal> {
+    async fn wait(
+        self: &Arc<Self>,
+        newcomer: Newcomer,
+        deadline: Deadline,
+        held: &HeldPromises,
+    ) -> Result<Slot, Refusal> {
         let (admission, caller, came) = (&self.0, Arc::clone(&newcomer.caller), newcomer.now);
         let longest = Duration::from_nanos(admission.max_wait.load(Ordering::Relaxed));
         let deadline = deadline.tightened(Deadline::within(newcomer.now, longest));
@@ -234,15 +265,23 @@ impl Door {
                 let (class, since) = (caller.tenant.key.class, admission.clock.now());
                 Ok(self.slot(permit.into_stay(), class, Some(caller), (came, since)))
             }
-            Some(Err(denied)) => Err(admission.refusal(&denied)),
-            None => {
-                admission.metrics.work.dropped.inc();
-                if admission.clock.now().since(came) >= LONG_WAIT {
-                    admission.gate.with_room(|room| room.waited_in_vain(&caller.tenant));
+            Some(Err(denied)) => {
+                if let Denied::Refused(wait) | Denied::Evicted(wait) = denied {
+                    self.hold(wait, &caller, held);
                 }
-                let refusal = Refusal::new(Reason::Busy, "no slot became free in time");
-                Err(refusal.retry_after(WAITED_IN_VAIN))
+                Err(admission.refusal(&denied))
             }
+            None => {
+                let wait = admission.waited_in_vain(&caller.tenant, came);
+                self.hold(wait, &caller, held);
+                Err(Refusal::new(Reason::Busy, "no slot became free in time").retry_after(wait.exact()))
+            }
+        }
+    }
+
+    fn hold(self: &Arc<Self>, wait: RetryAfter, caller: &Arc<Caller>, held: &HeldPromises) {
+        if let Some(promise) = wait.promise() {
+            held.hold(promise, caller, self, self.0.clock.now());
         }
     }
 

@@ -186,7 +186,8 @@ impl Passage<'_> {
         deadline: Deadline,
     ) -> Result<Option<Slot>, Refusal> {
         let extra_units = u32::try_from(body_len / self.policy.quantum_bytes).unwrap_or(u32::MAX);
-        self.proxy.door.enter(caller, &self.policy.drr, extra_units, self.began, deadline).await
+        let held = self.conn.memo().promises();
+        self.proxy.door.enter(caller, &self.policy.drr, extra_units, (self.began, deadline), held).await
     }
 
     /// Judges the credential. Returns the caller as it is known now: a JWT names its tenant once it is verified.

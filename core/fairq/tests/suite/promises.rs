@@ -2,10 +2,11 @@
 
 use crate::support::{CAPACITY, SERVICE, ms, seeds, settings};
 use fairq::{
-    Settings,
+    Arrival, Client, FairQueue, Settings, Verdict,
     sim::{Load, Policy, Report, Scenario, Service, Tenant},
 };
 use std::time::Duration;
+use types::Moment;
 
 /// Plays tenants whose clients all return as they are told.
 fn obedient(settings: Settings, tenants: Vec<Tenant>, seed: u64) -> Scenario {
@@ -66,6 +67,9 @@ fn needed(settings: &Settings, requests: usize, service: Duration) -> Duration {
     Duration::from_secs_f64((refused as f64 / wave).ceil())
 }
 
+/// How long the requests take of a tenant of which nothing is known, as far as it is told when to return.
+const UNKNOWN: Duration = ms(100);
+
 /// What is played of a burst: the requests of each tenant and how long each takes.
 type Burst = (usize, Duration);
 
@@ -83,8 +87,7 @@ fn assert_bursts_are_kept(tenants: usize, bursts: &[Burst], known: bool) {
             let name = format!(
                 "{tenants} x {each} of {service:?}, exact {exact_returns}, reconnect {reconnect}, seed {seed}"
             );
-            // Whoever is not known could be as slow as somebody who is not taken for slow.
-            let believed = if known { service } else { service.max(settings().slow_after) };
+            let believed = if known { service } else { service.max(UNKNOWN) };
             let needed = needed(&settings(), tenants * each, believed);
             all.push(kept(&name, &scenario.run(Policy::Fair), needed));
         }
@@ -163,8 +166,8 @@ fn places_that_nobody_returns_for_cost_no_slots_and_soon_no_room() {
 fn what_one_tenant_was_promised_does_not_make_another_wait_for_longer() {
     for seed in seeds() {
         let alone = burst_beside(&[], seed);
-        let pause = Duration::from_secs_f64(20_000.0 / (CAPACITY * 10.0));
-        let load = Load::Flood { clients: 20_000, pause, until: Duration::from_secs(60), then: pause };
+        let pause = Duration::from_secs_f64(5_000.0 / (CAPACITY * 10.0));
+        let load = Load::Flood { clients: 5_000, pause, until: Duration::from_secs(60), then: pause };
         let beside = burst_beside(&[Tenant::new("flood", load, Service::Exponential(SERVICE))], seed);
         println!("seed {seed}: told {beside:?} beside a flood, {alone:?} alone");
         // Half of the room is its share, and half of the slots.
@@ -180,4 +183,23 @@ fn burst_beside(others: &[Tenant], seed: u64) -> Duration {
     scenario.lasts = Duration::from_secs(30);
     scenario.tenants.extend_from_slice(others);
     scenario.run(Policy::Fair).tenant("burst").told_percentile(95)
+}
+
+#[test]
+fn a_crowd_that_is_refused_by_a_queue_that_has_just_begun_is_told_a_few_seconds() {
+    for origin in [Moment::ORIGIN, Moment::ORIGIN.after(ms(30)), Moment::ORIGIN.after(Duration::from_secs(5))]
+    {
+        let slow_after = Duration::from_secs(3600);
+        let small = Settings { slots: 4, room: 40, slow_after, ..Settings::default() };
+        let mut queue = FairQueue::<&str, usize>::new(small, origin).expect("sound settings");
+        let arrival = Arrival { class: 0, tenant: "crowd", weight: 1, estimate: ms(10), extra_units: 0 };
+        let client = Client { promise: None, guessed: true };
+        let refused: Vec<u64> = (0..116)
+            .filter_map(|ticket| match queue.push_from(client, arrival.clone(), ticket, ticket, origin) {
+                Verdict::Busy(retry_after) => Some(retry_after.seconds()),
+                _ => None,
+            })
+            .collect();
+        assert!(refused.len() == 76 && refused.iter().all(|seconds| *seconds <= 6), "{refused:?}");
+    }
 }

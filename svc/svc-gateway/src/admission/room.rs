@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairq::{Arrival, Counts, FairQueue, Pass, RetryAfter, Settings, Verdict as Queued};
+use fairq::{Arrival, Client, Counts, FairQueue, Pass, Promise, RetryAfter, Settings, Verdict as Queued};
 use ron_kernel::Clock;
 use ron_sync::gate::{Room, TicketId, Verdict};
 use types::Moment;
@@ -31,6 +31,8 @@ pub(super) struct Newcomer {
     pub(super) weight: u32,
     pub(super) is_slow: bool,
     pub(super) extra_units: u32,
+    /// What its client was promised when it was refused; `None` unless it returns for that.
+    pub(super) promise: Option<Promise>,
     pub(super) now: Moment,
 }
 
@@ -72,6 +74,24 @@ impl FairRoom {
     pub(super) fn waited_in_vain(&mut self, tenant: &Tenant) {
         let (class, flow) = self.flow_of(tenant);
         self.queue.waited_in_vain(class, &flow);
+    }
+
+    /// When a client of this tenant should return that has waited in vain.
+    pub(super) fn retry_after(&mut self, tenant: &Tenant, now: Moment) -> RetryAfter {
+        let (class, flow) = self.flow_of(tenant);
+        self.queue.retry_after(class, &flow, now)
+    }
+
+    /// A client returned for this promise and did not have to wait.
+    pub(super) fn returned_to_free_slot(&mut self, tenant: &Tenant, promise: Promise, now: Moment) {
+        let (class, flow) = self.flow_of(tenant);
+        self.queue.returned(class, &flow, promise, now);
+    }
+
+    /// The client that was promised this will not be recognised when it returns.
+    pub(super) fn release(&mut self, tenant: &Tenant, promise: Promise) {
+        let (class, flow) = self.flow_of(tenant);
+        self.queue.release(class, &flow, promise);
     }
 
     pub(super) fn housekeep(&mut self, most: usize, now: Moment) {
@@ -120,7 +140,9 @@ impl Room for FairRoom {
 
     fn push(&mut self, newcomer: Newcomer, id: TicketId) -> Verdict<RetryAfter> {
         let arrival = self.arrival(&newcomer);
-        match self.queue.push(arrival, id.index(), id, self.clock.now()) {
+        let guessed = self.order == Order::Fifo || newcomer.caller.tenant.mean_slot().is_zero();
+        let client = Client { promise: newcomer.promise, guessed };
+        match self.queue.push_from(client, arrival, id.index(), id, self.clock.now()) {
             Queued::Queued => Verdict::Queued,
             Queued::Busy(wait) => Verdict::Refused(wait),
             Queued::Shed { victim, retry_after } => Verdict::Evicted(victim, retry_after),

@@ -12,13 +12,17 @@ use types::Moment;
 
 use super::{Caller, Credential};
 use crate::{
+    admission::HeldPromises,
     client_addr::{Client, Origin},
     policy::Policy,
 };
 
-/// The last caller of one connection.
+/// What is kept for one connection: its last caller, and what its clients were promised.
 #[derive(Default)]
-pub(crate) struct ConnMemo(Mutex<Option<Box<Last>>>);
+pub(crate) struct ConnMemo {
+    last: Mutex<Option<Box<Last>>>,
+    promises: HeldPromises,
+}
 
 /// Everything that a caller is told by. The same evidence under the same policy tells the same caller.
 pub(super) struct Evidence<'a> {
@@ -70,9 +74,14 @@ impl<'a> Evidence<'a> {
 }
 
 impl ConnMemo {
+    /// What its clients were promised when they were refused.
+    pub(crate) fn promises(&self) -> &HeldPromises {
+        &self.promises
+    }
+
     /// The caller that the same evidence told before, if that still holds.
     pub(super) fn recall(&self, evidence: &Evidence<'_>, now: Moment) -> Option<Arc<Caller>> {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let last = last.as_ref()?;
         let holds = last.generation == evidence.generation
             && last.keys == evidence.keys
@@ -111,7 +120,7 @@ impl ConnMemo {
             until,
             caller: Arc::clone(caller),
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last));
     }
 }
 
