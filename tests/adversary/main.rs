@@ -11,6 +11,7 @@ mod admin;
 mod config_file;
 mod data_files;
 mod deadlines;
+mod edge_places;
 mod h2_frames;
 mod identity_fields;
 mod jwt_issuer;

@@ -48,7 +48,10 @@ pub use url::OriginUrl;
 pub(crate) use index::{INDEX_OWNER, INDEX_QUEUE};
 pub(crate) use worker::{FILL_WORKER, WORK};
 
-use crate::flights::{Flights, Landing, Turn};
+use crate::{
+    flights::{Flights, Landing, Turn},
+    ingress::FillPlace,
+};
 use budget::Budget;
 use client::Client;
 use entry::{Known, Landed};
@@ -207,11 +210,32 @@ impl Fill {
         request: &RequestDirectives,
         deadline: Deadline,
     ) -> Result<Arc<Entry>, Refusal> {
-        let fetched = self.await_landing(url, request, deadline).await;
+        self.fetch_holding(url, request, deadline, None).await
+    }
+
+    /// The same, and a fill that begins holds on to this until it ends, however long whoever asked waits.
+    ///
+    /// Cancel safe: the fill goes on.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) async fn fetch_holding(
+        &self,
+        url: &OriginUrl,
+        request: &RequestDirectives,
+        deadline: Deadline,
+        held: Option<FillPlace>,
+    ) -> Result<Arc<Entry>, Refusal> {
+        let fetched = self.await_landing(url, request, deadline, held).await;
         match fetched {
             Err(refusal) if refusal.reason != Reason::NotFound => self.instead(url, request).ok_or(refusal),
             fetched => fetched,
         }
+    }
+
+    /// Whether the object of a URL is being fetched already, so that one more who asks for it costs its origin nothing.
+    pub(crate) fn is_under_way(&self, url: &OriginUrl) -> bool {
+        self.flights.is_under_way(url.key())
     }
 
     /// Has an object fetched without waiting for it.
@@ -219,7 +243,20 @@ impl Fill {
     /// # Errors
     /// It cannot even be begun.
     pub fn begin(&self, url: &OriginUrl, request: &RequestDirectives) -> Result<(), Refusal> {
-        match self.join(url, request).landed() {
+        self.begin_holding(url, request, None)
+    }
+
+    /// The same, and the fill holds on to this until it ends.
+    ///
+    /// # Errors
+    /// It cannot even be begun.
+    pub(crate) fn begin_holding(
+        &self,
+        url: &OriginUrl,
+        request: &RequestDirectives,
+        held: Option<FillPlace>,
+    ) -> Result<(), Refusal> {
+        match self.join(url, request, held).landed() {
             Some(Landed { outcome: Err(refusal), .. }) => Err(refusal),
             Some(_) | None => Ok(()),
         }
@@ -247,7 +284,7 @@ impl Fill {
         if self.failed_lately(url).is_none() {
             // It must reach the origin even if it is not stale yet by the time it is its turn.
             let request = RequestDirectives { no_cache: true, ..RequestDirectives::default() };
-            drop(self.join(url, &request));
+            drop(self.join(url, &request, None));
         }
     }
 
@@ -256,9 +293,10 @@ impl Fill {
         url: &OriginUrl,
         request: &RequestDirectives,
         deadline: Deadline,
+        held: Option<FillPlace>,
     ) -> Result<Arc<Entry>, Refusal> {
         for _ in 0..MAX_TURNS {
-            let landed = self.clock.by(deadline, self.join(url, request).wait()).await;
+            let landed = self.clock.by(deadline, self.join(url, request, held.clone()).wait()).await;
             let Some(landed) = landed else {
                 return Err(Refusal::new(Reason::DownstreamTimeout, "the object did not arrive in time"));
             };
@@ -272,7 +310,7 @@ impl Fill {
     }
 
     /// Joins the fill of a URL, or begins one.
-    fn join(&self, url: &OriginUrl, request: &RequestDirectives) -> Landing<Landed> {
+    fn join(&self, url: &OriginUrl, request: &RequestDirectives, held: Option<FillPlace>) -> Landing<Landed> {
         let (flight, landing) = match Flights::turn(&self.flights, url.key()) {
             Turn::Theirs(landing) => return landing,
             Turn::Ours(flight, landing) => (flight, landing),
@@ -291,7 +329,7 @@ impl Fill {
             return landing;
         }
         let deadline = Deadline::within(now, settings.fill_timeout);
-        let job = Job { url: url.clone(), request: *request, deadline, flight };
+        let job = Job { url: url.clone(), request: *request, deadline, flight, _held: held };
         if let Err(unsent) = self.work.try_send(job) {
             let reason = match &unsent {
                 SendError::Busy(_) => Fault::Busy,

@@ -56,6 +56,11 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
         Turn::Ours(flight, Landing(landing))
     }
 
+    /// Whether what is wanted is under way.
+    pub(crate) fn is_under_way(&self, what: &str) -> bool {
+        lock(&self.0).contains_key(what)
+    }
+
     /// Has `load` run on the blocking pool, unless it is being run for somebody else, and waits for its result.
     ///
     /// Cancel safe: a load that has begun ends by itself, and whoever else waits for it gets its result. One that has not

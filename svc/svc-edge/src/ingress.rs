@@ -2,36 +2,80 @@
 
 use std::{
     hash::RandomState,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
 use http::Method;
 use http_body::Body as _;
-use quota::{Bucket, Rate, ShardedBook};
+use quota::{Bucket, Forgettable, Rate, ShardedBook};
 use ron_sync::gate::{Fifo, Gate, Permit};
 use ron_transport::{Body, Conn, ConnInfo, caps::ClientKey};
 use types::{Moment, Reason, Refusal};
 
-use crate::IngressConfig;
+use crate::{EdgeConfig, IngressConfig};
 
 /// Clients whose rate is known; those beyond share one. About 100 bytes each.
 const MAX_CLIENTS: usize = 65_536;
-/// When to come back if too much is being worked on.
+/// When to come back if too much is being worked on: by then, a read that has begun has ended.
 const WHEN_BUSY: Duration = Duration::from_secs(1);
+/// Requests of one client that wait for its part of the fills.
+const MAX_WAITING_FILLS: usize = 512;
+/// A client may have this many times as many places as are free. So one alone has three quarters of them, two have three
+/// sevenths each, and whoever has none finds one.
+const PER_FREE_PLACE: u32 = 3;
 
-/// What is kept for a connection: its client's rate.
+/// What is kept for a connection: its client.
 #[derive(Debug, Default)]
-pub(crate) struct ConnMemo(OnceLock<Arc<Bucket>>);
+pub(crate) struct ConnMemo(OnceLock<Arc<Client>>);
+
+/// What is kept for a client, an IPv6 /64 being one.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    /// How far the rate of its requests is used up.
+    requests: Bucket,
+    /// How far the rate of its requests that reach origins is used up.
+    fills: Bucket,
+    /// How many of its requests are being worked on.
+    inside: AtomicU32,
+    /// Its part of the fills at once; made when it is first needed.
+    filling: OnceLock<Arc<Gate<Fifo>>>,
+}
+
+impl Forgettable for Client {
+    fn is_forgettable(&self, now: Moment) -> bool {
+        self.requests.is_forgettable(now)
+            && self.fills.is_forgettable(now)
+            && self.inside.load(Ordering::Relaxed) == 0
+            && self.filling.get().is_none_or(|gate| gate.inflight() == 0)
+    }
+}
+
+/// A place among the fills of one client, held until the fill ends.
+pub(crate) type FillPlace = Arc<Permit<Fifo>>;
 
 /// A place among the requests that are worked on.
-pub(crate) type Place = Permit<Fifo>;
+#[derive(Debug)]
+pub(crate) struct Place {
+    client: Arc<Client>,
+    _permit: Permit<Fifo>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.client.inside.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// The door, one for all cores.
 #[derive(Debug)]
 pub(crate) struct Ingress {
-    clients: ShardedBook<ClientKey, Bucket, RandomState>,
-    others: Arc<Bucket>,
+    clients: ShardedBook<ClientKey, Client, RandomState>,
+    /// All clients beyond those that are known.
+    others: Arc<Client>,
     gate: Arc<Gate<Fifo>>,
 }
 
@@ -39,15 +83,24 @@ pub(crate) struct Ingress {
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     rate: Option<Rate>,
+    fill_rate: Option<Rate>,
+    /// Fills of one client at once: half of the workers.
+    client_fills: u32,
     body_bytes: u64,
     /// From a request's head to the response's.
     pub(crate) timeout: Duration,
 }
 
 impl Limits {
-    pub(crate) fn new(config: &IngressConfig) -> Self {
-        let rate = Rate::per_second(config.rps_limit, config.rps_limit.saturating_mul(2)).ok();
-        Self { rate, body_bytes: config.body_bytes.as_u64(), timeout: config.timeout() }
+    pub(crate) fn new(EdgeConfig { ingress, fill, .. }: &EdgeConfig) -> Self {
+        let rate = |per_second: u32| Rate::per_second(per_second, per_second.saturating_mul(2)).ok();
+        Self {
+            rate: rate(ingress.rps_limit),
+            fill_rate: rate(ingress.fill_rps_limit),
+            client_fills: u32::try_from(fill.workers.div_ceil(2)).unwrap_or(u32::MAX),
+            body_bytes: ingress.body_bytes.as_u64(),
+            timeout: ingress.timeout(),
+        }
     }
 }
 
@@ -66,38 +119,98 @@ impl Ingress {
         self.gate.set_limit(places(config));
     }
 
-    /// Takes a request out of its client's allowance.
-    ///
-    /// # Errors
-    /// The allowance is used up.
-    pub(crate) fn charge(&self, conn: &Conn<ConnMemo>, limits: &Limits, now: Moment) -> Result<(), Refusal> {
-        let Some(rate) = &limits.rate else { return Ok(()) };
-        let bucket = conn.memo().0.get_or_init(|| self.bucket(conn, now));
-        bucket.check(rate, now).map(drop).map_err(|exhausted| {
-            Refusal::new(Reason::Quota, "this client asks too often").retry_after(exhausted.wait)
-        })
+    /// The client of a connection.
+    pub(crate) fn client(&self, conn: &ConnInfo, now: Moment) -> Arc<Client> {
+        let client = ClientKey::of(&conn.peer);
+        self.clients.get_or_insert(&client, now, Client::default).unwrap_or_else(|_| Arc::clone(&self.others))
+    }
+
+    /// The client of a connection that remembers it.
+    pub(crate) fn known_client<'a>(&self, conn: &'a Conn<ConnMemo>, now: Moment) -> &'a Arc<Client> {
+        conn.memo().0.get_or_init(|| self.client(conn, now))
     }
 
     /// A place to be worked on, until it is dropped.
     ///
     /// # Errors
-    /// All are taken.
-    pub(crate) fn enter(&self) -> Result<Place, Refusal> {
-        self.gate.try_enter(()).map_err(|()| {
-            let limit = self.gate.limit();
-            Refusal::new(Reason::Busy, format!("{limit} requests are being worked on")).retry_after(WHEN_BUSY)
-        })
+    /// All are taken, or this client has more of them than it may while so few are left.
+    pub(crate) fn enter(&self, client: &Arc<Client>) -> Result<Place, Refusal> {
+        let limit = self.gate.limit();
+        let free = limit.saturating_sub(self.gate.inflight());
+        let inside = client.inside.load(Ordering::Relaxed);
+        if inside > 0 && inside >= free.saturating_mul(PER_FREE_PLACE) {
+            let detail =
+                format!("{inside} requests of this client are being worked on, and others need places");
+            return Err(Refusal::new(Reason::Busy, detail).retry_after(WHEN_BUSY));
+        }
+        let Ok(permit) = self.gate.try_enter(()) else {
+            let detail = format!("{limit} requests are being worked on");
+            return Err(Refusal::new(Reason::Busy, detail).retry_after(WHEN_BUSY));
+        };
+        client.inside.fetch_add(1, Ordering::Relaxed);
+        Ok(Place { client: Arc::clone(client), _permit: permit })
     }
 
     /// How many are being worked on.
     pub(crate) fn inside(&self) -> u32 {
         self.gate.inflight()
     }
+}
 
-    fn bucket(&self, conn: &ConnInfo, now: Moment) -> Arc<Bucket> {
-        let client = ClientKey::of(&conn.peer);
-        self.clients.get_or_insert(&client, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.others))
+impl Client {
+    /// Takes a request out of the client's allowance.
+    ///
+    /// # Errors
+    /// The allowance is used up.
+    pub(crate) fn charge(&self, limits: &Limits, now: Moment) -> Result<(), Refusal> {
+        charge(&self.requests, limits.rate.as_ref(), "this client asks too often", now)
     }
+
+    /// Takes a request that reaches an origin out of the client's allowance of those.
+    ///
+    /// # Errors
+    /// The allowance is used up.
+    pub(crate) fn charge_fill(&self, limits: &Limits, now: Moment) -> Result<(), Refusal> {
+        let what = "this client asks too often for what is not stored here";
+        charge(&self.fills, limits.fill_rate.as_ref(), what, now)
+    }
+
+    /// A place among the client's fills, once it is its turn.
+    ///
+    /// Cancel safe: dropping the future gives up the turn.
+    ///
+    /// # Errors
+    /// As many of its requests wait for one as may.
+    pub(crate) async fn fill_place(&self, limits: &Limits) -> Result<FillPlace, Refusal> {
+        let entered = self.fill_gate(limits).enter(()).await;
+        entered.map(Arc::new).map_err(|_| too_many_fills())
+    }
+
+    /// A place among the client's fills, if there is one now.
+    ///
+    /// # Errors
+    /// It has as many fills under way as it may.
+    pub(crate) fn fill_place_now(&self, limits: &Limits) -> Result<FillPlace, Refusal> {
+        self.fill_gate(limits).try_enter(()).map(Arc::new).map_err(|()| too_many_fills())
+    }
+
+    fn fill_gate(&self, limits: &Limits) -> &Arc<Gate<Fifo>> {
+        let gate = self.filling.get_or_init(|| Gate::new(limits.client_fills, Fifo::new(MAX_WAITING_FILLS)));
+        if gate.limit() != limits.client_fills {
+            gate.set_limit(limits.client_fills);
+        }
+        gate
+    }
+}
+
+fn too_many_fills() -> Refusal {
+    Refusal::new(Reason::Busy, "enough is being fetched for this client").retry_after(WHEN_BUSY)
+}
+
+fn charge(bucket: &Bucket, rate: Option<&Rate>, detail: &'static str, now: Moment) -> Result<(), Refusal> {
+    let Some(rate) = rate else { return Ok(()) };
+    let charged = bucket.check(rate, now).map(drop);
+    charged.map_err(|exhausted| Refusal::new(Reason::Quota, detail).retry_after(exhausted.wait))
 }
 
 fn places(config: &IngressConfig) -> u32 {
@@ -117,4 +230,50 @@ pub(crate) fn admit(method: &Method, body: &Body, limits: &Limits) -> Result<(),
         return Err(Reason::MethodNotAllowed.into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ingress(max_inflight: usize) -> Ingress {
+        Ingress::new(&IngressConfig { max_inflight, ..IngressConfig::default() })
+    }
+
+    /// Takes as many places for a client as it gets.
+    fn hoard(ingress: &Ingress, client: &Arc<Client>) -> Vec<Place> {
+        std::iter::from_fn(|| ingress.enter(client).ok()).collect()
+    }
+
+    #[test]
+    fn one_client_leaves_places_for_others_and_so_do_several() {
+        let ingress = ingress(512);
+        let clients: [Arc<Client>; 4] = Default::default();
+        let mut held: Vec<_> = clients.iter().map(|client| hoard(&ingress, client)).collect();
+        let counts: Vec<_> = held.iter().map(Vec::len).collect();
+        assert_eq!(counts[0], 384, "three quarters");
+        assert!(counts.iter().sum::<usize>() < 512, "{counts:?}");
+        let victim = Arc::default();
+        let place = ingress.enter(&victim);
+        assert!(place.is_ok(), "there is a place for whoever has none: {counts:?}");
+        held.clear();
+        drop(place);
+        assert_eq!(ingress.inside(), 0);
+        assert!(clients.iter().all(|client| client.inside.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn a_door_with_few_places_lets_one_client_have_a_few() {
+        let counts = [1, 2, 3, 4, 8].map(|places| hoard(&ingress(places), &Arc::default()).len());
+        assert_eq!(counts, [1, 2, 3, 3, 6]);
+    }
+
+    #[test]
+    fn a_client_that_is_being_worked_for_is_not_forgotten() {
+        let (ingress, client) = (ingress(4), Arc::<Client>::default());
+        let place = ingress.enter(&client);
+        assert!(!client.is_forgettable(Moment::ORIGIN));
+        drop(place);
+        assert!(client.is_forgettable(Moment::ORIGIN));
+    }
 }

@@ -36,7 +36,7 @@ impl Policy {
             Some((name, Arc::clone(slot)))
         };
         Self {
-            limits: Limits::new(&config.ingress),
+            limits: Limits::new(config),
             dress: Dress::new(&config.cache_control, &config.cors),
             roots,
             pack_files: packs.values().filter_map(file_name).collect(),

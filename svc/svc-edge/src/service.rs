@@ -16,7 +16,7 @@ use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::{
     deny::{Deny, METHODS},
-    ingress::{self, ConnMemo, Place},
+    ingress::{self, Client, ConnMemo, Place},
     policy::Policy,
     ram::Ready,
     route::Route,
@@ -65,6 +65,7 @@ struct Visit<'a> {
     handler: &'a Handler,
     policy: &'a Policy,
     request: &'a Parts,
+    client: &'a Arc<Client>,
     began: Moment,
     tls: bool,
 }
@@ -102,12 +103,14 @@ impl Service for Handler {
     async fn call(&self, conn: &Arc<Conn<ConnMemo>>, request: Request) -> Result<Response, Refusal> {
         let began = self.shared.clock.now();
         let policy = self.policy.load_full();
-        let charged = self.shared.ingress.charge(conn, &policy.limits, began);
-        Ok(self.answer(conn, request, &policy, began, charged).await)
+        let client = self.shared.ingress.known_client(conn, began);
+        let charged = client.charge(&policy.limits, began);
+        Ok(self.answer((conn, client), request, &policy, began, charged).await)
     }
 
     fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {
-        let charged = self.shared.ingress.charge(conn, &self.policy.load().limits, self.shared.clock.now());
+        let now = self.shared.clock.now();
+        let charged = self.shared.ingress.known_client(conn, now).charge(&self.policy.load().limits, now);
         charged.err().unwrap_or(refusal)
     }
 }
@@ -118,12 +121,13 @@ impl Handler {
     /// Cancel safe.
     pub(crate) async fn answer_admitted(&self, conn: &ConnInfo, request: Request) -> Response {
         let began = self.shared.clock.now();
-        self.answer(conn, request, &self.policy.load_full(), began, Ok(())).await
+        let client = self.shared.ingress.client(conn, began);
+        self.answer((conn, &client), request, &self.policy.load_full(), began, Ok(())).await
     }
 
     async fn answer(
         &self,
-        conn: &ConnInfo,
+        (conn, client): (&ConnInfo, &Arc<Client>),
         request: Request,
         policy: &Policy,
         began: Moment,
@@ -131,7 +135,8 @@ impl Handler {
     ) -> Response {
         let (request, body) = request.into_parts();
         let span = self.teller.begin(&request.headers);
-        let visit = Visit { handler: self, policy, request: &request, began, tls: conn.tls.is_some() };
+        let tls = conn.tls.is_some();
+        let visit = Visit { handler: self, policy, request: &request, client, began, tls };
         let route = Route::find(request.uri.path());
         let metrics = self.routes.of(&route);
         let _in_flight = metrics.enter();
@@ -184,7 +189,7 @@ impl Visit<'_> {
 
     /// The answer that has to be waited for, with a place among those that wait.
     async fn worked_out(&self) -> Answer {
-        let place = self.shared().ingress.enter()?;
+        let place = self.shared().ingress.enter(self.client)?;
         match Route::find(self.request.uri.path())? {
             Route::Asset(raw) => match self.origin(raw) {
                 Some((fill, url)) => self.filled(fill, &url, place).await,

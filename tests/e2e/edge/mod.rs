@@ -59,7 +59,9 @@ impl EdgeNode {
 
 fn edge_settings(addr: SocketAddr, gateway: &str, settings: &str) -> String {
     // Tests ask from one address, and as fast as they can.
-    let edge = format!("[edge]\nenabled = true\nlisten = \"{addr}\"\ningress.rps_limit = 0\n{settings}\n");
+    let edge = format!(
+        "[edge]\nenabled = true\nlisten = \"{addr}\"\ningress.rps_limit = 0\ningress.fill_rps_limit = 0\n{settings}\n"
+    );
     format!("{gateway}[node]\ndata_dir = \"./data\"\n{edge}")
 }
 

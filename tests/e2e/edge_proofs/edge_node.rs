@@ -120,7 +120,7 @@ fn write_config(
     let text = format!(
         "[admin]\nlisten = \"{admin}\"\n\
          [node]\ndata_dir = {:?}\n{node_table}\n\
-         [edge]\nlisten = \"{edge}\"\ningress.rps_limit = 0\n{edge_table}\n",
+         [edge]\nlisten = \"{edge}\"\ningress.rps_limit = 0\ningress.fill_rps_limit = 0\n{edge_table}\n",
         dir.join("data")
     );
     let aside = dir.join("omnigate.toml.new");

@@ -23,12 +23,15 @@ const SAFE_MAX_DECODED: ByteSize = ByteSize::gib(1);
 pub struct IngressConfig {
     /// Seconds from a request's head to the response's, and for each wait for more of a request.
     pub timeout_secs: u64,
-    /// Requests at once, until the last byte of their response; more are answered 429 `busy`. At worst each holds two
-    /// pieces of 1 MiB.
+    /// Requests at once, until the last byte of their response; more are answered 429 `busy`. One client has no more than
+    /// three times as many as are free, so alone it has three quarters. At worst each holds two pieces of 1 MiB.
     pub max_inflight: usize,
     /// Requests a second of one client, an IPv6 /64 being one; as many again may come at once. More are answered 429
     /// `quota`; 0 for no limit.
     pub rps_limit: u32,
+    /// Requests a second of one client that have to be asked of an origin; as many again may come at once. More are answered
+    /// 429 `quota`; 0 for no limit.
+    pub fill_rps_limit: u32,
     /// The longest body of a request; more is answered 413 `body_cap`. No request here needs one.
     pub body_bytes: ByteSize,
     /// How many times its size a compressed tile or an origin's answer may expand to, beyond its first 64 KiB.
@@ -43,6 +46,7 @@ impl Default for IngressConfig {
             timeout_secs: 5,
             max_inflight: 512,
             rps_limit: 500,
+            fill_rps_limit: 50,
             body_bytes: ByteSize::mib(1),
             decompress_max_ratio: 10,
             decompress_abs_bytes: ByteSize::mib(10),

@@ -28,7 +28,7 @@ use super::{
     receive,
     settings::FillSettings,
 };
-use crate::flights::Flight;
+use crate::{flights::Flight, ingress::FillPlace};
 
 /// The longest body of an answer without an object that is read, so that its connection can be used again.
 const DRAINED_MAX: u64 = 64 * 1024;
@@ -61,6 +61,8 @@ pub(super) struct Job {
     pub(super) request: RequestDirectives,
     pub(super) deadline: Deadline,
     pub(super) flight: Flight<Landed>,
+    /// The place among the fills of whoever began it; `None` for a fill of nobody.
+    pub(super) _held: Option<FillPlace>,
 }
 
 /// What a fetch brought.

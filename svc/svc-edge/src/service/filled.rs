@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{
     HeaderName, HeaderValue, StatusCode,
-    header::{AGE, CACHE_CONTROL, RETRY_AFTER},
+    header::{AGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER},
 };
 use httprules::cache_control::RequestDirectives;
 use ron_transport::{Body, Response};
@@ -27,6 +27,11 @@ const RESPOND_ASYNC: HeaderValue = HeaderValue::from_static("respond-async");
 const HIT: HeaderValue = HeaderValue::from_static("omnigate; hit");
 const STALE: HeaderValue = HeaderValue::from_static("omnigate; hit; detail=stale");
 const FILLED: HeaderValue = HeaderValue::from_static("omnigate; fwd=uri-miss; stored");
+/// What an origin says must not act in the name of the site that this edge serves: no scripts, no forms, an origin of its
+/// own, and nothing loaded from elsewhere. Images and styles within it still show.
+const SANDBOX: HeaderValue = HeaderValue::from_static(
+    "sandbox; default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; media-src 'self' data:",
+);
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 impl Visit<'_> {
@@ -85,7 +90,16 @@ impl Visit<'_> {
         request: &RequestDirectives,
     ) -> Result<Arc<Entry>, Deny> {
         self.shared().metrics.misses.inc();
-        Ok(fill.fetch(url, request, self.deadline()).await?)
+        let (limits, deadline) = (&self.policy.limits, self.deadline());
+        if fill.is_under_way(url) {
+            return Ok(fill.fetch(url, request, deadline).await?);
+        }
+        self.client.charge_fill(limits, self.began)?;
+        let Some(held) = self.shared().clock.by(deadline, self.client.fill_place(limits)).await else {
+            let late = Refusal::new(Reason::DownstreamTimeout, "other fills of this client took too long");
+            return Err(late.into());
+        };
+        Ok(fill.fetch_holding(url, request, deadline, Some(held?)).await?)
     }
 
     /// Where an entry's bytes are; `None` if they are not to be had from here.
@@ -118,13 +132,20 @@ impl Visit<'_> {
             headers.insert(CACHE_CONTROL, value.clone());
         }
         headers.insert(CACHE_STATUS, status);
+        if headers.get(CONTENT_TYPE).is_some_and(is_active) {
+            headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+        }
         response
     }
 
     /// Has it filled, and says that it will be.
     fn begin(&self, fill: &Fill, url: &OriginUrl, request: &RequestDirectives) -> Answer {
         self.shared().metrics.misses.inc();
-        fill.begin(url, request)?;
+        if !fill.is_under_way(url) {
+            let limits = &self.policy.limits;
+            self.client.charge_fill(limits, self.began)?;
+            fill.begin_holding(url, request, Some(self.client.fill_place_now(limits)?))?;
+        }
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::ACCEPTED;
         let headers = response.headers_mut();
@@ -156,5 +177,58 @@ fn representation(entry: &Entry, source: Source) -> Representation {
     match entry.last_modified() {
         Some(unix) => representation.modified_at(unix),
         None => representation,
+    }
+}
+
+/// Whether a browser that opens something of this type runs scripts in it. What is not known to be harmless is taken to be
+/// active.
+fn is_active(media_type: &HeaderValue) -> bool {
+    let Ok(media_type) = media_type.to_str() else { return true };
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let Some((kind, of)) = essence.split_once('/') else { return true };
+    match kind {
+        "image" => of.ends_with("xml"),
+        "audio" | "video" | "font" => false,
+        "text" => !matches!(of, "css" | "plain" | "csv"),
+        "application" => !matches!(
+            of,
+            "octet-stream"
+                | "json"
+                | "geo+json"
+                | "javascript"
+                | "wasm"
+                | "zip"
+                | "gzip"
+                | "x-protobuf"
+                | "vnd.mapbox-vector-tile"
+        ),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_browser_would_run_is_told_from_what_it_only_shows() {
+        let active = |text: &'static str| is_active(&HeaderValue::from_static(text));
+        for text in [
+            "text/html",
+            "Text/HTML; charset=utf-8",
+            "image/svg+xml",
+            "application/xhtml+xml",
+            "text/xml",
+            "application/xml",
+            "multipart/x-mixed-replace",
+            "application/pdf",
+            "html",
+            "",
+        ] {
+            assert!(active(text), "{text}");
+        }
+        for text in ["image/png", "text/css", "application/json", "video/mp4", "application/octet-stream"] {
+            assert!(!active(text), "{text}");
+        }
     }
 }

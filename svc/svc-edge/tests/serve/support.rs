@@ -72,6 +72,7 @@ impl Running {
         let mut config = EdgeConfig { listen: "127.0.0.1:0".parse().unwrap(), ..EdgeConfig::default() };
         // All requests of a test come from one address, and how fast is the machine's business.
         config.ingress.rps_limit = 0;
+        config.ingress.fill_rps_limit = 0;
         config.ingress.timeout_secs = PATIENCE.as_secs();
         config.write_timeout = PATIENCE.into();
         settings(&mut config);

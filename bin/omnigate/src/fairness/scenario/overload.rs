@@ -10,6 +10,8 @@ const FLOOD: u32 = 3;
 const FLOODING: usize = 1500;
 /// Clients of a burst, more than twice as many as there is room for.
 const BURST: usize = 1500;
+/// Tenants of a burst of many.
+const TENANTS: usize = 100;
 /// The time between two reloads.
 const RELOAD_EVERY: Duration = Duration::from_millis(100);
 /// Reloads that must come into force in a second; one that comes while another is read is answered together with it.
@@ -46,9 +48,17 @@ fn t9(bench: &Bench) -> Vec<Case> {
     vec![alone, Case { reload_every: Some(RELOAD_EVERY), ..reloads }]
 }
 
-/// A burst beside a neighbour that takes half of the capacity.
+/// Clients that return as they are told: a burst beside a neighbour that takes half of the capacity, a burst of many tenants,
+/// and an overload that lasts.
 fn retry(bench: &Bench) -> Vec<Case> {
-    let burst = Flow { manner: Manner::Burst, ..tenant(bench, "burst", 1.0, BURST) };
-    let flows = vec![burst, tenant(bench, "steady", 0.5, 300)];
-    vec![case("retry", "burst beside 0.5×", flows, &[Mode::Fair], Judge::Welcome)]
+    let welcome = |name, flows| case("retry", name, flows, &[Mode::Fair], Judge::Welcome);
+    let burst = |name: &str, clients| Flow { manner: Manner::Burst, ..tenant(bench, name, 1.0, clients) };
+    let many = (0..TENANTS).map(|nth| burst(&format!("burst-{nth}"), BURST / TENANTS)).collect();
+    let manner = Manner::Flood { rate: bench.capacity() * 3.0, lasts: bench.length * FLOOD };
+    let steady = Flow { manner, ..tenant(bench, "load", 0.5, FLOODING) };
+    vec![
+        welcome("burst beside 0.5×", vec![burst("burst", BURST), tenant(bench, "steady", 0.5, 300)]),
+        welcome("burst of 100 tenants", many),
+        welcome("load of 3×", vec![steady]),
+    ]
 }

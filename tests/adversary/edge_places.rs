@@ -1,0 +1,139 @@
+//! Clients that want all of the edge for themselves, and origins whose pages want to act in its name.
+
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    thread,
+};
+
+use crate::support::{Answer, Client, Node, eventually, free_addr};
+
+/// Places of the edge.
+const PLACES: usize = 32;
+
+/// An origin that never answers below `/slow/`, and elsewhere at once with what the path says.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // An end that the node makes is no failure of a test.
+            thread::spawn(move || serve(stream).ok());
+        }
+    });
+    addr
+}
+
+fn serve(stream: TcpStream) -> io::Result<()> {
+    let (mut reader, mut writer) = (BufReader::new(stream.try_clone()?), stream);
+    loop {
+        let (mut path, mut line) = (String::new(), String::new());
+        while reader.read_line(&mut line)? > 2 {
+            if path.is_empty() {
+                path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+            }
+            line.clear();
+        }
+        if path.is_empty() || path.starts_with("/slow/") {
+            return reader.read_line(&mut line).map(drop);
+        }
+        let media_type = match path.as_str() {
+            "/page" => "text/html",
+            "/drawing" => "image/svg+xml; charset=utf-8",
+            _ => "image/png",
+        };
+        write!(
+            writer,
+            "HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\ncontent-security-policy: default-src *\r\n\
+             cache-control: max-age=60\r\netag: \"v1\"\r\ncontent-length: 4\r\n\r\nbody"
+        )?;
+    }
+}
+
+/// A node that runs the edge with few places, a file on its disk, and this origin.
+struct Edge {
+    _node: Node,
+    addr: SocketAddr,
+    origin: SocketAddr,
+}
+
+impl Edge {
+    /// Starts one that has this rate for the fills of one client.
+    fn start(fill_rate: u32) -> Self {
+        let (dir, addr, origin) = (tempfile::tempdir().unwrap(), free_addr(), origin());
+        std::fs::create_dir(dir.path().join("public")).unwrap();
+        std::fs::write(dir.path().join("public/file.bin"), vec![7; 100_000]).unwrap();
+        let node = Node::start_in(
+            dir,
+            &format!(
+                "enabled = false\n[node]\ndata_dir = \"./data\"\n[edge]\nenabled = true\nlisten = \"{addr}\"\nroots = [\"public\"]\nmode = \"live\"\n\
+                 fill_timeout = \"30s\"\nallow = [{{ host = \"{origin}\", scheme = \"http\", private = true }}]\n\
+                 ingress = {{ max_inflight = {PLACES}, timeout_secs = 30, fill_rps_limit = {fill_rate} }}\n"
+            ),
+        );
+        Self { _node: node, addr, origin }
+    }
+
+    /// One request of the client at 127.0.0.`from`, on a connection of its own.
+    fn get(&self, from: u8, path: &str) -> Answer {
+        Client::connect_from(from, self.addr).unwrap().get(path).unwrap()
+    }
+
+    fn asset(&self, path: &str) -> String {
+        format!("/edge/assets/{}{path}", self.origin)
+    }
+}
+
+#[test]
+fn a_client_with_hundreds_of_slow_misses_takes_no_place_from_others() {
+    let edge = Edge::start(0);
+    // They wait for an origin that never answers, twice as many as there are places.
+    let mut hostile: Vec<Client> = (0..2 * PLACES)
+        .map(|nth| {
+            let mut client = Client::connect_from(2, edge.addr).unwrap();
+            client.send(&edge.asset(&format!("/slow/{nth}"))).unwrap();
+            client
+        })
+        .collect();
+    // Nobody has answered yet, so whoever is answered was refused: what can be taken is taken.
+    let refused = hostile.last_mut().unwrap().receive().unwrap();
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert!(refused.header("retry-after").is_some(), "{refused:?}");
+    let hit = edge.get(3, "/edge/assets/file.bin");
+    assert_eq!((hit.status, hit.bytes.len()), (200, 100_000), "{:?}", hit.headers);
+    let miss = edge.get(3, &edge.asset("/picture"));
+    assert_eq!((miss.status, miss.body.as_str()), (200, "body"), "{miss:?}");
+    drop(hostile);
+    eventually("the hostile client is served once it has let go", || {
+        (edge.get(2, "/edge/assets/file.bin").status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_client_has_a_rate_for_what_origins_are_asked_and_is_told_when_to_return() {
+    let edge = Edge::start(1);
+    let mut client = Client::connect_from(2, edge.addr).unwrap();
+    let answers = (0..20).map(|nth| client.get(&edge.asset(&format!("/{nth}"))).unwrap());
+    let refused = answers.into_iter().find(|answer| answer.status == 429).unwrap();
+    assert_eq!(
+        (refused.json()["reason"].as_str(), refused.header("retry-after")),
+        (Some("quota"), Some("1"))
+    );
+    assert_eq!(client.get(&edge.asset("/0")).unwrap().status, 200, "what is stored needs no origin");
+    assert_eq!(edge.get(3, &edge.asset("/another")).status, 200, "another client has its own rate");
+}
+
+#[test]
+fn what_an_origin_says_cannot_run_in_the_name_of_the_edge() {
+    let edge = Edge::start(0);
+    for path in ["/page", "/drawing"] {
+        // From the origin, and from the store.
+        for answer in [edge.get(2, &edge.asset(path)), edge.get(2, &edge.asset(path))] {
+            let policies: Vec<_> =
+                answer.headers.iter().filter(|(name, _)| name == "content-security-policy").collect();
+            assert!(policies.len() == 1 && policies[0].1.starts_with("sandbox;"), "{path}: {answer:?}");
+            assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        }
+    }
+    assert_eq!(edge.get(2, &edge.asset("/picture")).header("content-security-policy"), None);
+}
