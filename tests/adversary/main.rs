@@ -18,8 +18,8 @@ mod jwt_issuer;
 mod jwt_tenants;
 mod log_floods;
 mod odd_requests;
-mod sandbox;
 mod promises;
+mod sandbox;
 mod scripted_server;
 mod slow_transfers;
 #[path = "../e2e/support/mod.rs"]
