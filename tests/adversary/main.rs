@@ -10,6 +10,7 @@ mod access_rules;
 mod admin;
 mod config_file;
 mod data_files;
+mod client_certificates;
 mod deadlines;
 mod edge_places;
 mod h2_frames;

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, ops::Deref, sync::Arc};
 use http::HeaderValue;
 use types::Refusal;
 
-use crate::{Body, stream::Peer};
+use crate::{Body, stream::Peer, tls::certificate::ClientCertificate};
 
 /// A request with the shared body type.
 pub type Request = http::Request<Body>;
@@ -33,8 +33,8 @@ pub struct ConnInfo {
 pub struct TlsInfo {
     /// The server name asked for.
     pub server_name: Option<String>,
-    /// Whether the client showed a certificate that verified.
-    pub client_verified: bool,
+    /// Who the client's certificate says that it is; `None` if it showed none.
+    pub client: Option<ClientCertificate>,
 }
 
 impl ConnInfo {

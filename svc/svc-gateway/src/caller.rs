@@ -88,7 +88,7 @@ impl Caller {
         shared: &Shared,
         now: Moment,
     ) -> Self {
-        let name = policy.sources.iter().find_map(|source| name_from(source, &credential, headers));
+        let name = policy.sources.iter().find_map(|source| name_from(source, client, &credential, headers));
         let (name, is_named) = match name {
             Some(Told::Name(name)) => (TenantName::Named(name), true),
             Some(Told::Address) | None => (TenantName::Client(client.key), false),
@@ -110,8 +110,14 @@ enum Told {
     Address,
 }
 
-fn name_from(source: &TenantSource, credential: &Credential, headers: &HeaderMap) -> Option<Told> {
+fn name_from(
+    source: &TenantSource,
+    client: &Client,
+    credential: &Credential,
+    headers: &HeaderMap,
+) -> Option<Told> {
     let name = match (source, credential) {
+        (TenantSource::Cert, _) => client.certified_name().filter(|name| ActorId::new(name).is_ok())?,
         (TenantSource::Ip, _) => return Some(Told::Address),
         (TenantSource::Capability, Credential::Capability { bearer, .. }) => bearer.tenant()?,
         (TenantSource::Jwt(_), Credential::Jwt(claims)) => claims.tenant.as_ref()?.as_str(),

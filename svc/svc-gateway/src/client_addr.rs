@@ -5,10 +5,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::{HeaderMap, HeaderValue};
-use ron_transport::{ConnInfo, caps::ClientKey, proxy_protocol::TrustedSources};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use ron_transport::{
+    ConnInfo, caps::ClientKey, proxy_protocol::TrustedSources, tls::certificate::ClientCertificate,
+};
 
 use crate::message::{Field, Fields, Survey};
+
+/// Tells servers whose certificate a connection showed, in the form that Envoy gave it.
+const CLIENT_CERT: HeaderName = HeaderName::from_static("x-forwarded-client-cert");
 
 /// Hops beyond this are not looked at: no sensible chain is so long.
 const MAX_HOPS: usize = 32;
@@ -24,6 +29,8 @@ pub(crate) struct Client {
     pub(crate) is_https: bool,
     /// What the upstream is told.
     forwarded_for: Option<HeaderValue>,
+    /// The certificate that the peer showed, which is not the client's behind a trusted proxy.
+    certificate: Option<ClientCertificate>,
     /// Whether what the peer says of its client goes on.
     believed: bool,
     /// Whether a trusted peer names clients that contradict each other, or nobody.
@@ -43,6 +50,7 @@ impl Client {
             key: ClientKey::of(&conn.peer),
             is_https: conn.tls.is_some(),
             forwarded_for: conn.client_header(),
+            certificate: conn.tls.as_ref().and_then(|tls| tls.client.clone()),
             believed: false,
             is_doubtful: false,
         };
@@ -65,7 +73,13 @@ impl Client {
         let key = chain.client.map_or(self.key, ClientKey::from);
         let says_something = survey.fields.has(Field::ForwardedFor) || survey.fields.has(Field::Forwarded);
         let is_doubtful = says_something && chain.client.is_none();
-        Self { ip: chain.client.or(self.ip), key, is_https, forwarded_for, believed: true, is_doubtful }
+        let (ip, certificate) = (chain.client.or(self.ip), self.certificate);
+        Self { ip, key, is_https, forwarded_for, certificate, believed: true, is_doubtful }
+    }
+
+    /// Who the client's own certificate says that it is.
+    pub(crate) fn certified_name(&self) -> Option<&str> {
+        self.certificate.as_ref().filter(|_| !self.believed)?.name()
     }
 
     /// Who it is where an address gives rights or takes them. Whoever makes a trusted proxy's fields contradict each other
@@ -93,6 +107,10 @@ impl Client {
             for name in &survey.forwarded {
                 headers.remove(name);
             }
+        }
+        if let Some(certificate) = &self.certificate {
+            // Behind what a trusted proxy says of its own clients, which has gone otherwise.
+            headers.append(CLIENT_CERT, certificate.field());
         }
     }
 }

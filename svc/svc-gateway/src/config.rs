@@ -172,6 +172,11 @@ impl Table for GatewayConfig {
                 .at("tenant_from", "must name at least one source")
                 .help("write [\"ip\"] to tell clients apart by address");
         }
+        if self.tenant_from.contains(&TenantSource::Cert) && self.tls.client_auth == ClientAuth::None {
+            problems
+                .at("tenant_from", "`cert` names nobody, because clients are not asked for a certificate")
+                .help("set tls.client_auth = \"required\" or \"optional\"");
+        }
         route::check_routes(&self.route, &self.upstream, problems);
         if self.claim_rules().count() > MAX_CLAIM_RULES {
             problems.at("route", format!("`require_claims` has more than {MAX_CLAIM_RULES} entries in all"));

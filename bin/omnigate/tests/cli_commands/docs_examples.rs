@@ -46,6 +46,9 @@ fn write_what_examples_name(dir: &Path) {
     }
     write_file(dir, "keys/revoked", "", 0o644);
     write_file(dir, "tls/ca.pem", &TestCa::new("ca").pem(), 0o644);
+    write_file(dir, "tls/revoked.pem", &TestCa::new("ca").revoked_client("client").1, 0o644);
+    // A successful OCSP response, as far as anybody looks at it here.
+    fs::write(dir.join("tls/cert.ocsp"), [0x30, 6, 0x0a, 1, 0, 0x30, 1, 0]).unwrap();
     for (name, cert, key) in [
         ("localhost", "tls/cert.pem", "tls/key.pem"),
         ("*.example.org", "tls/org.pem", "tls/org.key"),

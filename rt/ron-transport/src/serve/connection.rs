@@ -32,7 +32,7 @@ use crate::{
     rewound::Rewound,
     service::{Conn, ConnInfo, Service, TlsInfo},
     stream::{Peer, RawStream, Stream},
-    tls::{HandshakeError, ServerTls, TlsStream},
+    tls::{HandshakeError, ServerTls, TlsStream, certificate::ClientCertificate},
     tunnel::{Tunnel, TunnelEnd},
 };
 
@@ -138,7 +138,7 @@ async fn run_tls<S: Service>(
 fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
     TlsInfo {
         server_name: stream.server_name().map(str::to_owned),
-        client_verified: stream.has_peer_certificate(),
+        client: stream.peer_certificates().first().and_then(ClientCertificate::of),
     }
 }
 

@@ -18,6 +18,8 @@ pub struct SniIdentity {
     pub name: String,
     /// What those clients are shown.
     pub identity: IdentityFiles,
+    /// A DER file with the authority's OCSP response, which clients are shown with the certificate.
+    pub ocsp_path: Option<PathBuf>,
 }
 
 /// Whether clients show a certificate, and who must have signed it.
@@ -83,10 +85,15 @@ pub enum PqFallback {
 pub struct ServerTlsConfig {
     /// Shown to clients that name no host, or an unknown one.
     pub default: IdentityFiles,
+    /// A DER file with the authority's OCSP response for `default`, which clients are shown with the certificate.
+    pub ocsp_path: Option<PathBuf>,
     /// Shown to clients that name the host.
     pub sni: Vec<SniIdentity>,
     /// Client certificates.
     pub client_auth: ClientAuth,
+    /// PEM bundle of the authorities' revocation lists; a client whose certificate, or any between it and its authority, is
+    /// on one or has none is refused.
+    pub crl_path: Option<PathBuf>,
     /// Application protocols, most wanted first; empty to leave the extension out.
     pub alpn: Vec<Vec<u8>>,
     /// The oldest version spoken.
@@ -100,8 +107,10 @@ impl ServerTlsConfig {
     pub fn new(default: IdentityFiles) -> Self {
         Self {
             default,
+            ocsp_path: None,
             sni: Vec::new(),
             client_auth: ClientAuth::default(),
+            crl_path: None,
             alpn: Vec::new(),
             min_version: MinVersion::default(),
             pq: Pq::default(),

@@ -90,6 +90,18 @@ pub enum TlsError {
         /// The bundle.
         path: PathBuf,
     },
+    /// The file is no OCSP response, or one that says that the responder failed.
+    #[error("{} is not a successful OCSP response in DER; fetch it anew from the authority", .path.display())]
+    BadOcsp {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no revocation list in the bundle, or one that does not parse.
+    #[error("{} holds no revocation list that can be read; it needs PEM sections X509 CRL", .path.display())]
+    BadCrl {
+        /// The bundle.
+        path: PathBuf,
+    },
     /// A server name that is no DNS name.
     #[error("\"{name}\" is not a DNS name; write it like www.example.org or *.example.org")]
     BadName {

@@ -8,20 +8,64 @@ use rustls::{
     sign::CertifiedKey,
 };
 use rustls_pki_types::{
-    CertificateDer, PrivateKeyDer, UnixTime,
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime,
     pem::{self, PemObject},
 };
 
-use super::{IdentityFiles, Roots, TlsError, TlsWarning};
+use super::{IdentityFiles, Roots, TlsError, TlsWarning, der};
 use crate::files;
 
 /// The most that is read from one file. A complete public CA bundle has about a quarter of it.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
+/// The most that is read from a bundle of revocation lists.
+const MAX_CRL_BYTES: u64 = 16 * 1024 * 1024;
+
 /// A certificate chain with its key, proven to belong together.
 pub(super) struct Identity {
     pub(super) key: Arc<CertifiedKey>,
     pub(super) warning: Option<TlsWarning>,
+}
+
+/// Reads and checks one identity, and the OCSP response that goes with it.
+pub(super) fn load_stapled(
+    source: &IdentityFiles,
+    ocsp_path: Option<&Path>,
+    provider: &CryptoProvider,
+) -> Result<Identity, TlsError> {
+    let mut identity = load(source, provider)?;
+    if let Some(path) = ocsp_path {
+        Arc::make_mut(&mut identity.key).ocsp = Some(ocsp_response(path)?);
+    }
+    Ok(identity)
+}
+
+/// The OCSP response of a file. Clients judge what it says; here it is only made sure that it is one.
+fn ocsp_response(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let response = files::read_public(path, MAX_FILE_BYTES)?;
+    // SEQUENCE { ENUMERATED 0 (successful), … }, with the length of all of it.
+    let mut reader = der::Reader::new(&response);
+    let is_successful = reader.read(der::SEQUENCE).is_some_and(|body| {
+        let mut body = der::Reader::new(body);
+        body.read(der::ENUMERATED) == Some(&[0])
+    });
+    if is_successful && reader.is_empty() {
+        Ok(response)
+    } else {
+        Err(TlsError::BadOcsp { path: path.to_owned() })
+    }
+}
+
+/// The revocation lists of a bundle, at least one.
+pub(super) fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let bytes = files::read_public(path, MAX_CRL_BYTES)?;
+    let lists: Vec<_> = CertificateRevocationListDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|_| TlsError::BadPem { path: path.to_owned() })?;
+    if lists.is_empty() {
+        return Err(TlsError::BadCrl { path: path.to_owned() });
+    }
+    Ok(lists)
 }
 
 /// Reads and checks one identity.

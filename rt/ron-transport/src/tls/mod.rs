@@ -10,8 +10,10 @@
 //! Everything that touches files is synchronous and named so: `load`, `reload`, `save`. Callers on a runtime
 //! run those on its blocking pool. Handshakes are asynchronous and always carry a time limit.
 
+pub mod certificate;
 mod client;
 mod config;
+mod der;
 mod error;
 mod identity;
 mod provider;

@@ -78,8 +78,10 @@ impl Loaded {
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions(source.min_version, source.pq))
             .expect("the provider has suites and groups for each version it is asked for")
-            .with_client_cert_verifier(client_verifier(&source.client_auth, provider)?)
+            .with_client_cert_verifier(client_verifier(source, provider)?)
             .with_cert_resolver(Arc::new(identities));
+        // A client that prefers a weaker suite, or is made to, does not get it where both have a stronger one.
+        config.ignore_client_order = true;
         config.alpn_protocols = checked_alpn(&source.alpn)?;
         // Fresh with every load, so that no ticket or session outlives the identities and authorities it came from.
         config.ticketer = Ticketer::new().map_err(|_| TlsError::NoRandomness)?;
@@ -92,11 +94,11 @@ fn identities(
     source: &ServerTlsConfig,
     provider: &CryptoProvider,
 ) -> Result<(Identities, Vec<TlsWarning>), TlsError> {
-    let default = identity::load(&source.default, provider)?;
+    let default = identity::load_stapled(&source.default, source.ocsp_path.as_deref(), provider)?;
     let mut identities = Identities::new(default.key);
     let mut warnings = Vec::from_iter(default.warning);
     for entry in &source.sni {
-        let loaded = identity::load(&entry.identity, provider)?;
+        let loaded = identity::load_stapled(&entry.identity, entry.ocsp_path.as_deref(), provider)?;
         identities.add(&entry.name, loaded.key, &entry.identity.cert_path)?;
         warnings.extend(loaded.warning);
     }
@@ -104,10 +106,10 @@ fn identities(
 }
 
 fn client_verifier(
-    policy: &ClientAuth,
+    source: &ServerTlsConfig,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let (ca, required) = match policy {
+    let (ca, required) = match &source.client_auth {
         ClientAuth::None => return Ok(Arc::new(NoClientAuth)),
         ClientAuth::Optional { ca } => (ca, false),
         ClientAuth::Required { ca } => (ca, true),
@@ -115,7 +117,10 @@ fn client_verifier(
     let roots = identity::roots(&Roots::File(ca.clone()))?;
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
     let builder = if required { builder } else { builder.allow_unauthenticated() };
-    Ok(builder
-        .build()
-        .expect("there is at least one authority, and no revocation list that could be damaged"))
+    let Some(path) = &source.crl_path else {
+        return Ok(builder.build().expect("there is at least one authority"));
+    };
+    // Whoever has no list is refused too, or an authority that stops writing lists would stop being checked.
+    let builder = builder.with_crls(identity::revocation_lists(path)?);
+    builder.build().map_err(|_| TlsError::BadCrl { path: path.clone() })
 }

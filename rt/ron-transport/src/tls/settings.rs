@@ -16,12 +16,17 @@ pub struct TlsConfig {
     pub cert_path: PathBuf,
     /// PEM private key, mode 0600.
     pub key_path: PathBuf,
+    /// DER file with the authority's OCSP response, shown with the certificate; empty for none.
+    pub ocsp_path: PathBuf,
     /// Other certificates, for clients that ask for a name: `{ name = "*.example.org", cert_path = …, key_path = … }`.
     pub sni: Vec<SniConfig>,
     /// Whether clients show a certificate: `none`, `optional` (one that shows one must show a good one) or `required`.
     pub client_auth: ClientAuth,
     /// PEM bundle of the authorities that sign clients.
     pub client_ca_path: PathBuf,
+    /// PEM bundle of revocation lists, one for each authority up to those in `client_ca_path`; empty for none. A client that
+    /// is revoked, or whose authority has no list, is refused.
+    pub crl_path: PathBuf,
     /// The oldest version spoken: `1.2` or `1.3`.
     pub min_version: MinVersion,
     /// Post-quantum key exchange.
@@ -40,6 +45,9 @@ pub struct SniConfig {
     pub cert_path: PathBuf,
     /// PEM private key, mode 0600.
     pub key_path: PathBuf,
+    /// DER file with the authority's OCSP response, shown with the certificate; empty for none.
+    #[serde(default)]
+    pub ocsp_path: PathBuf,
 }
 
 /// Whether clients show a certificate.
@@ -98,6 +106,8 @@ impl TlsConfig {
                 ("tls.sni", !self.sni.is_empty()),
                 ("tls.client_auth", self.client_auth != ClientAuth::None),
                 ("tls.client_ca_path", !is_empty(&self.client_ca_path)),
+                ("tls.crl_path", !is_empty(&self.crl_path)),
+                ("tls.ocsp_path", !is_empty(&self.ocsp_path)),
             ] {
                 if is_set {
                     problems
@@ -145,6 +155,11 @@ impl TlsConfig {
             }
             _ => {}
         }
+        if self.client_auth == ClientAuth::None && !is_empty(&self.crl_path) {
+            problems
+                .at("tls.crl_path", "is not used, because clients are not asked for a certificate")
+                .help("set client_auth = \"required\" or \"optional\"");
+        }
     }
 
     /// What the TLS library needs; `None` for plain HTTP.
@@ -157,7 +172,10 @@ impl TlsConfig {
         let named = |sni: &SniConfig| tls::SniIdentity {
             name: sni.name.clone(),
             identity: identity(&sni.cert_path, &sni.key_path),
+            ocsp_path: optional(&sni.ocsp_path),
         };
+        config.ocsp_path = optional(&self.ocsp_path);
+        config.crl_path = optional(&self.crl_path);
         config.sni = self.sni.iter().map(named).collect();
         config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let ca = self.client_ca_path.clone();
@@ -184,6 +202,10 @@ impl TlsConfig {
 
 fn identity(cert_path: &Path, key_path: &Path) -> tls::IdentityFiles {
     tls::IdentityFiles { cert_path: cert_path.to_owned(), key_path: key_path.to_owned() }
+}
+
+fn optional(path: &Path) -> Option<PathBuf> {
+    (!is_empty(path)).then(|| path.to_owned())
 }
 
 /// Says what is wrong if only one half of a certificate and its key is named; `at` begins the keys' names.

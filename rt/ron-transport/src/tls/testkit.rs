@@ -12,8 +12,9 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType,
+    SerialNumber, date_time_ymd,
 };
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion, crypto::CryptoProvider};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
@@ -105,9 +106,33 @@ impl TestCa {
 
     /// A client.
     pub fn client(&self, name: &str) -> TestIdentity {
-        let mut params = named_params(name, &[name]);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(params)
+        self.client_with(name, &[name], &[])
+    }
+
+    /// A client with this common name, these DNS names and these URIs.
+    pub fn client_with(&self, common_name: &str, names: &[&str], uris: &[&str]) -> TestIdentity {
+        self.sign(client_params(common_name, names, uris))
+    }
+
+    /// A client, and a list on which its authority revokes it, as PEM text.
+    pub fn revoked_client(&self, name: &str) -> (TestIdentity, String) {
+        let mut params = client_params(name, &[name], &[]);
+        params.serial_number = Some(SerialNumber::from(4242_u64));
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(3000, 1, 1),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: vec![RevokedCertParams {
+                serial_number: SerialNumber::from(4242_u64),
+                revocation_time: date_time_ymd(2020, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).expect("a list").pem().expect("a list as text");
+        (self.sign(params), list)
     }
 
     fn sign(&self, params: CertificateParams) -> TestIdentity {
@@ -176,6 +201,15 @@ where
     to.read_exact(&mut heard).await?;
     assert_eq!(heard, word, "a word must arrive as it was sent");
     Ok(())
+}
+
+fn client_params(common_name: &str, names: &[&str], uris: &[&str]) -> CertificateParams {
+    let mut params = named_params(common_name, names);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    for uri in uris {
+        params.subject_alt_names.push(SanType::URI((*uri).try_into().expect("ASCII")));
+    }
+    params
 }
 
 fn server_params(names: &[&str]) -> CertificateParams {

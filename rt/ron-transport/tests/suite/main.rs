@@ -36,6 +36,7 @@ mod serve_uploads;
 mod tls_client_auth;
 mod tls_errors;
 mod tls_handshake;
+mod tls_policy;
 mod tls_pq;
 mod tls_raw_key;
 mod tls_reload;

@@ -54,7 +54,8 @@ impl Fixture {
     }
 
     fn with_names(&self, names: &[&str]) -> TlsError {
-        let entry = |name: &&str| SniIdentity { name: (*name).to_owned(), identity: self.good() };
+        let entry =
+            |name: &&str| SniIdentity { name: (*name).to_owned(), identity: self.good(), ocsp_path: None };
         let sni = names.iter().map(entry).collect();
         ServerTls::load(&ServerTlsConfig { sni, ..ServerTlsConfig::new(self.good()) }).unwrap_err()
     }

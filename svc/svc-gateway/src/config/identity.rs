@@ -16,13 +16,16 @@ pub enum TenantSource {
     Jwt(String),
     /// A header that the network in front sets. Whoever can reach the gateway can set it too.
     Header(HeaderName),
+    /// The client's certificate: its first URI, else its first DNS name, else its common name. That of a trusted proxy
+    /// names nobody.
+    Cert,
     /// The client's address.
     Ip,
 }
 
 /// The text names no source of tenants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no source of tenants: write capability, ip, header:<name> or jwt:<claim>")]
+#[error("`{0}` is no source of tenants: write capability, cert, ip, header:<name> or jwt:<claim>")]
 pub struct UnknownSource(String);
 
 impl FromStr for TenantSource {
@@ -32,6 +35,7 @@ impl FromStr for TenantSource {
         let unknown = || UnknownSource(text.to_owned());
         match text.split_once(':') {
             None if text == "capability" => Ok(Self::Capability),
+            None if text == "cert" => Ok(Self::Cert),
             None if text == "ip" => Ok(Self::Ip),
             Some(("header", name)) => name.parse().map(Self::Header).map_err(|_| unknown()),
             Some(("jwt", claim)) if !claim.is_empty() => Ok(Self::Jwt(claim.to_owned())),
@@ -60,6 +64,7 @@ impl fmt::Display for TenantSource {
             Self::Capability => f.write_str("capability"),
             Self::Jwt(claim) => write!(f, "jwt:{claim}"),
             Self::Header(name) => write!(f, "header:{name}"),
+            Self::Cert => f.write_str("cert"),
             Self::Ip => f.write_str("ip"),
         }
     }
@@ -71,7 +76,7 @@ impl JsonSchema for TenantSource {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^(capability|ip|header:.+|jwt:.+)$" })
+        json_schema!({ "type": "string", "pattern": "^(capability|cert|ip|header:.+|jwt:.+)$" })
     }
 }
 
@@ -82,7 +87,7 @@ mod tests {
 
     #[test]
     fn every_source_reads_back_as_it_is_written() {
-        for text in ["capability", "ip", "header:x-tenant", "jwt:sub"] {
+        for text in ["capability", "cert", "ip", "header:x-tenant", "jwt:sub"] {
             assert_eq!(text.parse::<TenantSource>().unwrap().to_string(), text);
         }
     }

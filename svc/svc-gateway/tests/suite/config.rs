@@ -83,7 +83,10 @@ fn every_tls_setting_reaches_the_listener() {
         key_path: format!("{stem}.key").into(),
     };
     assert_eq!(tls.default, files("a"));
-    assert_eq!(tls.sni, [tls::SniIdentity { name: "*.example.org".into(), identity: files("b") }]);
+    assert_eq!(
+        tls.sni,
+        [tls::SniIdentity { name: "*.example.org".into(), identity: files("b"), ocsp_path: None }]
+    );
     assert_eq!(tls.client_auth, tls::ClientAuth::Optional { ca: "ca".into() });
     assert_eq!(tls.min_version, tls::MinVersion::Tls13);
     assert_eq!(tls.pq, tls::Pq { mode: tls::PqMode::Hybrid, fallback: tls::PqFallback::Deny });
