@@ -8,9 +8,9 @@
 
 mod access_rules;
 mod admin;
+mod client_certificates;
 mod config_file;
 mod data_files;
-mod client_certificates;
 mod deadlines;
 mod edge_places;
 mod h2_frames;
