@@ -228,7 +228,7 @@ impl GatewayConfig {
     pub(crate) fn tenant_fields(&self) -> impl Iterator<Item = &HeaderName> {
         self.tenant_from.iter().filter_map(|source| match source {
             TenantSource::Header(name) => Some(name),
-            TenantSource::Capability | TenantSource::Jwt(_) | TenantSource::Ip => None,
+            TenantSource::Capability | TenantSource::Jwt(_) | TenantSource::Cert | TenantSource::Ip => None,
         })
     }
 
