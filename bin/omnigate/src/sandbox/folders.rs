@@ -41,10 +41,12 @@ const WRITTEN: [&str; 4] =
     ["gateway.access_log.path", "admin.audit_log", "rewarder.node_key", "rewarder.artifact_dir"];
 
 /// Keys that name a file that is read, in whichever table.
-const READ: [&str; 10] = [
+const READ: [&str; 12] = [
     "cert_path",
     "key_path",
     "client_ca_path",
+    "crl_path",
+    "ocsp_path",
     "ca_path",
     "jwks_ca_path",
     "root_keys",
