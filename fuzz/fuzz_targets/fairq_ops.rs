@@ -84,6 +84,7 @@ impl Run {
             weight: u32::from(a) * 8,
             estimate,
             extra_units: u32::from(b) << (a % 24),
+            slow: b % 5 == 0,
         };
         match self.queue.push(arrival, ticket, ticket, self.now) {
             Verdict::Queued => assert!(self.waiting.insert(ticket)),

@@ -21,6 +21,8 @@ pub(crate) struct Class {
     pub(crate) shelves: Shelves,
     /// Tenants that neither wait nor run, longest idle first.
     pub(crate) idle: List,
+    /// Tenants that wait until one of their own slots comes back.
+    pub(crate) capped: List,
     /// Tickets that wait.
     pub(crate) waiting: usize,
     /// The weights of the tenants that wait.
@@ -55,6 +57,7 @@ impl Class {
             lane_clock: GENESIS,
             shelves: Shelves::new(),
             idle: List::EMPTY,
+            capped: List::EMPTY,
             waiting: 0,
             waiting_weight: 0,
             busy_weight: 0,
@@ -111,22 +114,6 @@ impl Class {
         let lane = self.lane_mut(kind);
         lane.weight += weight;
         lane.rounds.file(flows, id, newcomer, now);
-    }
-
-    /// Files a tenant again that was just served and still waits, perhaps in the other lane from now on.
-    pub(crate) fn stay<K: Clone + Eq + Hash>(
-        &mut self,
-        flows: &mut Flows<K>,
-        id: u32,
-        kind: LaneKind,
-        now: Moment,
-    ) {
-        if flows.get(id).lane == kind {
-            self.lane_mut(kind).rounds.file(flows, id, false, now);
-        } else {
-            self.leave_lane(flows, id, now);
-            self.enter_lane(flows, id, kind, false, now);
-        }
     }
 
     /// A tenant no longer waits in its lane; [`Rounds`] may still list it.

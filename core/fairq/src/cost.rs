@@ -38,6 +38,46 @@ impl SlotMean {
     }
 }
 
+/// The slots that a tenant holds, for judging whether it is slow before any of them comes back. Of the start of each
+/// request only the sum is kept, so that it can live in two atomics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SlotsHeld {
+    /// How many.
+    pub count: u32,
+    /// The moments at which they were given, in nanoseconds, added up with wrap-around.
+    pub started: u64,
+}
+
+impl SlotsHeld {
+    /// Whether a tenant with this [mean](SlotMean) slot time, in nanoseconds, is slow: its requests take longer than
+    /// `slow_after`, going by those that have ended or by those that hold these slots. A tenant that holds slots and of
+    /// which nothing is known, because none of its requests has ended, counts as slow.
+    #[must_use]
+    pub fn is_slow(self, mean: u64, slow_after: Duration, now: Moment) -> bool {
+        let unknown = mean == 0 && self.count > 0;
+        unknown || Duration::from_nanos(mean.max(self.mean_age(now))) > slow_after
+    }
+
+    /// For how long these slots have been held on average, in nanoseconds; 0 if there are none.
+    #[must_use]
+    pub fn mean_age(self, now: Moment) -> u64 {
+        let sum = now.as_nanos().wrapping_mul(u64::from(self.count)).wrapping_sub(self.started);
+        sum.checked_div(u64::from(self.count)).unwrap_or(0)
+    }
+
+    /// One more request holds a slot since `now`.
+    pub fn start(&mut self, now: Moment) {
+        self.count += 1;
+        self.started = self.started.wrapping_add(now.as_nanos());
+    }
+
+    /// A request that held a slot since `start` has ended.
+    pub fn end(&mut self, start: Moment) {
+        self.count = self.count.saturating_sub(1);
+        self.started = self.started.wrapping_sub(start.as_nanos());
+    }
+}
+
 /// Whole nanoseconds of a duration, saturating.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -158,6 +198,21 @@ mod tests {
         assert_eq!(account.standing(1, at(50)), GENESIS + 50 * QUANTUM);
         account.finish(Charge { estimate: 10 * MS, ran: 50 * MS }, 1, at(50));
         assert_eq!(account.standing(1, at(90)), GENESIS + 50 * QUANTUM);
+    }
+
+    #[test]
+    fn a_tenant_is_slow_by_what_has_ended_by_what_runs_and_while_nothing_is_known() {
+        let (slow_after, mut held) = (Duration::from_millis(100), SlotsHeld::default());
+        let is_slow = |held: SlotsHeld, mean: u64, now| held.is_slow(mean * MS, slow_after, at(now));
+        assert!(!is_slow(held, 0, 5) && !is_slow(held, 100, 5) && is_slow(held, 101, 5));
+        held.start(at(1000));
+        assert!(is_slow(held, 0, 1001), "nothing is known of it, and it has a slot");
+        held.start(at(1040));
+        assert!(!is_slow(held, 10, 1120) && is_slow(held, 10, 1121), "100 ms on average");
+        held.end(at(1000));
+        assert!(!is_slow(held, 10, 1140) && is_slow(held, 10, 1141));
+        held.end(at(1040));
+        assert_eq!(held, SlotsHeld::default());
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub(crate) enum Place {
     Fresh,
     /// It waits for the round in this bucket.
     Round(usize),
+    /// It waits until one of its own slots comes back, because it is slow and holds as many as one slow tenant may: in its
+    /// class's list of capped tenants.
+    Capped,
 }
 
 /// One tenant in one class.
@@ -39,6 +42,14 @@ pub(crate) struct Flow<K> {
     pub(crate) lane: LaneKind,
     pub(crate) place: Place,
     pub(crate) account: Account,
+    /// The slot time of its requests that have ended, in nanoseconds; 0 if none is known to have.
+    pub(crate) mean: u64,
+    /// Whether its last arrival was said to be slow.
+    pub(crate) told_slow: bool,
+    /// Slots that it holds and that count as slow: it was slow when it got them, or they are overdue.
+    pub(crate) slow_running: u32,
+    /// Slots that it has held for longer than what counts as slow.
+    pub(crate) overdue: u32,
     /// Its waiting tickets, oldest first.
     pub(crate) tickets: List,
     pub(crate) waiting: usize,
@@ -49,6 +60,15 @@ pub(crate) struct Flow<K> {
 impl<K> Flow<K> {
     pub(crate) fn weight(&self) -> u64 {
         u64::from(self.weight)
+    }
+
+    /// Which lane it belongs to now: the slow one if it is said to be slow, if its requests have been taking longer than
+    /// `slow_after` nanoseconds, if more than `tolerated` of those that run are overdue, and if some run while none is known
+    /// to have ended.
+    pub(crate) fn judge(&self, slow_after: u64, tolerated: u32) -> LaneKind {
+        let unknown = self.mean == 0 && self.account.running() > 0;
+        let is_slow = self.told_slow || unknown || self.mean > slow_after || self.overdue > tolerated;
+        if is_slow { LaneKind::Slow } else { LaneKind::Quick }
     }
 
     pub(crate) fn standing(&self, now: Moment) -> u64 {

@@ -18,7 +18,9 @@
 //!   else the oldest ticket of the tenant furthest above its share makes place ([`Verdict::Shed`]).
 //! * **A told time is a promise.** A refused client is told a second in which there will be place, and newcomers leave it
 //!   free ([`Promise`]). What nobody returns for is soon not kept any longer.
-//! * **Slow tenants** hold at most four fifths of the slots together, because a slot once given cannot be taken back.
+//! * **Slow tenants** hold at most four fifths of the slots together, and one of them at most half, because a slot once
+//!   given cannot be taken back. Running requests count as well as those that have ended, and the judgement is made when
+//!   a slot is given.
 //!
 //! Every operation is O(1) in tenants and tickets, amortised; classes are few and are looked at one by one.
 //!
@@ -29,7 +31,7 @@
 //!
 //! let now = Moment::ORIGIN;
 //! let mut queue = FairQueue::new(Settings::default(), now)?;
-//! let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, estimate: Duration::from_millis(10), extra_units: 0 };
+//! let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, estimate: Duration::from_millis(10), extra_units: 0, slow: false };
 //! for ticket in 0..3 {
 //!     assert_eq!(queue.push(arrival("elephant"), ticket, ticket, now), Verdict::Queued);
 //! }
@@ -53,6 +55,7 @@ mod queue;
 mod retry;
 mod room;
 mod rounds;
+mod running;
 mod settings;
 pub mod sim;
 mod stats;
@@ -60,7 +63,7 @@ mod steps;
 mod tickets;
 
 pub use calendar::Promise;
-pub use cost::SlotMean;
+pub use cost::{SlotMean, SlotsHeld};
 pub use queue::{Arrival, FairQueue, Grant, Pass, Verdict};
 pub use retry::{Client, RetryAfter};
 pub use settings::{ClassSettings, MAX_CLASSES, MAX_WEIGHT, Settings, SettingsError};

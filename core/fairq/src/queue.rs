@@ -4,11 +4,12 @@ use crate::{
     calendar::Calendar,
     class::Class,
     contest::{self, Standing},
-    cost::{Charge, GENESIS, nanos},
+    cost::{Charge, GENESIS, SlotMean, nanos},
     drain::DrainRate,
     flows::{Flows, LaneKind},
     retry::{Client, RetryAfter},
     room::Place,
+    running::Running,
     settings::{Settings, SettingsError},
     tickets::{Ticket, Tickets},
 };
@@ -19,6 +20,8 @@ use types::Moment;
 const UNIT: u64 = 1_000_000;
 /// The least that a request is charged, in nanoseconds, so that nothing is free.
 const LEAST_ESTIMATE: u64 = 1000;
+/// What a request of a tenant of which nothing is known is charged in advance, in nanoseconds.
+const FIRST_ESTIMATE: u64 = 10_000_000;
 /// The most that is charged in advance, in nanoseconds: a minute. What takes longer is charged as it runs.
 const MOST_ESTIMATE: u64 = 60_000_000_000;
 
@@ -31,10 +34,13 @@ pub struct Arrival<K> {
     pub tenant: K,
     /// The tenant's weight within its class, 1 to [`crate::MAX_WEIGHT`]; it counts from now on.
     pub weight: u32,
-    /// The slot time that the tenant's requests have been taking, see [`crate::SlotMean`].
+    /// The slot time that the tenant's requests have been taking, see [`crate::SlotMean`]; zero if none has ended yet.
     pub estimate: Duration,
     /// Units of cost (slot-milliseconds) on top of the time, for example for a large body.
     pub extra_units: u32,
+    /// Whether the tenant is known to be slow by what the queue does not see, such as slots that it holds around the queue,
+    /// see [`crate::SlotsHeld`]. It holds until the next arrival, or until a slot of the tenant comes back.
+    pub slow: bool,
 }
 
 /// The answer to a newcomer.
@@ -68,8 +74,9 @@ pub struct Grant<T> {
 pub struct Pass {
     pub(crate) flow: u32,
     pub(crate) lane: LaneKind,
+    /// The number of the slot.
+    pub(crate) slot: u32,
     pub(crate) estimate: u64,
-    pub(crate) start: Moment,
 }
 
 /// Tickets that wait for slots, and who is next. `K` names a tenant, `T` a ticket.
@@ -80,10 +87,14 @@ pub struct FairQueue<K, T> {
     pub(crate) classes: Vec<Class>,
     pub(crate) flows: Flows<K>,
     pub(crate) tickets: Tickets<T>,
+    pub(crate) running: Running,
     /// Virtual time between the classes.
     pub(crate) clock: u64,
     pub(crate) depth: usize,
+    /// Slots in use that count as slow: given to slow tenants, or overdue.
     pub(crate) slow_running: u32,
+    /// Slots in use that were given around the queue.
+    pub(crate) unqueued: u32,
     /// Tenants that have a slot through the queue.
     pub(crate) running_tenants: u32,
     /// Since when somebody waits, or nobody.
@@ -105,9 +116,11 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             classes: settings.classes.iter().map(|_| Class::new(now)).collect(),
             flows: Flows::new(settings.classes.len()),
             tickets: Tickets::new(),
+            running: Running::new(),
             clock: GENESIS,
             depth: 0,
             slow_running: 0,
+            unqueued: 0,
             running_tenants: 0,
             turned_at: now,
             calendar: Calendar::new(now),
@@ -128,6 +141,8 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         self.pass_time(now);
         self.slow_slots = settings.slow_slots();
         self.settings = settings;
+        self.find_overdue(now);
+        self.uncap_all(now);
         Ok(())
     }
 
@@ -135,12 +150,6 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// Whether requests with this estimate are slow. Slow requests must not get slots around this queue.
-    #[must_use]
-    pub fn is_slow(&self, estimate: Duration) -> bool {
-        estimate > self.settings.slow_after
     }
 
     /// A ticket comes to wait. `index` is a small number that no other waiting ticket has.
@@ -158,13 +167,21 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         now: Moment,
     ) -> Verdict<T> {
         debug_assert!(self.tickets.get(index).is_none(), "ticket {index} waits already");
-        let estimate = nanos(arrival.estimate).clamp(LEAST_ESTIMATE, MOST_ESTIMATE);
+        let estimate = match nanos(arrival.estimate) {
+            0 => FIRST_ESTIMATE,
+            known => known.clamp(LEAST_ESTIMATE, MOST_ESTIMATE),
+        };
         let extra = u64::from(arrival.extra_units) * UNIT;
         let class = if arrival.class < self.classes.len() { arrival.class } else { 0 };
         let Some(id) = self.tenant_number(class, arrival.tenant, arrival.weight, now) else {
             self.classes[class].counts.busy += 1;
             return Verdict::Busy(RetryAfter::SHORTEST);
         };
+        self.find_overdue(now);
+        self.flows.get_mut(id).told_slow = arrival.slow;
+        if !arrival.estimate.is_zero() {
+            self.flows.get_mut(id).mean = estimate;
+        }
         self.flows.get_mut(id).promises.estimate = (estimate, client.guessed);
         let promised = self.claim(id, client.promise, now);
         let mut verdict = Verdict::Queued;
@@ -190,13 +207,32 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         verdict
     }
 
+    /// Says how many slots are in use, so that those which were given around the queue are known before [`pop`](Self::pop).
+    /// Whose they are is not known, so they count as slow ones until they come back.
+    pub fn set_slots_in_use(&mut self, slots_in_use: u32) {
+        self.unqueued = slots_in_use.saturating_sub(self.given());
+    }
+
     /// A slot is free: takes out the ticket that is next. `None` if nobody waits, or if only slow tenants do and they
     /// hold as many slots as they may.
     pub fn pop(&mut self, now: Moment) -> Option<Grant<T>> {
+        self.find_overdue(now);
+        loop {
+            let (id, lane) = self.next(now)?;
+            // A tenant may have turned out slow since its tickets came to wait.
+            if lane == LaneKind::Slow || self.judge(id) == LaneKind::Quick {
+                return self.grant(id, lane, now);
+            }
+            self.file_again(id, now);
+        }
+    }
+
+    /// Takes out the tenant that is next.
+    fn next(&mut self, now: Moment) -> Option<(u32, LaneKind)> {
         if self.depth == 0 {
             return None;
         }
-        let slow_may = self.slow_running < self.slow_slots;
+        let slow_may = self.slow_running.saturating_add(self.unqueued) < self.slow_slots;
         let standings =
             self.classes.iter_mut().zip(&self.settings.classes).map(|(class, settings)| Standing {
                 eligible: class.can_serve(slow_may),
@@ -204,8 +240,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
                 contender: &mut class.contender,
             });
         let class = contest::choose(&mut self.clock, now, standings)?;
-        let (id, lane) = self.classes[class].next(&mut self.flows, slow_may, now)?;
-        self.grant(id, lane, now)
+        self.classes[class].next(&mut self.flows, slow_may, now)
     }
 
     /// A waiting ticket gives up; costs nothing. Says whether it waited.
@@ -230,13 +265,20 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
 
     /// A slot that was given through the queue is returned: settles what it cost.
     pub fn settle(&mut self, pass: Pass, now: Moment) {
-        let Pass { flow: id, lane: kind, estimate, start } = pass;
+        let Pass { flow: id, lane: kind, slot, estimate } = pass;
         if self.flows.known(id).is_none_or(|flow| flow.account.running() == 0) {
             debug_assert!(false, "the pass is of another queue");
             return;
         }
-        let charge = Charge { estimate, ran: nanos(now.since(start)) };
+        self.find_overdue(now);
+        let held = self.running.end(slot);
+        let ran = now.since(held.start);
+        let charge = Charge { estimate, ran: nanos(ran) };
         let flow = self.flows.get_mut(id);
+        flow.mean = SlotMean::next(flow.mean, ran);
+        flow.told_slow = false;
+        flow.overdue -= u32::from(held.overdue);
+        flow.slow_running -= u32::from(held.overdue || held.slow);
         let class = &mut self.classes[flow.class];
         let class_weight = u64::from(self.settings.classes[flow.class].weight);
         flow.account.finish(charge, flow.weight(), now);
@@ -246,10 +288,11 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         class.contender.account.bound(self.clock);
         let lane = class.lane_mut(kind);
         lane.contender.account.finish(charge, lane.weight, now);
-        self.slow_running -= u32::from(kind == LaneKind::Slow);
+        self.slow_running -= u32::from(held.overdue || held.slow);
         if charge.ran != estimate {
             class.refile(&mut self.flows, id, false, now);
         }
+        self.uncap(id, now);
         self.rest(id, now);
     }
 
@@ -283,6 +326,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     /// Forgets tenants that have been idle for long and owe nothing, looking at no more than `most` of each class.
     /// Returns how many it forgot. Call it now and then.
     pub fn housekeep(&mut self, most: usize, now: Moment) -> usize {
+        self.find_overdue(now);
         self.pass_time(now);
         let idle_after = self.settings.idle_after;
         (0..self.classes.len()).map(|class| self.reclaim(class, most, usize::MAX, idle_after, now)).sum()

@@ -111,7 +111,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     }
 
     /// Slots that were given through the queue and not returned yet.
-    fn given(&self) -> u32 {
+    pub(crate) fn given(&self) -> u32 {
         self.classes.iter().map(|class| class.contender.account.running()).sum()
     }
 

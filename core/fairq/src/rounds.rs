@@ -91,7 +91,7 @@ impl Rounds {
         match flows.get(id).place {
             Place::Fresh => flows.places.remove(&mut self.fresh, id),
             Place::Round(bucket) => self.calendar.remove(bucket, id, &mut flows.places),
-            Place::Idle | Place::Running => return,
+            Place::Idle | Place::Running | Place::Capped => return,
         }
         self.waiting -= 1;
         flows.get_mut(id).place = Place::Running;

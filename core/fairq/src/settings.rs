@@ -24,7 +24,8 @@ pub struct Settings {
     /// How many tenants are remembered, about 300 bytes each. One more is refused while all of them wait, run or
     /// are in debt.
     pub max_tenants: usize,
-    /// A tenant whose estimate is longer is slow. Slow tenants together hold at most four fifths of the slots.
+    /// A tenant is slow if its requests take longer than this: those that have ended, on average, or more
+    /// than a sixteenth of the slots' worth of those that run. Slow tenants together hold at most four fifths of the slots, and one of them at most half.
     pub slow_after: Duration,
     /// A tenant that neither waited nor ran for this long is forgotten, unless it is in debt.
     pub idle_after: Duration,
@@ -108,6 +109,17 @@ impl Settings {
         u32::try_from(u64::from(self.slots) * 4 / 5).unwrap_or(u32::MAX).clamp(1, most)
     }
 
+    /// How many slots one slow tenant may hold: half of them, at least one, and never the last of several.
+    #[must_use]
+    pub fn slow_tenant_slots(&self) -> u32 {
+        self.slots.div_ceil(2).min(self.slow_slots()).max(1)
+    }
+
+    /// How many slots a tenant may hold for longer than `slow_after` before it counts as slow for it.
+    pub(crate) fn tolerated_overdue(&self) -> u32 {
+        self.slots / 16
+    }
+
     /// The weights of all classes together.
     pub(crate) fn class_weights(&self) -> u64 {
         self.classes.iter().map(|class| u64::from(class.weight)).sum()
@@ -136,5 +148,7 @@ mod tests {
     fn slow_tenants_hold_four_fifths_but_at_least_one_slot_and_never_all_of_several() {
         let slow = |slots| Settings { slots, ..Settings::default() }.slow_slots();
         assert_eq!([0, 1, 2, 3, 4, 5, 20, 512].map(slow), [1, 1, 1, 2, 3, 4, 16, 409]);
+        let of_one = |slots| Settings { slots, ..Settings::default() }.slow_tenant_slots();
+        assert_eq!([0, 1, 2, 3, 4, 5, 20, 512].map(of_one), [1, 1, 1, 2, 2, 3, 10, 256]);
     }
 }

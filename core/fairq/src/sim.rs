@@ -186,14 +186,19 @@ impl Play<'_> {
 
     /// Starts whoever entered at once, and whoever the door calls.
     fn start_all(&mut self, entered: Option<usize>) {
-        let mut next = entered.or_else(|| self.door.call(self.now));
+        let mut next = entered.or_else(|| self.call());
         while let Some(request) = next {
             let tenant = self.requests[request].tenant;
             self.requests[request].started = Some(self.now);
             let takes = self.clients.service_time(tenant);
             self.schedule(takes, Event::Finish { request });
-            next = self.door.call(self.now);
+            next = self.call();
         }
+    }
+
+    /// The request that the door calls next.
+    fn call(&mut self) -> Option<usize> {
+        self.door.call(|request| self.requests[request].tenant, self.now)
     }
 
     fn finish(&mut self, request: usize) {

@@ -2,6 +2,7 @@
 
 use crate::{
     cost::{MAX_DEBT, QUANTUM},
+    flows::{LaneKind, Place},
     queue::FairQueue,
 };
 use std::{hash::Hash, time::Duration};
@@ -53,6 +54,10 @@ pub struct TenantStats {
     pub running: u32,
     /// Slot-time used beyond its share so far, at most ten minutes per unit of weight.
     pub debt: Duration,
+    /// Whether it waited among the slow tenants last, or does now.
+    pub is_slow: bool,
+    /// Whether it waits until one of its own slots comes back, because it is slow and holds as many as it may.
+    pub is_capped: bool,
 }
 
 impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
@@ -98,7 +103,13 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let flow = self.flows.get(self.flows.find(class, key)?);
         let ahead = flow.standing(now).saturating_sub(known.lane(flow.lane).rounds.clock()).min(MAX_DEBT);
         let debt = Duration::from_millis(u64::try_from(millis(ahead, flow.weight())).unwrap_or(0));
-        Some(TenantStats { waiting: flow.waiting, running: flow.account.running(), debt })
+        Some(TenantStats {
+            waiting: flow.waiting,
+            running: flow.account.running(),
+            debt,
+            is_slow: flow.lane == LaneKind::Slow,
+            is_capped: flow.place == Place::Capped,
+        })
     }
 }
 

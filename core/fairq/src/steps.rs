@@ -6,7 +6,7 @@ use crate::{
     list::List,
     queue::{FairQueue, Grant, Pass},
     retry::{Promises, RetryAfter},
-    settings::{MAX_WEIGHT, Settings},
+    settings::MAX_WEIGHT,
     tickets::Ticket,
 };
 use std::{hash::Hash, time::Duration};
@@ -37,6 +37,10 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             lane: LaneKind::Quick,
             place: Place::Idle,
             account: Account::new(self.classes[class].lane(LaneKind::Quick).rounds.clock(), now),
+            mean: 0,
+            told_slow: false,
+            slow_running: 0,
+            overdue: 0,
             tickets: List::EMPTY,
             waiting: 0,
             promises: Promises::default(),
@@ -55,14 +59,15 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         }
         if flow.waiting > 0 {
             class.waiting_weight = class.waiting_weight - old + new;
-            let lane = class.lane_mut(flow.lane);
-            lane.weight = lane.weight - old + new;
+            if flow.place != Place::Capped {
+                let lane = class.lane_mut(flow.lane);
+                lane.weight = lane.weight - old + new;
+            }
         }
         class.shelves.change(&mut self.flows, id, |flow| flow.weight = weight);
     }
 
     pub(crate) fn enqueue(&mut self, id: u32, index: usize, ticket: Ticket<T>, now: Moment) {
-        let kind = lane_of(ticket.estimate, &self.settings);
         if self.flows.get(id).waiting == 0 {
             self.pass_time(now);
         }
@@ -84,7 +89,82 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             self.flows.places.remove(&mut class.idle, id);
         }
         class.waiting_weight += self.flows.get(id).weight();
-        class.enter_lane(&mut self.flows, id, kind, true, now);
+        self.file(id, true, now);
+    }
+
+    /// Counts the slots that have been held for longer than what counts as slow, each once.
+    pub(crate) fn find_overdue(&mut self, now: Moment) {
+        let given_before = Moment::from_nanos(now.as_nanos().saturating_sub(nanos(self.settings.slow_after)));
+        while let Some(held) = self.running.next_overdue(given_before) {
+            let flow = self.flows.get_mut(held.flow);
+            flow.overdue += 1;
+            flow.slow_running += u32::from(!held.slow);
+            self.slow_running += u32::from(!held.slow);
+        }
+    }
+
+    /// Which lane a tenant belongs to now.
+    pub(crate) fn judge(&self, id: u32) -> LaneKind {
+        self.flows.get(id).judge(nanos(self.settings.slow_after), self.settings.tolerated_overdue())
+    }
+
+    /// Lets a tenant with tickets wait where it belongs: in a lane, or for one of its own slots.
+    fn file(&mut self, id: u32, newcomer: bool, now: Moment) {
+        let (kind, capped) = (self.judge(id), self.is_capped(id));
+        let flow = self.flows.get_mut(id);
+        let class = &mut self.classes[flow.class];
+        if capped {
+            flow.place = Place::Capped;
+            self.flows.places.push_back(&mut class.capped, id);
+        } else {
+            class.enter_lane(&mut self.flows, id, kind, newcomer, now);
+        }
+    }
+
+    /// Whether a tenant is slow and holds as many slots as one slow tenant may.
+    fn is_capped(&self, id: u32) -> bool {
+        self.flows.get(id).slow_running >= self.settings.slow_tenant_slots()
+            && self.judge(id) == LaneKind::Slow
+    }
+
+    /// Files a tenant again that was taken out of its rounds and still waits, where it belongs now.
+    pub(crate) fn file_again(&mut self, id: u32, now: Moment) {
+        let (flow, kind) = (self.flows.get(id), self.judge(id));
+        let stays = flow.lane == kind && !self.is_capped(id);
+        let class = &mut self.classes[flow.class];
+        if stays {
+            class.lane_mut(kind).rounds.file(&mut self.flows, id, false, now);
+        } else {
+            class.leave_lane(&mut self.flows, id, now);
+            self.file(id, false, now);
+        }
+    }
+
+    /// Lets a tenant that waited for one of its own slots wait for any slot again, if it may have one.
+    pub(crate) fn uncap(&mut self, id: u32, now: Moment) {
+        if self.flows.get(id).place == Place::Capped && !self.is_capped(id) {
+            self.unlist_capped(id);
+            self.file(id, false, now);
+        }
+    }
+
+    /// Does the same for all tenants, because the limit may have changed.
+    pub(crate) fn uncap_all(&mut self, now: Moment) {
+        for class in 0..self.classes.len() {
+            let mut held = Vec::new();
+            while let Some(id) = self.classes[class].capped.first() {
+                self.unlist_capped(id);
+                held.push(id);
+            }
+            held.into_iter().for_each(|id| self.file(id, false, now));
+        }
+    }
+
+    fn unlist_capped(&mut self, id: u32) {
+        let flow = self.flows.get_mut(id);
+        flow.place = Place::Running;
+        let class = flow.class;
+        self.flows.places.remove(&mut self.classes[class].capped, id);
     }
 
     pub(crate) fn grant(&mut self, id: u32, kind: LaneKind, now: Moment) -> Option<Grant<T>> {
@@ -108,9 +188,12 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         flow.account.bound(lane_clock);
         flow.promises.granted(flow.waiting > 1, now);
         self.drain_rate.granted(self.turned_at, self.depth > 1, now);
-        self.slow_running += u32::from(kind == LaneKind::Slow);
+        let slow = kind == LaneKind::Slow;
+        flow.slow_running += u32::from(slow);
+        self.slow_running += u32::from(slow);
+        let slot = self.running.begin(id, slow, now);
         let ticket = self.take_ticket(id, first, now)?;
-        Some(Grant { ticket, pass: Pass { flow: id, lane: kind, estimate, start: now } })
+        Some(Grant { ticket, pass: Pass { flow: id, lane: kind, slot, estimate } })
     }
 
     /// Drops the oldest ticket of a tenant, if possible one whose client was not promised its place.
@@ -135,18 +218,20 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             self.drain_rate.emptied();
         }
         let flow = self.flows.get(id);
-        let was_first_in_line = flow.place == Place::Running;
-        match flow.tickets.first().and_then(|next| self.tickets.get(next as usize)) {
-            Some(next) if was_first_in_line => {
-                let kind = lane_of(next.estimate, &self.settings);
-                class.stay(&mut self.flows, id, kind, now);
-            }
-            Some(_) => {}
-            None => {
+        let (waits, place) = (flow.waiting > 0, flow.place);
+        match place {
+            // It was taken out of its rounds to be served.
+            Place::Running if waits => self.file_again(id, now),
+            _ if waits => {}
+            _ => {
                 class.waiting_weight -= flow.weight();
-                class.leave_lane(&mut self.flows, id, now);
                 if class.waiting == 0 {
                     class.contender.retire();
+                }
+                if place == Place::Capped {
+                    self.unlist_capped(id);
+                } else {
+                    class.leave_lane(&mut self.flows, id, now);
                 }
                 self.rest(id, now);
             }
@@ -210,8 +295,4 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             class.pass_time(slots * 1000 * u64::from(settings.weight) / weights, now);
         }
     }
-}
-
-fn lane_of(estimate: u64, settings: &Settings) -> LaneKind {
-    if Duration::from_nanos(estimate) > settings.slow_after { LaneKind::Slow } else { LaneKind::Quick }
 }

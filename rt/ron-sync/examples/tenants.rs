@@ -54,7 +54,7 @@ fn dispatch(queue: &mut FairQueue<u64, usize>, tenants: usize) -> Duration {
 fn arrival(tenant: usize) -> Arrival<u64> {
     let estimate = Duration::from_micros(5_000 + 100 * (tenant as u64 % 100));
     let weight = [1, 2, 3, 4][tenant % 4];
-    Arrival { class: 0, tenant: tenant as u64, weight, estimate, extra_units: 0 }
+    Arrival { class: 0, tenant: tenant as u64, weight, estimate, extra_units: 0, slow: false }
 }
 
 /// Resident bytes of this process.

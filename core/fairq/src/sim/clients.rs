@@ -1,7 +1,10 @@
 //! Who sends: tenants, when their requests come, and how long these take.
 
 use super::rng::Rng;
-use crate::{cost::SlotMean, queue::Arrival};
+use crate::{
+    cost::{SlotMean, nanos},
+    queue::Arrival,
+};
 use std::time::Duration;
 use types::Moment;
 
@@ -18,7 +21,7 @@ pub struct Tenant {
     pub load: Load,
     /// How long a slot is held.
     pub service: Service,
-    /// The estimate for its first request.
+    /// The estimate for its first request; zero if nothing is known of it.
     pub first_estimate: Duration,
 }
 
@@ -114,7 +117,7 @@ pub(super) struct Clients<'a> {
 impl<'a> Clients<'a> {
     pub(super) fn new(tenants: &'a [Tenant], seed: u64) -> Self {
         let mut seeds = Rng::new(seed);
-        let means = tenants.iter().map(|tenant| SlotMean::next(0, tenant.first_estimate)).collect();
+        let means = tenants.iter().map(|tenant| nanos(tenant.first_estimate)).collect();
         let known = tenants.iter().map(|tenant| tenant.first_estimate == tenant.service.mean()).collect();
         Self { tenants, rngs: tenants.iter().map(|_| Rng::new(seeds.next())).collect(), means, known }
     }
@@ -177,6 +180,6 @@ impl<'a> Clients<'a> {
     pub(super) fn arrival(&self, tenant: usize) -> Arrival<usize> {
         let Tenant { class, weight, .. } = self.tenants[tenant];
         let estimate = Duration::from_nanos(self.means[tenant]);
-        Arrival { class, tenant, weight, estimate, extra_units: 0 }
+        Arrival { class, tenant, weight, estimate, extra_units: 0, slow: false }
     }
 }

@@ -3,6 +3,7 @@
 use super::Scenario;
 use crate::{
     calendar::Promise,
+    cost::{SlotsHeld, nanos},
     queue::{Arrival, FairQueue, Pass, Verdict},
     retry::{Client, RetryAfter},
 };
@@ -40,9 +41,12 @@ pub(super) struct Refused {
 /// The slots, and who waits for them.
 pub(super) struct Door {
     slots: u32,
+    slow_after: Duration,
     running: u32,
     /// Whether refused clients wait the exact time they are told, not whole seconds.
     exact: bool,
+    /// The slots that each tenant holds.
+    held: Vec<SlotsHeld>,
     line: Line,
 }
 
@@ -74,23 +78,28 @@ impl Door {
                 passes: Vec::new(),
             },
         };
-        Self { slots: settings.slots, running: 0, exact: scenario.exact_returns, line }
+        let held = vec![SlotsHeld::default(); scenario.tenants.len()];
+        let (slots, slow_after) = (settings.slots, settings.slow_after);
+        Self { slots, slow_after, running: 0, exact: scenario.exact_returns, held, line }
     }
 
     pub(super) fn arrive(
         &mut self,
         request: usize,
         client: Client,
-        arrival: Arrival<usize>,
+        mut arrival: Arrival<usize>,
         now: Moment,
     ) -> Outcome {
         let exact = self.exact;
         let free = self.running < self.slots;
+        arrival.slow = self.held[arrival.tenant].is_slow(nanos(arrival.estimate), self.slow_after, now);
         let enters = Outcome { enters: true, waits: false, refused: None };
         let waits = Outcome { enters: false, waits: true, refused: None };
         match &mut self.line {
             Line::Plain { waiting, .. } if free && waiting.is_empty() => {}
-            Line::Fair { queue, .. } if free && queue.depth() == 0 && !queue.is_slow(arrival.estimate) => {
+            Line::Fair { queue, .. }
+                if queue.depth() == 0 && self.running < queue.settings().slow_slots() && !arrival.slow =>
+            {
                 let Arrival { class, tenant, .. } = arrival;
                 client.promise.into_iter().for_each(|promise| queue.returned(class, &tenant, promise, now));
             }
@@ -118,17 +127,19 @@ impl Door {
             }
         }
         self.running += 1;
+        self.held[arrival.tenant].start(now);
         enters
     }
 
     /// Whoever is next for a free slot.
-    pub(super) fn call(&mut self, now: Moment) -> Option<usize> {
+    pub(super) fn call(&mut self, tenant_of: impl Fn(usize) -> usize, now: Moment) -> Option<usize> {
         if self.running >= self.slots {
             return None;
         }
         let request = match &mut self.line {
             Line::Plain { waiting, .. } => waiting.pop_front()?,
             Line::Fair { queue, places, passes } => {
+                queue.set_slots_in_use(self.running);
                 let grant = queue.pop(now)?;
                 places.give(grant.ticket);
                 if passes.len() <= grant.ticket {
@@ -139,11 +150,14 @@ impl Door {
             }
         };
         self.running += 1;
+        self.held[tenant_of(request)].start(now);
         Some(request)
     }
 
     pub(super) fn leave(&mut self, request: usize, arrival: Arrival<usize>, ran: Duration, now: Moment) {
         self.running -= 1;
+        let start = Moment::from_nanos(now.as_nanos() - nanos(ran));
+        self.held[arrival.tenant].end(start);
         if let Line::Fair { queue, passes, .. } = &mut self.line {
             match passes.get_mut(request).and_then(Option::take) {
                 Some(pass) => queue.settle(pass, now),

@@ -93,14 +93,16 @@ fn slow_requests_of_one_tenant_do_not_hold_up_the_others() {
         ];
         for (name, service) in services {
             println!("{name}, seed {seed}");
-            let slow = Tenant::new("slow", Load::PerSecond(200.0), service);
-            let report = run(Policy::Fair, seed, &[slow]);
+            let slow = |name| Tenant::new(name, Load::PerSecond(200.0), service);
+            let held = |report: &Report, name| report.slots_held(report.tenant(name)) / f64::from(SLOTS);
+            let report = run(Policy::Fair, seed, &[slow("slow")]);
             assert!(unharmed(&report, seed));
-            let held = report.slots_held(report.tenant("slow"));
-            assert!(
-                (0.75..0.801).contains(&(held / f64::from(SLOTS))),
-                "slow tenants may hold four fifths: {held}"
-            );
+            let of_one = held(&report, "slow");
+            assert!((0.45..0.501).contains(&of_one), "one slow tenant may hold half: {of_one}");
+            let report = run(Policy::Fair, seed, &[slow("slow"), slow("slower")]);
+            assert!(unharmed(&report, seed));
+            let of_two = held(&report, "slow") + held(&report, "slower");
+            assert!((0.75..0.801).contains(&of_two), "slow tenants may hold four fifths: {of_two}");
         }
     }
 }
@@ -152,5 +154,44 @@ fn an_elephant_that_splits_into_sixteen_keys_gains_nothing_on_other_classes() {
             assert!((authed / anon / 5.0 - 1.0).abs() < 0.03, "1 : 5 whatever the keys: {anon} : {authed}");
             assert!(unharmed(&report, seed));
         }
+    }
+}
+
+/// Attackers that nothing is known of, each with as many requests at once as there are slots; no request ends within the
+/// run.
+fn holders(count: usize) -> Vec<Tenant> {
+    let service = Service::Fixed(Duration::from_secs(100));
+    let holder = |at| {
+        let load = Load::Clients(SLOTS as usize);
+        Tenant::new(format!("holder {at}"), load, service).first_estimate(Duration::ZERO)
+    };
+    (0..count).map(holder).collect()
+}
+
+#[test]
+fn requests_that_never_end_do_not_take_all_slots() {
+    for seed in seeds() {
+        for count in [1, 2, 8] {
+            println!("{count} holders, seed {seed}");
+            assert!(unharmed(&run(Policy::Fair, seed, &holders(count)), seed));
+        }
+    }
+}
+
+#[test]
+fn requests_that_wait_when_their_tenant_turns_out_slow_are_held_to_it() {
+    for seed in seeds() {
+        // All of them come at once, thought to be quick, and wait until it shows that they are not.
+        let load = Load::Clients(200);
+        let burst =
+            Tenant::new("burst", load, Service::Fixed(Duration::from_secs(1))).first_estimate(SERVICE);
+        let mut scenario = Scenario::new(settings(), seed);
+        scenario.lasts = Duration::from_secs(10);
+        scenario.patience = Duration::from_secs(60);
+        scenario.tenants = vec![victim(), burst];
+        let report = scenario.run(Policy::Fair);
+        assert!(unharmed(&report, seed));
+        let held = report.slots_held(report.tenant("burst"));
+        assert!(held <= f64::from(SLOTS) / 2.0 + 0.01, "one slow tenant holds at most half: {held}");
     }
 }

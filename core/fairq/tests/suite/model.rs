@@ -95,7 +95,7 @@ impl Driven {
             Action::Arrive(tenant) => {
                 let estimate = Duration::from_millis(machine::ESTIMATE.into());
                 let weight = u32::from(RULES.weights[tenant]);
-                let arrival = Arrival { class: 0, tenant, weight, estimate, extra_units: 0 };
+                let arrival = Arrival { class: 0, tenant, weight, estimate, extra_units: 0, slow: false };
                 let ticket = self.tickets;
                 self.tickets += 1;
                 self.owners.push(tenant);

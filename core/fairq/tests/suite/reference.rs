@@ -67,12 +67,38 @@ fn settings(slots: u32, room: usize) -> Settings {
 struct Bench {
     queue: FairQueue<u8, usize>,
     naive: Naive,
-    passes: Vec<(bool, Pass)>,
+    passes: Vec<Granted>,
     next_ticket: usize,
     now: Moment,
 }
 
+/// A slot that was given.
+struct Granted {
+    class: usize,
+    tenant: u8,
+    slow: bool,
+    start: Moment,
+    pass: Pass,
+}
+
 impl Bench {
+    fn settle(&mut self, granted: Granted) {
+        let Granted { class, tenant, slow, start, pass } = granted;
+        self.queue.settle(pass, self.now);
+        self.naive.settle(class, tenant, start, slow, self.now);
+    }
+
+    /// Takes over where tenants wait, as far as that can be.
+    fn sync(&mut self) -> Result<(), TestCaseError> {
+        for (class, tenant) in (0..3).flat_map(|class| (0..5).map(move |tenant| (class, tenant))) {
+            if let Some(stats) = self.queue.tenant(class, &tenant, self.now) {
+                let sound = self.naive.sync(class, tenant, stats.is_slow, stats.is_capped, self.now);
+                prop_assert!(sound, "{class}/{tenant} is held back without a reason: {stats:?}");
+            }
+        }
+        Ok(())
+    }
+
     fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
             Step::Push { class, tenant, weight, slow } => self.push(class, tenant, 1 << weight, slow)?,
@@ -86,16 +112,19 @@ impl Bench {
             }
             Step::Settle(which) => {
                 if !self.passes.is_empty() {
-                    let (slow, pass) = self.passes.remove(which.index(self.passes.len()));
-                    self.queue.settle(pass, self.now);
-                    self.naive.slow_running -= usize::from(slow);
+                    let granted = self.passes.remove(which.index(self.passes.len()));
+                    self.settle(granted);
                 }
             }
             Step::SettleUnqueued { class, tenant, millis } => {
                 self.queue.settle_unqueued(class, tenant, 1, Duration::from_millis(millis), self.now);
                 self.naive.set_weight(class, tenant, 1);
             }
-            Step::Wait(millis) => self.now = self.now.after(Duration::from_millis(millis)),
+            Step::Wait(millis) => {
+                self.now = self.now.after(Duration::from_millis(millis));
+                // So that it notices what is overdue, without forgetting anybody.
+                self.queue.housekeep(0, self.now);
+            }
             Step::Housekeep => {
                 self.queue.housekeep(100, self.now);
             }
@@ -105,6 +134,7 @@ impl Bench {
                 (self.naive.slots, self.naive.room) = (slots as usize, room);
             }
         }
+        self.sync()?;
         self.compare()
     }
 
@@ -112,9 +142,10 @@ impl Bench {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let estimate = Duration::from_millis(if slow { 500 } else { 7 });
-        let arrival = Arrival { class, tenant, weight, estimate, extra_units: u32::from(tenant) };
+        let arrival =
+            Arrival { class, tenant, weight, estimate, extra_units: u32::from(tenant), slow: false };
         let verdict = self.queue.push(arrival, ticket, ticket, self.now);
-        match (self.naive.push(class, tenant, weight, slow, ticket), verdict) {
+        match (self.naive.push(class, tenant, weight, estimate, ticket), verdict) {
             (Expected::Queued, Verdict::Queued) => {}
             (Expected::Busy, Verdict::Busy(retry)) => prop_assert!((1..=30).contains(&retry.seconds())),
             (Expected::Shed(among), Verdict::Shed { victim, retry_after }) => {
@@ -128,23 +159,27 @@ impl Bench {
     }
 
     fn pop(&mut self) -> Result<(), TestCaseError> {
+        let expected = self.naive.can_pop(self.now);
         let grant = self.queue.pop(self.now);
-        prop_assert_eq!(
-            grant.is_some(),
-            self.naive.can_pop(),
-            "a slot stays empty only if nobody may have it"
-        );
+        prop_assert_eq!(grant.is_some(), expected, "a slot stays empty only if nobody may have it");
         if let Some(grant) = grant {
-            let slow = self.naive.grant(grant.ticket);
-            prop_assert!(slow.is_some(), "{} is not the oldest of a tenant that may go", grant.ticket);
-            self.passes.push((slow == Some(true), grant.pass));
+            let Some((class, tenant)) = self.naive.whose(grant.ticket) else {
+                return Err(TestCaseError::fail("the ticket does not wait"));
+            };
+            prop_assert!(
+                self.naive.grant(grant.ticket, self.now),
+                "{} is not the oldest of a tenant that may go",
+                grant.ticket
+            );
+            let (slow, start) = (self.naive.last_was_slow(class, tenant), self.now);
+            self.passes.push(Granted { class, tenant, slow, start, pass: grant.pass });
         }
-        Ok(())
+        self.sync()
     }
 
     fn compare(&self) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.queue.depth(), self.naive.depth());
-        prop_assert_eq!(self.queue.slow_running() as usize, self.naive.slow_running);
+        prop_assert_eq!(self.queue.slow_running() as usize, self.naive.slow_running(self.now));
         for class in 0..3 {
             let stats = self.queue.class(class, self.now).expect("three classes");
             prop_assert_eq!(stats.waiting, self.naive.waiting_in(class));
@@ -172,18 +207,18 @@ proptest! {
         for step in steps {
             bench.apply(step)?;
         }
-        for (_, pass) in bench.passes.drain(..) {
-            bench.queue.settle(pass, bench.now);
+        for granted in std::mem::take(&mut bench.passes) {
+            bench.settle(granted);
         }
-        bench.naive.slow_running = 0;
+        bench.sync()?;
         while bench.naive.depth() > 0 {
             let before = bench.naive.depth();
             bench.pop()?;
             prop_assert!(bench.naive.depth() < before, "with all slots free, everything drains");
-            for (slow, pass) in bench.passes.drain(..) {
-                bench.queue.settle(pass, bench.now);
-                bench.naive.slow_running -= usize::from(slow);
+            for granted in std::mem::take(&mut bench.passes) {
+                bench.settle(granted);
             }
+            bench.sync()?;
         }
         bench.now = bench.now.after(Duration::from_secs(100_000));
         bench.queue.housekeep(100, bench.now);

@@ -25,7 +25,7 @@ fn queue(settings: Settings) -> Queue {
 }
 
 fn arrival(class: usize, tenant: &'static str) -> Arrival<&'static str> {
-    Arrival { class, tenant, weight: 1, estimate: ms(10), extra_units: 0 }
+    Arrival { class, tenant, weight: 1, estimate: ms(10), extra_units: 0, slow: false }
 }
 
 fn slow(tenant: &'static str) -> Arrival<&'static str> {
@@ -208,8 +208,9 @@ fn slow_tenants_are_held_back_at_four_fifths_and_others_overtake() {
     assert_eq!(queue.slow_running(), 4);
     assert_eq!(pop(&mut queue, NOW), None, "six wait, and one slot is free");
     fill(&mut queue, &arrival(ANON, "quick"), 10..11);
-    assert_eq!(pop(&mut queue, NOW), Some(10));
-    assert_eq!(pop(&mut queue, NOW), None);
+    let quick = queue.pop(NOW).expect("a quick one waits");
+    assert_eq!((quick.ticket, pop(&mut queue, NOW)), (10, None));
+    queue.settle(quick.pass, NOW.after(ms(10)));
     queue.settle(passes.remove(0), NOW.after(ms(500)));
     assert!(queue.pop(NOW.after(ms(500))).is_some(), "a slow slot came back");
     assert_eq!(pop(&mut queue, NOW.after(ms(500))), None);
@@ -218,7 +219,8 @@ fn slow_tenants_are_held_back_at_four_fifths_and_others_overtake() {
 #[test]
 fn raising_and_lowering_the_slots_moves_the_limit_of_the_slow() {
     let mut queue = queue(settings(100));
-    fill(&mut queue, &slow("slow"), 0..20);
+    fill(&mut queue, &slow("slow"), 0..10);
+    fill(&mut queue, &slow("slower"), 10..20);
     let granted = |queue: &mut Queue| std::iter::from_fn(|| pop(queue, NOW)).count();
     assert_eq!(granted(&mut queue), 4);
     queue.reconfigure(Settings { slots: 10, ..settings(100) }, NOW).expect("sound settings");
@@ -318,4 +320,43 @@ fn credit_dies_with_the_queue_and_debt_does_not() {
     let order: Vec<_> = (0..10).filter_map(|_| pop(&mut queue, NOW.after(ms(1)))).collect();
     let of_a = order.iter().filter(|&&ticket| ticket >= 23).count();
     assert!((4..=6).contains(&of_a), "they take turns, whatever was refunded: {order:?}");
+}
+
+#[test]
+fn a_tenant_is_judged_when_a_slot_is_given_and_not_when_its_ticket_came() {
+    let mut queue = queue(Settings { slots: 10, ..settings(100) });
+    fill(&mut queue, &arrival(ANON, "burst"), 0..10);
+    let mut passes: Vec<_> = (0..3).map(|_| queue.pop(NOW).expect("thought to be quick").pass).collect();
+    let later = NOW.after(ms(101));
+    let more = std::iter::from_fn(|| queue.pop(later)).map(|grant| passes.push(grant.pass)).count();
+    assert_eq!((more, queue.slow_running()), (2, 5), "its running requests have shown that it is slow");
+    assert!(queue.tenant(ANON, &"burst", later).is_some_and(|burst| burst.is_capped));
+    assert_eq!(pop(&mut queue, later), None, "it has half of the slots");
+    queue.settle(passes.remove(0), later);
+    assert!(queue.pop(later).is_some(), "one of its slots came back");
+}
+
+#[test]
+fn a_tenant_of_which_nothing_is_known_gets_one_slot_as_a_quick_one() {
+    let mut queue = queue(Settings { slots: 10, ..settings(100) });
+    let unknown = Arrival { estimate: Duration::ZERO, ..arrival(ANON, "new") };
+    fill(&mut queue, &unknown, 0..10);
+    let first = queue.pop(NOW).expect("ten wait");
+    assert_eq!(queue.slow_running(), 0);
+    let granted = std::iter::from_fn(|| pop(&mut queue, NOW)).count();
+    assert_eq!((granted, queue.slow_running()), (5, 5));
+    queue.settle(first.pass, NOW.after(ms(10)));
+    assert!(!queue.tenant(ANON, &"new", NOW.after(ms(10))).is_some_and(|new| new.is_capped), "it is quick");
+}
+
+#[test]
+fn slots_given_around_the_queue_count_as_slow_until_they_are_back() {
+    let mut queue = queue(settings(100));
+    fill(&mut queue, &slow("slow"), 0..5);
+    queue.set_slots_in_use(4);
+    assert_eq!(pop(&mut queue, NOW), None, "four of five slots are held by who knows whom");
+    fill(&mut queue, &arrival(ANON, "quick"), 5..6);
+    assert_eq!(pop(&mut queue, NOW), Some(5));
+    queue.set_slots_in_use(4);
+    assert_eq!(pop(&mut queue, NOW), Some(0), "three around the queue, and one quick through it");
 }

@@ -1,6 +1,8 @@
 //! The room as one would write it without a thought for speed: one list of tickets, searched from end to end.
 
-use std::cmp::Ordering;
+use fairq::SlotMean;
+use std::{cmp::Ordering, collections::BTreeMap, time::Duration};
+use types::Moment;
 
 /// What the reference says to a newcomer.
 #[derive(Debug)]
@@ -16,27 +18,39 @@ struct Ticket {
     number: usize,
     class: usize,
     tenant: u8,
-    slow: bool,
+}
+
+/// What is known of a tenant besides its tickets.
+#[derive(Debug, Default)]
+struct Known {
+    weight: usize,
+    /// Nanoseconds that its requests take.
+    mean: u64,
+    /// When its running requests began, and whether each counts as slow.
+    running: Vec<(Moment, bool)>,
+    /// It waits among the slow.
+    is_slow: bool,
+    /// It waits for one of its own slots.
+    is_capped: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Naive {
     pub(crate) slots: usize,
     pub(crate) room: usize,
-    pub(crate) slow_running: usize,
     tenant_room: usize,
     class_weights: Vec<usize>,
     /// In order of arrival.
     tickets: Vec<Ticket>,
-    weights: Vec<((usize, u8), usize)>,
-    /// Tenants that wait as slow ones.
-    slow: Vec<(usize, u8)>,
+    tenants: BTreeMap<(usize, u8), Known>,
+    slow_after: Duration,
 }
 
 impl Naive {
     pub(crate) fn new(slots: usize, room: usize, tenant_room: usize, class_weights: Vec<usize>) -> Self {
-        let (tickets, weights, slow) = (Vec::new(), Vec::new(), Vec::new());
-        Self { slots, room, slow_running: 0, tenant_room, class_weights, tickets, weights, slow }
+        let (tickets, tenants) = (Vec::new(), BTreeMap::new());
+        let slow_after = fairq::Settings::default().slow_after;
+        Self { slots, room, tenant_room, class_weights, tickets, tenants, slow_after }
     }
 
     pub(crate) fn depth(&self) -> usize {
@@ -56,13 +70,22 @@ impl Naive {
         (!self.tickets.is_empty()).then(|| self.tickets[choose(self.tickets.len())].number)
     }
 
+    /// Whose a waiting ticket is.
+    pub(crate) fn whose(&self, number: usize) -> Option<(usize, u8)> {
+        let ticket = self.tickets.iter().find(|ticket| ticket.number == number)?;
+        Some((ticket.class, ticket.tenant))
+    }
+
     pub(crate) fn remove(&mut self, number: usize) {
         self.tickets.retain(|ticket| ticket.number != number);
     }
 
     pub(crate) fn set_weight(&mut self, class: usize, tenant: u8, weight: usize) {
-        self.weights.retain(|(known, _)| *known != (class, tenant));
-        self.weights.push(((class, tenant), weight));
+        self.tenants.entry((class, tenant)).or_default().weight = weight;
+    }
+
+    fn known(&self, class: usize, tenant: u8) -> &Known {
+        &self.tenants[&(class, tenant)]
     }
 
     /// A newcomer. On `Shed`, the caller removes the victim.
@@ -71,16 +94,15 @@ impl Naive {
         class: usize,
         tenant: u8,
         weight: u32,
-        slow: bool,
+        estimate: Duration,
         number: usize,
     ) -> Expected {
         self.set_weight(class, tenant, weight as usize);
+        let known = self.tenants.entry((class, tenant)).or_default();
+        known.mean = SlotMean::next(0, estimate);
         let verdict = self.verdict(class, tenant);
         if !matches!(verdict, Expected::Busy) {
-            if self.waiting_of(class, tenant) == 0 {
-                self.set_slow(class, tenant, slow);
-            }
-            self.tickets.push(Ticket { number, class, tenant, slow });
+            self.tickets.push(Ticket { number, class, tenant });
         }
         verdict
     }
@@ -138,41 +160,90 @@ impl Naive {
     }
 
     fn weight(&self, class: usize, tenant: u8) -> usize {
-        self.weights.iter().find(|(known, _)| *known == (class, tenant)).map_or(1, |(_, weight)| *weight)
+        self.tenants.get(&(class, tenant)).map_or(1, |known| known.weight)
     }
 
-    fn set_slow(&mut self, class: usize, tenant: u8, slow: bool) {
-        self.slow.retain(|known| *known != (class, tenant));
-        if slow {
-            self.slow.push((class, tenant));
-        }
+    pub(crate) fn slow_running(&self, now: Moment) -> usize {
+        self.tenants.values().map(|known| known.slow_running(self.slow_after, now)).sum()
     }
 
-    fn slow_may(&self) -> bool {
-        self.slow_running < (self.slots * 4 / 5).clamp(1, self.slots.saturating_sub(1).max(1))
+    fn tolerated(&self) -> usize {
+        self.slots / 16
+    }
+
+    fn slow_may(&self, now: Moment) -> bool {
+        self.slow_running(now) < (self.slots * 4 / 5).clamp(1, self.slots.saturating_sub(1).max(1))
+    }
+
+    /// How many slots one slow tenant may hold.
+    fn most_of_one(&self) -> usize {
+        let most = (self.slots * 4 / 5).clamp(1, self.slots.saturating_sub(1).max(1));
+        self.slots.div_ceil(2).min(most).max(1)
+    }
+
+    /// Takes over where the queue says that a tenant waits, if that can be.
+    pub(crate) fn sync(&mut self, class: usize, tenant: u8, slow: bool, capped: bool, now: Moment) -> bool {
+        let (most, slow_after, tolerated) = (self.most_of_one(), self.slow_after, self.tolerated());
+        let waits = self.waiting_of(class, tenant) > 0;
+        let Some(known) = self.tenants.get_mut(&(class, tenant)) else { return true };
+        let sound = !waits
+            || (!slow || known.is_slow || known.is_capped || known.judge(slow_after, tolerated, now))
+                && (!capped || known.is_capped || known.slow_running(slow_after, now) >= most);
+        (known.is_slow, known.is_capped) = (slow, capped);
+        sound
     }
 
     /// Whether anybody who waits may have a slot.
-    pub(crate) fn can_pop(&self) -> bool {
-        let quick = |ticket: &Ticket| !self.slow.contains(&(ticket.class, ticket.tenant));
-        self.tickets.iter().any(|ticket| self.slow_may() || quick(ticket))
+    pub(crate) fn can_pop(&self, now: Moment) -> bool {
+        self.tickets.iter().any(|ticket| {
+            let known = self.known(ticket.class, ticket.tenant);
+            let is_slow = known.is_slow || known.judge(self.slow_after, self.tolerated(), now);
+            let has_most = !known.is_slow && known.slow_running(self.slow_after, now) >= self.most_of_one();
+            !known.is_capped && (!is_slow || self.slow_may(now) && !has_most)
+        })
     }
 
-    /// A ticket was granted: says whether to a slow tenant, or nothing if it could not have been.
-    pub(crate) fn grant(&mut self, number: usize) -> Option<bool> {
-        let ticket = self.tickets.iter().find(|ticket| ticket.number == number)?;
+    /// A ticket was granted: says whether it could have been.
+    pub(crate) fn grant(&mut self, number: usize, now: Moment) -> bool {
+        let Some(ticket) = self.tickets.iter().find(|ticket| ticket.number == number) else { return false };
         let (class, tenant) = (ticket.class, ticket.tenant);
-        let slow = self.slow.contains(&(class, tenant));
-        if self.oldest(class, tenant) != Some(number) || slow && !self.slow_may() {
-            return None;
-        }
+        let known = self.known(class, tenant);
+        let slow = known.is_slow || known.judge(self.slow_after, self.tolerated(), now);
+        let may = !known.is_capped && (!slow || self.slow_may(now));
+        let oldest = self.oldest(class, tenant) == Some(number);
         self.remove(number);
-        self.slow_running += usize::from(slow);
-        let next = self.tickets.iter().find(|ticket| (ticket.class, ticket.tenant) == (class, tenant));
-        if let Some(next) = next.map(|ticket| ticket.slow) {
-            self.set_slow(class, tenant, next);
+        if let Some(known) = self.tenants.get_mut(&(class, tenant)) {
+            known.running.push((now, slow));
         }
-        Some(slow)
+        may && oldest
+    }
+
+    /// A slot came back that was given at `start`.
+    pub(crate) fn settle(&mut self, class: usize, tenant: u8, start: Moment, slow: bool, now: Moment) {
+        let Some(known) = self.tenants.get_mut(&(class, tenant)) else { return };
+        if let Some(at) = known.running.iter().position(|running| *running == (start, slow)) {
+            known.running.remove(at);
+        }
+        known.mean = SlotMean::next(known.mean, now.since(start));
+    }
+
+    /// Whether the tenant's last slot was given to it as a slow one.
+    pub(crate) fn last_was_slow(&self, class: usize, tenant: u8) -> bool {
+        self.known(class, tenant).running.last().is_some_and(|(_, slow)| *slow)
+    }
+}
+
+impl Known {
+    fn slow_running(&self, slow_after: Duration, now: Moment) -> usize {
+        self.running.iter().filter(|(start, slow)| *slow || now.since(*start) > slow_after).count()
+    }
+
+    fn overdue(&self, slow_after: Duration, now: Moment) -> usize {
+        self.running.iter().filter(|(start, _)| now.since(*start) > slow_after).count()
+    }
+
+    fn judge(&self, slow_after: Duration, tolerated: usize, now: Moment) -> bool {
+        Duration::from_nanos(self.mean) > slow_after || self.overdue(slow_after, now) > tolerated
     }
 }
 

@@ -53,7 +53,7 @@ impl Room for FairRoom {
     }
 
     fn push(&mut self, Guest { tenant, estimate }: Guest, id: TicketId) -> Verdict<RetryAfter> {
-        let arrival = Arrival { class: 0, tenant, weight: 1, estimate, extra_units: 0 };
+        let arrival = Arrival { class: 0, tenant, weight: 1, estimate, extra_units: 0, slow: false };
         match self.queue.push(arrival, id.index(), id, self.now) {
             fairq::Verdict::Queued => Verdict::Queued,
             fairq::Verdict::Busy(retry_after) => Verdict::Refused(retry_after),
