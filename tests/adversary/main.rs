@@ -22,6 +22,7 @@ mod odd_requests;
 mod promises;
 mod sandbox;
 mod scripted_server;
+mod slots;
 mod slow_transfers;
 #[path = "../e2e/support/mod.rs"]
 mod support;

@@ -66,5 +66,5 @@ pub use calendar::Promise;
 pub use cost::{SlotMean, SlotsHeld};
 pub use queue::{Arrival, FairQueue, Grant, Pass, Verdict};
 pub use retry::{Client, RetryAfter};
-pub use settings::{ClassSettings, MAX_CLASSES, MAX_WEIGHT, Settings, SettingsError};
+pub use settings::{ClassSettings, MAX_CLASSES, MAX_WEIGHT, Settings, SettingsError, slow_slots};
 pub use stats::{ClassStats, Counts, TenantStats};

@@ -105,8 +105,7 @@ impl Settings {
     /// How many slots slow tenants together may hold: four fifths, at least one, and never the last of several.
     #[must_use]
     pub fn slow_slots(&self) -> u32 {
-        let most = self.slots.saturating_sub(1).max(1);
-        u32::try_from(u64::from(self.slots) * 4 / 5).unwrap_or(u32::MAX).clamp(1, most)
+        slow_slots(self.slots)
     }
 
     /// How many slots one slow tenant may hold: half of them, at least one, and never the last of several.
@@ -124,6 +123,13 @@ impl Settings {
     pub(crate) fn class_weights(&self) -> u64 {
         self.classes.iter().map(|class| u64::from(class.weight)).sum()
     }
+}
+
+/// How many of `slots` slow tenants together may hold, see [`Settings::slow_slots`].
+#[must_use]
+pub fn slow_slots(slots: u32) -> u32 {
+    let most = slots.saturating_sub(1).max(1);
+    u32::try_from(u64::from(slots) * 4 / 5).unwrap_or(u32::MAX).clamp(1, most)
 }
 
 #[cfg(test)]

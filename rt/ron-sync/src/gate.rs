@@ -6,7 +6,8 @@
 //! so nobody can slip in between.
 //!
 //! While the lock is free, the word's waiters are the room's tickets, and if there are any, inflight is not
-//! below the limit (unless the room holds them back, see [`Room::pop`]).
+//! below the limit (unless the room holds them back, see [`Room::pop`], or keeps slots from those who would walk in, see
+//! [`Room::walk_in_limit`]).
 
 mod enter;
 mod room;
@@ -78,7 +79,11 @@ impl<R: Room> Gate<R> {
     /// # Errors
     /// The key.
     pub fn try_take(&self, key: R::Key) -> Result<R::Stay, R::Key> {
-        if R::walks_in(&key) && self.word.try_enter() { Ok(R::walk_in(key)) } else { Err(key) }
+        if R::walks_in(&key) && self.word.try_enter(R::walk_in_limit) {
+            Ok(R::walk_in(key))
+        } else {
+            Err(key)
+        }
     }
 
     /// Ends a stay that was [taken](Self::try_take) or that a permit [became](Permit::into_stay).
@@ -159,12 +164,12 @@ impl<R: Room> Gate<R> {
 
     fn arrive(&self, key: R::Key, waker: &Waker) -> Result<Arrival<R::Stay>, Denied<R::Denial>> {
         let walks_in = R::walks_in(&key);
-        if walks_in && self.word.try_enter() {
+        if walks_in && self.word.try_enter(R::walk_in_limit) {
             return Ok(Arrival::Entered(R::walk_in(key)));
         }
         let mut wakes = Wakes::default();
         let mut waiting = lock(&self.waiting);
-        let arrival = match self.word.enlist(walks_in) {
+        let arrival = match self.word.enlist(walks_in.then_some(R::walk_in_limit)) {
             Enlisted::Entered => Ok(Arrival::Entered(R::walk_in(key))),
             Enlisted::Waiting => self.queue(&mut waiting, key, waker, &mut wakes),
             Enlisted::Closed => Err(Denied::Closed),
@@ -243,8 +248,12 @@ impl<R: Room> Gate<R> {
 
     /// Grants what is free to the tickets that are next, beginning with a returned slot.
     fn admit(&self, waiting: &mut Waiting<R>, mut slot: Slot, wakes: &mut Wakes) {
-        while self.word.load().can_admit(slot) {
-            let Some((id, stay)) = waiting.room.pop() else { break };
+        loop {
+            let word = self.word.load();
+            if !word.can_admit(slot) {
+                break;
+            }
+            let Some((id, stay)) = waiting.room.pop(word.inside(slot)) else { break };
             let Some(waker) = waiting.tickets.settle(id, Ok(stay)) else {
                 debug_assert!(false, "the room returned {id:?}, which does not wait");
                 break;

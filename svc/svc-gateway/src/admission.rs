@@ -202,6 +202,11 @@ impl Door {
         Arc::new(Self(Arc::clone(admission)))
     }
 
+    /// How long a slot may be held before that counts as slow.
+    pub(crate) fn slow_after(&self) -> Duration {
+        Duration::from_nanos(self.0.slow_after.load(Ordering::Relaxed))
+    }
+
     /// Admits a request of a tenant whose body costs `extra_units`, waiting until `deadline` at most; `None` if nothing is
     /// admitted here. What a refused client is promised, its connection holds.
     ///
@@ -223,7 +228,7 @@ impl Door {
         }
         let newcomer = Newcomer {
             weight: drr.weight_of(&tenant.key.name),
-            is_slow: nanos(tenant.mean_slot()) > admission.slow_after.load(Ordering::Relaxed),
+            is_slow: tenant.is_slow(self.slow_after(), now),
             caller: Arc::clone(caller),
             extra_units,
             promise: held.take(&tenant.key, now),
@@ -235,7 +240,7 @@ impl Door {
                 if let Some(promise) = promise {
                     admission.gate.with_room(|room| room.returned_to_free_slot(tenant, promise, now));
                 }
-                Ok(Some(self.slot(stay, tenant.key.class, None, (now, now))))
+                Ok(Some(self.slot(stay, tenant, None, (now, now))))
             }
             Err(newcomer) => self.wait(newcomer, deadline, held).await.map(Some),
         }
@@ -262,8 +267,8 @@ impl Door {
         };
         match entered {
             Some(Ok(permit)) => {
-                let (class, since) = (caller.tenant.key.class, admission.clock.now());
-                Ok(self.slot(permit.into_stay(), class, Some(caller), (came, since)))
+                let (tenant, since) = (Arc::clone(&caller.tenant), admission.clock.now());
+                Ok(self.slot(permit.into_stay(), &tenant, Some(caller), (came, since)))
             }
             Some(Err(denied)) => {
                 if let Denied::Refused(wait) | Denied::Evicted(wait) = denied {
@@ -288,11 +293,12 @@ impl Door {
     fn slot(
         self: &Arc<Self>,
         stay: Stay,
-        class: Class,
+        tenant: &Tenant,
         caller: Option<Arc<Caller>>,
         (came, since): (Moment, Moment),
     ) -> Slot {
-        let shard = self.0.inside[class.index()].begin();
+        let shard = self.0.inside[tenant.key.class.index()].begin();
+        tenant.takes_slot(since);
         Slot { stay: Some(stay), caller, came, since, shard, door: Arc::clone(self) }
     }
 }
@@ -307,7 +313,7 @@ impl Drop for Slot {
         if let Some(Caller { tenant, .. }) = caller.map(|caller| &**caller) {
             admission.inside[tenant.key.class.index()].end(self.shard);
             let now = admission.clock.now();
-            tenant.held_slot(now.since(self.since), now.since(self.came));
+            tenant.returns_slot(self.since, now.since(self.since), now.since(self.came));
         }
         admission.gate.give_back(stay);
     }

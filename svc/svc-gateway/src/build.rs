@@ -33,7 +33,7 @@ use crate::{
     redirect::{self, Redirect, ToHttps},
     router::{GoesTo, Route, Router, Split},
     shared::Shared,
-    sweeper,
+    sweeper, transfer,
     upstream::{self, Groups, Upstream, Upstreams},
     views::{self, Views},
 };
@@ -142,9 +142,10 @@ impl Gateway {
             scope,
             Roles { worker: Some(&WORKER), ..Roles::default() },
             listen_plan(config, Some(listener), tls),
-            |core| Proxy::new(scope, Arc::clone(&policies[core]), Arc::clone(&shared), access_log.for_core()),
+            |core| Proxy::new(scope, core, &policies, Arc::clone(&shared), access_log.for_core()),
         );
         sweeper::start(scope, &ends.upstreams);
+        transfer::start(scope, &shared.transfers);
         upstream::start(scope, &ends.upstreams);
         if config.strict_boot {
             let well = ends.upstreams.all_healthy_once(scope.clock().within(WELL_WITHIN)).await;
@@ -222,6 +223,7 @@ impl Gateway {
             upstreams.commit(groups);
             shared.admission.reconfigure(&config.fair_queue);
             shared.decoding.set_limit(config.limits.decode_memory.as_u64());
+            shared.buffers.set_limit(config.limits.buffer_memory.as_u64());
             jwt.follow(GatewaySettings { gateway: &config, auth: &auth }, jwks);
             let before = policies[0].load_full();
             for (current, policy) in policies.iter().zip(prepared) {

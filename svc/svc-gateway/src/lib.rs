@@ -12,6 +12,7 @@
 mod access_log;
 mod admission;
 mod auth;
+mod buffers;
 mod build;
 mod caller;
 mod client_addr;
@@ -38,6 +39,7 @@ mod sweeper;
 mod tenant;
 mod topology;
 mod trace;
+mod transfer;
 mod upstream;
 pub mod views;
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderName, Method};
+use http::{HeaderName, Method, header::EXPECT};
 use http_body::Body as _;
 use ron_kernel::Clock;
 use ron_transport::{
@@ -20,6 +20,7 @@ use types::{Deadline, Moment, Reason, Refusal};
 use crate::{
     access_log::Entry,
     admission::Slot,
+    buffers,
     caller::{Caller, ConnMemo},
     client_addr::Client,
     guard::{self, BodyLimits, Breach, Payer},
@@ -92,13 +93,15 @@ impl Passage<'_> {
         caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, request);
-        let body_len = request.body().size_hint().lower();
-        let slot = self.admit(caller, body_len, deadline).await?;
-        let caller = &self.authorize(caller, route, request)?;
         if route.stream {
             request.body_mut().allow_any_time();
         }
         let upload = request.body_mut().watch_upload();
+        self.read_small_body(caller, route, request, deadline).await?;
+        let body_len = request.body().size_hint().lower();
+        let slot = self.admit(caller, body_len, deadline).await?;
+        let caller = &self.authorize(caller, route, request)?;
+        let upload = upload.filter(|_| !request.body().is_whole());
         if let Some(entry) = &mut self.entry {
             entry.count(request);
         }
@@ -118,6 +121,29 @@ impl Passage<'_> {
             Some(name) => {
                 let detail = format!("{name} is said once, and not named by Connection");
                 Err(Refusal::new(Reason::Malformed, detail))
+            }
+        }
+    }
+
+    /// Reads a small body before the request takes a slot, if there is memory for it. Not that of a request whose client may
+    /// want something from the server before it sends all of it.
+    async fn read_small_body(
+        &self,
+        caller: &Caller,
+        route: &Route,
+        request: &mut Request,
+        deadline: Deadline,
+    ) -> Result<(), Refusal> {
+        let most = self.policy.buffer_body_bytes;
+        let converses = self.is_grpc || route.stream || request.headers().contains_key(EXPECT);
+        if converses || !buffers::is_small(request.body(), most) {
+            return Ok(());
+        }
+        let bytes = request.body().size_hint().exact().unwrap_or(most);
+        match self.proxy.shared.buffers.reserve(&caller.tenant, bytes) {
+            None => Ok(()),
+            Some(reserved) => {
+                buffers::read_ahead(request, most, reserved, self.proxy.shared.clock, deadline).await
             }
         }
     }
@@ -241,21 +267,30 @@ impl Passage<'_> {
     ) -> Result<Response, Refusal> {
         let upgrade = message::upgrade_wanted(request, &self.survey, &route.upgrade);
         let place = if route.stream || upgrade.is_some() { Some(self.stream_place(caller)?) } else { None };
+        let slow_after = self.proxy.door.slow_after();
+        let mut holding =
+            self.proxy.transfers.hold(slot, &caller.tenant, slow_after, self.policy.max_streams);
+        holding.watch_upload(request.body_mut());
         let (survey, client, trace) = (&self.survey, &self.client, self.trace);
         let (rewrite, rules, guarded) = (route.rewrite.as_ref(), &route.request_headers, &route.guarded);
         let tenant = caller.tenant_field.as_ref();
         // Before the rules, so that one can set another credential.
         caller.hide_credential(request.headers_mut());
         message::onward(request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
-        let mut response = match &route.goes_to {
-            GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await?,
-            GoesTo::Local(local) => self.answer_here(local, request, deadline).await?,
-            GoesTo::View(view) => self.compose(view, request, deadline).await?,
-            GoesTo::Elsewhere => return Err(Reason::Internal.into()),
+        let answered = match &route.goes_to {
+            GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await,
+            GoesTo::Local(local) => self.answer_here(local, request, deadline).await,
+            GoesTo::View(view) => self.compose(view, request, deadline).await,
+            GoesTo::Elsewhere => Err(Reason::Internal.into()),
         };
+        let mut response = answered.map_err(|refusal| holding.refusal().unwrap_or(refusal))?;
         message::back(&mut response, &route.response_headers, upgrade)?;
         caller.tenant.book_request();
-        Ok(hold(response, slot, place, self.policy.tunnels))
+        Ok(match place {
+            // It holds a place among its tenant's streams, and no slot.
+            Some(place) => with_place(response, place, self.policy.tunnels),
+            None => holding.into_response(response),
+        })
     }
 
     /// Has one of an upstream's servers answer.
@@ -339,27 +374,14 @@ impl UpstreamSender for ByName<'_> {
     }
 }
 
-/// Keeps what a response takes for as long as it takes it.
-fn hold(
-    mut response: Response,
-    slot: Option<Slot>,
-    place: Option<StreamPlace>,
-    tunnels: TunnelLimits,
-) -> Response {
+/// Keeps a stream's place for as long as the stream is open.
+fn with_place(mut response: Response, place: StreamPlace, tunnels: TunnelLimits) -> Response {
     if let Some(tunnel) = response.body_mut().take_tunnel() {
-        let tunnel = tunnel.with_limits(tunnels);
-        let tunnel = match place {
-            Some(place) => tunnel.with_watch(place),
-            None => tunnel,
-        };
+        let tunnel = tunnel.with_limits(tunnels).with_watch(place);
         *response.body_mut() = ron_transport::Body::tunnel(tunnel);
         return response;
     }
-    match (place, slot) {
-        (Some(place), _) => response.map(|body| body.holding(place)),
-        (None, Some(slot)) if !response.body().is_whole() => response.map(|body| body.holding(slot)),
-        _ => response,
-    }
+    response.map(|body| body.holding(place))
 }
 
 impl TunnelWatch for StreamPlace {

@@ -31,6 +31,8 @@ pub(crate) struct Policy {
     pub(crate) quantum_bytes: u64,
     pub(crate) auth: Arc<Auth>,
     pub(crate) body: BodyLimits,
+    /// Request bodies of up to this length are read before the request takes a slot.
+    pub(crate) buffer_body_bytes: u64,
     /// Streams that one tenant may have.
     pub(crate) max_streams: u32,
     /// How long connections that have changed their protocol may last.
@@ -62,6 +64,7 @@ impl Policy {
             quantum_bytes: config.fair_queue.quantum_bytes.as_u64(),
             auth,
             body: config.limits.body(),
+            buffer_body_bytes: config.limits.buffer_body_bytes.as_u64(),
             max_streams: config.fair_queue.max_streams,
             tunnels: TunnelLimits {
                 idle: config.tunnel_idle_timeout.as_duration(),

@@ -28,6 +28,7 @@ use crate::{
     router::Miss,
     shared::Shared,
     trace::{Trace, Tracer},
+    transfer::Transfers,
 };
 
 /// The gateway's handler on one core.
@@ -35,6 +36,8 @@ pub(crate) struct Proxy {
     policy: Arc<ArcSwap<Policy>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) door: Arc<Door>,
+    /// The transfers of this core.
+    pub(crate) transfers: Arc<Transfers>,
     pub(crate) readiness: ServiceReadiness,
     pub(crate) shutdown: Shutdown,
     unrouted: RouteMetrics,
@@ -46,13 +49,15 @@ pub(crate) struct Proxy {
 impl Proxy {
     pub(crate) fn new(
         scope: &Scope,
-        policy: Arc<ArcSwap<Policy>>,
+        core: usize,
+        policies: &[Arc<ArcSwap<Policy>>],
         shared: Arc<Shared>,
         log: AccessLog,
     ) -> Self {
         Self {
-            policy,
+            policy: Arc::clone(&policies[core]),
             door: Door::new(&shared.admission),
+            transfers: Arc::clone(&shared.transfers[core]),
             shared,
             readiness: scope.readiness().service(scope.service()),
             shutdown: scope.shutdown().clone(),

@@ -10,7 +10,10 @@ use ron_kernel::{Clock, Scope};
 use ron_transport::caps::ClientKey;
 use types::Moment;
 
-use crate::{GatewayConfig, admission::Admission, guard::DecodeBudget, tenant::Tenants};
+use crate::{
+    GatewayConfig, admission::Admission, buffers::BufferMemory, guard::DecodeBudget, tenant::Tenants,
+    transfer::Transfers,
+};
 
 pub(crate) use metrics::METRICS;
 
@@ -27,6 +30,9 @@ pub(crate) struct Shared {
     pub(crate) tenants: Tenants,
     pub(crate) admission: Arc<Admission>,
     pub(crate) decoding: Arc<DecodeBudget>,
+    pub(crate) buffers: Arc<BufferMemory>,
+    /// The transfers that hold slots, by core.
+    pub(crate) transfers: Box<[Arc<Transfers>]>,
     clients: Buckets<ClientKey>,
     capabilities: Buckets<TokenId>,
     /// Of everybody there was no more room for.
@@ -36,8 +42,14 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(scope: &Scope, config: &GatewayConfig) -> Arc<Self> {
         let refused = metrics::decode_refused(scope);
+        let buffers = BufferMemory::new(config.limits.buffer_memory.as_u64());
+        let reclaimed = metrics::slots_reclaimed(scope);
+        let of_core = |_| Transfers::new(scope.clock(), &buffers, reclaimed.clone());
+        let transfers: Box<[_]> = (0..scope.planes().cores().len()).map(of_core).collect();
         let shared = Arc::new(Self {
             clock: scope.clock(),
+            transfers,
+            buffers,
             tenants: Tenants::new(config.fair_queue.max_tenants, scope),
             admission: Admission::new(scope, config),
             decoding: Arc::new(DecodeBudget::new(config.limits.decode_memory.as_u64(), refused)),

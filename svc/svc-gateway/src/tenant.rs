@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fairq::SlotMean;
+use fairq::{SlotMean, SlotsHeld};
 use quota::{Bucket, Forgettable, ShardedBook};
 use ron_kernel::{
     Scope,
@@ -96,9 +96,15 @@ pub(crate) struct Tenant {
     /// Its recent mean slot time in nanoseconds. Cores overwrite each other's updates; a sample more or less does not
     /// matter.
     mean_slot: AtomicU64,
+    /// The slots that it holds, see [`SlotsHeld`]. The two are changed one after the other; who reads them in between is off
+    /// by one request.
+    slots: AtomicU32,
+    slots_started: AtomicU64,
     streams: AtomicU32,
     /// What the decoders of its bodies hold, in bytes.
     pub(crate) decoding: AtomicU64,
+    /// What is buffered for it, in bytes.
+    pub(crate) buffered: AtomicU64,
     /// How its requests fared since it became known.
     record: Record,
     requests: Meter,
@@ -118,8 +124,11 @@ impl Tenant {
             key,
             rate: Bucket::default(),
             mean_slot: AtomicU64::new(0),
+            slots: AtomicU32::new(0),
+            slots_started: AtomicU64::new(0),
             streams: AtomicU32::new(0),
             decoding: AtomicU64::new(0),
+            buffered: AtomicU64::new(0),
             record: Record::default(),
             requests,
             provided: books.provided.clone(),
@@ -131,8 +140,28 @@ impl Tenant {
         Duration::from_nanos(self.mean_slot.load(Ordering::Relaxed))
     }
 
-    /// Notes that a request held a slot for so long, and how long ago it had come.
-    pub(crate) fn held_slot(&self, ran: Duration, since_it_came: Duration) {
+    /// Whether its requests take longer than `slow_after`, going by those that have ended and those that run.
+    pub(crate) fn is_slow(&self, slow_after: Duration, now: Moment) -> bool {
+        let count = self.slots.load(Ordering::Relaxed);
+        let held = SlotsHeld { count, started: self.slots_started.load(Ordering::Relaxed) };
+        held.is_slow(self.mean_slot.load(Ordering::Relaxed), slow_after, now)
+    }
+
+    /// Slots that it holds.
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a request holds a slot from now on.
+    pub(crate) fn takes_slot(&self, now: Moment) {
+        self.slots_started.fetch_add(now.as_nanos(), Ordering::Relaxed);
+        self.slots.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a request that took a slot at `since` has returned it after so long, and how long ago it had come.
+    pub(crate) fn returns_slot(&self, since: Moment, ran: Duration, since_it_came: Duration) {
+        self.slots.fetch_sub(1, Ordering::Relaxed);
+        self.slots_started.fetch_sub(since.as_nanos(), Ordering::Relaxed);
         let next = SlotMean::next(self.mean_slot.load(Ordering::Relaxed), ran);
         self.mean_slot.store(next, Ordering::Relaxed);
         self.record.ended(ran, since_it_came);
@@ -182,7 +211,8 @@ impl Drop for StreamPlace {
 impl Forgettable for Tenant {
     /// What was learned about its slot times is learned again soon; what it holds is not forgiven.
     fn is_forgettable(&self, now: Moment) -> bool {
-        self.rate.is_whole(now) && self.decoding.load(Ordering::Relaxed) == 0
+        let held = [&self.decoding, &self.buffered].iter().any(|held| held.load(Ordering::Relaxed) > 0);
+        self.rate.is_whole(now) && !held && self.slots() == 0 && self.open_streams() == 0
     }
 }
 

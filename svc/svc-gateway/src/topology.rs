@@ -15,6 +15,7 @@ use crate::{
     redirect::REDIRECT_LISTENER,
     shared,
     sweeper::POOL_SWEEPER,
+    transfer::TRANSFER_WATCH,
     upstream::{self, UPSTREAM_WATCH, WAITING_QUEUE},
 };
 
@@ -40,6 +41,7 @@ pub static TOPOLOGY: Topology = Topology {
         WORKER,
         REDIRECT_LISTENER,
         POOL_SWEEPER,
+        TRANSFER_WATCH,
         UPSTREAM_WATCH,
         VERIFIER_KEY_REFRESHER,
         ACCESS_LOG_WRITER,

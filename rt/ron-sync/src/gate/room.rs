@@ -46,6 +46,12 @@ pub trait Room: Send + 'static {
         true
     }
 
+    /// How many may be inside, of a gate with this limit, for a newcomer to take a free slot without the room's knowledge.
+    /// Slots beyond are given by the room alone. Called without the lock.
+    fn walk_in_limit(limit: u32) -> u32 {
+        limit
+    }
+
     /// The stay of a newcomer that walked in. Called with or without the lock.
     fn walk_in(key: Self::Key) -> Self::Stay;
 
@@ -57,10 +63,10 @@ pub trait Room: Send + 'static {
     /// Takes in a newcomer, or not.
     fn push(&mut self, key: Self::Key, id: TicketId) -> Verdict<Self::Denial>;
 
-    /// Chooses and forgets the ticket that goes next, and makes its stay. A room may return `None` to hold its tickets
+    /// Chooses and forgets the ticket that goes next, and makes its stay; `inside` says how many are inside already. A room may return `None` to hold its tickets
     /// back; it is asked again at the next arrival, release, visit or change of the limit, and the slot stays free until
     /// then.
-    fn pop(&mut self) -> Option<(TicketId, Self::Stay)>;
+    fn pop(&mut self, inside: u32) -> Option<(TicketId, Self::Stay)>;
 
     /// Forgets a ticket that waits here: its future was dropped, or the gate closes.
     fn cancel(&mut self, id: TicketId);
@@ -99,7 +105,7 @@ impl Room for Fifo {
         Verdict::Queued
     }
 
-    fn pop(&mut self) -> Option<(TicketId, ())> {
+    fn pop(&mut self, _: u32) -> Option<(TicketId, ())> {
         self.tickets.pop_front().map(|id| (id, ()))
     }
 

@@ -38,18 +38,23 @@ impl Word {
         self.0 & CLOSED != 0
     }
 
-    /// Whether a newcomer may enter without waiting.
-    fn is_free(self) -> bool {
-        self.inflight() < self.limit() && self.waiters() == 0 && !self.is_closed()
+    /// Whether a newcomer may enter without waiting, if there may be `walk_in_limit` of the limit inside for that.
+    fn is_free(self, walk_in_limit: impl Fn(u32) -> u32) -> bool {
+        let limit = walk_in_limit(self.limit()).min(self.limit());
+        self.inflight() < limit && self.waiters() == 0 && !self.is_closed()
+    }
+
+    /// How many are inside besides a slot that is to be given.
+    pub(super) fn inside(self, slot: Slot) -> u32 {
+        match slot {
+            Slot::Returned => self.inflight().saturating_sub(1),
+            Slot::None => self.inflight(),
+        }
     }
 
     /// Whether a waiting ticket may be admitted: into a free slot or, when inflight has not to fall, into `slot`.
     pub(super) fn can_admit(self, slot: Slot) -> bool {
-        let others = match slot {
-            Slot::Returned => self.inflight().saturating_sub(1),
-            Slot::None => self.inflight(),
-        };
-        self.waiters() > 0 && others < self.limit()
+        self.waiters() > 0 && self.inside(slot) < self.limit()
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a field has 21 bits")]
@@ -94,9 +99,9 @@ impl AtomicWord {
         Word(self.0.load(Ordering::Acquire))
     }
 
-    /// Enters if there is a free slot and nobody waits for it.
-    pub(super) fn try_enter(&self) -> bool {
-        self.update(|word| word.is_free().then_some(word.0 + ONE_INFLIGHT))
+    /// Enters if there is a free slot that nobody waits for and that may be taken without the room.
+    pub(super) fn try_enter(&self, walk_in_limit: impl Fn(u32) -> u32) -> bool {
+        self.update(|word| word.is_free(&walk_in_limit).then_some(word.0 + ONE_INFLIGHT))
     }
 
     /// Leaves if nobody waits for the slot.
@@ -104,12 +109,12 @@ impl AtomicWord {
         self.update(|word| (word.waiters() == 0).then_some(word.0 - ONE_INFLIGHT))
     }
 
-    /// Enters if it may and there is a free slot, or else counts one more waiter. Both in one step, so that no slot is
+    /// Enters if it may, with a limit for that, and there is a free slot, or else counts one more waiter. Both in one step, so that no slot is
     /// freed unnoticed in between.
-    pub(super) fn enlist(&self, may_enter: bool) -> Enlisted {
+    pub(super) fn enlist(&self, walk_in_limit: Option<fn(u32) -> u32>) -> Enlisted {
         let mut outcome = Enlisted::Waiting;
         let changed = self.update(|word| {
-            if may_enter && word.is_free() {
+            if walk_in_limit.is_some_and(|limit| word.is_free(limit)) {
                 outcome = Enlisted::Entered;
                 return Some(word.0 + ONE_INFLIGHT);
             }
@@ -189,16 +194,25 @@ mod tests {
     #[test]
     fn who_may_not_enter_waits_beside_a_free_slot() {
         let word = AtomicWord::new(1);
-        assert_eq!(word.enlist(false), Enlisted::Waiting);
+        assert_eq!(word.enlist(None), Enlisted::Waiting);
         assert_eq!((word.load().inflight(), word.load().waiters()), (0, 1));
-        assert_eq!(word.enlist(true), Enlisted::Waiting, "nobody overtakes");
+        assert_eq!(word.enlist(Some(|all| all)), Enlisted::Waiting, "nobody overtakes");
+    }
+
+    #[test]
+    fn the_last_slots_are_not_for_those_who_walk_in() {
+        let word = AtomicWord::new(5);
+        let most: fn(u32) -> u32 = |limit| limit - 1;
+        assert_eq!((0..5).filter(|_| word.try_enter(most)).count(), 4);
+        assert_eq!(word.enlist(Some(most)), Enlisted::Waiting);
+        assert!(word.load().can_admit(Slot::None), "the room may give the last one");
     }
 
     #[test]
     fn the_most_waiters_are_refused_rather_than_overflowing_into_the_limit() {
         let word = AtomicWord(AtomicU64::new(u64::from(FIELD_MAX - 1) << WAITERS_SHIFT));
-        assert_eq!(word.enlist(true), Enlisted::Waiting);
-        assert_eq!(word.enlist(true), Enlisted::Crowded);
+        assert_eq!(word.enlist(Some(|all| all)), Enlisted::Waiting);
+        assert_eq!(word.enlist(Some(|all| all)), Enlisted::Crowded);
         assert_eq!((word.load().waiters(), word.load().limit()), (FIELD_MAX, 0));
     }
 }

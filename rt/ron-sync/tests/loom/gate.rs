@@ -46,7 +46,7 @@ impl Room for Newest {
         self.0.pop_front().map_or(Verdict::Queued, |loser| Verdict::Evicted(loser, ()))
     }
 
-    fn pop(&mut self) -> Option<(TicketId, ())> {
+    fn pop(&mut self, _: u32) -> Option<(TicketId, ())> {
         self.0.pop_front().map(|id| (id, ()))
     }
 

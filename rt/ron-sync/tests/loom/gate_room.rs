@@ -66,7 +66,7 @@ impl Room for HoldBack {
         self.waiting.pop_front().map_or(Verdict::Queued, |loser| Verdict::Evicted(loser, 7))
     }
 
-    fn pop(&mut self) -> Option<(TicketId, Guest)> {
+    fn pop(&mut self, _: u32) -> Option<(TicketId, Guest)> {
         if self.inside >= self.most {
             return None;
         }

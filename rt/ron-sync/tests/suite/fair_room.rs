@@ -51,8 +51,8 @@ fn a_slot_goes_to_the_tenant_that_has_had_less() {
 #[test]
 fn slow_tenants_leave_a_slot_for_the_quick_and_get_theirs_back() {
     let gate = gate(10);
-    let mut permits: Vec<_> = (0..4).map(|_| inside(&gate, slow(1))).collect();
-    let held_back = waiting(&gate, slow(1));
+    let mut permits: Vec<_> = (0..4).map(|at| inside(&gate, slow(3 + at % 2))).collect();
+    let held_back = waiting(&gate, slow(3));
     assert_eq!((gate.inflight(), gate.waiters()), (4, 1));
     drop(inside(&gate, quick(2)));
     assert_eq!(held_back.1.wakes(), 0);

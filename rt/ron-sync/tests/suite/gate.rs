@@ -168,7 +168,7 @@ impl Room for Lone {
         self.ticket.replace(id).map_or(Verdict::Queued, |loser| Verdict::Evicted(loser, ()))
     }
 
-    fn pop(&mut self) -> Option<(TicketId, ())> {
+    fn pop(&mut self, _: u32) -> Option<(TicketId, ())> {
         if self.held.load(SeqCst) > 0 { None } else { self.ticket.take().map(|id| (id, ())) }
     }
 

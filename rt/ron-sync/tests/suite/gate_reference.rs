@@ -51,7 +51,7 @@ impl Room for ShedOldest {
         Verdict::Evicted(self.tickets.remove(0), ())
     }
 
-    fn pop(&mut self) -> Option<(TicketId, ())> {
+    fn pop(&mut self, _: u32) -> Option<(TicketId, ())> {
         (!self.tickets.is_empty()).then(|| (self.tickets.remove(0), ()))
     }
 

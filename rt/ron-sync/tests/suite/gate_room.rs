@@ -56,7 +56,7 @@ impl Room for Recorder {
         }
     }
 
-    fn pop(&mut self) -> Option<(TicketId, Stay)> {
+    fn pop(&mut self, _: u32) -> Option<(TicketId, Stay)> {
         let (id, name) = if self.held_back { None } else { self.waiting.pop_front() }?;
         Some((id, Stay { name, seen: true }))
     }

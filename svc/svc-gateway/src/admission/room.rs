@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairq::{Arrival, Client, Counts, FairQueue, Pass, Promise, RetryAfter, Settings, Verdict as Queued};
+use fairq::{Arrival, Client, Counts, FairQueue, Pass, Promise, RetryAfter, Settings, Verdict as Queued, slow_slots};
 use ron_kernel::Clock;
 use ron_sync::gate::{Room, TicketId, Verdict};
 use types::Moment;
@@ -13,8 +13,8 @@ use crate::{
     tenant::{Class, Tenant, TenantName},
 };
 
-/// What requests of a tenant of which nothing is known are taken to cost.
-const FIRST_ESTIMATE: Duration = Duration::from_millis(10);
+/// What every request is taken to cost where nobody is told apart.
+const ANY_ESTIMATE: Duration = Duration::from_millis(10);
 
 /// The waiting room.
 #[derive(Debug)]
@@ -47,14 +47,15 @@ pub(super) enum Stay {
 
 impl FairRoom {
     pub(super) fn new(settings: Settings, order: Order, clock: Clock) -> Self {
-        let queue = FairQueue::new(settings, clock.now()).expect("the configuration was checked");
+        let queue =
+            FairQueue::new(in_order(settings, order), clock.now()).expect("the configuration was checked");
         Self { queue, order, clock }
     }
 
     /// Puts other settings into force; those that make no sense were refused with the configuration.
     pub(super) fn reconfigure(&mut self, settings: Settings, order: Order) {
         self.order = order;
-        if let Err(error) = self.queue.reconfigure(settings, self.clock.now()) {
+        if let Err(error) = self.queue.reconfigure(in_order(settings, order), self.clock.now()) {
             tracing::error!(%error, "the fair queue keeps its settings");
         }
     }
@@ -108,13 +109,11 @@ impl FairRoom {
 
     fn arrival(&self, newcomer: &Newcomer) -> Arrival<TenantName> {
         let (class, tenant) = self.flow_of(&newcomer.caller.tenant);
-        let mean = newcomer.caller.tenant.mean_slot();
-        let (weight, estimate) = match self.order {
-            Order::Fair if mean.is_zero() => (newcomer.weight, FIRST_ESTIMATE),
-            Order::Fair => (newcomer.weight, mean),
-            Order::Fifo => (1, FIRST_ESTIMATE),
+        let (weight, estimate, slow) = match self.order {
+            Order::Fair => (newcomer.weight, newcomer.caller.tenant.mean_slot(), newcomer.is_slow),
+            Order::Fifo => (1, ANY_ESTIMATE, false),
         };
-        Arrival { class, tenant, weight, estimate, extra_units: newcomer.extra_units }
+        Arrival { class, tenant, weight, estimate, extra_units: newcomer.extra_units, slow }
     }
 }
 
@@ -126,6 +125,11 @@ impl Room for FairRoom {
     /// The room counts the slots of slow tenants, so it has to see all of them.
     fn walks_in(newcomer: &Newcomer) -> bool {
         !newcomer.is_slow
+    }
+
+    /// The last slots are given by the room alone, which keeps them for tenants that are not slow.
+    fn walk_in_limit(limit: u32) -> u32 {
+        slow_slots(limit)
     }
 
     fn walk_in(newcomer: Newcomer) -> Stay {
@@ -149,7 +153,8 @@ impl Room for FairRoom {
         }
     }
 
-    fn pop(&mut self) -> Option<(TicketId, Stay)> {
+    fn pop(&mut self, inside: u32) -> Option<(TicketId, Stay)> {
+        self.queue.set_slots_in_use(inside);
         let grant = self.queue.pop(self.clock.now())?;
         Some((grant.ticket, Stay::Granted(grant.pass)))
     }
@@ -167,5 +172,13 @@ impl Room for FairRoom {
                 self.queue.settle_unqueued(class, flow, weight, now.since(since), now);
             }
         }
+    }
+}
+
+/// The settings for an order: where nobody is told apart, nobody is slow.
+fn in_order(settings: Settings, order: Order) -> Settings {
+    match order {
+        Order::Fair => settings,
+        Order::Fifo => Settings { slow_after: Duration::MAX, ..settings },
     }
 }

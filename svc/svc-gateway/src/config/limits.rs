@@ -30,6 +30,11 @@ const SAFE_DECODE_MEMORY: ByteSize = ByteSize::gib(4);
 /// With less than this a single decoder might not fit.
 const MIN_DECODE_MEMORY: ByteSize = ByteSize::mib(1);
 
+/// Longer bodies than this are read into memory only with `danger_ok`.
+const SAFE_BUFFER_BODY: ByteSize = ByteSize::mib(1);
+/// More memory for buffered bodies than this needs `danger_ok`.
+const SAFE_BUFFER_MEMORY: ByteSize = ByteSize::gib(4);
+
 /// What one connection and one request may cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -55,6 +60,12 @@ pub struct LimitsConfig {
     /// answered 503 `degraded`, or 429 `busy` for the tenant's half. A decoder holds 48 KiB (gzip, deflate) or up to what
     /// it has decoded (br: 20 MiB, zstd: 9 MiB at most), for as long as the client takes to send the body.
     pub decode_memory: ByteSize,
+    /// Request bodies of up to this length are read before the request takes a slot, so that a client that sends slowly holds
+    /// none; 0 for none. Not those of gRPC, of routes with `stream = true`, and with `Expect: 100-continue`.
+    pub buffer_body_bytes: ByteSize,
+    /// Memory for such bodies, and for answers that their clients do not read, all together; a quarter of it for one tenant.
+    /// What does not fit is not buffered.
+    pub buffer_memory: ByteSize,
     /// Between two requests, how long a connection keeps its buffers.
     pub park_after: HumanDuration,
 }
@@ -71,6 +82,8 @@ impl Default for LimitsConfig {
             decode_ratio_max: 10,
             decode_abs_cap_bytes: ByteSize::mib(8),
             decode_memory: ByteSize::mib(64),
+            buffer_body_bytes: ByteSize::kib(64),
+            buffer_memory: ByteSize::mib(64),
             park_after: limits.park_after.into(),
         }
     }
@@ -103,6 +116,8 @@ impl LimitsConfig {
         problems.guard("limits.decode_ratio_max", self.decode_ratio_max, SAFE_MAX_RATIO, danger_ok);
         problems.guard("limits.decode_abs_cap_bytes", self.decode_abs_cap_bytes, SAFE_MAX_DECODED, danger_ok);
         problems.guard("limits.decode_memory", self.decode_memory, SAFE_DECODE_MEMORY, danger_ok);
+        problems.guard("limits.buffer_body_bytes", self.buffer_body_bytes, SAFE_BUFFER_BODY, danger_ok);
+        problems.guard("limits.buffer_memory", self.buffer_memory, SAFE_BUFFER_MEMORY, danger_ok);
         problems.guard("limits.h2_streams", self.h2_streams, SAFE_MAX_STREAMS, danger_ok);
         problems.guard("limits.h2_pending_resets", self.h2_pending_resets, SAFE_MAX_RESETS, danger_ok);
     }

@@ -14,7 +14,7 @@ use super::Shared;
 const LABELLED: usize = 20;
 
 /// Beyond the shared families and those of admission.
-pub(crate) const METRICS: [MetricSpec; 5] = [
+pub(crate) const METRICS: [MetricSpec; 7] = [
     MetricSpec { name: "gateway_degraded", labels: "", doc: "1 while writes are refused, 0 otherwise" },
     MetricSpec { name: "gateway_tenants", labels: "", doc: "tenants that are known" },
     MetricSpec {
@@ -28,6 +28,16 @@ pub(crate) const METRICS: [MetricSpec; 5] = [
         labels: "",
         doc: "compressed bodies refused because decoders hold as much memory as they may",
     },
+    MetricSpec {
+        name: "gateway_buffer_bytes",
+        labels: "",
+        doc: "memory that buffers bodies of requests and answers of slow clients",
+    },
+    MetricSpec {
+        name: "gateway_slots_reclaimed_total",
+        labels: "",
+        doc: "slots taken from transfers whose clients kept them waiting",
+    },
 ];
 
 type Labels = [(&'static str, Cow<'static, str>); 3];
@@ -36,15 +46,17 @@ type Labels = [(&'static str, Cow<'static, str>); 3];
 pub(super) fn publish(scope: &Scope, shared: &Arc<Shared>) {
     let plain = Family::<[(&'static str, &'static str); 1], Gauge>::default;
     let (degraded, known, busiest) = (plain(), plain(), Family::<Labels, Gauge>::default());
-    let decoding = plain();
+    let (decoding, buffers) = (plain(), plain());
     scope.all_metrics().register(|registry| {
         registry.register(METRICS[0].name, METRICS[0].doc, degraded.clone());
         registry.register(METRICS[1].name, METRICS[1].doc, known.clone());
         registry.register(METRICS[2].name, METRICS[2].doc, busiest.clone());
         registry.register(METRICS[3].name, METRICS[3].doc, decoding.clone());
+        registry.register(METRICS[5].name, METRICS[5].doc, buffers.clone());
     });
     let service = scope.service();
-    let [degraded, known, decoding] = [degraded, known, decoding].map(|family| child(&family, service));
+    let [degraded, known, decoding, buffers] =
+        [degraded, known, decoding, buffers].map(|family| child(&family, service));
     let (readiness, watched) = (scope.readiness().service(service), Arc::downgrade(shared));
     scope.sampled(move || {
         degraded.set(readiness.sheds_writes().into());
@@ -52,6 +64,7 @@ pub(super) fn publish(scope: &Scope, shared: &Arc<Shared>) {
         let sampled = |count: Option<u64>| i64::try_from(count.unwrap_or(0)).unwrap_or(i64::MAX);
         known.set(sampled(shared.as_ref().map(|shared| shared.tenants.len() as u64)));
         decoding.set(sampled(shared.as_ref().map(|shared| shared.decoding.held())));
+        buffers.set(sampled(shared.as_ref().map(|shared| shared.buffers.held())));
     });
     let (watched, labelled) = (Arc::downgrade(shared), Mutex::default());
     scope.housekept(move || publish_busiest(&busiest, service, &watched, &labelled));
@@ -59,10 +72,19 @@ pub(super) fn publish(scope: &Scope, shared: &Arc<Shared>) {
 
 /// The count of compressed bodies that there was no memory for.
 pub(super) fn decode_refused(scope: &Scope) -> Counter {
+    counter(scope, &METRICS[4])
+}
+
+/// The count of slots that were taken from slow transfers.
+pub(super) fn slots_reclaimed(scope: &Scope) -> Counter {
+    counter(scope, &METRICS[6])
+}
+
+fn counter(scope: &Scope, spec: &MetricSpec) -> Counter {
     let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
     // The text encoder adds `_total` to counters.
-    let name = METRICS[4].name.trim_end_matches("_total");
-    scope.all_metrics().register(|registry| registry.register(name, METRICS[4].doc, family.clone()));
+    let name = spec.name.trim_end_matches("_total");
+    scope.all_metrics().register(|registry| registry.register(name, spec.doc, family.clone()));
     family.get_or_create(&[("service", scope.service())]).clone()
 }
 

@@ -61,7 +61,7 @@ impl Room for FairRoom {
         }
     }
 
-    fn pop(&mut self) -> Option<(TicketId, Stay)> {
+    fn pop(&mut self, _: u32) -> Option<(TicketId, Stay)> {
         self.queue.pop(self.now).map(|Grant { ticket, pass }| (ticket, Stay::Granted(pass)))
     }
 

@@ -1,0 +1,209 @@
+//! Bytes that the gateway buffers so that a slow client holds no slot, and the memory for them.
+//!
+//! A small request body is read before the request is admitted: see [`read_ahead`]. The rest of an answer that its client
+//! does not read is read from the server: see [`crate::transfer`].
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use ron_kernel::Clock;
+use ron_transport::{Body, BodyError, Request};
+use types::{Deadline, Reason, Refusal};
+
+use crate::tenant::Tenant;
+
+/// A tenant's part of the memory is one of so many: one tenant must not keep the others from being buffered.
+const PARTS: u64 = 4;
+/// How long a body of unknown length is read ahead. Its client may wait for the answer before it sends the rest.
+const UNDECLARED: Duration = Duration::from_secs(1);
+
+/// The memory for buffered bytes, of all tenants together and of each.
+#[derive(Debug)]
+pub(crate) struct BufferMemory {
+    limit: AtomicU64,
+    held: AtomicU64,
+}
+
+/// A part of the memory, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    memory: Arc<BufferMemory>,
+    tenant: Arc<Tenant>,
+    bytes: u64,
+}
+
+impl BufferMemory {
+    pub(crate) fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self { limit: AtomicU64::new(limit), held: AtomicU64::new(0) })
+    }
+
+    /// Changes the limit; what is held beyond a lower one is given back as transfers end.
+    pub(crate) fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Bytes that are reserved now.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Reserves memory for a tenant; `None` if it has its part already, or there is no more.
+    pub(crate) fn reserve(self: &Arc<Self>, tenant: &Arc<Tenant>, bytes: u64) -> Option<Reserved> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        if !take(&tenant.buffered, bytes, limit / PARTS) {
+            return None;
+        }
+        if !take(&self.held, bytes, limit) {
+            tenant.buffered.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        }
+        Some(Reserved { memory: Arc::clone(self), tenant: Arc::clone(tenant), bytes })
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.memory.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.tenant.buffered.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Takes `more`, unless that is beyond the limit.
+fn take(held: &AtomicU64, more: u64, limit: u64) -> bool {
+    let fits = |held: u64| held.checked_add(more).filter(|held| *held <= limit);
+    held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+}
+
+/// Reads a request's body into memory if it is small: up to `most` bytes of it. A body that is declared longer is left alone;
+/// one of unknown length is read for a second at most. What is not read then, follows what is.
+///
+/// Cancel safe: the request is of no use afterwards.
+///
+/// # Errors
+/// `request_timeout` if the body does not arrive before `deadline`, `malformed` if it breaks off.
+pub(crate) async fn read_ahead(
+    request: &mut Request,
+    most: u64,
+    reserved: Reserved,
+    clock: Clock,
+    deadline: Deadline,
+) -> Result<(), Refusal> {
+    let declared = request.body().size_hint().exact().is_some();
+    let until = if declared { deadline } else { deadline.tightened(clock.within(UNDECLARED)) };
+    let mut ahead = Ahead::new(std::mem::take(request.body_mut()), reserved);
+    match clock.by(until, ahead.fill(most)).await {
+        Some(Ok(())) => {}
+        Some(Err(_)) => return Err(Refusal::new(Reason::Malformed, "the body of the request broke off")),
+        None if declared || deadline.has_passed(clock.now()) => {
+            return Err(Refusal::new(
+                Reason::RequestTimeout,
+                "the body of the request did not arrive in time",
+            ));
+        }
+        None => {}
+    }
+    *request.body_mut() = ahead.into_body();
+    Ok(())
+}
+
+/// Whether a body of this length is read ahead with `most` bytes of memory.
+pub(crate) fn is_small(body: &Body, most: u64) -> bool {
+    !body.is_whole() && most > 0 && body.size_hint().exact().is_none_or(|length| length <= most)
+}
+
+/// A body of which the beginning is here.
+struct Ahead {
+    frames: VecDeque<Frame<Bytes>>,
+    bytes: u64,
+    /// `None` once all of it is here.
+    rest: Option<Body>,
+    reserved: Reserved,
+}
+
+impl Ahead {
+    fn new(body: Body, reserved: Reserved) -> Self {
+        Self { frames: VecDeque::new(), bytes: 0, rest: Some(body), reserved }
+    }
+
+    /// Reads until the body has ended or `most` bytes are here.
+    ///
+    /// Cancel safe: what was read is kept.
+    async fn fill(&mut self, most: u64) -> Result<(), BodyError> {
+        while let Some(rest) = self.rest.as_mut().filter(|_| self.bytes < most) {
+            match poll_fn(|cx| Pin::new(&mut *rest).poll_frame(cx)).await.transpose()? {
+                Some(frame) => {
+                    self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                    self.frames.push_back(frame);
+                    if rest.is_end_stream() {
+                        self.rest = None;
+                    }
+                }
+                None => self.rest = None,
+            }
+        }
+        Ok(())
+    }
+
+    fn into_body(mut self) -> Body {
+        let data_alone = self.frames.iter().all(Frame::is_data);
+        if self.rest.is_some() || !data_alone {
+            return Body::streaming(self);
+        }
+        let mut pieces = self.frames.drain(..).filter_map(|frame| frame.into_data().ok());
+        let bytes = match (pieces.next(), pieces.next()) {
+            (None, _) => Bytes::new(),
+            (Some(only), None) => only,
+            (Some(first), Some(second)) => {
+                let mut all = BytesMut::from(first);
+                all.extend_from_slice(&second);
+                pieces.for_each(|piece| all.extend_from_slice(&piece));
+                all.freeze()
+            }
+        };
+        Body::from(bytes).holding(self.reserved)
+    }
+}
+
+impl HttpBody for Ahead {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        if let Some(frame) = this.frames.pop_front() {
+            this.bytes = this.bytes.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        match &mut this.rest {
+            Some(rest) => Pin::new(rest).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.rest.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.rest.as_ref().map(HttpBody::size_hint) {
+            None => SizeHint::with_exact(self.bytes),
+            Some(rest) => {
+                rest.exact().map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + self.bytes))
+            }
+        }
+    }
+}

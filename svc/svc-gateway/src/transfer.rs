@@ -1,0 +1,316 @@
+//! Transfers that hold a slot while their client may keep them waiting.
+//!
+//! A slot is there for the work of the server. A client that sends its upload slowly, or does not read its answer, keeps
+//! its transfer going without any. Once a client has kept its transfer waiting for `slow_after` in all, the slot goes to
+//! the next request; the transfer goes on as a stream, among the streams that its tenant may have, or ends if those are
+//! used up. What the server still has to say is read ahead, as far as there is memory, so that its connection comes free.
+//!
+//! Each core has its own list of transfers, and a task that looks at it some times a second.
+
+mod body;
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use ron_kernel::{
+    Clock, Scope,
+    metrics::Counter,
+    readiness::Effect,
+    supervisor::{TaskCtx, TaskResult},
+    topology::{Escalation, Plane, Restart, Stage, TaskSpec},
+};
+use ron_transport::{Body, BodyError, Response};
+use types::{Moment, Reason, Refusal};
+
+use crate::{
+    admission::Slot,
+    buffers::{BufferMemory, Reserved},
+    tenant::{StreamPlace, Tenant},
+};
+use body::{Download, Upload};
+
+/// How often each core looks at its transfers.
+const EVERY: Duration = Duration::from_millis(25);
+/// The most that is read ahead of one answer.
+const MOST_AHEAD: u64 = 256 * 1024;
+/// What is reserved at a time for that.
+const PORTION: u64 = 64 * 1024;
+
+/// The task. Each core has its own, as it has its own transfers.
+pub(crate) const TRANSFER_WATCH: TaskSpec = TaskSpec {
+    name: "transfer_watch",
+    plane: Plane::Data,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Support,
+    doc: "every 25 ms takes the slots of transfers whose clients keep them waiting, and reads their answers ahead",
+};
+
+/// Starts the task on each core.
+pub(crate) fn start(scope: &Scope, transfers: &[Arc<Transfers>]) {
+    let transfers: Vec<_> = transfers.to_vec();
+    scope.task_per_core(&TRANSFER_WATCH, move |core, ctx| run(ctx, transfers.get(core.index()).cloned()));
+}
+
+async fn run(ctx: TaskCtx, transfers: Option<Arc<Transfers>>) -> TaskResult {
+    ctx.every(EVERY, || transfers.iter().for_each(|transfers| transfers.look())).await
+}
+
+/// The transfers of one core that hold slots, or did. No more than requests and streams of the core.
+#[derive(Debug)]
+pub(crate) struct Transfers {
+    clock: Clock,
+    memory: Arc<BufferMemory>,
+    /// Counts the slots that were taken.
+    reclaimed: Counter,
+    list: Mutex<List>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    /// By number.
+    entries: Vec<Option<Arc<Transfer>>>,
+    vacant: Vec<usize>,
+}
+
+/// One transfer, shared by its bodies and the task that looks at it.
+#[derive(Debug)]
+struct Transfer {
+    tenant: Arc<Tenant>,
+    slow_after: Duration,
+    max_streams: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    slot: Option<Slot>,
+    /// A place among the tenant's streams, for a transfer that has lost its slot.
+    place: Option<StreamPlace>,
+    /// Since when the client keeps the transfer waiting; `None` while it does not.
+    waits_since: Option<Moment>,
+    /// For how long it did before.
+    waited: Duration,
+    /// What wakes the upload, if the client owes more of it.
+    upload: Option<Waker>,
+    is_answered: bool,
+    /// The answer's body; `None` before the answer, and once all of it was read from the server.
+    answer: Option<Body>,
+    ahead: VecDeque<Result<Frame<Bytes>, BodyError>>,
+    ahead_bytes: u64,
+    reserved: Vec<Reserved>,
+    is_cut: bool,
+}
+
+/// What a request that was admitted holds: its slot, and the transfer once there is one.
+pub(crate) struct Holding {
+    transfers: Arc<Transfers>,
+    tenant: Arc<Tenant>,
+    slow_after: Duration,
+    max_streams: u32,
+    slot: Option<Slot>,
+    transfer: Option<Listed>,
+}
+
+/// A transfer in its core's list, taken out when dropped.
+struct Listed {
+    transfers: Arc<Transfers>,
+    transfer: Arc<Transfer>,
+    number: usize,
+}
+
+impl Transfers {
+    pub(crate) fn new(clock: Clock, memory: &Arc<BufferMemory>, reclaimed: Counter) -> Arc<Self> {
+        Arc::new(Self { clock, memory: Arc::clone(memory), reclaimed, list: Mutex::default() })
+    }
+
+    /// Takes charge of a request's slot.
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        slot: Option<Slot>,
+        tenant: &Arc<Tenant>,
+        slow_after: Duration,
+        max_streams: u32,
+    ) -> Holding {
+        let (transfers, tenant) = (Arc::clone(self), Arc::clone(tenant));
+        Holding { transfers, tenant, slow_after, max_streams, slot, transfer: None }
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enlist(self: &Arc<Self>, transfer: Transfer) -> Listed {
+        let transfer = Arc::new(transfer);
+        let mut list = self.list();
+        let number = list.vacant.pop().unwrap_or_else(|| {
+            list.entries.push(None);
+            list.entries.len() - 1
+        });
+        list.entries[number] = Some(Arc::clone(&transfer));
+        drop(list);
+        Listed { transfers: Arc::clone(self), transfer, number }
+    }
+
+    /// Looks at every transfer.
+    fn look(&self) {
+        let now = self.clock.now();
+        let entries: Vec<_> = self.list().entries.iter().flatten().cloned().collect();
+        for transfer in entries {
+            // What it lets go is dropped here, without a lock.
+            let (slot, _answer) = transfer.look(&self.memory, now);
+            if slot.is_some() {
+                self.reclaimed.inc();
+            }
+        }
+    }
+}
+
+impl Transfer {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what a transfer must not keep while its client keeps it waiting.
+    fn look(&self, memory: &Arc<BufferMemory>, now: Moment) -> (Option<Slot>, Option<Body>) {
+        let mut state = self.state();
+        let waits = state.waits_since.map_or(Duration::ZERO, |since| now.since(since));
+        if waits.is_zero() || state.waited + waits <= self.slow_after {
+            return (None, None);
+        }
+        let ended = self.read_ahead(&mut state, memory);
+        let Some(slot) = state.slot.take() else { return (None, ended) };
+        let goes_on = state.answer.is_some() || !state.is_answered;
+        if goes_on && state.place.is_none() {
+            state.place = self.tenant.open_stream(self.max_streams);
+            if state.place.is_none() {
+                return (Some(slot), state.cut().or(ended));
+            }
+        }
+        (Some(slot), ended)
+    }
+
+    /// Reads what the server has sent, within the memory there is; the body, once it has ended.
+    fn read_ahead(&self, state: &mut State, memory: &Arc<BufferMemory>) -> Option<Body> {
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            let answer = state.answer.as_mut()?;
+            if state.ahead_bytes >= state.reserved.len() as u64 * PORTION {
+                if state.ahead_bytes >= MOST_AHEAD {
+                    return None;
+                }
+                state.reserved.push(memory.reserve(&self.tenant, PORTION)?);
+            }
+            match std::pin::Pin::new(answer).poll_frame(&mut cx) {
+                Poll::Pending => return None,
+                Poll::Ready(None) => return state.answer.take(),
+                Poll::Ready(Some(frame)) => {
+                    let bytes = frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+                    state.ahead_bytes += bytes as u64;
+                    let ended =
+                        frame.is_err() || state.answer.as_ref().is_some_and(|body| body.is_end_stream());
+                    state.ahead.push_back(frame);
+                    if ended {
+                        return state.answer.take();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// Ends a transfer that may not go on; what is left of its answer.
+    fn cut(&mut self) -> Option<Body> {
+        self.is_cut = true;
+        if let Some(upload) = self.upload.take() {
+            upload.wake();
+        }
+        self.answer.take()
+    }
+
+    /// It is the client's turn from now on.
+    fn clients_turn(&mut self, now: Moment) {
+        self.waits_since.get_or_insert(now);
+    }
+
+    /// The client has done its part.
+    fn clients_turn_ends(&mut self, now: Moment) {
+        if let Some(since) = self.waits_since.take() {
+            self.waited += now.since(since);
+        }
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("waits_since", &self.waits_since).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        let mut list = self.transfers.list();
+        let entry = list.entries[self.number].take();
+        list.vacant.push(self.number);
+        drop(list);
+        // An upload may outlive its answer, and has no use for a slot then.
+        let slot = self.transfer.state().slot.take();
+        drop((entry, slot));
+    }
+}
+
+impl Holding {
+    /// The transfer, which holds the slot from now on.
+    fn transfer(&mut self) -> Option<&Listed> {
+        let slot = self.slot.take();
+        if self.transfer.is_none() {
+            let transfer = Transfer {
+                tenant: Arc::clone(&self.tenant),
+                slow_after: self.slow_after,
+                max_streams: self.max_streams,
+                state: Mutex::new(State { slot: Some(slot?), ..State::default() }),
+            };
+            self.transfer = Some(self.transfers.enlist(transfer));
+        }
+        self.transfer.as_ref()
+    }
+
+    /// Watches a request's body that is still on its way.
+    pub(crate) fn watch_upload(&mut self, body: &mut Body) {
+        if body.is_whole() {
+            return;
+        }
+        if let Some(listed) = self.transfer() {
+            let (transfer, clock) = (Arc::clone(&listed.transfer), listed.transfers.clock);
+            *body = Body::streaming(Upload { body: std::mem::take(body), transfer, clock });
+        }
+    }
+
+    /// Why the upload was ended, if it was.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        let is_cut = self.transfer.as_ref()?.transfer.state().is_cut;
+        is_cut.then(|| Refusal::new(Reason::RequestTimeout, "the body of the request came too slowly"))
+    }
+
+    /// Keeps the slot for as long as the answer takes it; a whole one takes none.
+    pub(crate) fn into_response(mut self, response: Response) -> Response {
+        if response.body().is_whole() {
+            return response;
+        }
+        self.transfer();
+        let Some(listed) = self.transfer else { return response };
+        response.map(|body| {
+            let mut state = listed.transfer.state();
+            state.clients_turn_ends(listed.transfers.clock.now());
+            (state.is_answered, state.answer) = (true, Some(body));
+            drop(state);
+            Body::streaming(Download { listed })
+        })
+    }
+}
