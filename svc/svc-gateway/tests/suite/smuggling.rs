@@ -199,7 +199,9 @@ fn what_cannot_be_misread_goes_on() {
     assert_eq!(seen.matches("content-length: 3\r\n").count(), 1, "{seen}");
     let seen =
         echoed(&gateway, &post("transfer-encoding: Chunked\r\nte: trailers", "3;ext=1\r\nabc\r\n0\r\n\r\n"));
-    assert!(seen.contains("te: trailers\r\n") && seen.ends_with("\r\n3\r\nabc\r\n0\r\n\r\n"), "{seen}");
+    // It is small, so all of it was there before the server was asked, and its length is known.
+    let framed = seen.contains("content-length: 3\r\n") && !seen.contains("transfer-encoding");
+    assert!(seen.contains("te: trailers\r\n") && framed && seen.ends_with("\r\n\r\nabc"), "{seen}");
     let absolute =
         "POST http://A:80/x?y HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
     let seen = echoed(&gateway, absolute);
