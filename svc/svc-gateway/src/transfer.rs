@@ -11,6 +11,8 @@ mod body;
 
 use std::{
     collections::VecDeque,
+    fmt,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
     time::Duration,
@@ -84,10 +86,23 @@ struct Transfer {
     tenant: Arc<Tenant>,
     slow_after: Duration,
     max_streams: u32,
+    /// Locked for a few instructions, also while the answer is locked: reading an answer may move the upload.
     state: Mutex<State>,
+    /// Locked while it is read.
+    answer: Mutex<Answer>,
 }
 
+/// An answer's body, and what was read of it ahead of the client.
 #[derive(Default)]
+struct Answer {
+    /// `None` before the answer, and once all of it was read from the server.
+    body: Option<Body>,
+    ahead: VecDeque<Result<Frame<Bytes>, BodyError>>,
+    ahead_bytes: u64,
+    reserved: Vec<Reserved>,
+}
+
+#[derive(Debug, Default)]
 struct State {
     slot: Option<Slot>,
     /// A place among the tenant's streams, for a transfer that has lost its slot.
@@ -99,11 +114,6 @@ struct State {
     /// What wakes the upload, if the client owes more of it.
     upload: Option<Waker>,
     is_answered: bool,
-    /// The answer's body; `None` before the answer, and once all of it was read from the server.
-    answer: Option<Body>,
-    ahead: VecDeque<Result<Frame<Bytes>, BodyError>>,
-    ahead_bytes: u64,
-    reserved: Vec<Reserved>,
     is_cut: bool,
 }
 
@@ -176,47 +186,53 @@ impl Transfer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn answer(&self) -> MutexGuard<'_, Answer> {
+        self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes what a transfer must not keep while its client keeps it waiting.
     fn look(&self, memory: &Arc<BufferMemory>, now: Moment) -> (Option<Slot>, Option<Body>) {
-        let mut state = self.state();
-        let waits = state.waits_since.map_or(Duration::ZERO, |since| now.since(since));
-        if waits.is_zero() || state.waited + waits <= self.slow_after {
+        if !self.state().is_kept_waiting(self.slow_after, now) {
             return (None, None);
         }
-        let ended = self.read_ahead(&mut state, memory);
+        // Somebody who reads it now does not keep it waiting.
+        let Ok(mut answer) = self.answer.try_lock() else { return (None, None) };
+        let ended = answer.read_ahead(&self.tenant, memory);
+        let mut state = self.state();
         let Some(slot) = state.slot.take() else { return (None, ended) };
-        let goes_on = state.answer.is_some() || !state.is_answered;
+        let goes_on = answer.body.is_some() || !state.is_answered;
         if goes_on && state.place.is_none() {
             state.place = self.tenant.open_stream(self.max_streams);
             if state.place.is_none() {
-                return (Some(slot), state.cut().or(ended));
+                state.cut();
+                return (Some(slot), answer.body.take().or(ended));
             }
         }
         (Some(slot), ended)
     }
+}
 
+impl Answer {
     /// Reads what the server has sent, within the memory there is; the body, once it has ended.
-    fn read_ahead(&self, state: &mut State, memory: &Arc<BufferMemory>) -> Option<Body> {
+    fn read_ahead(&mut self, tenant: &Arc<Tenant>, memory: &Arc<BufferMemory>) -> Option<Body> {
         let mut cx = Context::from_waker(Waker::noop());
         loop {
-            let answer = state.answer.as_mut()?;
-            if state.ahead_bytes >= state.reserved.len() as u64 * PORTION {
-                if state.ahead_bytes >= MOST_AHEAD {
+            let body = self.body.as_mut()?;
+            if self.ahead_bytes >= self.reserved.len() as u64 * PORTION {
+                if self.ahead_bytes >= MOST_AHEAD {
                     return None;
                 }
-                state.reserved.push(memory.reserve(&self.tenant, PORTION)?);
+                self.reserved.push(memory.reserve(tenant, PORTION)?);
             }
-            match std::pin::Pin::new(answer).poll_frame(&mut cx) {
+            match Pin::new(&mut *body).poll_frame(&mut cx) {
                 Poll::Pending => return None,
-                Poll::Ready(None) => return state.answer.take(),
+                Poll::Ready(None) => return self.body.take(),
                 Poll::Ready(Some(frame)) => {
-                    let bytes = frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
-                    state.ahead_bytes += bytes as u64;
-                    let ended =
-                        frame.is_err() || state.answer.as_ref().is_some_and(|body| body.is_end_stream());
-                    state.ahead.push_back(frame);
+                    let ended = frame.is_err() || body.is_end_stream();
+                    self.ahead_bytes += frame.as_ref().map_or(0, bytes_of);
+                    self.ahead.push_back(frame);
                     if ended {
-                        return state.answer.take();
+                        return self.body.take();
                     }
                 }
             }
@@ -224,14 +240,23 @@ impl Transfer {
     }
 }
 
+/// The bytes of a body's frame.
+fn bytes_of(frame: &Frame<Bytes>) -> u64 {
+    frame.data_ref().map_or(0, |data| data.len() as u64)
+}
+
 impl State {
-    /// Ends a transfer that may not go on; what is left of its answer.
-    fn cut(&mut self) -> Option<Body> {
+    /// Whether the client has kept the transfer waiting for longer than that, and still does.
+    fn is_kept_waiting(&self, limit: Duration, now: Moment) -> bool {
+        self.waits_since.is_some_and(|since| self.waited + now.since(since) > limit)
+    }
+
+    /// Ends a transfer that may not go on.
+    fn cut(&mut self) {
         self.is_cut = true;
         if let Some(upload) = self.upload.take() {
             upload.wake();
         }
-        self.answer.take()
     }
 
     /// It is the client's turn from now on.
@@ -247,9 +272,9 @@ impl State {
     }
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("waits_since", &self.waits_since).finish_non_exhaustive()
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("ahead_bytes", &self.ahead_bytes).finish_non_exhaustive()
     }
 }
 
@@ -275,6 +300,7 @@ impl Holding {
                 slow_after: self.slow_after,
                 max_streams: self.max_streams,
                 state: Mutex::new(State { slot: Some(slot?), ..State::default() }),
+                answer: Mutex::default(),
             };
             self.transfer = Some(self.transfers.enlist(transfer));
         }
@@ -308,8 +334,9 @@ impl Holding {
         response.map(|body| {
             let mut state = listed.transfer.state();
             state.clients_turn_ends(listed.transfers.clock.now());
-            (state.is_answered, state.answer) = (true, Some(body));
+            state.is_answered = true;
             drop(state);
+            listed.transfer.answer().body = Some(body);
             Body::streaming(Download { listed })
         })
     }

@@ -11,7 +11,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use ron_kernel::Clock;
 use ron_transport::{Body, BodyError};
 
-use super::{Listed, Transfer};
+use super::{Listed, Transfer, bytes_of};
 
 /// A transfer that was ended because its client kept it waiting, and its tenant has as many such as it may.
 #[derive(Debug, thiserror::Error)]
@@ -77,53 +77,55 @@ impl HttpBody for Download {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let clock = self.listed.transfers.clock;
-        let mut state = self.listed.transfer.state();
-        let now = clock.now();
+        let transfer = &self.listed.transfer;
+        let now = self.listed.transfers.clock.now();
+        let mut answer = transfer.answer();
+        let mut state = transfer.state();
         state.clients_turn_ends(now);
-        if let Some(frame) = state.ahead.pop_front() {
-            let bytes = frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
-            state.ahead_bytes = state.ahead_bytes.saturating_sub(bytes as u64);
+        let is_cut = state.is_cut;
+        if let Some(frame) = answer.ahead.pop_front() {
+            answer.ahead_bytes = answer.ahead_bytes.saturating_sub(frame.as_ref().map_or(0, bytes_of));
             state.clients_turn(now);
             return Poll::Ready(Some(frame));
         }
-        if state.is_cut {
+        // Reading the answer may move the upload, which has something to note as well.
+        drop(state);
+        if is_cut {
             return Poll::Ready(Some(Err(BodyError::new(TooSlow))));
         }
-        let Some(answer) = &mut state.answer else { return Poll::Ready(None) };
-        let polled = Pin::new(answer).poll_frame(cx);
+        let Some(body) = &mut answer.body else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut *body).poll_frame(cx);
         let ended = match &polled {
             Poll::Pending => false,
             Poll::Ready(None | Some(Err(_))) => true,
-            Poll::Ready(Some(Ok(_))) => {
-                state.clients_turn(now);
-                state.answer.as_ref().is_some_and(HttpBody::is_end_stream)
-            }
+            Poll::Ready(Some(Ok(_))) => body.is_end_stream(),
         };
-        let over = if ended {
-            (state.slot.take(), state.place.take(), state.answer.take())
-        } else {
-            Default::default()
-        };
+        let body = if ended { answer.body.take() } else { None };
+        drop(answer);
+        let mut state = transfer.state();
+        if let Poll::Ready(Some(Ok(_))) = &polled {
+            state.clients_turn(now);
+        }
+        let held = if ended { (state.slot.take(), state.place.take()) } else { (None, None) };
         drop(state);
-        // Without the lock: the slot goes to the next request, and the connection to its pool.
-        drop(over);
+        // Without a lock: the slot goes to the next request, and the connection to its pool.
+        drop((body, held));
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        let state = self.listed.transfer.state();
-        state.ahead.is_empty() && !state.is_cut && state.answer.as_ref().is_none_or(HttpBody::is_end_stream)
+        let answer = self.listed.transfer.answer();
+        let is_over = answer.ahead.is_empty() && answer.body.as_ref().is_none_or(HttpBody::is_end_stream);
+        is_over && !self.listed.transfer.state().is_cut
     }
 
     fn size_hint(&self) -> SizeHint {
-        let state = self.listed.transfer.state();
-        match &state.answer {
-            None => SizeHint::with_exact(state.ahead_bytes),
-            Some(answer) => {
-                let rest = answer.size_hint().exact();
-                rest.map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + state.ahead_bytes))
-            }
+        let answer = self.listed.transfer.answer();
+        match answer.body.as_ref().map(HttpBody::size_hint) {
+            None => SizeHint::with_exact(answer.ahead_bytes),
+            Some(rest) => rest
+                .exact()
+                .map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + answer.ahead_bytes)),
         }
     }
 }
