@@ -177,7 +177,9 @@ fn requests_that_the_server_never_answers_leave_slots_for_others() {
         }
         Ok(())
     };
-    for addresses in [1, 4] {
+    for addresses in [1, 2] {
+        // The honest client is known to be quick.
+        assert_served(node.gateway, 1);
         attacked(node.gateway, 40, addresses, hold, || {
             eventually("slots are held", || (slots_taken(&node) >= 5.0).then_some(()));
             assert_served(node.gateway, 50);

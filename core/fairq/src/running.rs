@@ -9,7 +9,7 @@ pub(crate) struct Held {
     /// Whose it is.
     pub(crate) flow: u32,
     pub(crate) start: Moment,
-    /// Whether it was given to a slow tenant.
+    /// Whether it was given to a slow tenant, or to one of which nothing is known.
     pub(crate) slow: bool,
     /// Whether it has been held for longer than what counts as slow.
     pub(crate) overdue: bool,

@@ -188,7 +188,8 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         flow.account.bound(lane_clock);
         flow.promises.granted(flow.waiting > 1, now);
         self.drain_rate.granted(self.turned_at, self.depth > 1, now);
-        let slow = kind == LaneKind::Slow;
+        // What nothing is known of may turn out slow, so that those known to be slow get less meanwhile.
+        let slow = kind == LaneKind::Slow || flow.mean == 0;
         flow.slow_running += u32::from(slow);
         self.slow_running += u32::from(slow);
         let slot = self.running.begin(id, slow, now);

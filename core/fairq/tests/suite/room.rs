@@ -342,9 +342,9 @@ fn a_tenant_of_which_nothing_is_known_gets_one_slot_as_a_quick_one() {
     let unknown = Arrival { estimate: Duration::ZERO, ..arrival(ANON, "new") };
     fill(&mut queue, &unknown, 0..10);
     let first = queue.pop(NOW).expect("ten wait");
-    assert_eq!(queue.slow_running(), 0);
+    assert_eq!(queue.slow_running(), 1, "it may turn out slow");
     let granted = std::iter::from_fn(|| pop(&mut queue, NOW)).count();
-    assert_eq!((granted, queue.slow_running()), (5, 5));
+    assert_eq!((granted, queue.slow_running()), (4, 5));
     queue.settle(first.pass, NOW.after(ms(10)));
     assert!(!queue.tenant(ANON, &"new", NOW.after(ms(10))).is_some_and(|new| new.is_capped), "it is quick");
 }
