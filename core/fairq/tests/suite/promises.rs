@@ -192,7 +192,8 @@ fn a_crowd_that_is_refused_by_a_queue_that_has_just_begun_is_told_a_few_seconds(
         let slow_after = Duration::from_secs(3600);
         let small = Settings { slots: 4, room: 40, slow_after, ..Settings::default() };
         let mut queue = FairQueue::<&str, usize>::new(small, origin).expect("sound settings");
-        let arrival = Arrival { class: 0, tenant: "crowd", weight: 1, estimate: ms(10), extra_units: 0 };
+        let arrival =
+            Arrival { class: 0, tenant: "crowd", weight: 1, estimate: ms(10), extra_units: 0, slow: false };
         let client = Client { promise: None, guessed: true };
         let refused: Vec<u64> = (0..116)
             .filter_map(|ticket| match queue.push_from(client, arrival.clone(), ticket, ticket, origin) {

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fairq::{Arrival, Client, Counts, FairQueue, Pass, Promise, RetryAfter, Settings, Verdict as Queued, slow_slots};
+use fairq::{
+    Arrival, Client, Counts, FairQueue, Pass, Promise, RetryAfter, Settings, Verdict as Queued, slow_slots,
+};
 use ron_kernel::Clock;
 use ron_sync::gate::{Room, TicketId, Verdict};
 use types::Moment;
