@@ -103,9 +103,14 @@ impl Calendar {
     }
 
     fn promise(&mut self, seconds: u64, now: Moment) -> Promise {
-        let bin = bin_of(now) + bins(seconds) as u64;
-        self.due[slot(bin)] += 1;
-        Promise { bin }
+        let promise = Promise { bin: bin_of(now) + bins(seconds) as u64 };
+        self.note(promise);
+        promise
+    }
+
+    /// Expects a return that was promised.
+    pub(crate) fn note(&mut self, promise: Promise) {
+        self.due[slot(promise.bin)] += 1;
     }
 
     fn due_in(&self, seconds: u64, now: Moment) -> u32 {

@@ -1,6 +1,7 @@
 //! One class: its two lanes of waiting tenants, and its standing among the classes.
 
 use crate::{
+    calendar::Calendar,
     contest::{self, Contender, Standing},
     cost::{GENESIS, nanos, virtual_time},
     flows::{Flows, LaneKind, Place, Shelves},
@@ -30,6 +31,8 @@ pub(crate) struct Class {
     /// The weights of the tenants that wait or run.
     pub(crate) busy_weight: u64,
     pub(crate) counts: Counts,
+    /// When its refused clients were told to return: the part of the queue's calendar that is its own.
+    pub(crate) calendar: Calendar,
 }
 
 /// Tenants that share a virtual clock. The lane's weight is that of the tenants that wait in it, so two lanes share a
@@ -62,6 +65,7 @@ impl Class {
             waiting_weight: 0,
             busy_weight: 0,
             counts: Counts::default(),
+            calendar: Calendar::new(now),
         }
     }
 

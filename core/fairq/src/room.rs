@@ -1,7 +1,7 @@
 //! A full room: who is refused, who makes place, and when they should return.
 
 use crate::{
-    calendar::{BIN, Flow, LONGEST_SECONDS, Promise},
+    calendar::{BIN, Calendar, Flow, LONGEST_SECONDS, Promise},
     class::Class,
     drain::FASTEST,
     flows::{self, LaneKind},
@@ -37,10 +37,15 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         if self.classes[class].waiting >= self.settings.classes[class].room {
             return self.place_within(class, id);
         }
-        if self.depth < self.settings.room
-            && (promised || self.depth < self.settings.room - self.reserved(id, now))
-        {
-            return Place::Free;
+        if self.depth < self.settings.room {
+            let (depth, room) = (self.depth as u64, self.settings.room as u64);
+            let kept = !promised && depth >= room - self.reserved(&self.calendar, room, id, now);
+            // What is kept for clients of one class keeps no other class from its share of the room.
+            return if kept && self.has_its_share_with_returns(id, now) {
+                self.place_within(class, id)
+            } else {
+                Place::Free
+            };
         }
         if self.has_its_share(class) {
             return self.place_within(class, id);
@@ -136,21 +141,36 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         contending.map(|(_, (_, settings))| u64::from(settings.weight)).sum()
     }
 
-    /// How many places are kept for those who will return soon; never all of them.
-    fn reserved(&self, id: u32, now: Moment) -> usize {
-        let most = self.settings.room * usize::from(self.settings.reserved_percent.min(100)) / 100;
-        let most = most.min(self.settings.room.saturating_sub(1));
-        let due = self.calendar.reserve(self.milli_per_bin(id, now), now);
-        usize::try_from(due).unwrap_or(usize::MAX).min(most)
+    /// How many of so many places are kept for those of a calendar who will return soon; never all of them.
+    fn reserved(&self, calendar: &Calendar, places: u64, id: u32, now: Moment) -> u64 {
+        let most = places.saturating_mul(u64::from(self.settings.reserved_percent.min(100))) / 100;
+        calendar.reserve(self.milli_per_bin(id, now), now).min(most).min(places.saturating_sub(1))
+    }
+
+    /// Whether the class of a tenant takes its weighted share of the room, with those of it who will return soon.
+    fn has_its_share_with_returns(&self, id: u32, now: Moment) -> bool {
+        let class = self.flows.get(id).class;
+        let weights = self.contending_class_weights(class).max(1);
+        let share = self.settings.room as u64 * u64::from(self.settings.classes[class].weight) / weights;
+        let known = &self.classes[class];
+        known.waiting as u64 + self.reserved(&known.calendar, share, id, now) >= share
+    }
+
+    /// Forgets the promises whose time is over.
+    fn advance_calendars(&mut self, class: usize, now: Moment) {
+        self.calendar.advance(now);
+        self.classes[class].calendar.advance(now);
     }
 
     /// Whether a place was kept for this client, which is not kept any longer.
     pub(crate) fn claim(&mut self, id: u32, own: Option<Promise>, now: Moment) -> bool {
-        self.calendar.advance(now);
+        self.advance_calendars(self.flows.get(id).class, now);
         let flow = self.flows.get_mut(id);
         let Some(promise) = flow.promises.claim(own, now) else { return false };
         self.calendar.keep(promise);
-        self.classes[flow.class].counts.returned += 1;
+        let class = &mut self.classes[flow.class];
+        class.calendar.keep(promise);
+        class.counts.returned += 1;
         true
     }
 
@@ -178,7 +198,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
 
     /// When one more refused client of this tenant should return: at its tenant's pace, when there is place for it.
     pub(crate) fn promise(&mut self, id: u32, now: Moment) -> RetryAfter {
-        self.calendar.advance(now);
+        self.advance_calendars(self.flows.get(id).class, now);
         let (drain, flow) = (self.drain(id, now), self.flows.get(id));
         let pace = flow.promises.pace(flow.waiting as u64, drain, now);
         if pace.least > LONGEST_SECONDS {
@@ -202,7 +222,9 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             }
         };
         let Some(booked) = booked else { return RetryAfter::LONGEST };
-        self.flows.get_mut(id).promises.promised(booked.1, pace, now);
+        let flow = self.flows.get_mut(id);
+        flow.promises.promised(booked.1, pace, now);
+        self.classes[flow.class].calendar.note(booked.1);
         RetryAfter::promised(booked)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{CAPACITY, SERVICE, ms, seeds, settings};
 use fairq::{
-    Arrival, Client, FairQueue, Settings, Verdict,
+    Arrival, ClassSettings, Client, FairQueue, Settings, Verdict,
     sim::{Load, Policy, Report, Scenario, Service, Tenant},
 };
 use std::time::Duration;
@@ -202,5 +202,31 @@ fn a_crowd_that_is_refused_by_a_queue_that_has_just_begun_is_told_a_few_seconds(
             })
             .collect();
         assert!(refused.len() == 76 && refused.iter().all(|seconds| *seconds <= 6), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_one_class_was_promised_keeps_no_other_class_from_its_share_of_the_room() {
+    let classes = [1, 10].map(ClassSettings::weighing).to_vec();
+    let small = Settings { slots: 2, room: 8, classes, ..Settings::default() };
+    let start = Moment::ORIGIN.after(Duration::from_secs(5));
+    let mut queue = FairQueue::<usize, usize>::new(small, start).expect("sound settings");
+    let arrival = |class, tenant| Arrival { class, tenant, weight: 1, estimate: ms(100), extra_units: 0 };
+    // Strangers fill the room, and the rest of them are promised places.
+    for tenant in 0..32 {
+        let _ = queue.push(arrival(0, tenant), tenant, tenant, start);
+    }
+    while queue.pop(start).is_some() {}
+    let later = start.after(ms(1100));
+    let stranger = 100;
+    assert_eq!(queue.push(arrival(0, stranger), 100, 100, later), Verdict::Queued);
+    for ours in 200..206 {
+        assert_eq!(queue.push(arrival(1, 1), ours, ours, later), Verdict::Queued, "{ours}");
+    }
+    // The strangers that come now drop each other, and none of ours.
+    for stranger in 101..120 {
+        if let Verdict::Shed { victim, .. } = queue.push(arrival(0, stranger), stranger, stranger, later) {
+            assert!(victim < 200, "{victim} of ours made place for a stranger");
+        }
     }
 }
