@@ -211,7 +211,8 @@ fn what_one_class_was_promised_keeps_no_other_class_from_its_share_of_the_room()
     let small = Settings { slots: 2, room: 8, classes, ..Settings::default() };
     let start = Moment::ORIGIN.after(Duration::from_secs(5));
     let mut queue = FairQueue::<usize, usize>::new(small, start).expect("sound settings");
-    let arrival = |class, tenant| Arrival { class, tenant, weight: 1, estimate: ms(100), extra_units: 0 };
+    let arrival =
+        |class, tenant| Arrival { class, tenant, weight: 1, estimate: ms(100), extra_units: 0, slow: false };
     // Strangers fill the room, and the rest of them are promised places.
     for tenant in 0..32 {
         let _ = queue.push(arrival(0, tenant), tenant, tenant, start);
