@@ -168,8 +168,6 @@ fn a_slow_upload_that_loses_its_slot_arrives_whole() {
 
 #[test]
 fn requests_that_the_server_never_answers_leave_slots_for_others() {
-    let upstream = Upstream::start();
-    let node = node(&upstream, "upstream.up.timeout = \"60s\"\n");
     let hold = |client: &mut Client, over: &Flag| {
         client.send("/hold")?;
         while !over.is_set() {
@@ -178,6 +176,9 @@ fn requests_that_the_server_never_answers_leave_slots_for_others() {
         Ok(())
     };
     for addresses in [1, 2] {
+        let upstream = Upstream::start();
+        // A new one each time: nothing is known of the attackers.
+        let node = node(&upstream, "upstream.up.timeout = \"60s\"\n");
         // The honest client is known to be quick.
         assert_served(node.gateway, 1);
         attacked(node.gateway, 40, addresses, hold, || {

@@ -69,7 +69,8 @@ fn a_reload_keeps_who_waits_and_more_slots_let_them_in() {
     let mut clients: Vec<_> = (0..6).map(|_| Client::connect(node.gateway).unwrap()).collect();
     clients.iter_mut().for_each(|client| client.send("/hold").unwrap());
     upstream.wait_for(1);
-    node.reload(&settings(6));
+    // One client of which nothing is known gets half of the slots.
+    node.reload(&settings(12));
     // The first one still has its slot, so the others got in by the new ones.
     upstream.wait_for(6);
     upstream.release();
