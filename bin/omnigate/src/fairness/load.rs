@@ -11,10 +11,17 @@ use std::{
 };
 
 use ron_kernel::{Clock, Scope};
+use tokio::net::TcpStream;
 use types::{Deadline, Moment};
 
-use super::{LOAD, WARM_UP, obedient, outcome::Outcome, stalls::Stalls};
-use crate::rig::{Answer, LoadConn, Pace};
+use super::{
+    LOAD, WARM_UP,
+    attack::{self, Attack},
+    obedient,
+    outcome::Outcome,
+    stalls::Stalls,
+};
+use crate::rig::{self, Answer, LoadConn, Pace};
 
 /// One source of load: who sends what, how often, over how many connections.
 #[derive(Clone, Debug)]
@@ -54,6 +61,8 @@ pub(super) enum Manner {
     Flood { rate: f64, lasts: Duration },
     /// Every connection is a client with one request. All send at once, and come back exactly when they are told to.
     Burst,
+    /// Every connection does this, over and over; what comes of it is not counted.
+    Hostile(Attack),
 }
 
 /// After a flood, how long things may take to be normal again.
@@ -65,7 +74,7 @@ impl Flow {
     /// How long it runs before it counts.
     pub(super) fn warm_up(&self) -> Duration {
         match self.manner {
-            Manner::Heedless | Manner::Burst => WARM_UP,
+            Manner::Heedless | Manner::Burst | Manner::Hostile(_) => WARM_UP,
             Manner::Flood { lasts, .. } => lasts + RECOVERY,
         }
     }
@@ -116,10 +125,10 @@ impl Running {
         let cores = if shared.flow.lane == Lane::Own { own } else { crowd };
         for (client, core) in cores.iter().cycle().take(shared.flow.conns).enumerate() {
             let sending = Arc::clone(&shared);
-            if matches!(shared.flow.manner, Manner::Heedless) {
-                children.spawn_on(core, send_what_is_due(sending));
-            } else {
-                children.spawn_on(core, obedient::send_as_told(sending, client));
+            match shared.flow.manner {
+                Manner::Heedless => children.spawn_on(core, send_what_is_due(sending)),
+                Manner::Hostile(attack) => children.spawn_on(core, attack::attack(sending, attack)),
+                _ => children.spawn_on(core, obedient::send_as_told(sending, client)),
             }
         }
         Self { shared }
@@ -146,6 +155,13 @@ impl Sending {
     /// Cancel safe: dropping the future closes the socket.
     pub(super) async fn connect(&self) -> io::Result<LoadConn> {
         LoadConn::open(IpAddr::V4(Ipv4Addr::new(127, 0, 0, self.flow.host)), self.to).await
+    }
+
+    /// Opens a socket, for those who send what is no request.
+    ///
+    /// Cancel safe: dropping the future closes the socket.
+    pub(super) async fn connect_plain(&self) -> io::Result<TcpStream> {
+        rig::connect(IpAddr::V4(Ipv4Addr::new(127, 0, 0, self.flow.host)), self.to).await
     }
 
     /// Sends a request when it is due and counts what comes of it. A connection that breaks is opened again for the next.

@@ -1,5 +1,6 @@
 //! The proof that a flooding tenant does not move another: sleeping server, gateway and clients on one machine.
 
+mod attack;
 mod judge;
 mod load;
 mod obedient;

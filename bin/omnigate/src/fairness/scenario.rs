@@ -1,5 +1,6 @@
 //! The tests: who sends how much, beside what, and in which modes.
 
+mod hostile;
 mod neighbours;
 mod overload;
 
@@ -12,7 +13,7 @@ use super::{
 use crate::rig::Pace;
 
 /// The names of all tests.
-pub(crate) const TESTS: [&str; 8] = ["T1", "T2", "T3", "T4", "T5", "T8", "T9", "retry"];
+pub(crate) const TESTS: [&str; 9] = ["T1", "T2", "T3", "T4", "T5", "T8", "T9", "T10", "retry"];
 
 /// How the gateway admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ pub(super) fn cases(bench: &Bench, only: &[String]) -> Vec<Case> {
     if only.is_empty() {
         return neighbours::cases(bench);
     }
-    let all = neighbours::cases(bench).into_iter().chain(overload::cases(bench));
+    let all = neighbours::cases(bench).into_iter().chain(overload::cases(bench)).chain(hostile::cases(bench));
     all.filter(|case| only.iter().any(|test| test.eq_ignore_ascii_case(case.test))).collect()
 }
 

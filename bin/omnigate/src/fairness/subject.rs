@@ -130,7 +130,7 @@ tenant_from = ["header:x-tenant", "ip"]
 quotas = {{ per_ip_rps = 0, per_cap_rps = 0 }}
 drr = {{ rate_limit_rps = 0, tenant_quanta = {{ {} }} }}
 fair_queue = {{ enabled = {enabled}, order = "{order}", max_inflight = {} }}
-route = [{{ path = "/", upstream = "sleeper" }}]
+route = [{{ path = "/", upstream = "sleeper" }}, {{ path = "/stream", upstream = "sleeper", stream = true }}]
 [gateway.upstream.sleeper]
 endpoints = ["http://{upstream}"]
 timeout = "{timeout_secs}s"

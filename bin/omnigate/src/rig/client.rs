@@ -37,16 +37,23 @@ pub(crate) enum Pace {
     Slow(Duration),
 }
 
+/// Connects to `to` from the loopback address `from`.
+///
+/// Cancel safe: dropping the future closes the socket.
+pub(crate) async fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(from, 0))?;
+    let stream = socket.connect(to).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 impl LoadConn {
     /// Connects to `to` from the loopback address `from`.
     ///
     /// Cancel safe: dropping the future closes the socket.
     pub(crate) async fn open(from: IpAddr, to: SocketAddr) -> io::Result<Self> {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(SocketAddr::new(from, 0))?;
-        let stream = socket.connect(to).await?;
-        stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: Vec::with_capacity(4096) })
+        Ok(Self { stream: connect(from, to).await?, buffer: Vec::with_capacity(4096) })
     }
 
     /// Sends a whole request and reads its whole response.

@@ -4,6 +4,6 @@ mod client;
 mod scratch;
 mod sleeper;
 
-pub(crate) use client::{Answer, LoadConn, Pace};
+pub(crate) use client::{Answer, LoadConn, Pace, connect};
 pub(crate) use scratch::ScratchDir;
 pub(crate) use sleeper::{SLOW, Sleeper, start_sleeper};

@@ -3,16 +3,20 @@
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame};
 use ron_kernel::{Clock, Kernel, Scope};
 use ron_transport::{
-    Body, Conn, Request, Response, Service,
+    Body, BodyError, Conn, Request, Response, Service,
     addr::ListenAddr,
     listen::{BindOptions, Listener},
     proxy_protocol::TrustedSources,
@@ -81,6 +85,9 @@ impl Service for Sleeper {
     type PerConn = ();
 
     async fn call(&self, _: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
+        if request.uri().path() == "/stream" {
+            return Ok(Response::new(Body::streaming(Silent { begun: false })));
+        }
         let slot = Arc::clone(&self.slots).acquire_owned().await;
         let permit = slot.map_err(|_| Refusal::from(Reason::Draining))?;
         let (clock, busy) = (self.clock, Arc::clone(&self.busy));
@@ -89,6 +96,26 @@ impl Service for Sleeper {
         tokio::time::sleep(if is_slow { SLOW } else { self.next_time() }).await;
         let body = if request.uri().path() == "/big" { Body::from(vec_of(BIG)) } else { Body::from("ok\n") };
         Ok(Response::new(body.holding(slot)))
+    }
+}
+
+/// The body of a stream in which nothing happens: a few bytes, then nothing.
+struct Silent {
+    begun: bool,
+}
+
+impl HttpBody for Silent {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"begun\n")))))
     }
 }
 
