@@ -185,7 +185,7 @@ impl ConfigSource {
 
 /// What a node starts with. It may hold secrets, hence no `Debug`.
 pub(crate) struct StartConfig {
-    /// The configuration.
+    /// The configuration as it was read and checked.
     pub(crate) snapshot: Snapshot,
     /// The text of the file it came from, which may hold secrets; `None` without a file.
     pub(crate) file_text: Option<Zeroizing<String>>,

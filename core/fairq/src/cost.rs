@@ -42,7 +42,7 @@ impl SlotMean {
 /// request only the sum is kept, so that it can live in two atomics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotsHeld {
-    /// How many.
+    /// How many slots the tenant holds now.
     pub count: u32,
     /// The moments at which they were given, in nanoseconds, added up with wrap-around.
     pub started: u64,

@@ -26,7 +26,8 @@ pub static TOPOLOGY: Topology = Topology {
     last_reviewed: "2026-11-16",
     invariants: &[
         "A request never leaves the core that owns its connection.",
-        "A request is admitted before anything is spent on it: no signature is checked, no body read, no server asked.",
+        "A request is admitted before anything is spent on it: no signature is checked and no server asked; of bodies, only \
+         small ones are read before, within a budget of memory.",
         "When slots are short, the tenant furthest below its share goes next, and whoever is above it is refused first.",
         "Connections are capped in all and per client before a byte is read.",
         "Every wait for a client or an upstream has a timeout.",

@@ -59,7 +59,7 @@ const READ: [&str; 12] = [
 /// What a process can reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folders {
-    /// To read.
+    /// Folders that the node may read, and not write to.
     pub(super) read: Vec<PathBuf>,
     /// To read, and to start programs from.
     pub(super) execute: Vec<PathBuf>,

@@ -37,8 +37,9 @@ pub struct FairQueueConfig {
     pub max_wait: HumanDuration,
     /// So many bytes of a request's body cost as much as a millisecond of a slot.
     pub quantum_bytes: ByteSize,
-    /// A tenant whose requests take longer than this on average is slow. Slow tenants together hold at most 80 % of
-    /// `max_inflight`, because a slot that is taken cannot be taken back.
+    /// A tenant is slow if its requests hold a slot longer than this: those that have ended, on average, or more than a
+    /// sixteenth of `max_inflight` that still run. Slow tenants together hold at most 80 % of `max_inflight`, one of them at most
+    /// half. A client that keeps its transfer waiting for longer than this in all loses its slot.
     pub slow_after: HumanDuration,
     /// Tenants remembered at once; more share one entry of their class.
     pub max_tenants: usize,
