@@ -156,6 +156,7 @@ impl Engine {
         self.topics[ix].mark_dirty(at);
         self.announce_news(ix, now);
         self.search_soon(ix, at, now);
+        self.search_on(ix, at, now);
         true
     }
 

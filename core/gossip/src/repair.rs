@@ -126,7 +126,7 @@ impl Engine {
         self.ask(ix, at, now, out);
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         let end = since.after(self.settings.patience);
-        let asked = track.search.iter().flat_map(|search| &search.asked);
+        let asked = track.search.iter().flat_map(|search| search.asked.values());
         let soonest = asked.map(|asked| asked.due).min().unwrap_or(end);
         // Nobody may have anything yet: whoever says so later is asked at the next look.
         let look_again = soonest.min(now.after(self.settings.pull_timeout)).min(end).max(now.after(MIN_LOOK));
@@ -137,53 +137,54 @@ impl Engine {
     pub(crate) fn search_soon(&mut self, ix: usize, at: usize, now: Moment) {
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         if track.search.is_none() && !track.is_settled() {
-            track.search = Some(Search { since: now, upto: track.head(), asked: Vec::new() });
+            track.search = Some(Search::new(now, track.head()));
             let due = now.after(self.settings.graft_after);
             self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(due));
         }
     }
 
-    /// Asks one peer for each missing publication that nobody else is being asked for.
+    /// Asks one peer for each missing publication that nobody else is being asked for: first for those that nobody was
+    /// asked for yet, so that what nobody has does not keep the others waiting, then again for those that did not come.
     fn ask(&mut self, ix: usize, at: usize, now: Moment, out: &mut Vec<Action>) {
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         let Some(mut search) = track.search.take() else { return };
-        let is_first = search.asked.is_empty();
-        let missing = track.missing(search.upto, self.settings.pull_batch);
-        search.asked.retain(|asked| missing.binary_search(&asked.seq).is_ok());
-        let mut orders: Vec<(PeerKey, Vec<Entry>)> = Vec::new();
-        for seq in missing {
-            let known = search.asked.iter().position(|asked| asked.seq == seq);
-            let before = known.map(|known| search.asked[known]);
-            if before.is_some_and(|asked| asked.due > now) {
-                continue;
-            }
-            let Some(peer) = choose(track, seq, before, &mut self.rng) else { continue };
-            let attempts = before.map_or(0, |asked| asked.attempts.saturating_add(1));
-            let due = now.after(self.settings.pull_timeout * (1 << attempts.min(3)));
-            let asked = Asked { seq, peer, attempts, due };
-            match known {
-                Some(known) => search.asked[known] = asked,
-                None => search.asked.push(asked),
-            }
-            let entry = track.entry(seq);
-            match orders.iter_mut().find(|(who, _)| *who == peer) {
-                Some((_, entries)) => entries.push(entry),
-                None => orders.push((peer, vec![entry])),
-            }
+        track.reach(search.upto);
+        search.asked.retain(|seq, _| !track.is_named(*seq));
+        let waiting = search.asked.values().filter(|asked| asked.due > now).count();
+        let room = self.settings.pull_batch.saturating_sub(waiting);
+        let mut orders = Orders::default();
+        for seq in track.missing(search.next, search.upto).take(room) {
+            let Some(peer) = choose(track, seq, None, &mut self.rng) else { break };
+            let due = now.after(self.settings.pull_timeout);
+            search.asked.insert(seq, Asked { peer, attempts: 0, due });
+            search.next = seq + 1;
+            orders.add(peer, track.entry(seq));
         }
+        let room = room - orders.len();
+        for (seq, asked) in search.asked.iter_mut().filter(|(_, asked)| asked.due <= now).take(room) {
+            let Some(peer) = choose(track, *seq, Some(*asked), &mut self.rng) else { continue };
+            let attempts = asked.attempts.saturating_add(1);
+            let due = now.after(self.settings.pull_timeout * (1 << attempts.min(3)));
+            *asked = Asked { peer, attempts, due };
+            orders.add(peer, track.entry(*seq));
+        }
+        let is_first = !search.grafted;
+        search.grafted |= orders.len() > 0;
         track.search = Some(search);
         self.place(ix, orders, is_first, out);
     }
 
+    /// What was asked for has come and there is more to ask for: that does not wait for the next look.
+    pub(crate) fn search_on(&mut self, ix: usize, at: usize, now: Moment) {
+        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        if track.is_search_idle() {
+            self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(now));
+        }
+    }
+
     /// Sends the orders. The first one of a search also asks to be pushed to: a push should have come and did not.
-    fn place(
-        &mut self,
-        ix: usize,
-        orders: Vec<(PeerKey, Vec<Entry>)>,
-        mut graft: bool,
-        out: &mut Vec<Action>,
-    ) {
-        for (peer, mut entries) in orders {
+    fn place(&mut self, ix: usize, orders: Orders, mut graft: bool, out: &mut Vec<Action>) {
+        for (peer, mut entries) in orders.0 {
             if graft && !self.topics[ix].members.is_eager(peer) {
                 let first = entries.remove(0);
                 self.graft(ix, peer, Some(first), out);
@@ -253,6 +254,23 @@ impl Engine {
         out.extend(runs.into_iter().map(|(from, to)| {
             Action::Gap(Gap { topic: topic.name.clone(), publisher, incarnation, from, to, reason })
         }));
+    }
+}
+
+/// What is to be asked for, by peer.
+#[derive(Debug, Default)]
+struct Orders(Vec<(PeerKey, Vec<Entry>)>);
+
+impl Orders {
+    fn add(&mut self, peer: PeerKey, entry: Entry) {
+        match self.0.iter_mut().find(|(who, _)| *who == peer) {
+            Some((_, entries)) => entries.push(entry),
+            None => self.0.push((peer, vec![entry])),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(|(_, entries)| entries.len()).sum()
     }
 }
 

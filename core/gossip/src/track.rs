@@ -1,6 +1,6 @@
 //! What is known of one publisher in one topic: which numbers were delivered, which are missing, who has them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use oap::Entry;
 use types::{Moment, NodeId};
@@ -13,11 +13,12 @@ pub(crate) const SEQ_MAX: u64 = 1 << 62;
 /// The most peers remembered as having a publisher's publications.
 const CLAIMS_MAX: usize = 8;
 
-/// One publisher's numbers. Invariants: `base <= floor`, and `base <= head`.
+/// One publisher's numbers. Invariants: `base <= floor <= head`.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) origin: Arc<Origin>,
-    /// Up to here everything counts as seen. Only publications that came move it, never what peers claim.
+    /// Up to here everything counts as seen. Publications that came move it, and so does a search, but only over what was
+    /// delivered or named: no claim of a peer makes a publication count as seen that was not.
     base: u64,
     /// One bit per number from `base + 1`, a ring by number.
     bits: Box<[u64]>,
@@ -49,16 +50,27 @@ pub(crate) struct Origin {
 pub(crate) struct Search {
     pub(crate) since: Moment,
     pub(crate) upto: u64,
-    pub(crate) asked: Vec<Asked>,
+    /// Every missing number below this was asked for at least once.
+    pub(crate) next: u64,
+    /// A peer was asked to push.
+    pub(crate) grafted: bool,
+    /// By number: what was asked for and has not come. At most as many as the window is wide.
+    pub(crate) asked: BTreeMap<u64, Asked>,
 }
 
 /// One number that a peer was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    pub(crate) seq: u64,
     pub(crate) peer: PeerKey,
     pub(crate) attempts: u32,
     pub(crate) due: Moment,
+}
+
+impl Search {
+    /// A search for everything that is missing up to a number.
+    pub(crate) fn new(since: Moment, upto: u64) -> Self {
+        Self { since, upto, next: 0, grafted: false, asked: BTreeMap::new() }
+    }
 }
 
 /// A run of numbers, both ends included.
@@ -127,7 +139,7 @@ impl Track {
         self.raise(seq);
         self.advance();
         if let Some(search) = &mut self.search {
-            search.asked.retain(|asked| asked.seq != seq);
+            search.asked.remove(&seq);
         }
         fallen
     }
@@ -154,7 +166,7 @@ impl Track {
         if let Some(search) = &mut self.search {
             search
                 .asked
-                .iter_mut()
+                .values_mut()
                 .filter(|asked| asked.peer == peer)
                 .for_each(|asked| asked.due = search.since);
         }
@@ -167,14 +179,28 @@ impl Track {
 
     /// Whether a peer was asked for a number and has not answered yet.
     pub(crate) fn was_asked(&self, peer: PeerKey, seq: u64) -> bool {
-        let is_it = |asked: &Asked| asked.seq == seq && asked.peer == peer;
-        self.search.as_ref().is_some_and(|search| search.asked.iter().any(is_it))
+        let asked = self.search.as_ref().and_then(|search| search.asked.get(&seq));
+        asked.is_some_and(|asked| asked.peer == peer)
     }
 
-    /// The first missing numbers, at most `most` and none above `upto`.
-    pub(crate) fn missing(&self, upto: u64, most: usize) -> Vec<u64> {
+    /// Whether a search has something left to ask for and waits for no answer.
+    pub(crate) fn is_search_idle(&self) -> bool {
+        let is_idle = |search: &Search| search.asked.is_empty() && search.next <= search.upto;
+        self.search.as_ref().is_some_and(is_idle) && !self.is_settled()
+    }
+
+    /// Moves the window up to a number that is searched for, as far as what was delivered or named leaves it.
+    pub(crate) fn reach(&mut self, upto: u64) {
+        let base = upto.saturating_sub(self.window()).min(self.floor);
+        if base > self.base {
+            self.move_base(base);
+        }
+    }
+
+    /// The missing numbers within the window from `from` to `upto`.
+    pub(crate) fn missing(&self, from: u64, upto: u64) -> impl Iterator<Item = u64> + '_ {
         let last = upto.min(self.head).min(self.base.saturating_add(self.window()));
-        (self.floor + 1..=last).filter(|seq| !self.bit(*seq)).take(most).collect()
+        (from.max(self.floor + 1)..=last).filter(|seq| !self.bit(*seq))
     }
 
     /// Names what is missing up to a number: from now on that counts as reported.

@@ -42,7 +42,7 @@ impl World<'_> {
         }
         for _ in 0..self.scenario.partitions {
             let side = (0..self.scenario.nodes).map(|_| self.rng.bool()).collect();
-            let (at, back) = self.interval(within, 8000);
+            let (at, back) = self.interval(within, self.scenario.partition_ms);
             self.agenda.plan(Moment::ORIGIN.after(at), Happening::Split { side });
             self.agenda.plan(Moment::ORIGIN.after(at + IDLE_TIMEOUT), Happening::GiveUp);
             self.agenda.plan(Moment::ORIGIN.after(back), Happening::Heal);

@@ -47,7 +47,7 @@ pub struct Published {
 #[derive(Clone, Debug, Default)]
 struct Books {
     delivered: BTreeSet<usize>,
-    gaps: Vec<(Life, u64, u64)>,
+    gaps: BTreeMap<Life, Vec<(u64, u64)>>,
 }
 
 /// How the accounts stand.
@@ -81,6 +81,12 @@ impl Ledger {
             self.violations.push(format!("node {node} published {seq} as its number {}", of_life.len()));
         }
         self.publications.push(Published { node, life, accepted: false, counts, hops: 0, at });
+    }
+
+    /// How many publications a life of a publisher has.
+    #[must_use]
+    pub fn count(&self, life: Life) -> u64 {
+        self.by_life.get(&life).map_or(0, Vec::len) as u64
     }
 
     /// A neighbour acknowledged.
@@ -117,17 +123,16 @@ impl Ledger {
     /// A node named publications as missing.
     pub fn named(&mut self, node: usize, gap: &Gap) {
         let life = (gap.publisher, gap.incarnation);
-        let last = self.by_life.get(&life).map_or(0, Vec::len) as u64;
+        let last = self.count(life);
         if gap.to > last || gap.from > gap.to || gap.from == 0 {
             self.violations.push(format!("node {node} named what was never published: {gap:?}"));
         }
-        self.nodes[node].gaps.push((life, gap.from, gap.to));
+        self.nodes[node].gaps.entry(life).or_default().push((gap.from, gap.to));
     }
 
     /// A node gave publications up on the way to or from a neighbour. They may come another way, so this settles nothing.
     pub fn lost(&mut self, node: usize, loss: &Loss) {
-        let published =
-            self.by_life.get(&(loss.id.publisher, loss.id.incarnation)).map_or(0, Vec::len) as u64;
+        let published = self.count((loss.id.publisher, loss.id.incarnation));
         if loss.id.seq == 0 || loss.last < loss.id.seq || loss.last > published {
             self.violations.push(format!("node {node} lost what was never published: {loss:?}"));
         }
@@ -179,8 +184,8 @@ impl Ledger {
         }
         let life = self.publications[number].life;
         let seq = self.seq(number);
-        let is_named = |(of, from, to): &(Life, u64, u64)| *of == life && (*from..=*to).contains(&seq);
-        books.gaps.iter().any(is_named).then_some(false)
+        let is_named = |(from, to): &(u64, u64)| (*from..=*to).contains(&seq);
+        books.gaps.get(&life)?.iter().any(is_named).then_some(false)
     }
 
     fn number(&self, life: Life, seq: u64) -> Option<usize> {

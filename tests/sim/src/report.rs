@@ -49,7 +49,8 @@ pub fn run(scenario: &Scenario, seed: u64, trace: bool) -> Report {
         world.run_until(until);
         let lives: Vec<_> = (0..world.nodes.len()).map(|node| world.life(node)).collect();
         let balance = world.ledger.balance(&world.parts(), &lives);
-        let is_whole = !scenario.bounds.all_delivered || balance.delivered == balance.owed;
+        let wants_all = scenario.bounds.all_delivered || scenario.bounds.no_gaps;
+        let is_whole = !wants_all || balance.delivered == balance.owed;
         if (balance.unexplained.is_empty() && is_whole) || until.since(first_look) >= SETTLING {
             break balance;
         }
@@ -101,6 +102,9 @@ impl Report {
         }
         if bounds.all_delivered && (balance.delivered != balance.owed || self.accepted != self.published) {
             broken.push("not everything was accepted and delivered".into());
+        }
+        if bounds.no_gaps && balance.delivered != balance.owed {
+            broken.push(format!("{} were only named", balance.reported));
         }
         if bounds.redundancy.is_some_and(|most| self.redundancy >= most) {
             broken.push(format!("redundancy {:.3}", self.redundancy));

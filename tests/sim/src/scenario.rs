@@ -45,6 +45,8 @@ pub struct Scenario {
     pub resets: usize,
     /// How many times the network falls into two parts for a while.
     pub partitions: usize,
+    /// The longest time the network stays in two parts, in milliseconds.
+    pub partition_ms: u64,
     /// How many nodes crash for good.
     pub crashes: usize,
     /// How many nodes crash and come back, having forgotten everything.
@@ -55,6 +57,10 @@ pub struct Scenario {
     pub slow_ms: u64,
     /// Publications kept by each node.
     pub cache: usize,
+    /// How many numbers of a publisher each node tells apart.
+    pub window: Option<usize>,
+    /// How many publications of one publisher each node asks for at once.
+    pub pull_batch: Option<usize>,
     /// How long a missing publication is looked for, in milliseconds.
     pub patience_ms: u64,
     /// From so many links on copies are forgiven.
@@ -71,6 +77,8 @@ pub struct Scenario {
 pub struct Bounds {
     /// Everything is delivered everywhere.
     pub all_delivered: bool,
+    /// Everything that was accepted is delivered everywhere, whatever went wrong meanwhile: nothing is only named.
+    pub no_gaps: bool,
     /// The most copies received beyond the first, per delivery.
     pub redundancy: Option<f64>,
     /// The most links that the last delivery of a publication came over, in the mean over publications.
@@ -94,11 +102,14 @@ impl Default for Scenario {
             loss: 0.0,
             resets: 0,
             partitions: 0,
+            partition_ms: 8000,
             crashes: 0,
             restarts: 0,
             slow: 0,
             slow_ms: 30,
             cache: 8192,
+            window: None,
+            pull_batch: None,
             patience_ms: 4000,
             forgive_hops: None,
             encode_every: 1,
@@ -121,6 +132,9 @@ impl Scenario {
         let product = Settings::default();
         Settings {
             cache_messages: self.cache,
+            dedupe_window: self.window.unwrap_or(product.dedupe_window),
+            history: self.window.map_or(product.history, |window| product.history.min(window as u64 / 4)),
+            pull_batch: self.pull_batch.unwrap_or(product.pull_batch),
             patience: Duration::from_millis(self.patience_ms),
             forgive_hops: self.forgive_hops.unwrap_or(product.forgive_hops),
             ..product

@@ -193,15 +193,10 @@ impl<'a> World<'a> {
         }
         let (topic, ticket) = (self.topic.clone(), u64::from(counts));
         let body = Bytes::from(vec![self.rng.u8(..); self.scenario.body]);
-        let seq = self.seq_of(node) + 1;
         let life = self.life(node);
+        let seq = self.ledger.count(life) + 1;
         self.ledger.published(node, life, seq, counts, self.now);
         self.tell(node, Event::Publish { ticket, topic, body });
-    }
-
-    fn seq_of(&self, node: usize) -> u64 {
-        let life = self.life(node);
-        self.ledger.publications().iter().filter(|publication| publication.life == life).count() as u64
     }
 
     /// What everything is published in.

@@ -2,5 +2,6 @@
 
 mod accounts;
 mod behaviour;
+mod long_runs;
 mod slow_peer;
 mod support;
