@@ -26,6 +26,9 @@ const MERIT_START: i32 = 4;
 /// How much news makes up for one publication that was known.
 const BLAME: i32 = 1;
 
+/// The most publications that a peer was asked for and may send though they have come another way.
+const ANSWERS_MAX: u32 = 1024;
+
 /// No place.
 const NOWHERE: u32 = u32::MAX;
 
@@ -50,6 +53,8 @@ pub(crate) struct Member {
     pub(crate) owed: bool,
     /// What it pushed: up with news, down with what was known. It may push while this is not negative.
     pub(crate) merit: i32,
+    /// Publications it was asked for and has not sent; at most [`ANSWERS_MAX`].
+    pub(crate) answers: u32,
     /// When it was last asked not to push.
     pub(crate) pruned_at: Option<Moment>,
     /// What is to be sent once the budget has room: whose, and the number.
@@ -97,6 +102,19 @@ impl Member {
         unsent
     }
 
+    /// It was asked for so many publications.
+    pub(crate) fn expect_answers(&mut self, count: usize) {
+        let count = u32::try_from(count).unwrap_or(ANSWERS_MAX);
+        self.answers = self.answers.saturating_add(count).min(ANSWERS_MAX);
+    }
+
+    /// It sent a publication; whether that may be one it was asked for.
+    pub(crate) fn take_answer(&mut self) -> bool {
+        let was_expected = self.answers > 0;
+        self.answers = self.answers.saturating_sub(1);
+        was_expected
+    }
+
     /// It pushed news.
     pub(crate) fn reward(&mut self) {
         self.merit = (self.merit + 1).min(MERIT_MAX);
@@ -117,6 +135,7 @@ impl Member {
             announcing: 0,
             owed: false,
             merit: MERIT_START,
+            answers: 0,
             pruned_at: None,
             backlog: VecDeque::new(),
             missed: Missed::default(),

@@ -18,6 +18,15 @@ use crate::{
 /// A peer that keeps pushing what is known is asked to stop once in so long.
 const PRUNE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// Where a publication came from.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    /// The peer that sent it; none if it was published here.
+    from: Option<PeerKey>,
+    /// The peer was asked for it.
+    was_asked: bool,
+}
+
 impl Engine {
     /// Publishes, or says why not.
     pub(crate) fn publish(
@@ -77,7 +86,8 @@ impl Engine {
             if track.holds(id.seq) && id.publisher == node {
                 self.acknowledge(from, id, out);
             }
-            if !is_forgiven {
+            let is_answer = self.topics[ix].members.get_mut(from).is_some_and(Member::take_answer);
+            if !is_forgiven && !is_answer {
                 self.ask_not_to_push(ix, from, now, out);
             }
             return;
@@ -144,12 +154,18 @@ impl Engine {
         let packet = Packet::of(publication);
         self.cache.insert(uid, seq, packet.clone());
         self.name_gaps(ix, at, fallen, GapReason::OutOfWindow, out);
-        if let Some((peer, _)) = from.filter(|_| !was_asked) {
-            let members = &mut self.topics[ix].members;
-            members.set_eager(peer, true);
-            members.get_mut(peer).into_iter().for_each(Member::reward);
+        let members = &mut self.topics[ix].members;
+        match from {
+            Some((peer, _)) if was_asked => {
+                members.get_mut(peer).map(Member::take_answer);
+            }
+            Some((peer, _)) => {
+                members.set_eager(peer, true);
+                members.get_mut(peer).into_iter().for_each(Member::reward);
+            }
+            None => {}
         }
-        self.push(ix, at, &packet, from.map(|(peer, _)| peer), out);
+        self.push(ix, at, &packet, Source { from: from.map(|(peer, _)| peer), was_asked }, out);
         if self.topics[ix].joined {
             out.push(Action::Deliver { packet, hops, late });
         }
@@ -160,12 +176,14 @@ impl Engine {
         true
     }
 
-    /// Hands a publication to the peers that are pushed to, as far as their budgets go.
-    fn push(&mut self, ix: usize, at: usize, packet: &Packet, but: Option<PeerKey>, out: &mut Vec<Action>) {
+    /// Hands a publication to the peers that are pushed to, as far as their budgets go. One that was asked for is old: those
+    /// who said that they have it are left out, else they would prune a node that only makes up for what it missed.
+    fn push(&mut self, ix: usize, at: usize, packet: &Packet, source: Source, out: &mut Vec<Action>) {
         let topic = &mut self.topics[ix];
         let (Some(track), Some(publication)) = (topic.tracks.get(at), packet.publication()) else { return };
         for member in topic.members.eager_mut() {
-            if Some(member.peer) == but {
+            let is_holder = || track.holders(publication.id.seq).any(|peer| peer == member.peer);
+            if Some(member.peer) == source.from || (source.was_asked && is_holder()) {
                 continue;
             }
             match member.offer(&track.origin, publication.id.seq, &self.settings) {

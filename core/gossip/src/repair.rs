@@ -168,23 +168,30 @@ impl Engine {
             *asked = Asked { peer, attempts, due };
             orders.add(peer, track.entry(*seq));
         }
-        let is_first = !search.grafted;
-        search.grafted |= orders.len() > 0;
+        search.waiting = waiting + orders.len();
+        let is_due = |at: Moment| now.since(at) >= GRAFT_AGAIN_AFTER;
+        let graft = orders.len() > 0 && search.grafted_at.is_none_or(is_due);
+        if graft {
+            search.grafted_at = Some(now);
+        }
         track.search = Some(search);
-        self.place(ix, orders, is_first, out);
+        self.place(ix, orders, graft, out);
     }
 
     /// What was asked for has come and there is more to ask for: that does not wait for the next look.
     pub(crate) fn search_on(&mut self, ix: usize, at: usize, now: Moment) {
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
-        if track.is_search_idle() {
+        if track.is_search_idle(self.settings.pull_batch / 4) {
             self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(now));
         }
     }
 
-    /// Sends the orders. The first one of a search also asks to be pushed to: a push should have come and did not.
+    /// Sends the orders. The first one of a search, and one a second while it lasts, also asks to be pushed to: a push
+    /// should have come and did not.
     fn place(&mut self, ix: usize, orders: Orders, mut graft: bool, out: &mut Vec<Action>) {
         for (peer, mut entries) in orders.0 {
+            let member = self.topics[ix].members.get_mut(peer);
+            member.into_iter().for_each(|member| member.expect_answers(entries.len()));
             if graft && !self.topics[ix].members.is_eager(peer) {
                 let first = entries.remove(0);
                 self.graft(ix, peer, Some(first), out);
@@ -256,6 +263,9 @@ impl Engine {
         }));
     }
 }
+
+/// A search that lasts asks again to be pushed to after so long.
+const GRAFT_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What is to be asked for, by peer.
 #[derive(Debug, Default)]

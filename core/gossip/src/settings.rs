@@ -78,7 +78,7 @@ impl Default for Settings {
             announce_after: Duration::from_millis(20),
             graft_after: Duration::from_millis(200),
             pull_timeout: Duration::from_millis(300),
-            pull_batch: 64,
+            pull_batch: 256,
             patience: Duration::from_secs(10),
             accept_timeout: Duration::from_secs(2),
             heartbeat: Duration::from_secs(1),

@@ -52,8 +52,10 @@ pub(crate) struct Search {
     pub(crate) upto: u64,
     /// Every missing number below this was asked for at least once.
     pub(crate) next: u64,
-    /// A peer was asked to push.
-    pub(crate) grafted: bool,
+    /// When a peer was last asked to push.
+    pub(crate) grafted_at: Option<Moment>,
+    /// Answers that are waited for; the last look at the search counted them.
+    pub(crate) waiting: usize,
     /// By number: what was asked for and has not come. At most as many as the window is wide.
     pub(crate) asked: BTreeMap<u64, Asked>,
 }
@@ -69,7 +71,7 @@ pub(crate) struct Asked {
 impl Search {
     /// A search for everything that is missing up to a number.
     pub(crate) fn new(since: Moment, upto: u64) -> Self {
-        Self { since, upto, next: 0, grafted: false, asked: BTreeMap::new() }
+        Self { since, upto, next: 0, grafted_at: None, waiting: 0, asked: BTreeMap::new() }
     }
 }
 
@@ -139,7 +141,8 @@ impl Track {
         self.raise(seq);
         self.advance();
         if let Some(search) = &mut self.search {
-            search.asked.remove(&seq);
+            let was_asked = search.asked.remove(&seq).is_some();
+            search.waiting = search.waiting.saturating_sub(usize::from(was_asked));
         }
         fallen
     }
@@ -183,9 +186,9 @@ impl Track {
         asked.is_some_and(|asked| asked.peer == peer)
     }
 
-    /// Whether a search has something left to ask for and waits for no answer.
-    pub(crate) fn is_search_idle(&self) -> bool {
-        let is_idle = |search: &Search| search.asked.is_empty() && search.next <= search.upto;
+    /// Whether a search has something left to ask for and waits for at most so many answers.
+    pub(crate) fn is_search_idle(&self, most: usize) -> bool {
+        let is_idle = |search: &Search| search.waiting <= most && search.next <= search.upto;
         self.search.as_ref().is_some_and(is_idle) && !self.is_settled()
     }
 
