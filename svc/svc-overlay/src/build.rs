@@ -29,7 +29,6 @@ use ron_transport::{
         raw_key::{NodeKey, PeerKey, RawClientTls, RawKeyOptions, RawServerTls},
     },
 };
-use tokio::sync::Semaphore;
 use types::NodeId;
 
 use crate::{
@@ -38,6 +37,7 @@ use crate::{
     dialer::Dialers,
     error::OverlayError,
     gossip::{GOSSIP_EGRESS, Gossip, Published},
+    handshakes::Handshakes,
     info::PeerInfo,
     listener::Door,
     losses::{Loss, LossReport, LossSums},
@@ -275,7 +275,7 @@ fn share(scope: &Scope, config: &OverlayConfig, key: NodeKey, settings: Settings
         settings: ArcSwap::from_pointee(settings),
         peers: Peers::new(scope, me),
         caps: ConnCaps::new(config.transport.max_conns, config.transport.per_client()),
-        handshakes: Arc::new(Semaphore::new(HANDSHAKES)),
+        handshakes: Handshakes::new(HANDSHAKES),
         losses: LossReport::new(scope, metrics.clone()),
         metrics,
         gossip: Gossip::new(scope, config),

@@ -145,7 +145,7 @@ async fn attempt_once(shared: &Arc<Shared>, resolver: &Resolver, peer: &PeerAddr
     };
     let place = peer.to_string();
     let began = Began::Here { expected: peer.id, place: place.clone() };
-    let session = session::run(shared, stream, began, || {});
+    let session = session::run(shared, stream, began, None);
     tokio::pin!(session);
     let outcome = tokio::select! {
         biased;

@@ -20,6 +20,8 @@ mod error;
 #[cfg(not(loom))]
 mod gossip;
 #[cfg(not(loom))]
+mod handshakes;
+#[cfg(not(loom))]
 mod info;
 #[cfg(not(loom))]
 mod listener;

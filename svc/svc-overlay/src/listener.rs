@@ -20,9 +20,10 @@ use ron_transport::{
     listen::{AcceptFault, BACKLOG, BindError, BindOptions, Listener},
     stream::{Peer, RawStream},
 };
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::Notify;
 
 use crate::{
+    handshakes::Place,
     session::{self, Began, CONNECTION, NoSession},
     shared::Shared,
 };
@@ -50,7 +51,7 @@ pub(crate) const GREETER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::ShedWrites)),
     stop: Stage::Intake,
-    doc: "places accepted connections on the core with the fewest, 256 handshakes at a time",
+    doc: "places accepted connections on the core with the fewest, 256 handshakes at a time: one too many takes the place of the oldest of the address that has the most",
 };
 
 /// Connections that wait for a handshake.
@@ -60,7 +61,7 @@ pub(crate) const INGRESS_WORK: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "listener",
     to: "greeter",
-    doc: "accepted connections that wait for one of 256 handshakes; one too many is closed at once",
+    doc: "accepted connections that wait for the greeter; one too many is closed at once",
 };
 
 /// How long to leave the backlog alone when the system is out of descriptors or memory.
@@ -249,11 +250,10 @@ async fn greet(
                 None => return Ok(()),
             },
         };
-        let place = tokio::select! {
-            biased;
-            () = ctx.stopping() => return Ok(()),
-            place = Arc::clone(&shared.handshakes).acquire_owned() => place.map_err(TaskFault::new)?,
-        };
+        let (place, displaced) = shared.handshakes.take(ClientKey::of(&accepted.peer));
+        if displaced {
+            shared.metrics.rejected("busy");
+        }
         let seat = shared.scope.planes().seat();
         let core = Arc::clone(seat.core());
         let shared = Arc::clone(&shared);
@@ -264,14 +264,16 @@ async fn greet(
     }
 }
 
-async fn serve(shared: &Arc<Shared>, accepted: Accepted, place: OwnedSemaphorePermit) {
+async fn serve(shared: &Arc<Shared>, accepted: Accepted, place: Place) {
     let Accepted { stream, peer, permit } = accepted;
     let stream = match stream.register() {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "a connection cannot be watched"),
     };
-    match session::run(shared, stream, Began::There(peer), move || drop(place)).await {
+    match session::run(shared, stream, Began::There(peer), Some(place)).await {
         Ok(_) => {}
+        // Counted when it lost its place; whoever floods is not to fill the log.
+        Err(error @ NoSession::Displaced) => tracing::debug!(%peer, "no session: {error}"),
         Err(NoSession::Io(error)) => {
             tracing::debug!(%peer, %error, "a connection broke off before its session");
         }

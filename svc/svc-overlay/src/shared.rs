@@ -20,13 +20,13 @@ use ron_transport::{
     caps::ConnCaps,
     tls::raw_key::{NodeKey, PeerKey, RawClientTls, RawServerTls},
 };
-use tokio::sync::Semaphore;
 use types::NodeId;
 
 use crate::{
     ObjectsConfig, OverlayConfig, TimeoutsConfig,
     config::{EgressPolicy, Security, public_key},
     gossip::Gossip,
+    handshakes::Handshakes,
     losses::LossReport,
     metrics::OverlayMetrics,
     objects::Objects,
@@ -41,7 +41,7 @@ pub(crate) const EGRESS_FRAMES: usize = 512;
 pub(crate) const EGRESS_BYTES: usize = 8 * 1024 * 1024;
 /// Answers that wait for a peer; one that does not take so many does not read.
 pub(crate) const CONTROL_FRAMES: usize = 1024;
-/// Handshakes at a time; the others wait in `ingress_work`.
+/// Handshakes at a time; a newcomer beyond them takes the place of another.
 pub(crate) const HANDSHAKES: usize = 256;
 /// Streams that a peer may have open at a time.
 const MAX_STREAMS: u16 = 64;
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) settings: ArcSwap<Settings>,
     pub(crate) peers: Peers,
     pub(crate) caps: ConnCaps,
-    pub(crate) handshakes: Arc<Semaphore>,
+    pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) metrics: OverlayMetrics,
     pub(crate) losses: LossReport,
     pub(crate) gossip: Gossip,

@@ -51,6 +51,9 @@ pub(crate) enum NoSession {
     /// The peer refused this node.
     #[error("the peer refused with {}: {}", .0.code.name(), .0.detail)]
     RefusedThere(Fault),
+    /// There were too many handshakes, and this was the oldest of the address that had the most.
+    #[error("a newcomer took its place among the handshakes")]
+    Displaced,
     /// It took too long.
     #[error("the handshake took too long")]
     Late,

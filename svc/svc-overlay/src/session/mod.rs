@@ -28,7 +28,7 @@ pub(crate) use hello::{Began, NoSession, greet};
 pub(crate) use reader::reject_label;
 pub(crate) use writer::PERMIT_WAIT;
 
-use crate::{shared::Shared, toll::Party};
+use crate::{handshakes::Place, shared::Shared, toll::Party};
 use activity::Judgement;
 
 /// A session's supervisor.
@@ -61,20 +61,29 @@ pub(crate) const WRITER: ChildSpec = ChildSpec {
 /// How long the end of a connection may take: what waits is written, and the peer's end is read.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
-/// Makes a session of a connection and sees it to its end. `settled` is called once the handshake is over.
+/// Makes a session of a connection and sees it to its end. `place` is given back once the handshake is over; if it is lost
+/// before, there is no session.
 ///
 /// Not cancel safe: dropped, the session's end is not told to the rest of the node.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     stream: Stream,
     began: Began,
-    settled: impl FnOnce(),
+    place: Option<Place>,
 ) -> Result<CloseReason, NoSession> {
     // In a box of their own, because a session is held for long and its handshake is large.
     let settings = shared.settings.load_full();
-    let greeted = Box::pin(greet(shared, &settings, stream, began)).await;
+    let greeting = Box::pin(greet(shared, &settings, stream, began));
+    let greeted = match &place {
+        None => greeting.await,
+        Some(place) => tokio::select! {
+            biased;
+            greeted = greeting => greeted,
+            () = place.displaced() => Err(NoSession::Displaced),
+        },
+    };
     drop(settings);
-    settled();
+    drop(place);
     let (wire, greeted) = greeted?;
     Ok(Box::pin(live(shared, wire, greeted)).await)
 }

@@ -1,6 +1,10 @@
 //! Sessions begin, carry publications, and end.
 
-use crate::support::{Node, eventually, plain};
+use std::time::Duration;
+
+use oap::Message;
+
+use crate::support::{Hand, Node, any_node, eventually, hello, plain};
 
 #[test]
 fn what_one_node_publishes_the_other_hears() {
@@ -57,4 +61,18 @@ fn a_node_that_stops_says_goodbye_and_leaves_nothing_running() {
     assert_eq!(exit.code, ron_kernel::ExitCode::Clean, "{exit}");
     a.wait_for_peers(0);
     eventually("the reason is counted", || a.closes("peer_closed") == 1);
+}
+
+#[test]
+fn connections_that_say_nothing_keep_no_newcomer_out() {
+    // As many as there are places for handshakes, and more; each could stay for half a minute.
+    let node = Node::start(&plain("handshake_timeout = \"30s\""));
+    let silent: Vec<_> = (0..300).map(|_| Hand::connect(node.addr())).collect();
+    let mut newcomer = Hand::connect(node.addr());
+    newcomer.socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    newcomer.say(Message::Hello(hello(any_node(1))));
+    assert!(matches!(newcomer.hear(), Some(Message::Hello(_))));
+    node.wait_for_peers(1);
+    assert!(node.rejects("busy") >= 45, "the oldest of them made way");
+    drop(silent);
 }
