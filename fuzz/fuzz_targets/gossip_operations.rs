@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use gossip::{Action, Engine, Event, PeerKey, Settings, Unsigned};
 use libfuzzer_sys::fuzz_target;
-use oap::{Accepted, Entry, Graft, IHave, IWant, Message, MessageId, Publication, Topic};
+use oap::{Accepted, Entry, Graft, Head, IHave, IWant, Message, MessageId, Proof, Publication, Topic};
 use std::{collections::BTreeSet, time::Duration};
 use types::{Moment, NodeId};
 
@@ -17,6 +17,9 @@ fuzz_target!(|input: &[u8]| {
     }
     run.finish();
 });
+
+/// Whoever is to check it takes everything.
+const PROOF: Proof = Proof { key: [0; 32], signature: [0; 64] };
 
 struct Run {
     engine: Engine,
@@ -68,11 +71,15 @@ impl Run {
             2..=5 => {
                 let id = MessageId { topic, ..entry.in_topic(&self.topics[0]) };
                 let mut publication = Publication::new(id, Bytes::from(vec![c; usize::from(b)]));
+                publication.hops = c & 1;
+                publication.proof = (c & 2 == 0).then_some(PROOF);
                 publication.digest[0] ^= u8::from(what & 0xf0 == 0xf0);
                 Event::Message { from: peer, message: Message::Publish(publication) }
             }
             6 | 7 => {
-                let have = IHave { topic, entries: Vec::new(), heads: vec![entry] };
+                let head = Head { entry, proof: PROOF };
+                let (entries, heads) = if what & 0x10 == 0 { (vec![], vec![head]) } else { (vec![entry], vec![]) };
+                let have = IHave { topic, entries, heads };
                 Event::Message { from: peer, message: Message::IHave(have) }
             }
             8 => Event::Message {

@@ -1,6 +1,6 @@
 //! Telling peers what there is: soon to those that are not pushed to, and in heartbeats to everybody.
 
-use oap::{Entry, IHave, LIST_MAX, Message, Topic};
+use oap::{Entry, HEADS_MAX, Head, IHave, LIST_MAX, Message, Topic};
 use std::time::Duration;
 use types::Moment;
 
@@ -38,16 +38,16 @@ impl Engine {
     }
 
     /// Tells those that are not pushed to what is new, and those that missed something everything there is.
-    pub(crate) fn announce(&mut self, ix: usize, out: &mut Vec<Action>) {
+    pub(crate) fn announce(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
+        self.sign_own(ix, now);
         let topic = &mut self.topics[ix];
         self.timers.set(Timer::Announce(ix), &mut topic.announce_at, None);
-        let heads = take_dirty(topic);
-        let entries = std::mem::take(&mut topic.strays);
+        let (heads, entries) = take_dirty(topic);
         let owed = |member: &Member| member.owed && member.announcing == 0 && member.backlog.is_empty();
         let missed = topic.members.iter_mut().filter(|(_, member)| owed(member));
         let missed: Vec<_> = missed.map(|(_, member)| member.peer).collect();
         for peer in missed {
-            self.tell_everything(ix, peer, out);
+            self.tell_everything(ix, peer, now, out);
         }
         tell(&mut self.topics[ix], entries, heads, |is_eager| !is_eager, out);
     }
@@ -55,8 +55,9 @@ impl Engine {
     /// Tells everybody what there is, as much as fits, and more slowly while nothing changes.
     pub(crate) fn beat(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
         self.name_evicted(ix, out);
+        self.sign_own(ix, now);
         let topic = &mut self.topics[ix];
-        let mut heads = take_dirty(topic);
+        let (mut heads, mut entries) = take_dirty(topic);
         let told = heads.len();
         let places = topic.tracks.places();
         for _ in 0..places {
@@ -64,11 +65,13 @@ impl Engine {
                 break;
             }
             topic.beat_cursor = (topic.beat_cursor + 1) % places;
-            let track = topic.tracks.get(topic.beat_cursor).filter(|track| track.head() > 0);
-            let track = track.filter(|track| now.since(track.heard_at) < self.settings.remember);
-            heads.extend(track.map(head).filter(|head| !heads[..told].contains(head)));
+            let is_recent = |track: &&Track| now.since(track.heard_at) < self.settings.remember;
+            let Some(track) = topic.tracks.get(topic.beat_cursor).filter(is_recent) else { continue };
+            heads.extend(track.head().filter(|head| !heads[..told].contains(head)));
+            if entries.len() < LIST_MAX {
+                entries.extend(track.unproven());
+            }
         }
-        let entries = std::mem::take(&mut topic.strays);
         tell(topic, entries, heads, |_| true, out);
         topic.beats = topic.beats.wrapping_add(1);
         if topic.beats.is_multiple_of(BEATS_PER_SUBSCRIBE) {
@@ -78,15 +81,20 @@ impl Engine {
     }
 
     /// Tells a peer that has just come everything there is.
-    pub(crate) fn tell_everything(&mut self, ix: usize, peer: PeerKey, out: &mut Vec<Action>) {
+    pub(crate) fn tell_everything(&mut self, ix: usize, peer: PeerKey, now: Moment, out: &mut Vec<Action>) {
+        self.sign_own(ix, now);
         let topic = &mut self.topics[ix];
-        let heads = topic.tracks.iter().map(|(_, track)| head(track)).filter(|head| head.seq > 0);
-        let heads: Vec<_> = heads.collect();
-        for heads in heads.chunks(LIST_MAX) {
-            send(out, peer, announcement(&topic.name, Vec::new(), heads.to_vec()));
+        let heads: Vec<_> = topic.tracks.iter().filter_map(|(_, track)| track.head()).collect();
+        let entries: Vec<_> = topic.tracks.iter().filter_map(|(_, track)| track.unproven()).collect();
+        // There are at most as many entries as heads, and a frame has room for more of them.
+        let frames = heads.len().max(entries.len()).div_ceil(HEADS_MAX);
+        let (mut heads, mut entries) = (heads.chunks(HEADS_MAX), entries.chunks(HEADS_MAX));
+        for _ in 0..frames {
+            let (heads, entries) = (heads.next().unwrap_or_default(), entries.next().unwrap_or_default());
+            send(out, peer, announcement(&topic.name, entries.to_vec(), heads.to_vec()));
         }
         if let Some(member) = topic.members.get_mut(peer) {
-            member.announcing += u32::try_from(heads.len().div_ceil(LIST_MAX)).unwrap_or(u32::MAX);
+            member.announcing += u32::try_from(frames).unwrap_or(u32::MAX);
             member.owed = false;
         }
     }
@@ -98,6 +106,18 @@ impl Engine {
             let topic = &mut self.topics[ix];
             self.timers.set(Timer::Beat(ix), &mut topic.beat_at, Some(now.after(offset)));
         }
+    }
+
+    /// Signs this node's head, if it is not the one that was signed last.
+    fn sign_own(&mut self, ix: usize, now: Moment) {
+        let topic = &mut self.topics[ix];
+        let Some(at) = topic.tracks.find(self.me, self.incarnation) else { return };
+        let Some(track) = topic.tracks.get_mut(at).filter(|track| track.seen() > track.proven()) else {
+            return;
+        };
+        let head = track.entry(track.seen());
+        track.prove(head.seq, self.signatures.sign_head(&head.in_topic(&topic.name)));
+        topic.signed_at = Some(now);
     }
 
     fn plan_beat(&mut self, ix: usize, now: Moment) {
@@ -115,17 +135,21 @@ impl Engine {
     }
 }
 
-/// The heads that changed since they were last announced; what does not fit into a frame waits for the next one.
-fn take_dirty(topic: &mut TopicState) -> Vec<Entry> {
-    let places: Vec<_> = topic.dirty.drain(..topic.dirty.len().min(LIST_MAX)).collect();
+/// What changed since it was last announced: the heads that are proven, and what is here beyond them or came late. What
+/// does not fit into a frame waits for the next one.
+fn take_dirty(topic: &mut TopicState) -> (Vec<Head>, Vec<Entry>) {
+    let places: Vec<_> = topic.dirty.drain(..topic.dirty.len().min(HEADS_MAX)).collect();
+    let mut entries = std::mem::take(&mut topic.strays);
+    entries.truncate(LIST_MAX - HEADS_MAX);
     let mut heads = Vec::with_capacity(places.len());
     for at in places {
         if let Some(track) = topic.tracks.get_mut(at) {
             track.dirty = false;
-            heads.push(head(track));
+            heads.extend(track.head());
+            entries.extend(track.unproven());
         }
     }
-    heads
+    (heads, entries)
 }
 
 /// Sends one announcement to the members that are chosen. One is on its way to a peer at a time: heads are cumulative, so
@@ -133,7 +157,7 @@ fn take_dirty(topic: &mut TopicState) -> Vec<Entry> {
 fn tell(
     topic: &mut TopicState,
     entries: Vec<Entry>,
-    heads: Vec<Entry>,
+    heads: Vec<Head>,
     is_chosen: impl Fn(bool) -> bool,
     out: &mut Vec<Action>,
 ) {
@@ -154,12 +178,8 @@ fn tell(
     }
 }
 
-fn announcement(topic: &Topic, entries: Vec<Entry>, heads: Vec<Entry>) -> Packet {
+fn announcement(topic: &Topic, entries: Vec<Entry>, heads: Vec<Head>) -> Packet {
     Packet::new(Message::IHave(IHave { topic: topic.clone(), entries, heads }))
-}
-
-fn head(track: &Track) -> Entry {
-    track.entry(track.head())
 }
 
 /// So many 1024th parts of a duration.

@@ -11,6 +11,7 @@ use crate::{
     members::Acks,
     missed::Runs,
     packet::{Kind, Packet},
+    publishers::EVICTIONS_PER_FRAME,
     rng::Rng,
     settings::{Settings, SettingsError},
     signatures::Signatures,
@@ -37,6 +38,8 @@ pub struct Engine {
     armed: Option<Moment>,
     pub(crate) acks: Vec<Acks>,
     pub(crate) next_uid: u64,
+    /// How many more times the present message may look for a publisher that makes room.
+    pub(crate) evictions_left: u32,
 }
 
 /// How much an engine holds.
@@ -88,6 +91,7 @@ impl Engine {
             armed: None,
             acks: Vec::new(),
             next_uid: 0,
+            evictions_left: EVICTIONS_PER_FRAME,
             settings,
         })
     }
@@ -179,7 +183,7 @@ impl Engine {
         self.armed = None;
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
-                Timer::Announce(ix) => self.announce(ix, out),
+                Timer::Announce(ix) => self.announce(ix, now, out),
                 Timer::Beat(ix) => self.beat(ix, now, out),
                 Timer::Verdict(ix) => self.give_up_waiting(ix, now, out),
                 Timer::Search(ix, at) => self.search(ix, at, now, out),

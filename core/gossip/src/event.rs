@@ -108,6 +108,13 @@ pub enum Action {
         /// What became of it.
         verdict: Verdict,
     },
+    /// A peer has shown what this node itself signed in a life that is not before the present one: its clock went back, or
+    /// it has lost its counter. It goes on in a life after that one; what waited for its verdict is refused as
+    /// [`Verdict::Busy`].
+    Outlived {
+        /// The life that was met.
+        incarnation: u64,
+    },
     /// This node cannot take part in a topic: there are too many.
     SubscribeRefused {
         /// Which.
@@ -153,8 +160,10 @@ pub enum GapReason {
     Unavailable,
     /// So many later ones came that they are beyond the window of numbers.
     OutOfWindow,
-    /// The publisher had been silent the longest when there was no room for another.
+    /// The publisher was the least useful one when there was no room for another.
     Forgotten,
+    /// There was no room to remember another publisher.
+    NoRoom,
 }
 
 /// What became of a publication of this node's own.
@@ -219,6 +228,10 @@ pub enum LossReason {
     NotSubscribed,
     /// Too many publishers.
     Publishers,
+    /// It is further beyond what its publisher has proven than can be believed, or nothing is proven yet.
+    Unproven,
+    /// Its topic is signed, and its publisher's key is not known here.
+    Unlisted,
 }
 
 impl Loss {
@@ -238,6 +251,7 @@ impl GapReason {
             Self::Unavailable => "unavailable",
             Self::OutOfWindow => "out_of_window",
             Self::Forgotten => "forgotten",
+            Self::NoRoom => "no_room",
         }
     }
 }
@@ -282,6 +296,8 @@ impl LossReason {
             Self::Forged => "forged",
             Self::NotSubscribed => "not_subscribed",
             Self::Publishers => "publishers",
+            Self::Unproven => "unproven",
+            Self::Unlisted => "unlisted",
         }
     }
 }

@@ -31,6 +31,7 @@ mod members;
 mod membership;
 mod missed;
 mod packet;
+mod publishers;
 mod relay;
 mod repair;
 mod rng;

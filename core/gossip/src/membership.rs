@@ -77,7 +77,7 @@ impl Engine {
         if topic.members.eager_len() < self.settings.relay_fanout {
             topic.members.set_eager(peer, true);
         }
-        self.tell_everything(ix, peer, out);
+        self.tell_everything(ix, peer, now, out);
         self.start_beating(ix, now);
     }
 

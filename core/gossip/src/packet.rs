@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use oap::{Frame, Message, Publication, Topic};
 
 /// What a publication's frame needs besides its topic and its body, at most.
-const PUBLICATION_ROOM: usize = 192;
+const PUBLICATION_ROOM: usize = 288;
 
 /// A message to be sent, cheap to clone. Only an engine makes them.
 #[derive(Clone, Debug)]

@@ -1,22 +1,29 @@
 //! The way of a publication: published or received, checked, delivered, pushed on, acknowledged.
 
 use bytes::Bytes;
-use oap::{Accepted, ErrorCode, LIST_MAX, Message, MessageId, PUBLICATION_MAX, Publication, Topic};
+use oap::{Accepted, ErrorCode, LIST_MAX, Message, MessageId, PUBLICATION_MAX, Proof, Publication, Topic};
 use std::time::Duration;
 use types::{Moment, NodeId};
 
 use crate::{
     engine::{Engine, lost, send},
-    event::{Action, GapReason, LossReason, PeerKey, Queue, Verdict},
+    event::{Action, Gap, GapReason, LossReason, PeerKey, Queue, Verdict},
     members::{Acks, Member, Offer},
     packet::Packet,
+    publishers::EVICTIONS_PER_FRAME,
     timers::Timer,
     topic::Unacked,
-    track::SEQ_MAX,
+    track::{SEQ_MAX, Track},
 };
 
 /// A peer that keeps pushing what is known is asked to stop once in so long.
 const PRUNE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A publisher signs its head with a publication once in so long.
+const PROOF_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A publisher signs its head at least so many times while others tell as many numbers apart as their window is wide.
+const PROOFS_PER_WINDOW: u64 = 16;
 
 /// Where a publication came from.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +59,7 @@ impl Engine {
             MessageId { publisher: self.me, incarnation: self.incarnation, topic: topic.name.clone(), seq };
         let mut publication = Publication::new(id.clone(), body);
         publication.signature = self.signatures.sign(&publication);
+        publication.proof = self.proof_if_due(ix, &id, now);
         self.take_on(ix, publication, None, now, out);
         self.start_beating(ix, now);
         let topic = &mut self.topics[ix];
@@ -92,9 +100,9 @@ impl Engine {
             }
             return;
         }
-        if let Err((reason, code)) = self.judge(&publication) {
+        if let Err((reason, code)) = self.judge(ix, node, &publication, out) {
             out.push(lost(publication.id, Queue::Ingress, node, reason));
-            return out.push(Action::Misbehaved { peer: from, code });
+            return out.extend(code.map(|code| Action::Misbehaved { peer: from, code }));
         }
         publication.hops = publication.hops.saturating_add(1);
         let from_publisher = (publication.id.publisher == node).then(|| publication.id.clone());
@@ -106,17 +114,56 @@ impl Engine {
         }
     }
 
-    /// What is wrong with a publication that is news.
-    fn judge(&self, publication: &Publication) -> Result<(), (LossReason, ErrorCode)> {
+    /// This node's word for the number of a publication: with the first, and then every so often.
+    fn proof_if_due(&mut self, ix: usize, id: &MessageId, now: Moment) -> Option<Proof> {
+        let topic = &mut self.topics[ix];
+        let at = topic.tracks.find(id.publisher, id.incarnation);
+        let proven = at.and_then(|at| topic.tracks.get(at)).map_or(0, Track::proven);
+        let most = self.settings.dedupe_window as u64 / PROOFS_PER_WINDOW;
+        let is_over = topic.signed_at.is_none_or(|at| now.since(at) >= PROOF_INTERVAL);
+        if !is_over && id.seq - proven < most {
+            return None;
+        }
+        topic.signed_at = Some(now);
+        Some(self.signatures.sign_head(id))
+    }
+
+    /// What is wrong with a publication that is news, and what its sender is told if that is its own doing: what a relay
+    /// cannot check is not held against it.
+    fn judge(
+        &mut self,
+        ix: usize,
+        node: NodeId,
+        publication: &Publication,
+        out: &mut Vec<Action>,
+    ) -> Result<(), (LossReason, Option<ErrorCode>)> {
         let id = &publication.id;
         if !(1..=SEQ_MAX).contains(&id.seq) {
-            return Err((LossReason::Forged, ErrorCode::Malformed));
+            return Err((LossReason::Forged, Some(ErrorCode::Malformed)));
+        }
+        // Whoever passes a publication on counts a hop.
+        if publication.hops == 0 && id.publisher != node {
+            return Err((LossReason::Forged, Some(ErrorCode::Mismatch)));
+        }
+        if !self.signatures.is_known(&id.topic, id.publisher) {
+            return Err((LossReason::Unlisted, None));
+        }
+        let at = self.topics[ix].tracks.find(id.publisher, id.incarnation);
+        let track = at.and_then(|at| self.topics[ix].tracks.get(at));
+        match &publication.proof {
+            Some(_) if track.is_some_and(|track| id.seq <= track.proven()) => {}
+            Some(proof) if self.signatures.verify_head(id, proof) => self.meet_own_life(id, out),
+            Some(_) => return Err((LossReason::Mismatch, Some(ErrorCode::Mismatch))),
+            None if track.is_none_or(|track| track.is_too_far(id.seq)) => {
+                return Err((LossReason::Unproven, None));
+            }
+            None => {}
         }
         if id.publisher == self.me && id.incarnation >= self.incarnation {
-            return Err((LossReason::Forged, ErrorCode::Mismatch));
+            return Err((LossReason::Forged, None));
         }
         if !publication.is_intact() || !self.signatures.verify(publication) {
-            return Err((LossReason::Mismatch, ErrorCode::Mismatch));
+            return Err((LossReason::Mismatch, Some(ErrorCode::Mismatch)));
         }
         Ok(())
     }
@@ -130,16 +177,21 @@ impl Engine {
         now: Moment,
         out: &mut Vec<Action>,
     ) -> bool {
-        let MessageId { publisher, incarnation, seq, .. } = publication.id;
-        let Some(at) = self.track(ix, publisher, incarnation, seq - 1, now, out) else {
+        self.evictions_left = EVICTIONS_PER_FRAME;
+        let (entry, seq) = (publication.id.entry(), publication.id.seq);
+        let Some(at) = self.track(ix, entry, seq - 1, from.map(|(peer, _)| peer), now, out) else {
             if let Some((_, node)) = from {
+                out.push(no_room(publication.id.clone()));
                 out.push(lost(publication.id, Queue::Ingress, node, LossReason::Publishers));
             }
             return false;
         };
         let topic = &mut self.topics[ix];
         let Some(track) = topic.tracks.get_mut(at) else { return false };
-        let (late, stray) = (track.is_named(seq), seq < track.head());
+        let (late, stray) = (track.is_named(seq), seq < track.highest());
+        if let Some(proof) = publication.proof.filter(|_| seq > track.proven()) {
+            track.prove(seq, proof);
+        }
         let was_asked = from.is_some_and(|(peer, _)| track.was_asked(peer, seq));
         let fallen = track.deliver(seq);
         track.heard_at = now;
@@ -269,4 +321,10 @@ impl Engine {
             self.timers.set(Timer::Verdict(ix), &mut topic.verdict_at, until);
         }
     }
+}
+
+/// Subscribers are told that a publication was refused because there are too many publishers.
+fn no_room(id: MessageId) -> Action {
+    let MessageId { publisher, incarnation, topic, seq } = id;
+    Action::Gap(Gap { topic, publisher, incarnation, from: seq, to: seq, reason: GapReason::NoRoom })
 }

@@ -1,7 +1,7 @@
 //! What is missing: noticed, asked for from one peer at a time, and named if it does not come.
 
-use oap::{Entry, ErrorCode, IHave, IWant, Message, MessageId, Topic};
-use types::{Moment, NodeId};
+use oap::{Entry, IWant, Message, MessageId, Topic};
+use types::Moment;
 
 use crate::{
     engine::{Engine, lost, send},
@@ -10,38 +10,10 @@ use crate::{
     missed::{self, Runs},
     packet::Packet,
     timers::Timer,
-    track::{Asked, Origin, Run, SEQ_MAX, Search, Track},
+    track::{Asked, Origin, Run, Search, Track},
 };
 
 impl Engine {
-    /// A peer says what there is.
-    pub(crate) fn announced(&mut self, from: PeerKey, have: &IHave, now: Moment, out: &mut Vec<Action>) {
-        let Some(ix) = self.find(&have.topic).filter(|ix| self.topics[*ix].joined) else { return };
-        for entry in have.heads.iter().chain(&have.entries) {
-            let is_own = entry.publisher == self.me && entry.incarnation >= self.incarnation;
-            let is_past = entry.seq <= self.topics[ix].seq && entry.incarnation == self.incarnation;
-            if !(1..=SEQ_MAX).contains(&entry.seq) || (is_own && !is_past) {
-                return out.push(Action::Misbehaved { peer: from, code: ErrorCode::Mismatch });
-            }
-            if is_own {
-                continue;
-            }
-            let Some(at) = self.track(ix, entry.publisher, entry.incarnation, entry.seq, now, out) else {
-                continue;
-            };
-            let topic = &mut self.topics[ix];
-            let Some(track) = topic.tracks.get_mut(at) else { continue };
-            if track.raise(entry.seq) {
-                // Others are told with the heartbeat, which is not to slow down now.
-                topic.quiet_beats = 0;
-            }
-            if !track.is_settled() {
-                track.claim(from, entry.seq);
-                self.search_soon(ix, at, now);
-            }
-        }
-    }
-
     /// A peer wants publications. What the budget has no room for now waits for room.
     pub(crate) fn asked(&mut self, from: PeerKey, name: &Topic, wanted: &[Entry], out: &mut Vec<Action>) {
         let (Some(ix), Some(node)) = (self.find(name), self.node(from)) else { return };
@@ -116,10 +88,11 @@ impl Engine {
         };
         if now.since(since) >= self.settings.patience {
             let runs = track.name_up_to(upto);
+            track.drop_hint(upto);
             self.name_gaps(ix, at, runs, GapReason::Unavailable, out);
         }
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
-        if track.is_settled_up_to(upto) {
+        if track.is_settled_up_to(upto.min(track.highest())) {
             track.search = None;
             return self.search_soon(ix, at, now);
         }
@@ -137,7 +110,7 @@ impl Engine {
     pub(crate) fn search_soon(&mut self, ix: usize, at: usize, now: Moment) {
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         if track.search.is_none() && !track.is_settled() {
-            track.search = Some(Search::new(now, track.head()));
+            track.search = Some(Search::new(now, track.highest()));
             let due = now.after(self.settings.graft_after);
             self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(due));
         }
@@ -202,49 +175,6 @@ impl Engine {
                 send(out, peer, Packet::new(Message::IWant(want)));
             }
         }
-    }
-
-    /// The place of a publisher, which is remembered from now on if there is room. `before` is the number before the one
-    /// that was heard of, or the highest that was told of.
-    pub(crate) fn track(
-        &mut self,
-        ix: usize,
-        publisher: NodeId,
-        incarnation: u64,
-        before: u64,
-        now: Moment,
-        out: &mut Vec<Action>,
-    ) -> Option<usize> {
-        if let Some(at) = self.topics[ix].tracks.find(publisher, incarnation) {
-            return Some(at);
-        }
-        if self.topics[ix].tracks.len() >= self.settings.max_publishers && !self.make_room(ix, now, out) {
-            return None;
-        }
-        let is_own = publisher == self.me && incarnation == self.incarnation;
-        let start = if is_own { before } else { before.saturating_sub(self.settings.history) };
-        self.next_uid += 1;
-        let origin = Origin { publisher, incarnation, uid: self.next_uid };
-        let mut track = Track::new(origin, start, self.settings.dedupe_window);
-        track.heard_at = now;
-        let at = self.topics[ix].tracks.insert(track);
-        if start > 0 && !is_own {
-            self.name_gaps(ix, at, vec![(1, start)], GapReason::BeforeJoining, out);
-        }
-        Some(at)
-    }
-
-    /// Forgets the publisher that was silent the longest, if that is long enough.
-    fn make_room(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) -> bool {
-        let tracks = &mut self.topics[ix].tracks;
-        let Some(at) = tracks.most_silent(self.me) else { return false };
-        let Some(track) = tracks.get_mut(at) else { return false };
-        if now.since(track.heard_at) < self.settings.remember {
-            return false;
-        }
-        let runs = track.name_up_to(track.head());
-        self.name_gaps(ix, at, runs, GapReason::Forgotten, out);
-        self.remove_track(ix, at).is_some()
     }
 
     pub(crate) fn name_gaps(

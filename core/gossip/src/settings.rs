@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use oap::LIST_MAX;
+use oap::{HEADS_MAX, LIST_MAX};
 
 /// What bounds an [`Engine`](crate::Engine). Memory of one engine: `cache_bytes`, and per publisher and topic
 /// `dedupe_window / 8` bytes and about 300 more.
@@ -112,7 +112,7 @@ impl Settings {
             ),
             (self.history < self.dedupe_window as u64, "history is less than dedupe_window"),
             (
-                self.pull_batch <= LIST_MAX && self.heads_per_beat <= LIST_MAX,
+                self.pull_batch <= LIST_MAX && self.heads_per_beat <= HEADS_MAX,
                 "a list is longer than a frame allows",
             ),
             (self.patience >= self.graft_after + self.pull_timeout, "patience leaves no time to ask"),

@@ -16,6 +16,8 @@ pub(crate) struct TopicState {
     pub(crate) members: Members,
     /// The number of this node's last publication.
     pub(crate) seq: u64,
+    /// When this node last signed its head; absent before the first time.
+    pub(crate) signed_at: Option<Moment>,
     pub(crate) tracks: Tracks,
     /// Places of the publishers whose heads have not been announced yet.
     pub(crate) dirty: Vec<usize>,
@@ -49,6 +51,7 @@ impl TopicState {
             joined: false,
             members: Members::default(),
             seq: 0,
+            signed_at: None,
             tracks: Tracks::default(),
             dirty: Vec::new(),
             strays: Vec::new(),
@@ -131,14 +134,6 @@ impl Tracks {
         self.places.remove(&(track.origin.publisher, track.origin.incarnation));
         self.free.push(at);
         Some(track)
-    }
-
-    /// The place of the publisher that was silent the longest, other than `but`.
-    pub(crate) fn most_silent(&self, but: NodeId) -> Option<usize> {
-        let all = self.list.iter().enumerate().filter_map(|(at, track)| Some((at, track.as_ref()?)));
-        all.filter(|(_, track)| track.origin.publisher != but)
-            .min_by_key(|(_, track)| track.heard_at)
-            .map(|(at, _)| at)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Track)> {

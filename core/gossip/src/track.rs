@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use oap::Entry;
+use oap::{Entry, Head, Proof};
 use types::{Moment, NodeId};
 
 use crate::event::PeerKey;
@@ -13,7 +13,7 @@ pub(crate) const SEQ_MAX: u64 = 1 << 62;
 /// The most peers remembered as having a publisher's publications.
 const CLAIMS_MAX: usize = 8;
 
-/// One publisher's numbers. Invariants: `base <= floor <= head`.
+/// One publisher's numbers. Invariants: `base <= floor`, and `floor` is at most the highest number seen or proven.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) origin: Arc<Origin>,
@@ -24,8 +24,19 @@ pub(crate) struct Track {
     bits: Box<[u64]>,
     /// Up to here everything was delivered or named as a gap.
     floor: u64,
-    /// The highest number seen or claimed.
-    head: u64,
+    /// The highest number that was delivered; zero if none was.
+    seen: u64,
+    /// The highest number that the publisher has signed; zero if it signed none.
+    proven: u64,
+    /// Its signature of that number.
+    proof: Option<Proof>,
+    /// The highest number that some peer claims to have and that was neither seen nor proven. It is asked for, and never
+    /// named or repeated. Zero if there is none.
+    hinted: u64,
+    /// Publications delivered.
+    pub(crate) deliveries: u64,
+    /// The peer that told of the publisher first; absent for this node itself.
+    pub(crate) introducer: Option<NodeId>,
     pub(crate) search: Option<Search>,
     /// When to look at the search again.
     pub(crate) search_at: Option<Moment>,
@@ -86,7 +97,12 @@ impl Track {
             base: start,
             bits: vec![0; window / 64].into(),
             floor: start,
-            head: start,
+            seen: 0,
+            proven: start,
+            proof: None,
+            hinted: 0,
+            deliveries: 0,
+            introducer: None,
             search: None,
             search_at: None,
             claims: Vec::new(),
@@ -95,8 +111,39 @@ impl Track {
         }
     }
 
-    pub(crate) fn head(&self) -> u64 {
-        self.head
+    /// The highest number seen, proven or claimed: up to here is searched for.
+    pub(crate) fn highest(&self) -> u64 {
+        self.known().max(self.hinted)
+    }
+
+    /// The highest number seen or proven: up to here gaps are named.
+    fn known(&self) -> u64 {
+        self.seen.max(self.proven)
+    }
+
+    /// The highest number that the publisher has signed.
+    pub(crate) fn proven(&self) -> u64 {
+        self.proven
+    }
+
+    /// The highest number that was delivered.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// What peers can be told with the publisher's own word for it.
+    pub(crate) fn head(&self) -> Option<Head> {
+        self.proof.map(|proof| Head { entry: self.entry(self.proven), proof })
+    }
+
+    /// What peers can be told because it is here, beyond what is proven.
+    pub(crate) fn unproven(&self) -> Option<Entry> {
+        (self.seen > self.proven).then(|| self.entry(self.seen))
+    }
+
+    /// Whether a number is too far beyond what is proven to be believed.
+    pub(crate) fn is_too_far(&self, seq: u64) -> bool {
+        seq > self.proven.saturating_add(self.window())
     }
 
     /// A number's name in its topic.
@@ -106,7 +153,7 @@ impl Track {
 
     /// Whether everything up to the head was delivered or named.
     pub(crate) fn is_settled(&self) -> bool {
-        self.is_settled_up_to(self.head)
+        self.is_settled_up_to(self.highest())
     }
 
     /// Whether the number was delivered, or is too old to tell.
@@ -138,7 +185,8 @@ impl Track {
             self.move_base(base);
         }
         self.set_bit(seq);
-        self.raise(seq);
+        self.seen = self.seen.max(seq);
+        self.deliveries += 1;
         self.advance();
         if let Some(search) = &mut self.search {
             let was_asked = search.asked.remove(&seq).is_some();
@@ -147,11 +195,28 @@ impl Track {
         fallen
     }
 
-    /// The publisher has got this far. Whether that was news.
-    pub(crate) fn raise(&mut self, head: u64) -> bool {
-        let news = head > self.head;
-        self.head = self.head.max(head);
-        news
+    /// The publisher has signed that it has got this far. Whether that was news.
+    pub(crate) fn prove(&mut self, seq: u64, proof: Proof) -> bool {
+        let is_news = seq > self.proven || self.proof.is_none();
+        if is_news {
+            self.proven = self.proven.max(seq);
+            self.proof = Some(proof);
+        }
+        is_news
+    }
+
+    /// A peer claims to have a number, which nobody has proven. It is believed if it is not too far.
+    pub(crate) fn hint(&mut self, seq: u64) {
+        if !self.is_too_far(seq) {
+            self.hinted = self.hinted.max(seq);
+        }
+    }
+
+    /// What peers only claimed up to a number did not come.
+    pub(crate) fn drop_hint(&mut self, upto: u64) {
+        if self.hinted <= upto {
+            self.hinted = 0;
+        }
     }
 
     /// A peer claims to have what was published up to `head`.
@@ -202,12 +267,13 @@ impl Track {
 
     /// The missing numbers within the window from `from` to `upto`.
     pub(crate) fn missing(&self, from: u64, upto: u64) -> impl Iterator<Item = u64> + '_ {
-        let last = upto.min(self.head).min(self.base.saturating_add(self.window()));
+        let last = upto.min(self.highest()).min(self.base.saturating_add(self.window()));
         (from.max(self.floor + 1)..=last).filter(|seq| !self.bit(*seq))
     }
 
-    /// Names what is missing up to a number: from now on that counts as reported.
+    /// Names what is missing up to a number, as far as that was seen or proven: from now on that counts as reported.
     pub(crate) fn name_up_to(&mut self, upto: u64) -> Vec<Run> {
+        let upto = upto.min(self.known());
         let mut runs: Vec<Run> = Vec::new();
         let in_window = upto.min(self.base.saturating_add(self.window()));
         for seq in self.floor + 1..=in_window {
@@ -220,14 +286,13 @@ impl Track {
             extend(&mut runs, (beyond, upto));
         }
         self.floor = self.floor.max(upto);
-        self.head = self.head.max(upto);
         self.advance();
         runs
     }
 
     /// Raises the floor over what was delivered.
     fn advance(&mut self) {
-        while self.floor < self.head && self.floor - self.base < self.window() && self.bit(self.floor + 1) {
+        while self.floor < self.seen && self.floor - self.base < self.window() && self.bit(self.floor + 1) {
             self.floor += 1;
         }
     }

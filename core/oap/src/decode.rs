@@ -7,7 +7,7 @@ use crate::{
     frame::RawFrame,
     gossip::{Accepted, Graft, IHave, IWant, MessageId, Publication},
     hello::{Features, Hello, MAGIC, Token, VERSION},
-    kind::{FLAG_SIGNED, Kind},
+    kind::{FLAG_PROVEN, FLAG_SIGNED, Kind},
     message::{Data, Fault, Frame, Get, Goaway, Message, Start},
     rules::InvalidMessage,
     topic::Topic,
@@ -101,7 +101,7 @@ impl Parser {
             Kind::Goaway => goaway(header, body),
             Kind::Ping => number(header, Reader::u64).and_then(|number| bare(body, Message::Ping(number))),
             Kind::Pong => number(header, Reader::u64).and_then(|number| bare(body, Message::Pong(number))),
-            Kind::Publish => self.publication(header, body, raw.flags & FLAG_SIGNED != 0),
+            Kind::Publish => self.publication(header, body, raw.flags),
             Kind::IHave => self.ihave(header, body),
             Kind::IWant => {
                 let (topic, mut body) = (self.only_topic(header)?, body);
@@ -140,23 +140,19 @@ impl Parser {
         Ok(entry.in_topic(&header.topic(&mut self.last_topic)?))
     }
 
-    fn publication(
-        &mut self,
-        mut header: Reader,
-        body: Reader,
-        is_signed: bool,
-    ) -> Result<Message, DecodeError> {
+    fn publication(&mut self, mut header: Reader, body: Reader, flags: u8) -> Result<Message, DecodeError> {
         let (hops, id, digest) = (header.u8()?, self.message_id(&mut header)?, header.array()?);
-        let signature = if is_signed { Some(header.array()?) } else { None };
+        let signature = if flags & FLAG_SIGNED != 0 { Some(header.array()?) } else { None };
+        let proof = if flags & FLAG_PROVEN != 0 { Some(header.proof()?) } else { None };
         header.end()?;
-        Ok(Message::Publish(Publication { id, digest, hops, signature, body: body.rest() }))
+        Ok(Message::Publish(Publication { id, digest, hops, signature, proof, body: body.rest() }))
     }
 
     fn ihave(&mut self, mut header: Reader, mut body: Reader) -> Result<Message, DecodeError> {
         let topic = header.topic(&mut self.last_topic)?;
         let (entries, heads) = (header.u16()?, header.u16()?);
         header.end()?;
-        let (entries, heads) = (body.entries(entries.into())?, body.entries(heads.into())?);
+        let (entries, heads) = (body.entries(entries.into())?, body.heads(heads.into())?);
         bare(body, Message::IHave(IHave { topic, entries, heads }))
     }
 

@@ -6,10 +6,10 @@ use crate::{
     frame::{FIXED_LEN, LENGTH_LEN},
     gossip::{MessageId, Publication},
     hello::{Hello, MAGIC},
-    kind::{FLAG_SIGNED, Kind},
+    kind::{FLAG_PROVEN, FLAG_SIGNED, Kind},
     message::{Fault, Frame, Message, Start},
     rules::InvalidMessage,
-    wire::{put_entry, put_topic},
+    wire::{put_entry, put_proof, put_topic},
 };
 
 /// The longest header beside a proof: what to make room for.
@@ -47,7 +47,7 @@ impl Frame {
         let mut fixed = &mut out[start..];
         fixed.put_u32(u32::try_from(len).expect("the rules keep messages far below 1 MiB"));
         fixed.put_u8(kind as u8);
-        fixed.put_u8(if is_signed(&self.message) { FLAG_SIGNED } else { 0 });
+        fixed.put_u8(flags(&self.message));
         fixed.put_u16(u16::try_from(header_len).expect("the rules keep headers below 8 KiB"));
         fixed.put_u32(self.stream);
         Ok(())
@@ -64,8 +64,11 @@ impl Frame {
     }
 }
 
-fn is_signed(message: &Message) -> bool {
-    matches!(message, Message::Publish(publication) if publication.signature.is_some())
+fn flags(message: &Message) -> u8 {
+    let Message::Publish(publication) = message else { return 0 };
+    let signed = if publication.signature.is_some() { FLAG_SIGNED } else { 0 };
+    let proven = if publication.proof.is_some() { FLAG_PROVEN } else { 0 };
+    signed | proven
 }
 
 fn body_len(message: &Message) -> usize {
@@ -96,8 +99,8 @@ fn put_header(out: &mut BytesMut, message: &Message) {
         Message::Publish(publication) => put_publication(out, publication),
         Message::IHave(ihave) => {
             put_topic(out, &ihave.topic);
-            for list in [&ihave.entries, &ihave.heads] {
-                out.put_u16(u16::try_from(list.len()).expect("the rules keep lists to 1,024"));
+            for len in [ihave.entries.len(), ihave.heads.len()] {
+                out.put_u16(u16::try_from(len).expect("the rules keep lists to 1,024"));
             }
         }
         Message::IWant(iwant) => put_topic(out, &iwant.topic),
@@ -120,7 +123,11 @@ fn put_body(out: &mut BytesMut, message: &Message) {
         Message::Goaway(goaway) => out.put_slice(goaway.detail.as_bytes()),
         Message::Publish(publication) => out.put_slice(&publication.body),
         Message::IHave(ihave) => {
-            ihave.entries.iter().chain(&ihave.heads).for_each(|entry| put_entry(out, entry));
+            ihave.entries.iter().for_each(|entry| put_entry(out, entry));
+            for head in &ihave.heads {
+                put_entry(out, &head.entry);
+                put_proof(out, &head.proof);
+            }
         }
         Message::IWant(iwant) => iwant.entries.iter().for_each(|entry| put_entry(out, entry)),
         Message::Graft(graft) => graft.missing.iter().for_each(|entry| put_entry(out, entry)),
@@ -174,6 +181,9 @@ fn put_publication(out: &mut BytesMut, publication: &Publication) {
     out.put_slice(&publication.digest);
     if let Some(signature) = &publication.signature {
         out.put_slice(signature);
+    }
+    if let Some(proof) = &publication.proof {
+        put_proof(out, proof);
     }
 }
 

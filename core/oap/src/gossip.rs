@@ -8,8 +8,11 @@ use crate::topic::Topic;
 /// The most bytes a publication's body has.
 pub const PUBLICATION_MAX: usize = 64 * 1024;
 
-/// The most publications named in one IHAVE, IWANT or PUBACK, and the most heads in one IHAVE.
+/// The most publications named in one IHAVE, IWANT or PUBACK.
 pub const LIST_MAX: usize = 1024;
+
+/// The most heads in one IHAVE.
+pub const HEADS_MAX: usize = 512;
 
 /// Which publication of a topic: who published it, in which of its lives, and its number there, counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +23,24 @@ pub struct Entry {
     pub incarnation: u64,
     /// The publication's number in the topic and the incarnation; the first is one.
     pub seq: u64,
+}
+
+/// A publisher's own word that it has published up to a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The publisher's raw Ed25519 public key, whose BLAKE3 is the publisher's name.
+    pub key: [u8; 32],
+    /// Its signature over [`MessageId::head_bytes`].
+    pub signature: [u8; 64],
+}
+
+/// The highest number that a publisher has signed in one of its lives, and its signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Whose, which life, and the number.
+    pub entry: Entry,
+    /// The publisher's word for it.
+    pub proof: Proof,
 }
 
 /// The name of a publication.
@@ -46,6 +67,8 @@ pub struct Publication {
     pub hops: u8,
     /// The publisher's Ed25519 signature over [`Publication::signed_bytes`].
     pub signature: Option<[u8; 64]>,
+    /// The publisher's word that this is the highest number it has published, on some of its publications.
+    pub proof: Option<Proof>,
     /// At most [`PUBLICATION_MAX`] bytes.
     pub body: Bytes,
 }
@@ -55,10 +78,10 @@ pub struct Publication {
 pub struct IHave {
     /// The topic.
     pub topic: Topic,
-    /// Publications that can be asked for; at most [`LIST_MAX`].
+    /// Publications that can be asked for, and those below them; at most [`LIST_MAX`].
     pub entries: Vec<Entry>,
-    /// The highest number seen of each publisher and incarnation; at most [`LIST_MAX`].
-    pub heads: Vec<Entry>,
+    /// The highest number proven of each publisher and incarnation; at most [`HEADS_MAX`].
+    pub heads: Vec<Head>,
 }
 
 /// What the sender would like to be sent.
@@ -105,14 +128,34 @@ impl MessageId {
     pub fn entry(&self) -> Entry {
         Entry { publisher: self.publisher, incarnation: self.incarnation, seq: self.seq }
     }
+
+    /// What a publisher signs to prove that it has published up to this number: a fixed text and the name.
+    #[must_use]
+    pub fn head_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(64 + self.topic.as_str().len());
+        bytes.extend_from_slice(b"OAP/1 head\0");
+        bytes.extend_from_slice(self.publisher.as_bytes());
+        bytes.extend_from_slice(&self.incarnation.to_be_bytes());
+        bytes.extend_from_slice(&self.seq.to_be_bytes());
+        bytes.extend_from_slice(self.topic.as_str().as_bytes());
+        bytes
+    }
+}
+
+impl Proof {
+    /// Whether the key is that of a node. The signature is for whoever knows Ed25519 to check.
+    #[must_use]
+    pub fn is_key_of(&self, publisher: NodeId) -> bool {
+        NodeId::of_key(&self.key) == publisher
+    }
 }
 
 impl Publication {
-    /// What a publisher says: no hops, no signature, and the digest of the body.
+    /// What a publisher says: no hops, no signature, no proof, and the digest of the body.
     #[must_use]
     pub fn new(id: MessageId, body: Bytes) -> Self {
         let digest = *blake3::hash(&body).as_bytes();
-        Self { id, digest, hops: 0, signature: None, body }
+        Self { id, digest, hops: 0, signature: None, proof: None, body }
     }
 
     /// Whether the digest is that of the body. Reading a frame does not check it.

@@ -2,8 +2,11 @@
 
 use crate::{CONNECTION, message::Message};
 
-/// On PUB: the header ends with the publisher's signature.
+/// On PUB: the digest is followed by the publisher's signature.
 pub(crate) const FLAG_SIGNED: u8 = 1;
+
+/// On PUB: the header ends with a proof of the publisher's head.
+pub(crate) const FLAG_PROVEN: u8 = 2;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ impl Kind {
 
     /// The flags it may have.
     pub(crate) fn flags(self) -> u8 {
-        if self == Self::Publish { FLAG_SIGNED } else { 0 }
+        if self == Self::Publish { FLAG_SIGNED | FLAG_PROVEN } else { 0 }
     }
 
     pub(crate) fn belongs_to(self, stream: u32) -> bool {

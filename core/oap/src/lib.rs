@@ -41,7 +41,10 @@ mod wire;
 pub use code::ErrorCode;
 pub use decode::{DecodeError, Parser};
 pub use frame::{Decoder, FRAME_FLOOR, FRAME_MAX, FrameError, HELLO_FRAME_MAX, RawFrame, put_with_checksum};
-pub use gossip::{Accepted, Entry, Graft, IHave, IWant, LIST_MAX, MessageId, PUBLICATION_MAX, Publication};
+pub use gossip::{
+    Accepted, Entry, Graft, HEADS_MAX, Head, IHave, IWant, LIST_MAX, MessageId, PUBLICATION_MAX, Proof,
+    Publication,
+};
 pub use hello::{
     Agreed, CREDIT_FLOOR, CREDIT_MAX, Features, HELLO_TOPICS_MAX, Hello, MAGIC, NoAgreement, TOKEN_MAX,
     Token, VERSION,

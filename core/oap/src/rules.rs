@@ -3,7 +3,7 @@
 use b3tree::{GROUP_LEN, PROOF_MAX};
 
 use crate::{
-    gossip::{Entry, LIST_MAX, PUBLICATION_MAX},
+    gossip::{Entry, HEADS_MAX, LIST_MAX, PUBLICATION_MAX},
     hello::HELLO_TOPICS_MAX,
     message::{CHUNK_MAX, DETAIL_MAX, Data, Message, Start},
 };
@@ -65,9 +65,9 @@ impl Message {
                 counted([&publication.id.entry()])
             }
             Self::IHave(ihave) => {
-                let is_short = ihave.entries.len() <= LIST_MAX && ihave.heads.len() <= LIST_MAX;
+                let is_short = ihave.entries.len() <= LIST_MAX && ihave.heads.len() <= HEADS_MAX;
                 ensure(is_short, InvalidMessage::List)?;
-                counted(ihave.entries.iter().chain(&ihave.heads))
+                counted(ihave.entries.iter().chain(ihave.heads.iter().map(|head| &head.entry)))
             }
             Self::IWant(iwant) => {
                 ensure((1..=LIST_MAX).contains(&iwant.entries.len()), InvalidMessage::List)?;

@@ -3,10 +3,17 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use types::NodeId;
 
-use crate::{decode::DecodeError, gossip::Entry, topic::Topic};
+use crate::{
+    decode::DecodeError,
+    gossip::{Entry, Head, Proof},
+    topic::Topic,
+};
 
 /// The bytes of an [`Entry`].
 pub(crate) const ENTRY_LEN: usize = 48;
+
+/// The bytes of a [`Head`].
+const HEAD_LEN: usize = ENTRY_LEN + 96;
 
 /// Reads fields from the front of a header or body.
 pub(crate) struct Reader(Bytes);
@@ -83,6 +90,18 @@ impl Reader {
         (0..count).map(|_| self.entry()).collect()
     }
 
+    pub(crate) fn proof(&mut self) -> Result<Proof, DecodeError> {
+        Ok(Proof { key: self.array()?, signature: self.array()? })
+    }
+
+    /// So many heads. The room for them is asked for after the bytes are known to be there.
+    pub(crate) fn heads(&mut self, count: usize) -> Result<Vec<Head>, DecodeError> {
+        if count.checked_mul(HEAD_LEN).is_none_or(|len| len > self.0.len()) {
+            return Err(DecodeError::Truncated);
+        }
+        (0..count).map(|_| Ok(Head { entry: self.entry()?, proof: self.proof()? })).collect()
+    }
+
     /// Entries up to the end.
     pub(crate) fn all_entries(&mut self) -> Result<Vec<Entry>, DecodeError> {
         self.entries(self.0.len().div_ceil(ENTRY_LEN))
@@ -112,6 +131,12 @@ pub(crate) fn put_topic(out: &mut BytesMut, topic: &Topic) {
     let name = topic.as_str().as_bytes();
     out.put_u8(u8::try_from(name.len()).expect("a topic's name has at most 128 bytes"));
     out.put_slice(name);
+}
+
+/// A publisher's key and its signature of a head.
+pub(crate) fn put_proof(out: &mut BytesMut, proof: &Proof) {
+    out.put_slice(&proof.key);
+    out.put_slice(&proof.signature);
 }
 
 pub(crate) fn put_entry(out: &mut BytesMut, entry: &Entry) {

@@ -40,6 +40,7 @@ use crate::{
     handshakes::Handshakes,
     info::PeerInfo,
     listener::Door,
+    lives::Lives,
     losses::{Loss, LossReport, LossSums},
     metrics::OverlayMetrics,
     node_key::{self, NodeKeyError},
@@ -123,15 +124,19 @@ impl Overlay {
     ) -> Result<Arc<Self>, BuildError> {
         let config = from.config.get::<OverlayConfig>();
         let data_dir = from.data_dir.map(ToOwned::to_owned);
-        let load_key = move || node_key::load_or_make(data_dir.as_deref());
-        let key = scope.blocking().run("load the node's key", load_key).await??;
+        let unix = scope.clock().unix();
+        let load_key = move || {
+            let key = node_key::load_or_make(data_dir.as_deref())?;
+            Ok::<_, NodeKeyError>((key, Lives::load(data_dir.as_deref(), unix)))
+        };
+        let identity = scope.blocking().run("load the node's key", load_key).await??;
         let tokens = load_tokens(scope, &from.tokens, from.config).await?;
         let store = open_store(scope, &config, from.data_dir).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         refuse_open(&config, listener.local_addr())?;
-        let tls = make_tls(&config, &key)?;
+        let tls = make_tls(&config, &identity.0)?;
         let settings = Settings::new(&config, from.idle, tls, tokens);
-        let shared = share(scope, &config, key, settings, store);
+        let shared = share(scope, &config, identity, settings, store);
         Gossip::start(&shared);
         let door = Door::open(scope, &shared, listener);
         let dialers = Arc::new(Dialers::new(scope, &shared));
@@ -264,7 +269,13 @@ fn dismiss_unlisted(shared: &Shared) {
     }
 }
 
-fn share(scope: &Scope, config: &OverlayConfig, key: NodeKey, settings: Settings, store: Cas) -> Arc<Shared> {
+fn share(
+    scope: &Scope,
+    config: &OverlayConfig,
+    (key, lives): (NodeKey, Lives),
+    settings: Settings,
+    store: Cas,
+) -> Arc<Shared> {
     let me = NodeId::of_key(key.public_key().ed25519());
     let metrics = OverlayMetrics::new(scope);
     let shared = Arc::new(Shared {
@@ -283,6 +294,7 @@ fn share(scope: &Scope, config: &OverlayConfig, key: NodeKey, settings: Settings
         readers: scope.children(&READER),
         writers: scope.children(&WRITER),
         numbers: AtomicU64::new(1),
+        lives,
     });
     sample(scope, &shared);
     shared

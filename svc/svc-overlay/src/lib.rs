@@ -26,6 +26,8 @@ mod info;
 #[cfg(not(loom))]
 mod listener;
 #[cfg(not(loom))]
+mod lives;
+#[cfg(not(loom))]
 mod losses;
 #[cfg(not(loom))]
 mod metrics;

@@ -32,7 +32,7 @@ pub(crate) const METRICS_BUFFER: LockSpec = LockSpec {
 };
 
 /// Why publications do not get through.
-pub(crate) const REASONS: [&str; 13] = [
+pub(crate) const REASONS: [&str; 15] = [
     "busy",
     "backpressure",
     "closed",
@@ -46,6 +46,8 @@ pub(crate) const REASONS: [&str; 13] = [
     "forged",
     "not_subscribed",
     "publishers",
+    "unproven",
+    "unlisted",
 ];
 
 /// One entry of the report: publications of one publisher, numbered in a row.

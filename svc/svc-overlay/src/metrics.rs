@@ -20,7 +20,7 @@ use crate::{
 const NAMED_PEERS: usize = 32;
 
 /// Beyond the shared families.
-pub(crate) const METRICS: [MetricSpec; 13] = [
+pub(crate) const METRICS: [MetricSpec; 14] = [
     MetricSpec { name: "handshake_timeouts_total", labels: "", doc: "handshakes that took too long" },
     MetricSpec {
         name: "backpressure_events_total",
@@ -60,6 +60,11 @@ pub(crate) const METRICS: [MetricSpec; 13] = [
         doc: "publications that subscribers here were told are missing",
     },
     MetricSpec { name: "overlay_peers", labels: "", doc: "peers with a session" },
+    MetricSpec {
+        name: "overlay_outlived_total",
+        labels: "",
+        doc: "times that peers knew a later life of this node than its present one: its clock went back",
+    },
     OBJECTS_TOTAL,
     OBJECT_BYTES,
 ];
@@ -97,6 +102,7 @@ pub(crate) struct OverlayMetrics {
     pub(crate) delivered: Counter,
     pub(crate) gaps: Counter,
     pub(crate) peers: Gauge,
+    pub(crate) outlived: Counter,
     closes: [Counter; CloseReason::LABELS.len()],
     frames: [Counter; DIRS.len()],
     rejects: [Counter; REJECTS.len()],
@@ -111,13 +117,13 @@ impl OverlayMetrics {
     /// Registers the families. Once for each node.
     pub(crate) fn new(scope: &Scope) -> Self {
         let service = ("service", scope.service());
-        let plain: [Family<[Label; 1], Counter>; 4] = Default::default();
+        let plain: [Family<[Label; 1], Counter>; 5] = Default::default();
         let labelled: [Family<[Label; 2], Counter>; 5] = Default::default();
         let (peers, backpressure) = (Family::<[Label; 1], Gauge>::default(), Family::default());
         scope.all_metrics().register(|registry| {
             // The library adds `_total` itself.
             let name = |at: usize| METRICS[at].name.trim_end_matches("_total");
-            for (family, at) in plain.iter().zip([0, 2, 8, 9]) {
+            for (family, at) in plain.iter().zip([0, 2, 8, 9, 11]) {
                 registry.register(name(at), METRICS[at].doc, family.clone());
             }
             for (family, at) in labelled.iter().zip([3, 4, 5, 6, 7]) {
@@ -126,7 +132,7 @@ impl OverlayMetrics {
             registry.register(name(1), METRICS[1].doc, Family::clone(&backpressure));
             registry.register(name(10), METRICS[10].doc, peers.clone());
         });
-        let [handshake_timeouts, session_open, delivered, gaps] =
+        let [handshake_timeouts, session_open, delivered, gaps, outlived] =
             plain.map(|family| family.get_or_create(&[service]).clone());
         let [closes, frames, rejects, lost, published] = labelled;
         let child = |family: &Family<[Label; 2], Counter>, label: Label| {
@@ -138,6 +144,7 @@ impl OverlayMetrics {
             session_open,
             delivered,
             gaps,
+            outlived,
             peers: peers.get_or_create(&[service]).clone(),
             closes: CloseReason::LABELS.map(|reason| child(&closes, ("reason", reason))),
             frames: DIRS.map(|dir| child(&frames, ("dir", dir))),

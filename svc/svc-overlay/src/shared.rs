@@ -27,6 +27,7 @@ use crate::{
     config::{EgressPolicy, Security, public_key},
     gossip::Gossip,
     handshakes::Handshakes,
+    lives::Lives,
     losses::LossReport,
     metrics::OverlayMetrics,
     objects::Objects,
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) readers: Children,
     pub(crate) writers: Children,
     pub(crate) numbers: AtomicU64,
+    pub(crate) lives: Lives,
 }
 
 impl Shared {

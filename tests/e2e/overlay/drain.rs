@@ -6,7 +6,8 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use oap::{Decoder, Entry, Features, Frame, Hello, Message, Parser, Publication, Topic};
+use oap::{Decoder, Entry, Features, Frame, Hello, Message, Parser, Proof, Publication, Topic};
+use ron_transport::tls::raw_key::NodeKey;
 use types::NodeId;
 
 use crate::support::{Node, PATIENCE, eventually, free_addr};
@@ -55,7 +56,8 @@ fn a_drain_says_how_many_publications_of_which_topic_it_gave_up() {
          security = \"plaintext\"\ntopics = [\"news\"]\ntimeouts = {{ read = \"60s\", write = \"60s\", idle = \"10m\" }}\n\
          peer = {{ max_rps = 0 }}\n"
     ));
-    let (news, publisher) = (Topic::new("news").unwrap(), NodeId::new([1; 32]));
+    let (news, key) = (Topic::new("news").unwrap(), NodeKey::generate().unwrap());
+    let publisher = NodeId::of_key(key.public_key().ed25519());
     let mut deaf = join(addr, NodeId::new([2; 32]));
     say(&mut deaf, Message::Subscribe(news.clone()));
     let received =
@@ -64,7 +66,9 @@ fn a_drain_says_how_many_publications_of_which_topic_it_gave_up() {
     let (mut socket, body) = (join(addr, publisher), Bytes::from(vec![7; BODY]));
     for seq in 1..=u64::from(PUBLISHED) {
         let id = Entry { publisher, incarnation: 1, seq }.in_topic(&news);
-        say(&mut socket, Message::Publish(Publication::new(id, body.clone())));
+        let proof = Proof { key: *key.public_key().ed25519(), signature: key.sign(&id.head_bytes()) };
+        let publication = Publication { proof: Some(proof), ..Publication::new(id, body.clone()) };
+        say(&mut socket, Message::Publish(publication));
     }
     eventually("everything has come", || (received(&node) > f64::from(PUBLISHED)).then_some(()));
     node.signal("TERM");

@@ -246,7 +246,7 @@ impl<'a> World<'a> {
                 let generation = self.nodes[node].generation;
                 self.agenda.plan(at, Happening::Tick { node, generation });
             }
-            Action::Misbehaved { .. } | Action::SubscribeRefused { .. } => {
+            Action::Misbehaved { .. } | Action::SubscribeRefused { .. } | Action::Outlived { .. } => {
                 self.ledger.violations.push(format!("node {node}: {action:?}"));
             }
             Action::Lost(loss) => self.ledger.lost(node, &loss),

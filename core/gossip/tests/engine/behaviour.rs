@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::{Bench, entry, node, publication, topic};
+use crate::support::{Bench, entry, node, proof, publication, topic, unproven};
 use bytes::Bytes;
 use gossip::{Engine, Event, GapReason, LossReason, PeerKey, Settings, Unsigned, Verdict};
-use oap::{Accepted, Graft, IWant, Message, PUBLICATION_MAX};
+use oap::{Accepted, Graft, Head, IHave, IWant, Message, PUBLICATION_MAX};
 
 fn bench() -> Bench {
     Bench::new(Settings::default())
@@ -125,10 +125,11 @@ fn a_publication_that_is_not_what_it_says_is_refused_and_the_good_one_still_come
 fn nobody_publishes_in_the_name_of_this_node() {
     let mut bench = bench();
     bench.join(1);
-    bench.hear_publication(1, 0, 1);
-    assert_eq!(bench.losses(), [LossReason::Forged]);
+    bench.hear(1, Message::Publish(unproven(0, 1)));
+    assert_eq!(bench.losses(), [LossReason::Unproven]);
     bench.take();
-    bench.hear_heads(1, &[entry(0, 5)]);
+    let head = Head { entry: entry(0, 5), proof: proof(entry(0, 4)) };
+    bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads: vec![head] }));
     assert!(bench.is_misbehaviour_seen(), "nor says that it did");
 }
 
@@ -254,7 +255,7 @@ fn a_topic_that_is_not_joined_is_not_delivered_and_the_sender_is_told() {
 
 #[test]
 fn publishers_beyond_the_most_are_refused_until_one_has_been_silent_for_long() {
-    let settings = Settings { max_publishers: 2, remember: Duration::from_secs(5), ..Settings::default() };
+    let settings = Settings { max_publishers: 4, remember: Duration::from_secs(5), ..Settings::default() };
     let mut bench = Bench::new(settings);
     bench.join(1);
     (10..13).for_each(|publisher| bench.hear_publication(1, publisher, 1));

@@ -3,5 +3,7 @@
 mod accounts;
 mod behaviour;
 mod long_runs;
+mod proofs;
+mod publishers;
 mod slow_peer;
 mod support;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gossip::{Action, Engine, Event, Gap, LossReason, PeerKey, Settings, Unsigned, Verdict};
-use oap::{Entry, IHave, Message, MessageId, Publication, Topic};
+use gossip::{Action, Engine, Event, Gap, LossReason, PeerKey, Settings, Signatures, Verdict};
+use oap::{Entry, Head, IHave, Message, MessageId, Proof, Publication, Topic};
 use types::{Moment, NodeId};
 
 /// An engine that takes part in a topic, its clock, and what it asked for since that was last looked at.
@@ -26,15 +26,59 @@ pub(crate) fn entry(publisher: u8, seq: u64) -> Entry {
     Entry { publisher: node(publisher), incarnation: 1, seq }
 }
 
+/// A publication as a neighbour passes it on, with its publisher's word for its number.
 pub(crate) fn publication(publisher: u8, seq: u64) -> Publication {
-    let id = MessageId { publisher: node(publisher), incarnation: 1, topic: topic(), seq };
-    Publication::new(id, Bytes::from(format!("{publisher} says {seq}")))
+    let proof = Some(proof(entry(publisher, seq)));
+    Publication { proof, ..unproven(publisher, seq) }
+}
+
+/// A publication as a neighbour passes it on.
+pub(crate) fn unproven(publisher: u8, seq: u64) -> Publication {
+    let id = entry(publisher, seq).in_topic(&topic());
+    Publication { hops: 1, ..Publication::new(id, Bytes::from(format!("{publisher} says {seq}"))) }
+}
+
+/// What only the publisher can make, as far as these tests go.
+pub(crate) fn proof(entry: Entry) -> Proof {
+    let mut signature = [0; 64];
+    signature[..8].copy_from_slice(&entry.seq.to_be_bytes());
+    signature[8..16].copy_from_slice(&entry.incarnation.to_be_bytes());
+    Proof { key: *entry.publisher.as_bytes(), signature }
+}
+
+/// Signs heads with [`proof`], and checks them. Publications are not signed. Node 99 is listed.
+struct Proofs;
+
+impl Signatures for Proofs {
+    fn sign(&self, _: &Publication) -> Option<[u8; 64]> {
+        None
+    }
+
+    fn verify(&self, _: &Publication) -> bool {
+        true
+    }
+
+    fn sign_head(&self, head: &MessageId) -> Proof {
+        proof(head.entry())
+    }
+
+    fn verify_head(&self, head: &MessageId, proof: &Proof) -> bool {
+        *proof == self::proof(head.entry())
+    }
+
+    fn is_known(&self, _: &Topic, publisher: NodeId) -> bool {
+        publisher != node(98)
+    }
+
+    fn is_listed(&self, publisher: NodeId) -> bool {
+        publisher == node(99)
+    }
 }
 
 impl Bench {
     /// Node 0, which takes part in the topic.
     pub(crate) fn new(settings: Settings) -> Self {
-        let engine = Engine::new(node(0), 1, settings, Box::new(Unsigned), 7).expect("sound settings");
+        let engine = Engine::new(node(0), 1, settings, Box::new(Proofs), 7).expect("sound settings");
         let mut bench = Self { engine, now: Moment::ORIGIN, actions: Vec::new() };
         bench.tell(Event::Subscribe { topic: topic() });
         bench
@@ -65,7 +109,14 @@ impl Bench {
     }
 
     pub(crate) fn hear_heads(&mut self, from: u8, heads: &[Entry]) {
-        self.hear(from, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads: heads.to_vec() }));
+        let heads = heads.iter().map(|entry| Head { entry: *entry, proof: proof(*entry) }).collect();
+        self.hear(from, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads }));
+    }
+
+    /// A neighbour claims to have these, and nobody proves it.
+    pub(crate) fn hear_entries(&mut self, from: u8, entries: &[Entry]) {
+        let entries = entries.to_vec();
+        self.hear(from, Message::IHave(IHave { topic: topic(), entries, heads: Vec::new() }));
     }
 
     pub(crate) fn publish(&mut self, ticket: u64) {

@@ -4,9 +4,9 @@
 use crate::support::{encode, entry, examples, hello, read_all, topic};
 use bytes::{BufMut, Bytes, BytesMut};
 use oap::{
-    Data, Decoder, ErrorCode, FRAME_FLOOR, FRAME_MAX, Fault, Frame, FrameError, HELLO_FRAME_MAX,
-    HELLO_TOPICS_MAX, IHave, IWant, InvalidMessage, LIST_MAX, Message, PUBLICATION_MAX, Publication,
-    TOPIC_MAX, Topic, put_with_checksum,
+    Data, Decoder, ErrorCode, FRAME_FLOOR, FRAME_MAX, Fault, Frame, FrameError, HEADS_MAX, HELLO_FRAME_MAX,
+    HELLO_TOPICS_MAX, Head, IHave, IWant, InvalidMessage, LIST_MAX, Message, PUBLICATION_MAX, Proof,
+    Publication, TOPIC_MAX, Topic, put_with_checksum,
 };
 use proptest::{prelude::*, sample::select};
 
@@ -70,9 +70,14 @@ fn the_largest_message_of_every_kind_fits_the_least_frame() {
     hello.topics = vec![longest.clone(); HELLO_TOPICS_MAX];
     hello.token = oap::Token::new(Bytes::from(vec![0; oap::TOKEN_MAX]));
     let body = Bytes::from(vec![0; PUBLICATION_MAX]);
-    let publication =
-        Publication { signature: Some([0; 64]), ..Publication::new(entry(1).in_topic(&longest), body) };
-    let ihave = IHave { topic: longest.clone(), entries: entries.clone(), heads: entries };
+    let proof = Proof { key: [0; 32], signature: [0; 64] };
+    let publication = Publication {
+        signature: Some([0; 64]),
+        proof: Some(proof),
+        ..Publication::new(entry(1).in_topic(&longest), body)
+    };
+    let heads = vec![Head { entry: entry(1), proof }; HEADS_MAX];
+    let ihave = IHave { topic: longest.clone(), entries, heads };
     let data = Data {
         object_len: u64::MAX,
         offset: 0,

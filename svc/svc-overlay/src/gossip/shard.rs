@@ -107,8 +107,7 @@ impl Shard {
     fn new(shared: &Arc<Shared>, index: usize) -> Result<Self, gossip::SettingsError> {
         let settings = shared.gossip.settings.clone();
         let pace = Pace::new(settings.burst_budget);
-        // Later than any life before it, as long as the machine's clock does not go back.
-        let incarnation = u64::try_from(shared.clock.unix().as_nanos()).unwrap_or(u64::MAX);
+        let incarnation = shared.lives.next();
         let keys = Box::new(Keys(Arc::clone(shared)));
         let engine = Engine::new(shared.me, incarnation, settings, keys, fastrand::u64(..))?;
         shared.gossip.shards[index].feedback.open();
@@ -383,6 +382,7 @@ impl Shard {
                 Action::Verdict { ticket, id, verdict } => self.verdict(ticket, id, verdict),
                 Action::Misbehaved { peer, code } => self.misbehaved(peer, code),
                 Action::SetTimer { at } => self.timer = Some(at),
+                Action::Outlived { incarnation } => self.outlived(incarnation),
                 Action::SubscribeRefused { topic } => {
                     tracing::warn!(%topic, "there are too many topics to take part in this one");
                     self.subscribers.end(&topic);
@@ -459,6 +459,16 @@ impl Shard {
             // Whoever asked may have gone.
             let _ = done.send(outcome);
         }
+    }
+
+    /// Peers know a life of this node that is not before the present one: its clock went back, and it had not kept count.
+    fn outlived(&self, incarnation: u64) {
+        self.shared.lives.pass(incarnation);
+        self.shared.metrics.outlived.inc();
+        tracing::warn!(
+            incarnation,
+            "peers know a later life of this node: its clock went back and it kept no count; it goes on after that life"
+        );
     }
 
     fn misbehaved(&self, peer: PeerKey, code: ErrorCode) {

@@ -1,7 +1,7 @@
 //! What bad input gets: a typed ERROR or a close, counted by its reason, and nobody else notices.
 
 use bytes::Bytes;
-use oap::{Entry, ErrorCode, Features, Frame, Goaway, Message, MessageId, Publication, Topic};
+use oap::{ErrorCode, Features, Frame, Goaway, Message, MessageId, Publication};
 
 use crate::support::{Hand, Node, SOON, any_node, eventually, hello, plain};
 
@@ -157,9 +157,7 @@ fn a_peer_that_asks_and_never_reads_is_given_up_and_memory_is_bounded() {
 }
 
 fn publication(publisher: u64, seq: u64, body: &'static str) -> Publication {
-    let topic = Topic::new("news").unwrap();
-    let entry = Entry { publisher: any_node(publisher), incarnation: 1, seq };
-    Publication::new(entry.in_topic(&topic), Bytes::from_static(body.as_bytes()))
+    crate::support::publication(publisher, seq, Bytes::from_static(body.as_bytes()))
 }
 
 #[test]
@@ -167,7 +165,7 @@ fn lies_about_publications_are_not_delivered_and_replays_once() {
     let node = Node::start(&plain(""));
     let mut heard = node.subscribe("news");
     let mut forger = Hand::join(node.addr(), any_node(1));
-    let wrong_digest = Publication { digest: [7; 32], ..publication(5, 1, "not what it says") };
+    let wrong_digest = Publication { digest: [7; 32], ..publication(1, 1, "not what it says") };
     forger.say(Message::Publish(wrong_digest));
     let mut honest = Hand::join(node.addr(), any_node(2));
     for _ in 0..3 {

@@ -7,7 +7,7 @@ use oap::{Entry, ErrorCode, Message, MessageId, Publication, Topic};
 use ron_kernel::{Exit, ExitCode};
 use svc_overlay::{LossSum, Overlay, OverlayError};
 
-use crate::support::{Hand, Node, any_node, eventually, plain};
+use crate::support::{Hand, Node, any_node, eventually, plain, publication};
 
 /// More than a peer's box and the system's buffers hold, and less than the node keeps.
 const PUBLISHED: u64 = 600;
@@ -40,7 +40,7 @@ fn publish(publisher: &mut Hand, seqs: RangeInclusive<u64>) {
     let body = Bytes::from(vec![7; BODY]);
     let mut accepted: BTreeSet<u64> = BTreeSet::new();
     for seq in seqs.clone() {
-        publisher.say(Message::Publish(Publication::new(id(seq), body.clone())));
+        publisher.say(Message::Publish(publication(PUBLISHER, seq, body.clone())));
     }
     while !seqs.clone().all(|seq| accepted.contains(&seq)) {
         if let Message::Accepted(more) = publisher.hear_one(|said| matches!(said, Message::Accepted(_))) {

@@ -3,19 +3,13 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use oap::{Entry, Message, Publication, Topic};
+use oap::{Message, Topic};
 use svc_overlay::Delivery;
 
 use crate::{
     follower::Follower,
-    support::{Hand, Node, any_node, eventually, plain},
+    support::{Hand, Node, any_node, eventually, plain, publication},
 };
-
-fn publication(publisher: u64, seq: u64, body: Bytes) -> Publication {
-    let topic = Topic::new("news").unwrap();
-    let entry = Entry { publisher: any_node(publisher), incarnation: 1, seq };
-    Publication::new(entry.in_topic(&topic), body)
-}
 
 /// A node that pushes to everybody, and to which waiting for a peer's system is never a reason to give the peer up.
 fn pushing_node() -> Node {

@@ -92,7 +92,7 @@ impl Follower {
 
     fn announced(&mut self, have: &IHave) {
         let mut again = BTreeMap::new();
-        for head in &have.heads {
+        for head in have.heads.iter().map(|head| &head.entry).chain(&have.entries) {
             let life = (head.publisher, head.incarnation);
             again.insert(life, self.told.insert(life, head.seq).unwrap_or(0));
             let highest = self.heads.entry(life).or_default();

@@ -8,6 +8,7 @@ mod drain;
 mod flow;
 mod follower;
 mod objects;
+mod proofs;
 mod secure;
 mod sessions;
 mod slow_reader;

@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, time::Instant};
 
 use bytes::Bytes;
-use oap::{Entry, Message, Publication, Topic};
+use oap::Message;
 use svc_overlay::LossSum;
 
 use crate::{
     follower::Follower,
-    support::{Hand, Node, SOON, any_node, eventually, plain},
+    support::{Hand, Node, SOON, any_node, eventually, plain, publication},
 };
 
 /// Half as much again as a node keeps, and more than it remembers for one that does not read.
@@ -20,14 +20,12 @@ const SLOW: u64 = 50;
 /// Publishes everything while the slow one does not read, and waits until the node has taken it on.
 fn publish_all(node: &Node) {
     let mut publisher = Hand::join(node.addr(), any_node(1));
-    let topic = Topic::new("news").unwrap();
     let body = Bytes::from(vec![7; BODY]);
     let reading = publisher.socket.try_clone().unwrap();
     // The publisher is told what was taken on; it reads that, because a peer that does not is given up.
     let drain = std::thread::spawn(move || std::io::copy(&mut &reading, &mut std::io::sink()).unwrap());
     for seq in 1..=PUBLISHED {
-        let entry = Entry { publisher: any_node(1), incarnation: 1, seq };
-        publisher.say(Message::Publish(Publication::new(entry.in_topic(&topic), body.clone())));
+        publisher.say(Message::Publish(publication(1, seq, body.clone())));
     }
     let taken_on =
         || node.overlay.peers().iter().any(|peer| peer.node == any_node(1) && peer.frames_in >= PUBLISHED);

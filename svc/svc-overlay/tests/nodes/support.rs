@@ -1,21 +1,22 @@
 //! Nodes in one process, and a peer that says exactly what it means.
 
 use std::{
+    collections::BTreeMap,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    sync::Arc,
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
-use oap::{Decoder, Features, Frame, Hello, Message, Parser, Topic};
+use oap::{Decoder, Entry, Features, Frame, Hello, Message, MessageId, Parser, Proof, Publication, Topic};
 use ron_kernel::{
     Exit, Kernel, Scope,
     config::{Loader, Schema, Snapshot, Sources},
     reload::Reconfigure as _,
 };
-use ron_transport::{addr::ListenAddr, inherit::Inherited};
+use ron_transport::{addr::ListenAddr, inherit::Inherited, tls::raw_key::NodeKey};
 use svc_overlay::{
     Delivery, LoadTokens, Overlay, OverlayConfig, OverlaySettings, Published, Subscription, TOPOLOGY,
 };
@@ -190,12 +191,29 @@ pub(crate) fn hello(node: NodeId) -> Hello {
     }
 }
 
+/// The node of that number; it has a key.
 pub(crate) fn any_node(number: u64) -> NodeId {
-    NodeId::of_key(blake3_of(number).as_bytes())
+    NodeId::of_key(key_of(number).public_key().ed25519())
 }
 
-fn blake3_of(number: u64) -> blake3::Hash {
-    blake3::hash(&number.to_be_bytes())
+/// The key of the node of that number: the same one for as long as the tests run.
+pub(crate) fn key_of(number: u64) -> NodeKey {
+    static KEYS: Mutex<BTreeMap<u64, NodeKey>> = Mutex::new(BTreeMap::new());
+    let mut keys = KEYS.lock().unwrap();
+    keys.entry(number).or_insert_with(|| NodeKey::generate().unwrap()).clone()
+}
+
+/// The word of the node of that number that it has published up to this one.
+pub(crate) fn proof(number: u64, head: &MessageId) -> Proof {
+    let key = key_of(number);
+    Proof { key: *key.public_key().ed25519(), signature: key.sign(&head.head_bytes()) }
+}
+
+/// A publication of the node of that number, with its word for it.
+pub(crate) fn publication(publisher: u64, seq: u64, body: Bytes) -> Publication {
+    let entry = Entry { publisher: any_node(publisher), incarnation: 1, seq };
+    let publication = Publication::new(entry.in_topic(&Topic::new("news").unwrap()), body);
+    Publication { proof: Some(proof(publisher, &publication.id)), ..publication }
 }
 
 impl Hand {

@@ -3,8 +3,8 @@
 use b3tree::{Builder, Prover};
 use bytes::{Bytes, BytesMut};
 use oap::{
-    Accepted, Chunks, Data, Decoder, Entry, ErrorCode, Fault, Features, Frame, Get, Goaway, Graft, Hello,
-    IHave, IWant, Message, Parser, Publication, Start, Token, Topic, VERSION,
+    Accepted, Chunks, Data, Decoder, Entry, ErrorCode, Fault, Features, Frame, Get, Goaway, Graft, Head,
+    Hello, IHave, IWant, Message, Parser, Proof, Publication, Start, Token, Topic, VERSION,
 };
 use std::sync::Arc;
 use types::{NodeId, ObjectId};
@@ -56,10 +56,16 @@ pub(crate) fn examples() -> Vec<(&'static str, Frame)> {
     let data = answer(&[0; 16_385], &last).remove(0);
     let publication = Publication::new(entry(7).in_topic(&topic()), Bytes::from_static(b"hello"));
     let signed = Publication { signature: Some([0x5c; 64]), hops: 2, ..publication.clone() };
+    let proof = Proof { key: [0xb2; 32], signature: [0x7d; 64] };
+    let proven = Publication { proof: Some(proof), ..publication.clone() };
     let token = Token::new(Bytes::from_static(b"secret"));
     let busy =
         Fault::new(ErrorCode::Busy, "queue full").retry_after_ms(250).about(entry(7).in_topic(&topic()));
-    let ihave = IHave { topic: topic(), entries: vec![entry(6), entry(7)], heads: vec![entry(9)] };
+    let ihave = IHave {
+        topic: topic(),
+        entries: vec![entry(6), entry(7)],
+        heads: vec![Head { entry: entry(9), proof }],
+    };
     let on = |message| Frame::on(1, message);
     let gossip = Frame::connection;
     vec![
@@ -77,6 +83,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Frame)> {
         ("pong", gossip(Message::Pong(7))),
         ("pub", gossip(Message::Publish(publication))),
         ("pub-signed", gossip(Message::Publish(signed))),
+        ("pub-proven", gossip(Message::Publish(proven))),
         ("ihave", gossip(Message::IHave(ihave))),
         ("iwant", gossip(Message::IWant(IWant { topic: topic(), entries: vec![entry(6)] }))),
         ("graft", gossip(Message::Graft(Graft { topic: topic(), missing: Some(entry(6)) }))),

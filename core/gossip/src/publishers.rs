@@ -1,0 +1,228 @@
+//! Who publishes: heads that are proven, claims that are not, later lives of this node, and who makes room for whom.
+
+use oap::{Entry, ErrorCode, Head, IHave, MessageId};
+use types::{Moment, NodeId};
+
+use crate::{
+    engine::Engine,
+    event::{Action, GapReason, PeerKey, Verdict},
+    track::{Origin, SEQ_MAX, Track},
+};
+
+/// One peer may have told first of at most this part of the publishers of a topic: one in so many.
+const PEER_SHARE: usize = 2;
+
+/// The most lives of one publisher that are remembered in a topic.
+const LIVES_MAX: usize = 4;
+
+/// Among which publishers room is made.
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    /// Those that are not listed.
+    Anybody,
+    /// Those that this peer told of first and that are not listed.
+    Introducer(Option<NodeId>),
+    /// The lives of this one.
+    Publisher(NodeId),
+}
+
+/// One message of a peer looks so many times for a publisher that makes room; each look goes over all publishers.
+pub(crate) const EVICTIONS_PER_FRAME: u32 = 8;
+
+impl Engine {
+    /// A peer says what there is. Heads come with their publisher's word; everything else is only the peer's.
+    pub(crate) fn announced(&mut self, from: PeerKey, have: &IHave, now: Moment, out: &mut Vec<Action>) {
+        let Some(ix) = self.find(&have.topic).filter(|ix| self.topics[*ix].joined) else { return };
+        self.evictions_left = EVICTIONS_PER_FRAME;
+        for head in &have.heads {
+            if !self.head_announced(ix, from, head, now, out) {
+                return out.push(Action::Misbehaved { peer: from, code: ErrorCode::Mismatch });
+            }
+        }
+        for entry in &have.entries {
+            self.claimed(ix, from, entry, now);
+        }
+    }
+
+    /// Takes note of a head; whether it is what its proof says. Nobody passes a head on whose proof is wrong, so whoever
+    /// sends one made it up.
+    fn head_announced(
+        &mut self,
+        ix: usize,
+        from: PeerKey,
+        head: &Head,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let Head { entry, proof } = head;
+        if !(1..=SEQ_MAX).contains(&entry.seq) {
+            return false;
+        }
+        let topic = &mut self.topics[ix];
+        if entry.publisher == self.me && entry.incarnation == self.incarnation && entry.seq <= topic.seq {
+            return true;
+        }
+        let known = topic.tracks.find(entry.publisher, entry.incarnation);
+        let proven = known.and_then(|at| topic.tracks.get(at)).map_or(0, Track::proven);
+        if entry.seq > proven {
+            let id = entry.in_topic(&topic.name);
+            let is_hopeless = known.is_none() && self.evictions_left == 0;
+            if is_hopeless || !self.signatures.is_known(&id.topic, id.publisher) {
+                return true;
+            }
+            if !self.signatures.verify_head(&id, proof) {
+                return false;
+            }
+            self.meet_own_life(&id, out);
+        }
+        let at = known.or_else(|| self.track(ix, *entry, entry.seq, Some(from), now, out));
+        let Some(at) = at else { return true };
+        let topic = &mut self.topics[ix];
+        let Some(track) = topic.tracks.get_mut(at) else { return true };
+        if entry.seq > proven && track.prove(entry.seq, *proof) {
+            // Others are told with the heartbeat, which is not to slow down now.
+            topic.quiet_beats = 0;
+        }
+        self.look_for(ix, at, from, entry.seq, now);
+        true
+    }
+
+    /// A peer claims to have a publication. It is asked for that if its publisher is known, and no more follows from it.
+    fn claimed(&mut self, ix: usize, from: PeerKey, entry: &Entry, now: Moment) {
+        let topic = &mut self.topics[ix];
+        if entry.publisher == self.me && entry.incarnation >= self.incarnation {
+            return;
+        }
+        let Some(at) = topic.tracks.find(entry.publisher, entry.incarnation) else { return };
+        let Some(track) = topic.tracks.get_mut(at).filter(|track| !track.is_too_far(entry.seq)) else {
+            return;
+        };
+        track.hint(entry.seq);
+        self.look_for(ix, at, from, entry.seq, now);
+    }
+
+    /// A peer says that it has what was published up to a number: what is missing of it is looked for.
+    fn look_for(&mut self, ix: usize, at: usize, from: PeerKey, seq: u64, now: Moment) {
+        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        if !track.is_settled() {
+            track.claim(from, seq);
+            self.search_soon(ix, at, now);
+        }
+    }
+
+    /// This node has signed something in a life that is not before this one: the clock went back, or its counter was lost.
+    /// From now on it publishes in a life after that one, as if it had begun now.
+    pub(crate) fn meet_own_life(&mut self, proven: &MessageId, out: &mut Vec<Action>) {
+        let (me, met) = (self.me, proven.incarnation);
+        if proven.publisher != me || met < self.incarnation || met == u64::MAX {
+            return;
+        }
+        self.incarnation = met + 1;
+        for topic in &mut self.topics {
+            topic.seq = 0;
+            topic.signed_at = None;
+            for unacked in topic.unacked.drain(..) {
+                out.push(Action::Verdict { ticket: unacked.ticket, id: None, verdict: Verdict::Busy });
+            }
+        }
+        out.push(Action::Outlived { incarnation: met });
+    }
+
+    /// The place of a publisher, which is remembered from now on if there is room. `before` is the number before the one
+    /// that was heard of, or the highest that was told of.
+    pub(crate) fn track(
+        &mut self,
+        ix: usize,
+        Entry { publisher, incarnation, .. }: Entry,
+        before: u64,
+        from: Option<PeerKey>,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) -> Option<usize> {
+        if let Some(at) = self.topics[ix].tracks.find(publisher, incarnation) {
+            return Some(at);
+        }
+        let introducer = from.and_then(|peer| self.node(peer));
+        if !self.has_room(ix, publisher, introducer, now, out) {
+            return None;
+        }
+        let is_own = publisher == self.me && incarnation == self.incarnation;
+        let start = if is_own { before } else { before.saturating_sub(self.settings.history) };
+        self.next_uid += 1;
+        let origin = Origin { publisher, incarnation, uid: self.next_uid };
+        let mut track = Track::new(origin, start, self.settings.dedupe_window);
+        track.heard_at = now;
+        track.introducer = introducer;
+        let at = self.topics[ix].tracks.insert(track);
+        if start > 0 && !is_own {
+            self.name_gaps(ix, at, vec![(1, start)], GapReason::BeforeJoining, out);
+        }
+        Some(at)
+    }
+
+    /// Whether there is room for a publisher, or another can make it: this node itself, neighbours and listed publishers
+    /// always fit, others within the share of the peer that tells of them.
+    fn has_room(
+        &mut self,
+        ix: usize,
+        publisher: NodeId,
+        introducer: Option<NodeId>,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let always =
+            publisher == self.me || introducer == Some(publisher) || self.signatures.is_listed(publisher);
+        let most = self.settings.max_publishers;
+        let tracks = &self.topics[ix].tracks;
+        let told = tracks.iter().filter(|(_, track)| track.introducer == introducer).count();
+        let share = most.div_ceil(PEER_SHARE);
+        let lives = tracks.iter().filter(|(_, track)| track.origin.publisher == publisher).count();
+        if lives < LIVES_MAX && tracks.len() < most && (always || told < share) {
+            return true;
+        }
+        if self.evictions_left == 0 {
+            return false;
+        }
+        self.evictions_left -= 1;
+        // Beyond its share a peer makes room among those that it told of, and a publisher among its own lives.
+        let whose = match lives >= LIVES_MAX {
+            true => Whose::Publisher(publisher),
+            false if !always && told >= share => Whose::Introducer(introducer),
+            false => Whose::Anybody,
+        };
+        let Some(at) = self.least_useful(ix, whose, always, now) else { return false };
+        self.forget_publisher(ix, at, out);
+        true
+    }
+
+    /// The publisher that makes room: one that was silent for long, else one of which nothing ever came, else, for a
+    /// publisher that always fits, the one of which the least came.
+    fn least_useful(&self, ix: usize, whose: Whose, always: bool, now: Moment) -> Option<usize> {
+        let is_own =
+            |track: &Track| track.origin.publisher == self.me && track.origin.incarnation == self.incarnation;
+        let rank = |track: &Track| match track.deliveries {
+            _ if now.since(track.heard_at) >= self.settings.remember => Some((0, 0)),
+            0 => Some((1, 0)),
+            count => (always || matches!(whose, Whose::Publisher(_))).then_some((2, count)),
+        };
+        let is_chosen = |track: &Track| match whose {
+            Whose::Anybody => !self.signatures.is_listed(track.origin.publisher),
+            Whose::Introducer(peer) => {
+                track.introducer == peer && !self.signatures.is_listed(track.origin.publisher)
+            }
+            Whose::Publisher(publisher) => track.origin.publisher == publisher,
+        };
+        let all = self.topics[ix].tracks.iter();
+        all.filter(|(_, track)| !is_own(track) && is_chosen(track))
+            .filter_map(|(at, track)| Some(((rank(track)?, track.heard_at), at)))
+            .min()
+            .map(|(_, at)| at)
+    }
+
+    fn forget_publisher(&mut self, ix: usize, at: usize, out: &mut Vec<Action>) {
+        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        let runs = track.name_up_to(track.highest());
+        self.name_gaps(ix, at, runs, GapReason::Forgotten, out);
+        self.remove_track(ix, at);
+    }
+}

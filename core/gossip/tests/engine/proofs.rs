@@ -1,0 +1,197 @@
+//! What is believed without the publisher's word for it, and what is not.
+
+use std::time::Duration;
+
+use crate::support::{Bench, entry, node, proof, publication, topic, unproven};
+use gossip::{Action, Event, LossReason, PeerKey, Settings, Verdict};
+use oap::{Entry, Head, IHave, Message, Publication};
+
+/// A bench whose neighbours are 1, which is honest and publishes, and 2, which is not.
+fn bench() -> Bench {
+    let mut bench = Bench::new(Settings::default());
+    (1..=2).for_each(|number| bench.join(number));
+    (1..=3).for_each(|seq| bench.hear_publication(1, 1, seq));
+    bench
+}
+
+fn forged(entry: Entry) -> Message {
+    let head = Head { entry, proof: proof(Entry { seq: 1, ..entry }) };
+    Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads: vec![head] })
+}
+
+/// Heads and entries that were told to a neighbour.
+fn told(bench: &mut Bench, number: u8) -> (Vec<Entry>, Vec<Entry>) {
+    let mut told = (Vec::new(), Vec::new());
+    for message in bench.said_to(number) {
+        if let Message::IHave(have) = message {
+            told.0.extend(have.heads.iter().map(|head| head.entry));
+            told.1.extend(have.entries);
+        }
+    }
+    told
+}
+
+#[test]
+fn a_forged_head_changes_nothing_and_its_sender_is_dismissed() {
+    for lie in [entry(1, 1 << 40), entry(1, 4), entry(7, 5), Entry { incarnation: 9, ..entry(1, 1) }] {
+        let mut bench = bench();
+        bench.take();
+        bench.hear(2, forged(lie));
+        let dismissed: Vec<_> = bench
+            .actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Misbehaved { peer, .. } => Some(*peer),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(dismissed, [PeerKey(2)], "{lie:?}");
+        bench.pass(Settings::default().patience * 2);
+        assert!(!told(&mut bench, 1).0.contains(&lie), "{lie:?}");
+        bench.hear_publication(1, 1, 4);
+        assert_eq!((bench.delivered(), bench.gaps()), (vec![(node(1), 4)], vec![]), "{lie:?}");
+    }
+}
+
+#[test]
+fn what_a_peer_only_claims_is_asked_for_and_neither_named_nor_repeated() {
+    let mut bench = bench();
+    bench.take();
+    bench.hear_entries(2, &[entry(1, 900), entry(7, 5)]);
+    bench.pass(Settings::default().patience * 2);
+    let asked =
+        bench.said_to(2).iter().any(|message| matches!(message, Message::IWant(_) | Message::Graft(_)));
+    assert!(asked);
+    assert_eq!(bench.gaps(), []);
+    assert!(!bench.is_misbehaviour_seen());
+    let (heads, entries) = told(&mut bench, 1);
+    assert!(heads.iter().chain(&entries).all(|entry| entry.seq <= 3 && entry.publisher == node(1)));
+    assert_eq!(bench.engine.stats().searching, 0, "it is given up");
+    assert_eq!(bench.engine.stats().publishers, 1);
+}
+
+#[test]
+fn a_claim_beyond_the_window_is_passed_over() {
+    let mut bench = bench();
+    bench.take();
+    let window = Settings::default().dedupe_window as u64;
+    bench.hear_entries(2, &[entry(1, 3 + window + 1)]);
+    assert_eq!(bench.engine.stats().searching, 0);
+    bench.hear_entries(2, &[entry(1, 3 + window)]);
+    assert_eq!(bench.engine.stats().searching, 1);
+}
+
+#[test]
+fn publications_too_far_beyond_what_is_proven_are_refused_and_the_honest_ones_still_come() {
+    let mut bench = bench();
+    bench.take();
+    let window = Settings::default().dedupe_window as u64;
+    for seq in [3 + window + 1, 1 << 40] {
+        bench.hear(2, Message::Publish(unproven(1, seq)));
+    }
+    assert_eq!(bench.losses(), [LossReason::Unproven; 2]);
+    assert!(!bench.is_misbehaviour_seen(), "a relay may be ahead in good faith");
+    bench.hear(2, Message::Publish(unproven(1, 3 + window)));
+    (4..=9).for_each(|seq| bench.hear(1, Message::Publish(unproven(1, seq))));
+    bench.hear_publication(1, 1, 10);
+    assert_eq!(bench.delivered().len(), 8);
+}
+
+#[test]
+fn a_publisher_is_remembered_only_with_its_own_word() {
+    let mut bench = bench();
+    bench.take();
+    bench.hear(2, Message::Publish(unproven(7, 1)));
+    assert_eq!(bench.losses(), [LossReason::Unproven]);
+    let lie = Publication { proof: Some(proof(entry(7, 2))), ..unproven(7, 1) };
+    bench.hear(2, Message::Publish(lie));
+    assert!(bench.is_misbehaviour_seen());
+    assert_eq!(bench.engine.stats().publishers, 1);
+    bench.hear_heads(2, &[entry(7, 1)]);
+    bench.hear(2, Message::Publish(unproven(7, 1)));
+    assert_eq!(bench.delivered(), [(node(7), 1)]);
+}
+
+#[test]
+fn only_its_publisher_sends_a_publication_that_has_come_over_no_link() {
+    let mut bench = bench();
+    bench.take();
+    bench.hear(2, Message::Publish(Publication { hops: 0, ..publication(1, 4) }));
+    assert_eq!(bench.losses(), [LossReason::Forged]);
+    assert!(bench.is_misbehaviour_seen());
+    bench.hear(1, Message::Publish(Publication { hops: 0, ..publication(1, 4) }));
+    assert_eq!(bench.delivered(), [(node(1), 4)]);
+}
+
+#[test]
+fn a_relay_is_not_dismissed_for_a_publisher_whose_key_is_not_known_here() {
+    let mut bench = bench();
+    bench.take();
+    bench.hear_heads(2, &[entry(98, 4)]);
+    bench.hear_publication(2, 98, 4);
+    assert_eq!(bench.losses(), [LossReason::Unlisted]);
+    assert!(!bench.is_misbehaviour_seen());
+    assert_eq!(bench.engine.stats().publishers, 1);
+}
+
+#[test]
+fn a_node_gives_its_word_with_its_first_publication_and_its_heads() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    bench.take();
+    (1..=1000).for_each(|ticket| {
+        bench.publish(ticket);
+        bench.sent(1, 1);
+    });
+    let proven: Vec<_> = bench
+        .said_to(1)
+        .into_iter()
+        .filter_map(|message| match message {
+            Message::Publish(publication) => publication.proof.map(|it| (publication.id.entry(), it)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(proven.first(), Some(&(entry(0, 1), proof(entry(0, 1)))));
+    assert!(proven.iter().all(|(entry, it)| *it == proof(*entry)));
+    let numbers: Vec<_> = proven.iter().map(|(entry, _)| entry.seq).collect();
+    assert_eq!(numbers, [1, 257, 513, 769], "one in 256, all at one moment");
+    bench.take();
+    bench.pass(Settings::default().heartbeat * 2);
+    let (heads, entries) = told(&mut bench, 1);
+    assert!(heads.contains(&entry(0, 1000)), "{heads:?}");
+    assert_eq!(entries, []);
+    bench.take();
+    bench.join(2);
+    assert_eq!(told(&mut bench, 2).0, [entry(0, 1000)]);
+}
+
+#[test]
+fn a_node_that_meets_a_later_life_of_its_own_goes_on_after_it() {
+    let later = |seq| Entry { incarnation: 70, ..entry(0, seq) };
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    bench.publish(5);
+    bench.take();
+    let head = Head { entry: later(9), proof: proof(later(9)) };
+    bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads: vec![head] }));
+    assert!(!bench.is_misbehaviour_seen(), "who tells of it is no liar");
+    assert_eq!(bench.verdicts(), [(5, Verdict::Busy)]);
+    assert!(bench.actions.iter().any(|action| matches!(action, Action::Outlived { incarnation: 70 })));
+    bench.publish(6);
+    let published = bench.said_to(1).into_iter().find_map(|message| match message {
+        Message::Publish(publication) => Some((publication.id.incarnation, publication.id.seq)),
+        _ => None,
+    });
+    assert_eq!(published, Some((71, 1)));
+    bench.tell(Event::Tick);
+    bench.hear(
+        1,
+        Message::Publish(Publication {
+            id: later(9).in_topic(&topic()),
+            proof: Some(proof(later(9))),
+            ..publication(0, 9)
+        }),
+    );
+    assert!(bench.delivered().contains(&(node(0), 9)), "what it published then is news to it");
+    bench.pass(Duration::from_secs(1));
+}

@@ -1,0 +1,96 @@
+//! Which life of the node this is: each begins with a higher number than the one before, whatever the clock says.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// The file's name in the node's data: the number below which all lives so far are, in decimal digits.
+pub(crate) const LIVES_FILE: &str = "overlay.lives";
+
+/// Lives that one start of the node may begin: one per shard, and one each time a shard is started again.
+const RESERVED: u64 = 1 << 20;
+
+/// Numbers of lives that were never used before.
+#[derive(Debug)]
+pub(crate) struct Lives(AtomicU64);
+
+impl Lives {
+    /// Begins after every life before: after those that are written down, and not before the clock. What this start may use is
+    /// written down at once. Without a folder there is only the clock, and the node's key is new as well. Blocking.
+    pub(crate) fn load(data_dir: Option<&Path>, unix: Duration) -> Self {
+        let clock = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX / 2);
+        let Some(path) = data_dir.map(|dir| dir.join(LIVES_FILE)) else { return Self(clock.into()) };
+        let used = read(&path);
+        if used > clock {
+            let behind = Duration::from_nanos(used - clock);
+            tracing::warn!(
+                ?behind,
+                "the clock is behind this node's last start; lives are counted on from there"
+            );
+        }
+        let first = clock.max(used);
+        if let Err(error) = write(&path, first.saturating_add(RESERVED)) {
+            let path = path.display();
+            tracing::warn!(%path, %error, "lives cannot be written down: after the clock goes back, peers have to tell of them");
+        }
+        Self(first.into())
+    }
+
+    /// A life that was never before.
+    pub(crate) fn next(&self) -> u64 {
+        self.0.fetch_add(1, Relaxed)
+    }
+
+    /// Somebody knows this life: those that begin from now on come after it and the one that follows it at once.
+    pub(crate) fn pass(&self, incarnation: u64) {
+        self.0.fetch_max(incarnation.saturating_add(2), Relaxed);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+fn read(path: &Path) -> u64 {
+    std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Writes beside the file and puts it in its place, so that there is always a whole one.
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+fn write(path: &Path, used: u64) -> std::io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = std::fs::File::create(&new)?;
+    writeln!(file, "{used}")?;
+    file.sync_all()?;
+    std::fs::rename(new, path)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_is_later_than_those_before_it_though_the_clock_goes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = Duration::from_secs(1_700_000_000);
+        let mut last = 0;
+        for clock in [now, now - Duration::from_secs(86_400), Duration::ZERO, now] {
+            let lives = Lives::load(Some(dir.path()), clock);
+            for _ in 0..3 {
+                let life = lives.next();
+                assert!(life > last, "{life} after {last}");
+                last = life;
+            }
+        }
+    }
+
+    #[test]
+    fn a_life_that_peers_know_of_is_passed() {
+        let lives = Lives::load(None, Duration::from_secs(5));
+        lives.pass(u64::MAX / 2);
+        assert_eq!(lives.next(), u64::MAX / 2 + 2);
+        lives.pass(7);
+        assert_eq!(lives.next(), u64::MAX / 2 + 3);
+    }
+}
