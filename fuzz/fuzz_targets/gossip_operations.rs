@@ -72,7 +72,7 @@ impl Run {
                 let id = MessageId { topic, ..entry.in_topic(&self.topics[0]) };
                 let mut publication = Publication::new(id, Bytes::from(vec![c; usize::from(b)]));
                 publication.hops = c & 1;
-                publication.proof = (c & 2 == 0).then_some(PROOF);
+                publication.proof = (c & 2 == 0).then(|| PROOF.into());
                 publication.digest[0] ^= u8::from(what & 0xf0 == 0xf0);
                 Event::Message { from: peer, message: Message::Publish(publication) }
             }

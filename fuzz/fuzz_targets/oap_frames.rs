@@ -64,6 +64,7 @@ fn session() -> Session {
         max_frame: 1 << 20,
         credit: 1 << 18,
         max_streams: MAX_STREAMS,
+        rate: 0,
         token: None,
         topics: Vec::new(),
     };

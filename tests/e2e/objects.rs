@@ -136,6 +136,7 @@ fn lie(mut socket: TcpStream, me: NodeId) {
         max_frame: oap::FRAME_MAX,
         credit: oap::CREDIT_FLOOR,
         max_streams: 8,
+        rate: 0,
         token: None,
         topics: Vec::new(),
     };

@@ -6,9 +6,10 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use ed25519_dalek::{Signer, SigningKey};
 use oap::{
-    CREDIT_FLOOR, Decoder, FRAME_MAX, Features, Frame, Hello, Message, MessageId, Parser, Publication, Topic,
-    VERSION,
+    CREDIT_FLOOR, Decoder, FRAME_MAX, Features, Frame, Hello, Message, MessageId, Parser, Proof, Publication,
+    Topic, VERSION,
 };
 use types::NodeId;
 
@@ -16,6 +17,9 @@ use crate::{
     Outcome,
     fan::{Got, Publish},
 };
+
+/// One publication in so many has a proof, as the specification demands.
+const PROVEN_EVERY: u64 = 256;
 
 /// The node that publishes.
 const PUBLISHER: u64 = 1;
@@ -41,7 +45,8 @@ impl Publish for Publisher {
         self.seq += 1;
         let (publisher, topic) = (node(PUBLISHER), self.topic.clone());
         let id = MessageId { publisher, incarnation: self.incarnation, topic, seq: self.seq };
-        let publication = Publication::new(id, Bytes::copy_from_slice(body));
+        let proof = (self.seq % PROVEN_EVERY == 1).then(|| prove(&id).into());
+        let publication = Publication { proof, ..Publication::new(id, Bytes::copy_from_slice(body)) };
         self.buffer.clear();
         let frame = Frame::connection(Message::Publish(publication));
         frame.encode(&mut self.buffer).expect("a good publication");
@@ -60,6 +65,7 @@ pub(crate) fn connect(addr: SocketAddr, number: u64) -> Outcome<TcpStream> {
         max_frame: FRAME_MAX,
         credit: CREDIT_FLOOR,
         max_streams: 1,
+        rate: 0,
         token: None,
         topics: Vec::new(),
     };
@@ -105,9 +111,20 @@ fn topic() -> Topic {
     Topic::new("bench").expect("a good name")
 }
 
-/// Some node; nobody proves anything in the clear.
+/// Some node.
 fn node(number: u64) -> NodeId {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&number.to_le_bytes());
-    NodeId::of_key(&key)
+    NodeId::of_key(key(number).verifying_key().as_bytes())
+}
+
+/// The key of a node; anybody may know it, since nobody else measures.
+fn key(number: u64) -> SigningKey {
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&number.to_le_bytes());
+    SigningKey::from_bytes(&seed)
+}
+
+/// The publisher's word that it has got this far.
+fn prove(head: &MessageId) -> Proof {
+    let key = key(PUBLISHER);
+    Proof { key: key.verifying_key().to_bytes(), signature: key.sign(&head.head_bytes()).to_bytes() }
 }

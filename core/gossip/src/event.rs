@@ -173,7 +173,8 @@ pub enum Verdict {
     Accepted,
     /// It is known here only. Neighbours that come later may still ask for it.
     LocalOnly,
-    /// It was not published: too many wait for their verdict, or there are too many topics.
+    /// It was not published: too many wait for their verdict, everybody it would be pushed to is behind, or there are too
+    /// many topics. It may be tried again in a second.
     Busy,
     /// It was not published: its body is too long.
     TooLarge,

@@ -160,6 +160,13 @@ impl Members {
         &mut self.list[..self.eager]
     }
 
+    /// Whether everybody that is pushed to is behind by as much again as may be on its way: what is published now would wait
+    /// for long before anybody acknowledges it.
+    pub(crate) fn is_congested(&self, settings: &Settings) -> bool {
+        let most = settings.backlog.min(settings.burst_budget as usize);
+        self.eager > 0 && self.list[..self.eager].iter().all(|member| member.backlog.len() >= most)
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (bool, &mut Member)> {
         let eager = self.eager;
         self.list.iter_mut().enumerate().map(move |(at, member)| (at < eager, member))

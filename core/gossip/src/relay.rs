@@ -20,7 +20,7 @@ use crate::{
 const PRUNE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A publisher signs its head with a publication once in so long.
-const PROOF_INTERVAL: Duration = Duration::from_millis(100);
+const PROOF_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A publisher signs its head at least so many times while others tell as many numbers apart as their window is wide.
 const PROOFS_PER_WINDOW: u64 = 16;
@@ -50,7 +50,7 @@ impl Engine {
         }
         let Some(ix) = self.open(name) else { return out.push(refuse(Verdict::Busy)) };
         let topic = &mut self.topics[ix];
-        if topic.unacked.len() >= self.settings.max_unacked {
+        if topic.unacked.len() >= self.settings.max_unacked || topic.members.is_congested(&self.settings) {
             return out.push(refuse(Verdict::Busy));
         }
         topic.seq += 1;
@@ -105,6 +105,10 @@ impl Engine {
             return out.extend(code.map(|code| Action::Misbehaved { peer: from, code }));
         }
         publication.hops = publication.hops.saturating_add(1);
+        if self.is_proven(ix, &publication.id) {
+            // Nobody has checked it, and nothing unchecked is passed on.
+            publication.proof = None;
+        }
         let from_publisher = (publication.id.publisher == node).then(|| publication.id.clone());
         if !self.take_on(ix, publication, Some((from, node)), now, out) {
             return;
@@ -114,8 +118,15 @@ impl Engine {
         }
     }
 
+    /// Whether the publisher has signed this number or a higher one.
+    fn is_proven(&mut self, ix: usize, id: &MessageId) -> bool {
+        let tracks = &mut self.topics[ix].tracks;
+        let at = tracks.find(id.publisher, id.incarnation);
+        at.and_then(|at| tracks.get(at)).is_some_and(|track| id.seq <= track.proven())
+    }
+
     /// This node's word for the number of a publication: with the first, and then every so often.
-    fn proof_if_due(&mut self, ix: usize, id: &MessageId, now: Moment) -> Option<Proof> {
+    fn proof_if_due(&mut self, ix: usize, id: &MessageId, now: Moment) -> Option<Box<Proof>> {
         let topic = &mut self.topics[ix];
         let at = topic.tracks.find(id.publisher, id.incarnation);
         let proven = at.and_then(|at| topic.tracks.get(at)).map_or(0, Track::proven);
@@ -125,7 +136,7 @@ impl Engine {
             return None;
         }
         topic.signed_at = Some(now);
-        Some(self.signatures.sign_head(id))
+        Some(self.signatures.sign_head(id).into())
     }
 
     /// What is wrong with a publication that is news, and what its sender is told if that is its own doing: what a relay
@@ -189,8 +200,8 @@ impl Engine {
         let topic = &mut self.topics[ix];
         let Some(track) = topic.tracks.get_mut(at) else { return false };
         let (late, stray) = (track.is_named(seq), seq < track.highest());
-        if let Some(proof) = publication.proof.filter(|_| seq > track.proven()) {
-            track.prove(seq, proof);
+        if let Some(proof) = publication.proof.as_deref().filter(|_| seq > track.proven()) {
+            track.prove(seq, *proof);
         }
         let was_asked = from.is_some_and(|(peer, _)| track.was_asked(peer, seq));
         let fallen = track.deliver(seq);

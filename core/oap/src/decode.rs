@@ -143,7 +143,7 @@ impl Parser {
     fn publication(&mut self, mut header: Reader, body: Reader, flags: u8) -> Result<Message, DecodeError> {
         let (hops, id, digest) = (header.u8()?, self.message_id(&mut header)?, header.array()?);
         let signature = if flags & FLAG_SIGNED != 0 { Some(header.array()?) } else { None };
-        let proof = if flags & FLAG_PROVEN != 0 { Some(header.proof()?) } else { None };
+        let proof = if flags & FLAG_PROVEN != 0 { Some(header.proof()?.into()) } else { None };
         header.end()?;
         Ok(Message::Publish(Publication { id, digest, hops, signature, proof, body: body.rest() }))
     }
@@ -191,7 +191,7 @@ fn hello(mut header: Reader, mut body: Reader) -> Result<Message, DecodeError> {
     }
     let node = NodeId::new(header.array()?);
     let (features, max_frame) = (Features::from_bits(header.u32()?), header.u32()?);
-    let (credit, max_streams) = (header.u32()?, header.u16()?);
+    let (credit, max_streams, rate) = (header.u32()?, header.u16()?, header.u32()?);
     let token = match header.u16()? {
         0 => None,
         len => Some(Token::new(header.bytes(len.into())?).ok_or(DecodeError::Field)?),
@@ -207,7 +207,7 @@ fn hello(mut header: Reader, mut body: Reader) -> Result<Message, DecodeError> {
         }
         topics.push(body.topic(&mut None)?);
     }
-    Ok(Message::Hello(Hello { version, node, features, max_frame, credit, max_streams, token, topics }))
+    Ok(Message::Hello(Hello { version, node, features, max_frame, credit, max_streams, rate, token, topics }))
 }
 
 fn start(mut header: Reader) -> Result<Message, DecodeError> {

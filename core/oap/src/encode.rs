@@ -144,6 +144,7 @@ fn put_hello(out: &mut BytesMut, hello: &Hello) {
     out.put_u32(hello.max_frame);
     out.put_u32(hello.credit);
     out.put_u16(hello.max_streams);
+    out.put_u32(hello.rate);
     let token = hello.token.as_ref().map_or(&[][..], |token| token.reveal());
     out.put_u16(u16::try_from(token.len()).expect("a token has at most 4 KiB"));
     out.put_slice(token);

@@ -67,8 +67,9 @@ pub struct Publication {
     pub hops: u8,
     /// The publisher's Ed25519 signature over [`Publication::signed_bytes`].
     pub signature: Option<[u8; 64]>,
-    /// The publisher's word that this is the highest number it has published, on some of its publications.
-    pub proof: Option<Proof>,
+    /// The publisher's word that this is the highest number it has published, on some of its publications. In a box, because
+    /// most have none.
+    pub proof: Option<Box<Proof>>,
     /// At most [`PUBLICATION_MAX`] bytes.
     pub body: Bytes,
 }

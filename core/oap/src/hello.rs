@@ -44,6 +44,8 @@ pub struct Hello {
     pub credit: u32,
     /// How many streams the other side may have open at a time.
     pub max_streams: u16,
+    /// Frames a second that the sender of this takes, beside DATA, END, ACK, PONG, ERROR and GOAWAY; zero for no limit.
+    pub rate: u32,
     /// What admits the sender where its key is not listed.
     pub token: Option<Token>,
     /// What the sender takes part in.
@@ -67,6 +69,8 @@ pub struct Agreed {
     pub our_streams: u16,
     /// How many streams the other side may have open at a time.
     pub their_streams: u16,
+    /// Frames a second that the other side takes; zero for no limit.
+    pub send_rate: u32,
 }
 
 /// Two HELLOs with nothing in common.
@@ -114,6 +118,7 @@ impl Hello {
             receive_credit: self.credit,
             our_streams: theirs.max_streams,
             their_streams: self.max_streams,
+            send_rate: theirs.rate,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The kinds of frames: their numbers, their flags, and where they belong.
 
-use crate::{CONNECTION, message::Message};
+use crate::{CONNECTION, frame::LENGTH_LEN, message::Message};
 
 /// On PUB: the digest is followed by the publisher's signature.
 pub(crate) const FLAG_SIGNED: u8 = 1;
@@ -28,6 +28,19 @@ pub(crate) enum Kind {
     Subscribe = 21,
     Unsubscribe = 22,
     Accepted = 23,
+}
+
+/// Whether an encoded frame counts for the rate that its reader said in HELLO: START, PING and gossip do.
+#[must_use]
+pub fn counts_for_rate(frame: &[u8]) -> bool {
+    let kind = frame.get(LENGTH_LEN).copied().and_then(Kind::from_number);
+    let is_free = |kind: Kind| {
+        matches!(
+            kind,
+            Kind::Hello | Kind::Data | Kind::End | Kind::Ack | Kind::Pong | Kind::Error | Kind::Goaway
+        )
+    };
+    kind.is_some_and(|kind| !is_free(kind))
 }
 
 impl Kind {

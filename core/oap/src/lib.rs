@@ -49,6 +49,7 @@ pub use hello::{
     Agreed, CREDIT_FLOOR, CREDIT_MAX, Features, HELLO_TOPICS_MAX, Hello, MAGIC, NoAgreement, TOKEN_MAX,
     Token, VERSION,
 };
+pub use kind::counts_for_rate;
 pub use message::{CHUNK_MAX, DETAIL_MAX, Data, Fault, Frame, Get, Goaway, Message, Start};
 pub use rules::InvalidMessage;
 pub use session::{Incoming, Session, Violation};

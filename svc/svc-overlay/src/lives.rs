@@ -1,7 +1,9 @@
 //! Which life of the node this is: each begins with a higher number than the one before, whatever the clock says.
 
 use std::{
+    fs::OpenOptions,
     io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
@@ -59,7 +61,7 @@ fn read(path: &Path) -> u64 {
 #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 fn write(path: &Path, used: u64) -> std::io::Result<()> {
     let new = path.with_extension("new");
-    let mut file = std::fs::File::create(&new)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     writeln!(file, "{used}")?;
     file.sync_all()?;
     std::fs::rename(new, path)

@@ -17,7 +17,7 @@ const PUBLISHED: u32 = 600;
 const BODY: usize = 30 * 1024;
 
 /// A peer that has introduced itself as that node.
-fn join(addr: SocketAddr, node: NodeId) -> TcpStream {
+pub(super) fn join(addr: SocketAddr, node: NodeId) -> TcpStream {
     let mut socket = eventually("the node listens", || TcpStream::connect(addr).ok());
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let hello = Hello {
@@ -27,6 +27,7 @@ fn join(addr: SocketAddr, node: NodeId) -> TcpStream {
         max_frame: oap::FRAME_MAX,
         credit: oap::CREDIT_FLOOR,
         max_streams: 1,
+        rate: 0,
         token: None,
         topics: Vec::new(),
     };
@@ -44,7 +45,7 @@ fn join(addr: SocketAddr, node: NodeId) -> TcpStream {
     socket
 }
 
-fn say(socket: &mut TcpStream, message: Message) {
+pub(super) fn say(socket: &mut TcpStream, message: Message) {
     socket.write_all(&Frame::connection(message).to_bytes().unwrap()).unwrap();
 }
 
@@ -67,7 +68,7 @@ fn a_drain_says_how_many_publications_of_which_topic_it_gave_up() {
     for seq in 1..=u64::from(PUBLISHED) {
         let id = Entry { publisher, incarnation: 1, seq }.in_topic(&news);
         let proof = Proof { key: *key.public_key().ed25519(), signature: key.sign(&id.head_bytes()) };
-        let publication = Publication { proof: Some(proof), ..Publication::new(id, body.clone()) };
+        let publication = Publication { proof: Some(proof.into()), ..Publication::new(id, body.clone()) };
         say(&mut socket, Message::Publish(publication));
     }
     eventually("everything has come", || (received(&node) > f64::from(PUBLISHED)).then_some(()));

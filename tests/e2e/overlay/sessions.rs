@@ -50,6 +50,7 @@ impl Guest {
             max_frame: oap::FRAME_MAX,
             credit: oap::CREDIT_FLOOR,
             max_streams: 1,
+            rate: 0,
             token: oap::Token::new(token),
             topics: Vec::new(),
         };

@@ -83,6 +83,12 @@ impl Ledger {
         self.publications.push(Published { node, life, accepted: false, counts, hops: 0, at });
     }
 
+    /// The last publication was refused, so it never was.
+    pub fn withdrawn(&mut self, life: Life) {
+        self.publications.pop();
+        self.by_life.get_mut(&life).map(Vec::pop);
+    }
+
     /// How many publications a life of a publisher has.
     #[must_use]
     pub fn count(&self, life: Life) -> u64 {

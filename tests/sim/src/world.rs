@@ -237,6 +237,7 @@ impl<'a> World<'a> {
                 self.ledger.delivered(node, (id.publisher, id.incarnation), id.seq, hops, self.now);
             }
             Action::Gap(gap) => self.ledger.named(node, &gap),
+            Action::Verdict { verdict: Verdict::Busy, .. } => self.ledger.withdrawn(self.life(node)),
             Action::Verdict { id, verdict, .. } => {
                 let id = id.filter(|_| verdict == Verdict::Accepted)?;
                 self.ledger.accepted((id.publisher, id.incarnation), id.seq);

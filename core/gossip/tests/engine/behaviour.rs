@@ -197,14 +197,29 @@ fn what_was_published_before_joining_is_named_at_once_but_for_the_last_few() {
 fn a_peers_budget_holds_what_is_on_its_way_and_the_backlog_what_follows() {
     let mut bench = Bench::new(Settings { burst_budget: 2, backlog: 3, ..Settings::default() });
     bench.join(1);
+    bench.join(2);
     bench.take();
-    (0..7).for_each(|ticket| bench.publish(ticket));
+    (1..=7).for_each(|seq| bench.hear_publication(2, 2, seq));
     assert_eq!(publications(&bench.said_to(1)), 2);
     assert_eq!(bench.losses(), [], "the last two of seven are kept, and can be asked for");
     bench.sent(1, 2);
     assert_eq!(publications(&bench.said_to(1)), 4);
     bench.sent(1, 2);
     assert_eq!(publications(&bench.said_to(1)), 5);
+}
+
+#[test]
+fn what_would_wait_for_everybody_is_refused_before_it_is_published() {
+    let mut bench = Bench::new(Settings { burst_budget: 2, backlog: 3, ..Settings::default() });
+    bench.join(1);
+    (0..5).for_each(|ticket| bench.publish(ticket));
+    assert_eq!(bench.verdicts(), [(4, Verdict::Busy)], "two on their way and two behind them");
+    bench.join(2);
+    bench.publish(5);
+    assert_eq!(bench.verdicts().len(), 1, "one that is not behind is enough");
+    bench.sent(1, 2);
+    (6..8).for_each(|ticket| bench.publish(ticket));
+    assert_eq!(bench.verdicts().len(), 1);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn bench() -> Bench {
 }
 
 fn forged(entry: Entry) -> Message {
-    let head = Head { entry, proof: proof(Entry { seq: 1, ..entry }) };
+    let head = Head { entry, proof: proof(Entry { incarnation: 77, ..entry }) };
     Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads: vec![head] })
 }
 
@@ -98,12 +98,26 @@ fn publications_too_far_beyond_what_is_proven_are_refused_and_the_honest_ones_st
 }
 
 #[test]
+fn a_proof_that_was_not_checked_is_not_passed_on() {
+    let mut bench = bench();
+    bench.hear_heads(1, &[entry(1, 9)]);
+    bench.take();
+    let lie = Publication { proof: Some(proof(entry(1, 8)).into()), ..unproven(1, 5) };
+    bench.hear(2, Message::Publish(lie));
+    let passed_on = bench.said_to(1).into_iter().find_map(|message| match message {
+        Message::Publish(publication) => Some(publication),
+        _ => None,
+    });
+    assert_eq!(passed_on.map(|publication| publication.proof), Some(None));
+}
+
+#[test]
 fn a_publisher_is_remembered_only_with_its_own_word() {
     let mut bench = bench();
     bench.take();
     bench.hear(2, Message::Publish(unproven(7, 1)));
     assert_eq!(bench.losses(), [LossReason::Unproven]);
-    let lie = Publication { proof: Some(proof(entry(7, 2))), ..unproven(7, 1) };
+    let lie = Publication { proof: Some(proof(entry(7, 2)).into()), ..unproven(7, 1) };
     bench.hear(2, Message::Publish(lie));
     assert!(bench.is_misbehaviour_seen());
     assert_eq!(bench.engine.stats().publishers, 1);
@@ -147,7 +161,7 @@ fn a_node_gives_its_word_with_its_first_publication_and_its_heads() {
         .said_to(1)
         .into_iter()
         .filter_map(|message| match message {
-            Message::Publish(publication) => publication.proof.map(|it| (publication.id.entry(), it)),
+            Message::Publish(publication) => publication.proof.map(|it| (publication.id.entry(), *it)),
             _ => None,
         })
         .collect();
@@ -188,7 +202,7 @@ fn a_node_that_meets_a_later_life_of_its_own_goes_on_after_it() {
         1,
         Message::Publish(Publication {
             id: later(9).in_topic(&topic()),
-            proof: Some(proof(later(9))),
+            proof: Some(proof(later(9)).into()),
             ..publication(0, 9)
         }),
     );

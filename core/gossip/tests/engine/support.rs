@@ -28,7 +28,7 @@ pub(crate) fn entry(publisher: u8, seq: u64) -> Entry {
 
 /// A publication as a neighbour passes it on, with its publisher's word for its number.
 pub(crate) fn publication(publisher: u8, seq: u64) -> Publication {
-    let proof = Some(proof(entry(publisher, seq)));
+    let proof = Some(proof(entry(publisher, seq)).into());
     Publication { proof, ..unproven(publisher, seq) }
 }
 

@@ -73,7 +73,7 @@ fn the_largest_message_of_every_kind_fits_the_least_frame() {
     let proof = Proof { key: [0; 32], signature: [0; 64] };
     let publication = Publication {
         signature: Some([0; 64]),
-        proof: Some(proof),
+        proof: Some(proof.into()),
         ..Publication::new(entry(1).in_topic(&longest), body)
     };
     let heads = vec![Head { entry: entry(1), proof }; HEADS_MAX];

@@ -40,13 +40,18 @@ async fn write_all(conn: &Conn, mut wire: WriteHalf<Wire>) -> io::Result<()> {
     let mut in_hand = InHand { conn, frames: Vec::new() };
     let batch = &mut in_hand.frames;
     while poll_fn(|cx| conn.outbox.poll_take(cx, batch)).await == Taken::Some {
-        let now = clock.now();
-        conn.activity.writing(now);
-        give_up_late(conn, batch, now);
-        write_batch(conn, &mut wire, batch).await?;
-        wire.flush().await?;
-        conn.activity.written();
-        account(conn, batch);
+        give_up_late(conn, batch, clock.now());
+        while !batch.is_empty() {
+            let (count, wait) = conn.allowed(batch, clock.now());
+            conn.activity.writing(clock.now());
+            write_batch(conn, &mut wire, &batch[..count]).await?;
+            wire.flush().await?;
+            conn.activity.written();
+            account(conn, batch, count);
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+        }
     }
     wire.shutdown().await
 }
@@ -117,10 +122,10 @@ async fn write_batch(conn: &Conn, wire: &mut WriteHalf<Wire>, batch: &[OutFrame]
     Ok(())
 }
 
-/// Tells the engine what has left, and counts it.
-fn account(conn: &Conn, batch: &mut Vec<OutFrame>) {
-    conn.frames_out.fetch_add(batch.len() as u64, Relaxed);
-    let gossip = conn.shared().gossip.sent(conn, batch.drain(..).filter_map(|frame| frame.pushed));
+/// Tells the engine what has left, the first `count` of a batch, and counts it.
+fn account(conn: &Conn, batch: &mut Vec<OutFrame>, count: usize) {
+    conn.frames_out.fetch_add(count as u64, Relaxed);
+    let gossip = conn.shared().gossip.sent(conn, batch.drain(..count).filter_map(|frame| frame.pushed));
     if gossip > 0 {
         conn.shared().metrics.written(gossip);
     }

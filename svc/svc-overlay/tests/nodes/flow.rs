@@ -1,10 +1,13 @@
 //! Slow peers, slow subscribers, and what becomes of what they do not take.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use oap::{Message, Topic};
-use svc_overlay::Delivery;
+use svc_overlay::{Delivery, OverlayError};
 
 use crate::{
     follower::Follower,
@@ -147,7 +150,7 @@ fn a_subscriber_that_falls_behind_is_told_how_many_it_missed() {
         match node.next(&mut slow) {
             Delivery::Publication { .. } => heard += 1,
             Delivery::Lagging(more) => missed += more,
-            Delivery::Gap(gap) => panic!("{gap:?}"),
+            other => panic!("{other:?}"),
         }
         if heard == 1024 && missed == 0 {
             // What was missed is told with the next that comes.
@@ -188,4 +191,41 @@ fn what_is_published_while_a_peer_is_away_is_repaired_or_named() {
     b.reload(&plain(&format!("topics = [\"news\"]\npeers = [\"{}\"]", a.peer())));
     b.wait_for_peers(1);
     while b.hear(&mut heard) != "meanwhile" {}
+}
+
+#[test]
+fn who_publishes_more_than_its_neighbour_takes_is_refused_and_what_is_published_arrives() {
+    const OFFERED: u32 = 4000;
+    let limits = "topics = [\"news\"]\npeer = { max_rps = 500 }";
+    let a = Node::start(&plain(limits));
+    let b = Node::start(&plain(&format!("{limits}\npeers = [\"{}\"]", a.peer())));
+    a.wait_for_peers(1);
+    eventually("the neighbour takes part", || a.publish("news", "before").accepted);
+    let mut heard = b.subscribe("news");
+    let published = std::sync::OnceLock::<BTreeSet<u32>>::new();
+    let mut came = BTreeSet::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let outcomes = a.publish_many("news", OFFERED);
+            let is_refused = |outcome: &Result<_, OverlayError>| *outcome == Err(OverlayError::Busy);
+            let refused = outcomes.iter().filter(|(_, outcome)| is_refused(outcome)).count();
+            let taken = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).map(|(number, _)| *number);
+            let taken = published.get_or_init(|| taken.collect());
+            assert_eq!(taken.len() + refused, OFFERED as usize);
+            assert!(refused > 0 && taken.len() >= 500, "{} were published", taken.len());
+            // Whoever waits for more looks again.
+            eventually("this is taken on", || a.publish("news", "the last").accepted);
+        });
+        while published.get().is_none_or(|all| came.len() < all.len()) {
+            match b.next(&mut heard) {
+                Delivery::Publication { body, .. } => {
+                    came.extend(str::from_utf8(&body).unwrap().parse::<u32>());
+                }
+                Delivery::Gap(gap) => assert_eq!(gap.reason.name(), "before_joining"),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    assert_eq!(Some(&came), published.get());
+    assert_eq!(b.rejects("quota"), 0, "nothing was sent only to be refused");
 }

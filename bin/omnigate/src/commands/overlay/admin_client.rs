@@ -9,6 +9,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     os::unix::net::UnixStream,
+    time::Duration,
 };
 
 use ron_kernel::config::Secret;
@@ -71,6 +72,20 @@ impl AdminClient {
     /// The answer to something that is to be done.
     pub(in crate::commands) fn post(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
         self.exchange("POST", path, Some(body))
+    }
+
+    /// The same, tried again for as long as the node says that it is busy, at the times it says.
+    pub(super) fn post_when_free(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
+        loop {
+            let answer = self.ask("POST", path, Some(body))?;
+            let status = answer.status;
+            let text = self.read_all(answer)?;
+            match status {
+                200..=299 => return serde_json::from_str(&text).map_err(Failure::failed),
+                429 => std::thread::sleep(retry_after(&text)),
+                _ => return Err(refused(&text)),
+            }
+        }
     }
 
     /// Sends what is read, and tells how many bytes have been sent.
@@ -287,6 +302,13 @@ fn read_line(from: &mut BufReader<Box<dyn Socket>>) -> io::Result<String> {
     let mut line = String::new();
     from.take(MAX_LINE).read_line(&mut line)?;
     Ok(line.trim_end().to_owned())
+}
+
+/// When a node that is busy wants to be asked again: what it says, between 10 ms and 10 s.
+fn retry_after(problem: &str) -> Duration {
+    let problem: Value = serde_json::from_str(problem).unwrap_or_default();
+    let wait = Duration::from_millis(problem["retry_after_ms"].as_u64().unwrap_or(1000));
+    wait.clamp(Duration::from_millis(10), Duration::from_secs(10))
 }
 
 /// A refusal as the node puts it.

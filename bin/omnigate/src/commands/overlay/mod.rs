@@ -49,7 +49,7 @@ pub(super) fn publish(source: &ConfigSource, what: &Publish) -> Result<(), Failu
 }
 
 fn publish_one(client: &AdminClient, topic: &Topic, body: &[u8], json: bool) -> Result<(), Failure> {
-    let answer = client.post(&format!("/overlay/pub/{topic}"), body)?;
+    let answer = client.post_when_free(&format!("/overlay/pub/{topic}"), body)?;
     if json {
         return super::print(&format!("{answer}\n"));
     }

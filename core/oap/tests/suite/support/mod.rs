@@ -28,6 +28,7 @@ pub(crate) fn hello(node: NodeId) -> Hello {
         max_frame: 1024 * 1024,
         credit: 256 * 1024,
         max_streams: 4,
+        rate: 500,
         token: None,
         topics: vec![topic()],
     }
@@ -57,7 +58,7 @@ pub(crate) fn examples() -> Vec<(&'static str, Frame)> {
     let publication = Publication::new(entry(7).in_topic(&topic()), Bytes::from_static(b"hello"));
     let signed = Publication { signature: Some([0x5c; 64]), hops: 2, ..publication.clone() };
     let proof = Proof { key: [0xb2; 32], signature: [0x7d; 64] };
-    let proven = Publication { proof: Some(proof), ..publication.clone() };
+    let proven = Publication { proof: Some(proof.into()), ..publication.clone() };
     let token = Token::new(Bytes::from_static(b"secret"));
     let busy =
         Fault::new(ErrorCode::Busy, "queue full").retry_after_ms(250).about(entry(7).in_topic(&topic()));
