@@ -90,6 +90,7 @@ pub(crate) struct Settings {
     pub(crate) waits: Waits,
     pub(crate) inflight_frames: usize,
     pub(crate) rate: Option<Rate>,
+    max_rps: u32,
     pub(crate) max_frame: u32,
     features: Features,
     pub(crate) chunk: usize,
@@ -141,6 +142,7 @@ impl Settings {
             handshake: config.handshake_timeout.as_duration(),
             waits: waits(&config.timeouts, idle),
             inflight_frames: config.peer.inflight_frames,
+            max_rps,
             rate: Rate::per_second(max_rps, max_rps.saturating_mul(2)).ok(),
             max_frame: u32::try_from(config.gossip.max_frame_bytes.as_u64()).unwrap_or(oap::FRAME_MAX),
             features: match config.gossip.checksums {
@@ -176,9 +178,15 @@ impl Settings {
             max_frame: self.max_frame,
             credit: CREDIT,
             max_streams: MAX_STREAMS,
+            rate: self.max_rps,
             token: self.token.clone(),
             topics,
         }
+    }
+
+    /// Whether a node has to show a token.
+    pub(crate) fn needs_token(&self, node: NodeId) -> bool {
+        self.security == Security::Token && !self.listed.contains(&node)
     }
 
     /// Whether a peer that has introduced itself may stay: it is listed, or shows a token that says so.

@@ -3,15 +3,17 @@
 use std::{
     fmt,
     future::poll_fn,
+    net::IpAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
-use oap::{Agreed, ErrorCode, Fault, Frame, Goaway, Message, MessageId, Session};
-use quota::Bucket;
+use oap::{Agreed, ErrorCode, Fault, Frame, Goaway, Hello, Message, MessageId, Session};
+use quota::{Bucket, Rate};
 use ron_kernel::lock::lock;
 use ron_transport::tls::raw_key::PeerKey;
 use tokio::sync::{Notify, Semaphore};
@@ -66,6 +68,17 @@ pub(crate) struct Greeted {
     pub(crate) key_exchange: Option<&'static str>,
     /// The key the peer has proven; none in the clear.
     pub(crate) key: Option<PeerKey>,
+    /// What let the peer in; absent if it is listed, or nobody has to be.
+    pub(crate) admitted_by: Option<Admission>,
+}
+
+/// What let in a peer that is not listed: it is looked at again, because tokens expire and are revoked.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    /// The peer's HELLO, with its token.
+    pub(crate) hello: Hello,
+    /// Where it came from; absent if this node dialled.
+    pub(crate) ip: Option<IpAddr>,
 }
 
 /// One session.
@@ -77,6 +90,7 @@ pub(crate) struct Conn {
     pub(crate) place: String,
     pub(crate) key_exchange: Option<&'static str>,
     pub(crate) key: Option<PeerKey>,
+    admitted_by: Option<Admission>,
     pub(crate) agreed: Agreed,
     pub(crate) began: Moment,
     pub(crate) activity: Activity,
@@ -93,6 +107,10 @@ pub(crate) struct Conn {
     slot: AtomicU32,
     /// The peer's rate.
     pub(crate) rate: Bucket,
+    /// What the peer takes a second; absent if it does not say.
+    send_rate: Option<Rate>,
+    /// What was written of that.
+    sent: Bucket,
     pub(crate) frames_in: AtomicU64,
     pub(crate) frames_out: AtomicU64,
     pub(crate) outbox: Outbox<OutFrame>,
@@ -117,6 +135,10 @@ impl Conn {
             place: greeted.place,
             key_exchange: greeted.key_exchange,
             key: greeted.key,
+            admitted_by: greeted.admitted_by,
+            // The peer takes twice as many at once: half of that leaves room for frames that bunch on the way.
+            send_rate: Rate::per_second(greeted.agreed.send_rate, greeted.agreed.send_rate).ok(),
+            sent: Bucket::default(),
             agreed: greeted.agreed,
             began: now,
             activity: Activity::new(now),
@@ -150,6 +172,18 @@ impl Conn {
 
     pub(super) fn set_slot(&self, slot: u32) {
         self.slot.store(slot, Relaxed);
+    }
+
+    /// How many of these frames the peer takes now, and how long until it takes another.
+    pub(super) fn allowed(&self, frames: &[OutFrame], now: Moment) -> (usize, Duration) {
+        let Some(rate) = &self.send_rate else { return (frames.len(), Duration::ZERO) };
+        let counts = |frame: &OutFrame| oap::counts_for_rate(&frame.bytes);
+        for (at, _) in frames.iter().enumerate().filter(|(_, frame)| counts(frame)) {
+            if let Err(exhausted) = self.sent.check(rate, now) {
+                return (at, exhausted.wait);
+            }
+        }
+        (frames.len(), Duration::ZERO)
     }
 
     /// Says something urgent. A peer that does not take it does not read, and is given up.
@@ -188,6 +222,13 @@ impl Conn {
         change(&mut lock(&self.streams))
     }
 
+    /// Whether what let the peer in does so no more.
+    pub(crate) fn is_expired(&self) -> bool {
+        let settings = self.shared.settings.load();
+        let unix = self.shared.clock.unix();
+        self.admitted_by.as_ref().is_some_and(|by| !settings.admits(&by.hello, by.ip, unix))
+    }
+
     /// Refuses something the peer said.
     pub(crate) fn refuse(&self, code: ErrorCode, about: Option<MessageId>, retry_after_ms: u32) {
         let fault = Fault { retry_after_ms, about, ..Fault::new(code, "") };
@@ -209,7 +250,9 @@ impl Conn {
             return;
         }
         match reason {
-            CloseReason::Refused(code) => self.refuse(code, None, 0),
+            CloseReason::Refused(code) => {
+                self.control(&Frame::connection(Message::Error(Fault::new(code, code.name()))));
+            }
             other => other.told().into_iter().for_each(|code| self.goaway(code)),
         }
         self.outbox.finish();

@@ -13,7 +13,10 @@ use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use types::NodeId;
 
-use super::{conn::Greeted, reader::reject_label};
+use super::{
+    conn::{Admission, Greeted},
+    reader::reject_label,
+};
 use crate::{
     config::Security,
     shared::{Settings, Shared},
@@ -140,6 +143,8 @@ async fn introduce(
     let ours = settings.hello(shared.me, settings.topics.clone());
     let mut session = Session::new(side, ours);
     if dialled {
+        // Before it is told anything, and shown a token, the peer has proven that it is whom we look for.
+        expect(settings, wire, began)?;
         say(wire, &session.hello()).await?;
     }
     let theirs = hear(wire, &mut session).await?;
@@ -154,8 +159,28 @@ async fn introduce(
         Began::There(peer) => peer.to_string(),
     };
     let (key_exchange, key) = (wire.key_exchange(), wire.peer_key());
+    let admitted_by = settings.needs_token(theirs.node).then(|| Admission {
+        hello: Hello { topics: Vec::new(), ..theirs.clone() },
+        ip: match began {
+            Began::Here { .. } => None,
+            Began::There(peer) => peer.addr.map(|addr| addr.ip()),
+        },
+    });
     let Hello { node: peer, topics, .. } = theirs;
-    Ok(Greeted { session, agreed, peer, topics, dialled, place, key_exchange, key })
+    Ok(Greeted { session, agreed, peer, topics, dialled, place, key_exchange, key, admitted_by })
+}
+
+/// Whether the peer whose key is proven is the one we look for.
+fn expect(settings: &Settings, wire: &Wire, began: &Began) -> Result<(), NoSession> {
+    let proven = wire.peer_key().map(|key| NodeId::of_key(key.ed25519()));
+    match began {
+        Began::Here { expected: Some(expected), .. }
+            if settings.security != Security::Plaintext && proven != Some(*expected) =>
+        {
+            Err(NoSession::refused(ErrorCode::Unauth, "another node was looked for"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether the peer is who it says, whom we look for, and somebody who may come.

@@ -61,6 +61,9 @@ pub(crate) const WRITER: ChildSpec = ChildSpec {
 /// How long the end of a connection may take: what waits is written, and the peer's end is read.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether a peer's token still lets it in.
+const TOKEN_LOOK: Duration = Duration::from_secs(5);
+
 /// Makes a session of a connection and sees it to its end. `place` is given back once the handshake is over; if it is lost
 /// before, there is no session.
 ///
@@ -128,7 +131,16 @@ async fn watch(conn: &Conn) -> CloseReason {
     let mut intake = pin!(shutdown.reached(Stage::Intake));
     let mut writers = pin!(shutdown.reached(Stage::Writers));
     let (mut told, mut asked_at) = (false, None);
+    let mut look_at = clock.now().after(TOKEN_LOOK);
     loop {
+        if clock.now() >= look_at {
+            look_at = clock.now().after(TOKEN_LOOK);
+            if conn.is_expired() {
+                tracing::warn!(peer = %conn.peer, "a peer's token has expired or was revoked");
+                conn.close(CloseReason::Refused(ErrorCode::Unauth));
+                return CloseReason::Refused(ErrorCode::Unauth);
+            }
+        }
         let waits = shared.settings.load().waits;
         // What the peer was heard to say since then is an answer, whatever it is.
         let asked = asked_at.filter(|at| conn.activity.last_heard() <= *at);
@@ -156,7 +168,7 @@ async fn watch(conn: &Conn) -> CloseReason {
                 told = true;
                 conn.goaway(ErrorCode::Draining);
             }
-            () = clock.sleep_until(next) => {}
+            () = clock.sleep_until(next.min(look_at)) => {}
         }
     }
 }

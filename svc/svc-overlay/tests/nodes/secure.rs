@@ -1,6 +1,12 @@
 //! Who is let in: by key, by token, and nobody else.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use captoken::{Class, Grant, KeyRing, NameList, RevocationList, RootKey, Token, TokenId, key_text};
 use svc_overlay::load_or_make_node_key;
@@ -114,6 +120,29 @@ fn a_token_with_the_right_scope_lets_a_stranger_join() {
     eventually("so is none at all", || a.rejects("unauth") > before);
     assert!(wrong_scope.overlay.peers().is_empty() && without.overlay.peers().is_empty());
     assert_eq!(a.overlay.peers().len(), 1);
+}
+
+#[test]
+fn a_token_that_lets_in_no_more_ends_its_session() {
+    let is_revoked = Arc::new(AtomicBool::new(false));
+    let (good, revoked) = (token("overlay.join").1, Arc::clone(&is_revoked));
+    let tokens = Arc::new(move |_: &_| {
+        let key = if revoked.load(Relaxed) { [8; 32] } else { [7; 32] };
+        let key = RootKey::parse(key_text(&key).as_bytes()).unwrap();
+        Ok((KeyRing::new(vec![key]).unwrap(), RevocationList::default()))
+    });
+    let settings = lines(&format!("security = \"token\"\ntoken = \"{good}\""));
+    let a = Node::start_with(None, &settings, Arc::clone(&tokens) as _);
+    let others = Arc::new(|_: &_| {
+        Ok((KeyRing::new(vec![token("overlay.join").0]).unwrap(), RevocationList::default()))
+    });
+    let more = lines(&format!("security = \"token\"\npeers = [\"{}\"]\ntoken = \"{good}\"", a.addr()));
+    let b = Node::start_with(None, &more, others);
+    a.wait_for_peers(1);
+    is_revoked.store(true, Relaxed);
+    a.reload(&settings);
+    a.wait_for_peers(0);
+    drop(b);
 }
 
 #[test]
