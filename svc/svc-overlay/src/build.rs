@@ -36,7 +36,7 @@ use crate::{
     config::{Security, is_reachable},
     dialer::Dialers,
     error::OverlayError,
-    gossip::{GOSSIP_EGRESS, Gossip, Published},
+    gossip::{EventId, GOSSIP_EGRESS, Gossip, Published},
     handshakes::Handshakes,
     info::PeerInfo,
     listener::Door,
@@ -190,7 +190,19 @@ impl Overlay {
     /// # Errors
     /// [`OverlayError`] if too much is being asked, or the node stops.
     pub async fn subscribe(&self, topic: Topic) -> Result<Subscription, OverlayError> {
-        Subscription::open(&self.shared, topic).await
+        Subscription::open(&self.shared, topic, None).await
+    }
+
+    /// The same for a subscriber that comes back: what came after the event it heard last, as far as that is kept, and then
+    /// what is published from now on. What is gone is told as [`Delivery::Lagging`](crate::Delivery::Lagging) or
+    /// [`Delivery::NotResumed`](crate::Delivery::NotResumed).
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// [`OverlayError`] if too much is being asked, or the node stops.
+    pub async fn resume(&self, topic: Topic, after: EventId) -> Result<Subscription, OverlayError> {
+        Subscription::open(&self.shared, topic, Some(after)).await
     }
 
     /// Who is connected.
@@ -256,14 +268,12 @@ impl Reconfigure for Overlay {
     }
 }
 
-/// Ends sessions with those who are not listed any more, where that is what let them in.
+/// Ends sessions with those who are not listed any more, where that is what let them in, and those whose token is revoked.
 fn dismiss_unlisted(shared: &Shared) {
     let settings = shared.settings.load();
-    if settings.security != Security::Mtls {
-        return;
-    }
     for (_, conn) in shared.peers.all() {
-        if !settings.listed.contains(&conn.peer) {
+        let is_unlisted = settings.security == Security::Mtls && !settings.listed.contains(&conn.peer);
+        if is_unlisted || conn.is_expired() {
             conn.close(CloseReason::Removed);
         }
     }

@@ -59,7 +59,7 @@ pub use config::{
 #[cfg(not(loom))]
 pub use error::OverlayError;
 #[cfg(not(loom))]
-pub use gossip::{Delivery, Gap, Published};
+pub use gossip::{Delivery, EventId, Gap, InvalidEventId, Published};
 #[cfg(not(loom))]
 pub use info::PeerInfo;
 #[cfg(not(loom))]

@@ -10,7 +10,7 @@ use ron_kernel::queue::Receiver;
 
 use crate::{
     error::OverlayError,
-    gossip::{Delivery, SUBSCRIBER, Sink},
+    gossip::{Delivery, EventId, SUBSCRIBER, Sink},
     shared::Shared,
 };
 
@@ -19,21 +19,25 @@ use crate::{
 pub struct Subscription {
     topic: Topic,
     number: u64,
-    queue: Receiver<Delivery>,
+    queue: Receiver<(EventId, Delivery)>,
     missed: Arc<AtomicU64>,
     /// Taken out of the queue, and said after that something was missed.
-    held: Option<Delivery>,
+    held: Option<(EventId, Delivery)>,
     shared: Arc<Shared>,
 }
 
 impl Subscription {
-    pub(crate) async fn open(shared: &Arc<Shared>, topic: Topic) -> Result<Self, OverlayError> {
+    pub(crate) async fn open(
+        shared: &Arc<Shared>,
+        topic: Topic,
+        after: Option<EventId>,
+    ) -> Result<Self, OverlayError> {
         let (sender, queue) = shared.scope.queue(&SUBSCRIBER, "subscribe");
         let (number, missed) = (shared.next_number(), Arc::<AtomicU64>::default());
         let sink = Sink { number, queue: sender, missed: Arc::clone(&missed) };
         let subscription =
             Self { topic: topic.clone(), number, queue, missed, held: None, shared: Arc::clone(shared) };
-        shared.gossip.subscribe(topic, sink).await?;
+        shared.gossip.subscribe(topic, sink, after).await?;
         Ok(subscription)
     }
 
@@ -41,6 +45,14 @@ impl Subscription {
     ///
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<Delivery> {
+        self.next_event().await.map(|(_, delivery)| delivery)
+    }
+
+    /// What is heard next, and where that is in what the node tells of the topic: with that id a subscriber that comes back
+    /// goes on behind it. [`None`] once the node takes part in nothing any more.
+    ///
+    /// Cancel safe.
+    pub async fn next_event(&mut self) -> Option<(EventId, Delivery)> {
         if let Some(held) = self.held.take() {
             return Some(held);
         }
@@ -48,8 +60,10 @@ impl Subscription {
         match self.missed.swap(0, Relaxed) {
             0 => Some(heard),
             missed => {
+                // Whoever comes back after this has heard what was before it, and nothing of what was missed.
+                let id = heard.0;
                 self.held = Some(heard);
-                Some(Delivery::Lagging(missed))
+                Some((id.before(), Delivery::Lagging(missed)))
             }
         }
     }

@@ -4,5 +4,7 @@ mod drain;
 mod links;
 mod node;
 mod relay;
+mod resume;
 mod sessions;
 mod shell;
+mod stopped_peer;

@@ -12,7 +12,9 @@ use oap::{MessageId, PUBLICATION_MAX, Topic};
 use ron_kernel::{Scope, Shutdown, topology::Stage};
 use ron_transport::{Body, BodyError, Response};
 use serde_json::{Value, json};
-use svc_overlay::{Delivery, Loss, LossSum, LossSums, Overlay, PeerInfo, Subscription};
+use svc_overlay::{
+    Delivery, EventId, InvalidEventId, Loss, LossSum, LossSums, Overlay, PeerInfo, Subscription,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{Reason, Refusal};
 
@@ -54,13 +56,16 @@ impl OverlayPages {
     }
 
     /// A stream of what is published.
-    pub(super) async fn subscribe(&self, topic: &str) -> Result<Response, Refusal> {
+    pub(super) async fn subscribe(&self, topic: &str, after: Option<&[u8]>) -> Result<Response, Refusal> {
         let (overlay, topic) = (self.overlay()?, topic_of(topic)?);
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             Refusal::new(Reason::Busy, format!("{MAX_SUBSCRIBERS} subscriptions are open already"))
                 .retry_after(BUSY_RETRY)
         })?;
-        let subscription = overlay.subscribe(topic).await?;
+        let subscription = match after {
+            None => overlay.subscribe(topic).await?,
+            Some(after) => overlay.resume(topic, event_id(after)?).await?,
+        };
         let stream = Stream {
             subscription,
             shutdown: self.shutdown.clone(),
@@ -109,6 +114,13 @@ fn topic_of(name: &str) -> Result<Topic, Refusal> {
     Topic::new(name).map_err(|error| Refusal::new(Reason::Malformed, error.to_string()))
 }
 
+/// What a subscriber that comes back heard last.
+fn event_id(header: &[u8]) -> Result<EventId, Refusal> {
+    let text = str::from_utf8(header).unwrap_or_default();
+    text.parse()
+        .map_err(|error: InvalidEventId| Refusal::new(Reason::Malformed, format!("Last-Event-ID: {error}")))
+}
+
 /// One subscriber's stream.
 struct Stream {
     subscription: Subscription,
@@ -124,9 +136,10 @@ impl Stream {
         }
         tokio::select! {
             biased;
-            heard = self.subscription.next() => {
-                let (name, data) = delivery_of(&heard?);
-                Some(format!("event: {name}\ndata: {data}\n\n"))
+            heard = self.subscription.next_event() => {
+                let (id, heard) = heard?;
+                let (name, data) = delivery_of(&heard);
+                Some(format!("id: {id}\nevent: {name}\ndata: {data}\n\n"))
             }
             () = self.shutdown.reached(Stage::Writers) => None,
             () = tokio::time::sleep(KEEP_ALIVE) => Some(": still here\n\n".to_owned()),
@@ -159,6 +172,7 @@ fn delivery_of(delivery: &Delivery) -> (&'static str, Value) {
             }),
         ),
         Delivery::Lagging(missed) => ("lagging", json!({ "missed": missed })),
+        Delivery::NotResumed => ("not_resumed", json!({})),
     }
 }
 

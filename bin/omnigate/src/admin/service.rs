@@ -171,7 +171,10 @@ impl Shared {
                 access::admit_intent(headers)?;
                 self.overlay.publish(rest.unwrap_or_default(), body).await
             }
-            Endpoint::OverlaySub => self.overlay.subscribe(rest.unwrap_or_default()).await,
+            Endpoint::OverlaySub => {
+                let after = headers.get("last-event-id").map(http::HeaderValue::as_bytes);
+                self.overlay.subscribe(rest.unwrap_or_default(), after).await
+            }
             Endpoint::OverlayPeers => self.overlay.peers(),
             Endpoint::OverlayLosses => self.overlay.losses(uri.query()),
             Endpoint::OverlayStore => {

@@ -9,6 +9,7 @@
 mod feedback;
 mod inbound;
 mod pace;
+mod retention;
 mod shard;
 mod signatures;
 mod subscribers;
@@ -33,6 +34,7 @@ use feedback::Feedback;
 pub(crate) use feedback::Pushed;
 use inbound::Batch;
 pub(crate) use inbound::Inbound;
+pub use retention::{EventId, InvalidEventId};
 pub(crate) use shard::SHARD;
 pub use subscribers::{Delivery, Gap};
 pub(crate) use subscribers::{SUBSCRIBER, Sink};
@@ -122,6 +124,8 @@ enum Command {
     Subscribe {
         topic: Topic,
         sink: Sink,
+        /// What the subscriber heard last, if it comes back.
+        after: Option<EventId>,
     },
     /// A subscriber has gone.
     Leave {
@@ -204,9 +208,14 @@ impl Gossip {
     }
 
     /// Has a subscriber hear of a topic.
-    pub(crate) async fn subscribe(&self, topic: Topic, sink: Sink) -> Result<(), OverlayError> {
+    pub(crate) async fn subscribe(
+        &self,
+        topic: Topic,
+        sink: Sink,
+        after: Option<EventId>,
+    ) -> Result<(), OverlayError> {
         let shard = &self.shards[self.shard_of(&topic)];
-        Ok(shard.commands.send(Command::Subscribe { topic, sink }).await?)
+        Ok(shard.commands.send(Command::Subscribe { topic, sink, after }).await?)
     }
 
     /// A subscriber has gone. If the shard cannot be told now, it finds out with the next publication.

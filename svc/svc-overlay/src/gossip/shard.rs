@@ -36,6 +36,8 @@ pub(crate) const SHARD: TaskSpec = TaskSpec {
 
 /// Commands and batches taken at a time before what follows from them is done.
 const TURN: usize = 16;
+/// How long a topic that nobody wants any more is taken part in, so that a subscriber that comes back can go on.
+const KEPT_FOR: Duration = Duration::from_secs(60);
 /// How long most peers may keep a shard from taking more in; then it goes on, and refuses.
 const CROWDED: Duration = Duration::from_millis(20);
 
@@ -95,6 +97,8 @@ struct Shard {
     tickets: HashMap<u64, oneshot::Sender<Result<Published, OverlayError>>>,
     next_ticket: u64,
     timer: Option<Moment>,
+    /// When the first topic is left that nobody wants any more.
+    leaving: Option<Moment>,
     actions: Vec<Action>,
     notes: Vec<Note>,
     pace: Pace,
@@ -117,11 +121,12 @@ impl Shard {
             engine,
             peers: Vec::new(),
             touched: Vec::new(),
-            subscribers: Subscribers::default(),
+            subscribers: Subscribers::new(incarnation),
             configured: Vec::new(),
             tickets: HashMap::new(),
             next_ticket: 0,
             timer: None,
+            leaving: None,
             actions: Vec::new(),
             notes: Vec::new(),
             pace,
@@ -148,6 +153,7 @@ impl Shard {
         let feedback = self.feedback();
         loop {
             let timer = self.timer.unwrap_or(Moment::END);
+            let leaving = self.leaving.unwrap_or(Moment::END);
             tokio::select! {
                 biased;
                 () = ctx.stopping() => break,
@@ -161,6 +167,7 @@ impl Shard {
                     None => break,
                 },
                 () = clock.sleep_until(timer), if self.timer.is_some() => self.event(Event::Tick, clock.now()),
+                () = clock.sleep_until(leaving), if self.leaving.is_some() => self.leave_unwanted(clock.now()),
             }
             for _ in 0..TURN {
                 let Some(command) = receivers.commands.try_recv() else { break };
@@ -231,17 +238,16 @@ impl Shard {
                 self.tickets.insert(ticket, done);
                 self.event(Event::Publish { ticket, topic, body }, now);
             }
-            Command::Subscribe { topic, sink } => {
-                let is_new = !self.subscribers.has(&topic) && !self.configured.contains(&topic);
-                self.subscribers.add(topic.clone(), sink);
+            Command::Subscribe { topic, sink, after } => {
+                let is_new = !self.takes_part(&topic);
+                self.subscribers.add(topic.clone(), sink, after);
                 if is_new {
                     self.event(Event::Subscribe { topic }, now);
                 }
             }
             Command::Leave { topic, sink } => {
-                let had = self.subscribers.has(&topic);
-                if had && !self.subscribers.remove(&topic, sink) && !self.configured.contains(&topic) {
-                    self.event(Event::Unsubscribe { topic }, now);
+                if self.subscribers.remove(&topic, sink, now.after(KEPT_FOR)) {
+                    self.plan_leaving();
                 }
             }
             Command::Follow { topics } => self.follow(topics, now),
@@ -252,14 +258,34 @@ impl Shard {
         let before = std::mem::replace(&mut self.configured, topics);
         for topic in self.configured.clone() {
             if !before.contains(&topic) && !self.subscribers.has(&topic) {
+                self.subscribers.follow(topic.clone());
                 self.event(Event::Subscribe { topic }, now);
             }
         }
         for topic in before {
-            if !self.configured.contains(&topic) && !self.subscribers.has(&topic) {
+            if !self.configured.contains(&topic) && !self.subscribers.is_heard(&topic) {
+                self.subscribers.end(&topic);
                 self.event(Event::Unsubscribe { topic }, now);
             }
         }
+    }
+
+    /// Whether this node takes part in a topic already.
+    fn takes_part(&self, topic: &Topic) -> bool {
+        self.subscribers.has(topic) || self.configured.contains(topic)
+    }
+
+    /// Topics that nobody wanted for long enough are left.
+    fn leave_unwanted(&mut self, now: Moment) {
+        let configured = &self.configured;
+        for topic in self.subscribers.take_unwanted(now, |topic| configured.contains(topic)) {
+            self.event(Event::Unsubscribe { topic }, now);
+        }
+        self.plan_leaving();
+    }
+
+    fn plan_leaving(&mut self) {
+        self.leaving = self.subscribers.next_leaving();
     }
 
     fn up(&mut self, conn: Arc<Conn>, slot: u32, topics: Vec<Topic>, now: Moment) {
@@ -474,6 +500,7 @@ impl Shard {
     fn misbehaved(&self, peer: PeerKey, code: ErrorCode) {
         self.shared.metrics.rejected(reject_label(code));
         if let Some(peer) = self.peers.get(peer.0 as usize).and_then(Option::as_ref) {
+            tracing::warn!(peer = %peer.conn.peer, code = code.name(), "a peer said what no honest peer says");
             peer.conn.close(CloseReason::Refused(code));
         }
     }

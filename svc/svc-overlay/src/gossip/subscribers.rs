@@ -15,6 +15,9 @@ use ron_kernel::{
     topology::{Policy, QueueSpec},
 };
 
+use types::Moment;
+
+use super::retention::{EventId, Retention};
 use crate::{losses::LossReport, metrics::OverlayMetrics};
 pub use gossip::Gap;
 
@@ -44,51 +47,112 @@ pub enum Delivery {
     },
     /// Publications that will not be seen.
     Gap(Gap),
-    /// The subscriber was too slow for so many publications.
+    /// The subscriber was too slow for so many publications, or came back too late for so many events.
     Lagging(u64),
+    /// The subscriber came back, and what it heard last is not known here: the node was started again, or has left the topic
+    /// meanwhile. What was published since then may be missing.
+    NotResumed,
 }
 
 /// A subscriber's end.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink {
     pub(crate) number: u64,
-    pub(crate) queue: Sender<Delivery>,
+    pub(crate) queue: Sender<(EventId, Delivery)>,
     /// Publications it was too slow for, and has not been told of.
     pub(crate) missed: Arc<AtomicU64>,
 }
 
 /// The subscribers of a shard, by topic.
-#[derive(Debug, Default)]
-pub(super) struct Subscribers(HashMap<Topic, Vec<Sink>>);
+#[derive(Debug)]
+pub(super) struct Subscribers {
+    topics: HashMap<Topic, Audience>,
+    /// The life of the node that events are numbered in.
+    life: u64,
+}
+
+/// Who hears of a topic, and what they were told lately.
+#[derive(Debug)]
+struct Audience {
+    sinks: Vec<Sink>,
+    retention: Retention,
+    /// Nobody hears of it, and when that has lasted long enough.
+    leave_at: Option<Moment>,
+}
 
 impl Subscribers {
-    pub(super) fn add(&mut self, topic: Topic, sink: Sink) {
-        self.0.entry(topic).or_default().push(sink);
+    pub(super) fn new(life: u64) -> Self {
+        Self { topics: HashMap::new(), life }
     }
 
-    /// Forgets a subscriber; returns whether the topic has another.
-    pub(super) fn remove(&mut self, topic: &Topic, number: u64) -> bool {
-        let Some(sinks) = self.0.get_mut(topic) else { return false };
-        sinks.retain(|sink| sink.number != number);
-        let is_left = !sinks.is_empty();
-        if !is_left {
-            self.0.remove(topic);
+    /// Events of a topic are kept from now on.
+    pub(super) fn follow(&mut self, topic: Topic) {
+        self.audience(topic).leave_at = None;
+    }
+
+    /// Adds a subscriber, which is told first what came after the event that it heard last.
+    pub(super) fn add(&mut self, topic: Topic, sink: Sink, after: Option<EventId>) {
+        let audience = self.audience(topic);
+        audience.leave_at = None;
+        if let Some(heard) = after {
+            audience.resume(&sink, heard);
         }
-        is_left
+        audience.sinks.push(sink);
+    }
+
+    /// Forgets a subscriber; whether it was the last, so that the topic may be left at `leave_at`.
+    pub(super) fn remove(&mut self, topic: &Topic, number: u64, leave_at: Moment) -> bool {
+        let Some(audience) = self.topics.get_mut(topic) else { return false };
+        audience.sinks.retain(|sink| sink.number != number);
+        let is_last = audience.sinks.is_empty();
+        if is_last {
+            audience.leave_at = Some(leave_at);
+        }
+        is_last
+    }
+
+    /// Whether anybody hears of a topic.
+    pub(super) fn is_heard(&self, topic: &Topic) -> bool {
+        self.topics.get(topic).is_some_and(|audience| !audience.sinks.is_empty())
+    }
+
+    /// When the first topic may be left.
+    pub(super) fn next_leaving(&self) -> Option<Moment> {
+        self.topics.values().filter_map(|audience| audience.leave_at).min()
+    }
+
+    /// Forgets the topics whose moment has come; those that are not configured are to be left.
+    pub(super) fn take_unwanted(
+        &mut self,
+        now: Moment,
+        is_configured: impl Fn(&Topic) -> bool,
+    ) -> Vec<Topic> {
+        let mut unwanted = Vec::new();
+        self.topics.retain(|topic, audience| {
+            let is_over = audience.leave_at.is_some_and(|at| at <= now);
+            if is_over && is_configured(topic) {
+                audience.leave_at = None;
+                return true;
+            }
+            unwanted.extend(is_over.then(|| topic.clone()));
+            !is_over
+        });
+        unwanted
     }
 
     /// Nobody hears of the topic any more: subscriptions end.
     pub(super) fn end(&mut self, topic: &Topic) {
-        self.0.remove(topic);
+        self.topics.remove(topic);
     }
 
+    /// Whether a topic is wanted, or was until a while ago.
     pub(super) fn has(&self, topic: &Topic) -> bool {
-        self.0.contains_key(topic)
+        self.topics.contains_key(topic)
     }
 
     /// Hands a publication to everybody who wants it.
     pub(super) fn deliver(
-        &self,
+        &mut self,
         packet: &Packet,
         hops: u8,
         late: bool,
@@ -96,10 +160,12 @@ impl Subscribers {
         losses: &LossReport,
     ) {
         let Some(publication) = packet.publication() else { return };
-        let Some(sinks) = self.0.get(&publication.id.topic) else { return };
-        for sink in sinks {
-            let (id, body) = (publication.id.clone(), publication.body.clone());
-            match sink.queue.try_send(Delivery::Publication { id, body, hops, late }) {
+        let Some(audience) = self.topics.get_mut(&publication.id.topic) else { return };
+        let (id, body) = (publication.id.clone(), publication.body.clone());
+        let delivery = Delivery::Publication { id, body, hops, late };
+        let event = audience.retention.keep(delivery.clone());
+        for sink in &audience.sinks {
+            match sink.queue.try_send((event, delivery.clone())) {
                 Ok(()) => drop(metrics.delivered.inc()),
                 Err(SendError::Busy(_)) => {
                     sink.missed.fetch_add(1, Relaxed);
@@ -112,13 +178,39 @@ impl Subscribers {
     }
 
     /// Tells everybody of a gap.
-    pub(super) fn gap(&self, gap: &Gap, metrics: &OverlayMetrics) {
-        let Some(sinks) = self.0.get(&gap.topic) else { return };
+    pub(super) fn gap(&mut self, gap: &Gap, metrics: &OverlayMetrics) {
+        let Some(audience) = self.topics.get_mut(&gap.topic) else { return };
         let missing = gap.to.saturating_sub(gap.from).saturating_add(1);
         metrics.gaps.inc_by(missing);
-        for sink in sinks {
-            if let Err(SendError::Busy(_)) = sink.queue.try_send(Delivery::Gap(gap.clone())) {
+        let event = audience.retention.keep(Delivery::Gap(gap.clone()));
+        for sink in &audience.sinks {
+            if let Err(SendError::Busy(_)) = sink.queue.try_send((event, Delivery::Gap(gap.clone()))) {
                 sink.missed.fetch_add(missing, Relaxed);
+            }
+        }
+    }
+
+    fn audience(&mut self, topic: Topic) -> &mut Audience {
+        let life = self.life;
+        let new = || Audience { sinks: Vec::new(), retention: Retention::new(life), leave_at: None };
+        self.topics.entry(topic).or_insert_with(new)
+    }
+}
+
+impl Audience {
+    /// Tells a subscriber what came after an event. A new queue has room for all that is kept.
+    fn resume(&self, sink: &Sink, heard: EventId) {
+        let resumed = self.retention.after(heard);
+        let first = match resumed.gone {
+            Some(0) => None,
+            Some(gone) => Some(Delivery::Lagging(gone)),
+            None => Some(Delivery::NotResumed),
+        };
+        let first = first.map(|delivery| (heard, delivery));
+        let kept = resumed.kept.into_iter().map(|(id, event)| (id, event.clone()));
+        for event in first.into_iter().chain(kept) {
+            if let Err(SendError::Busy(_)) = sink.queue.try_send(event) {
+                sink.missed.fetch_add(1, Relaxed);
             }
         }
     }

@@ -9,6 +9,7 @@ mod flow;
 mod follower;
 mod objects;
 mod proofs;
+mod resume;
 mod secure;
 mod sessions;
 mod slow_reader;

@@ -18,7 +18,8 @@ use ron_kernel::{
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited, tls::raw_key::NodeKey};
 use svc_overlay::{
-    Delivery, LoadTokens, Overlay, OverlayConfig, OverlaySettings, Published, Subscription, TOPOLOGY,
+    Delivery, EventId, LoadTokens, Overlay, OverlayConfig, OverlayError, OverlaySettings, Published,
+    Subscription, TOPOLOGY,
 };
 use types::NodeId;
 
@@ -99,8 +100,40 @@ impl Node {
         self.runtime.block_on(async { tokio::time::timeout(SOON, publishing).await }).unwrap().unwrap()
     }
 
+    /// Publishes so many numbers at once, and says what became of each.
+    pub(crate) fn publish_many(
+        &self,
+        topic: &str,
+        count: u32,
+    ) -> Vec<(u32, Result<Published, OverlayError>)> {
+        let topic = Topic::new(topic).unwrap();
+        let publish = |number: u32| {
+            let (overlay, topic) = (Arc::clone(&self.overlay), topic.clone());
+            async move { (number, overlay.publish(topic, Bytes::from(number.to_string())).await) }
+        };
+        self.runtime.block_on(async {
+            let mut all: tokio::task::JoinSet<_> = (0..count).map(publish).collect();
+            let mut outcomes = Vec::new();
+            while let Some(outcome) = tokio::time::timeout(SOON, all.join_next()).await.unwrap() {
+                outcomes.push(outcome.unwrap());
+            }
+            outcomes
+        })
+    }
+
     pub(crate) fn subscribe(&self, topic: &str) -> Subscription {
         self.runtime.block_on(self.overlay.subscribe(Topic::new(topic).unwrap())).unwrap()
+    }
+
+    /// Comes back after an event.
+    pub(crate) fn resume(&self, topic: &str, after: EventId) -> Subscription {
+        self.runtime.block_on(self.overlay.resume(Topic::new(topic).unwrap(), after)).unwrap()
+    }
+
+    /// The next event, and its id.
+    pub(crate) fn next_event(&self, subscription: &mut Subscription) -> (EventId, Delivery) {
+        let next = async { tokio::time::timeout(SOON, subscription.next_event()).await };
+        self.runtime.block_on(next).expect("something is heard in time").expect("the node goes on")
     }
 
     pub(crate) fn next(&self, subscription: &mut Subscription) -> Delivery {
@@ -114,7 +147,7 @@ impl Node {
             match self.next(subscription) {
                 Delivery::Publication { body, .. } => return String::from_utf8(body.to_vec()).unwrap(),
                 Delivery::Gap(_) => {}
-                other @ Delivery::Lagging(_) => panic!("{other:?}"),
+                other => panic!("{other:?}"),
             }
         }
     }
@@ -186,6 +219,7 @@ pub(crate) fn hello(node: NodeId) -> Hello {
         max_frame: oap::FRAME_MAX,
         credit: oap::CREDIT_FLOOR,
         max_streams: 8,
+        rate: 0,
         token: None,
         topics: Vec::new(),
     }
@@ -213,7 +247,7 @@ pub(crate) fn proof(number: u64, head: &MessageId) -> Proof {
 pub(crate) fn publication(publisher: u64, seq: u64, body: Bytes) -> Publication {
     let entry = Entry { publisher: any_node(publisher), incarnation: 1, seq };
     let publication = Publication::new(entry.in_topic(&Topic::new("news").unwrap()), body);
-    Publication { proof: Some(proof(publisher, &publication.id)), ..publication }
+    Publication { proof: Some(proof(publisher, &publication.id).into()), ..publication }
 }
 
 impl Hand {
