@@ -47,7 +47,9 @@ impl Events {
 fn an_event_stream_goes_on_behind_the_last_event_id() {
     let node = OverlayNode::start(Home::new(), "security = \"plaintext\"\ntopics = [\"news\"]");
     let mut events = Events::open(node.node.admin, None);
-    ["one", "two"].iter().for_each(|text| drop(node.publish("news", text)));
+    for text in ["one", "two"] {
+        node.publish("news", text);
+    }
     let (id, name, data) = events.next();
     assert_eq!((name.as_str(), &data["text"]), ("publication", &"one".into()));
     drop(events);
