@@ -24,5 +24,6 @@ mod sandbox;
 mod scripted_server;
 mod slots;
 mod slow_transfers;
+mod streams;
 #[path = "../e2e/support/mod.rs"]
 mod support;

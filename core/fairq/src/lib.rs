@@ -60,6 +60,7 @@ mod settings;
 pub mod sim;
 mod stats;
 mod steps;
+mod streams;
 mod tickets;
 
 pub use calendar::Promise;
@@ -68,3 +69,4 @@ pub use queue::{Arrival, FairQueue, Grant, Pass, Verdict};
 pub use retry::{Client, RetryAfter};
 pub use settings::{ClassSettings, MAX_CLASSES, MAX_WEIGHT, Settings, SettingsError, slow_slots};
 pub use stats::{ClassStats, Counts, TenantStats};
+pub use streams::{StreamLimit, StreamLimits, StreamOwner, StreamShares};

@@ -32,13 +32,13 @@ use crate::{
     router::{GoesTo, Route, Share},
     tenant::StreamPlace,
     trace::Trace,
+    transfer::Holding,
+    upstream::{Occupancy, STREAMS_RETRY, Sent},
     views::{UpstreamSender, View},
 };
 
 /// When a refused write may be tried again: lost tasks are back within a second.
 const DEGRADED_RETRY: Duration = Duration::from_secs(1);
-/// When a refused stream may be tried again: nobody knows when one ends.
-const STREAMS_RETRY: Duration = Duration::from_secs(5);
 
 /// What a view keeps of its deadline for putting the answer together.
 const VIEW_RESERVE: Duration = Duration::from_millis(5);
@@ -266,10 +266,14 @@ impl Passage<'_> {
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let upgrade = message::upgrade_wanted(request, &self.survey, &route.upgrade);
-        let place = if route.stream || upgrade.is_some() { Some(self.stream_place(caller)?) } else { None };
+        let stream = if route.stream || upgrade.is_some() { Some(self.open_stream(caller)?) } else { None };
         let slow_after = self.proxy.door.slow_after();
-        let mut holding =
-            self.proxy.transfers.hold(slot, &caller.tenant, slow_after, self.policy.max_streams);
+        let mut holding = self.proxy.transfers.hold(
+            slot,
+            (&caller.tenant, self.client.key),
+            slow_after,
+            self.policy.max_streams,
+        );
         holding.watch_upload(request.body_mut());
         let (survey, client, trace) = (&self.survey, &self.client, self.trace);
         let (rewrite, rules, guarded) = (route.rewrite.as_ref(), &route.request_headers, &route.guarded);
@@ -278,7 +282,10 @@ impl Passage<'_> {
         caller.hide_credential(request.headers_mut());
         message::onward(request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
         let answered = match &route.goes_to {
-            GoesTo::Upstreams(split) => self.send(split.next(), request, upload, deadline).await,
+            GoesTo::Upstreams(split) => {
+                let occupancy = stream.as_ref().map(|stream| &stream.occupancy);
+                self.send(split.next(), (request, upload), occupancy, &mut holding, deadline).await
+            }
             GoesTo::Local(local) => self.answer_here(local, request, deadline).await,
             GoesTo::View(view) => self.compose(view, request, deadline).await,
             GoesTo::Elsewhere => Err(Reason::Internal.into()),
@@ -286,9 +293,9 @@ impl Passage<'_> {
         let mut response = answered.map_err(|refusal| holding.refusal().unwrap_or(refusal))?;
         message::back(&mut response, &route.response_headers, upgrade)?;
         caller.tenant.book_request();
-        Ok(match place {
+        Ok(match stream {
             // It holds a place among its tenant's streams, and no slot.
-            Some(place) => with_place(response, place, self.policy.tunnels),
+            Some(stream) => with_stream(response, stream, self.policy.tunnels),
             None => holding.into_response(response),
         })
     }
@@ -297,17 +304,20 @@ impl Passage<'_> {
     async fn send(
         &mut self,
         share: &Share,
-        request: &mut Request,
-        upload: Option<UploadWatch>,
+        (request, upload): (&mut Request, Option<UploadWatch>),
+        stream: Option<&Occupancy>,
+        holding: &mut Holding,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
-        let mut tries = 0;
+        let mut sent = Sent::default();
         let now = self.proxy.shared.clock.now();
-        let answer = share.upstream.send(request, upload, now, deadline, &mut tries).await;
+        let occupancy = stream.or_else(|| holding.occupancy());
+        let answer = share.upstream.send(request, upload, occupancy, (now, deadline), &mut sent).await;
         if let Some(entry) = &mut self.entry {
             entry.line().upstream = Some(Arc::clone(&share.name));
-            entry.line().tries = tries;
+            entry.line().tries = sent.tries;
         }
+        holding.is_at(sent.pool);
         answer
     }
 
@@ -344,10 +354,12 @@ impl Passage<'_> {
         answer
     }
 
-    fn stream_place(&self, caller: &Caller) -> Result<StreamPlace, Refusal> {
-        caller.tenant.open_stream(self.policy.max_streams).ok_or_else(|| {
+    fn open_stream(&self, caller: &Caller) -> Result<OpenStream, Refusal> {
+        let place = caller.tenant.open_stream(self.policy.max_streams).ok_or_else(|| {
             Refusal::new(Reason::Busy, "this tenant has as many streams as it may").retry_after(STREAMS_RETRY)
-        })
+        })?;
+        let occupancy = Occupancy::of_stream(&caller.tenant, self.client.key);
+        Ok(OpenStream { _place: place, occupancy })
     }
 }
 
@@ -367,23 +379,29 @@ impl UpstreamSender for ByName<'_> {
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
-        let mut tries = 0;
-        let answer = upstream.send(&mut request, None, self.clock.now(), deadline, &mut tries).await;
-        self.tries.fetch_add(tries, Ordering::Relaxed);
+        let mut sent = Sent::default();
+        let answer = upstream.send(&mut request, None, None, (self.clock.now(), deadline), &mut sent).await;
+        self.tries.fetch_add(sent.tries, Ordering::Relaxed);
         answer
     }
 }
 
-/// Keeps a stream's place for as long as the stream is open.
-fn with_place(mut response: Response, place: StreamPlace, tunnels: TunnelLimits) -> Response {
+/// What a stream holds for as long as it is open: a place among its tenant's, and one at the server that it is sent to.
+struct OpenStream {
+    _place: StreamPlace,
+    occupancy: Occupancy,
+}
+
+/// Keeps a stream's places for as long as the stream is open.
+fn with_stream(mut response: Response, stream: OpenStream, tunnels: TunnelLimits) -> Response {
     if let Some(tunnel) = response.body_mut().take_tunnel() {
-        let tunnel = tunnel.with_limits(tunnels).with_watch(place);
+        let tunnel = tunnel.with_limits(tunnels).with_watch(stream);
         *response.body_mut() = ron_transport::Body::tunnel(tunnel);
         return response;
     }
-    response.map(|body| body.holding(place))
+    response.map(|body| body.holding(stream))
 }
 
-impl TunnelWatch for StreamPlace {
+impl TunnelWatch for OpenStream {
     fn ended(self: Box<Self>, _: Traffic, _: TunnelEnd) {}
 }

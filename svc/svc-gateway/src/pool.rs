@@ -19,7 +19,7 @@ use crate::{
     upstream::{Seat, Server},
 };
 
-pub(crate) use shared::{Held, Shared};
+pub(crate) use shared::{Held, MAX_SHARED, Shared};
 
 /// Connections of one core to one server. On a per-core data plane its lock is hardly ever contended: other cores look in only when the server
 /// may have no more connections.
@@ -74,6 +74,12 @@ impl Pool {
         let max_age = Moment::ORIGIN.after(config.idle_timeout.as_duration()).as_nanos();
         self.max_idle.store(config.max_idle, Ordering::Relaxed);
         self.max_age_nanos.store(max_age, Ordering::Relaxed);
+    }
+
+    /// Learns whether the server takes many requests at once on one connection.
+    pub(crate) fn learn(&self, many_at_once: bool) {
+        self.shared.learn(many_at_once);
+        self.server.streams.learn(many_at_once);
     }
 
     /// The way back for a new connection that has this seat.

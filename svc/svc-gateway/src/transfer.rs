@@ -2,8 +2,8 @@
 //!
 //! A slot is there for the work of the server. A client that sends its upload slowly, or does not read its answer, keeps
 //! its transfer going without any. Once a client has kept its transfer waiting for `slow_after` in all, the slot goes to
-//! the next request; the transfer goes on as a stream, among the streams that its tenant may have, or ends if those are
-//! used up. What the server still has to say is read ahead, as far as there is memory, so that its connection comes free.
+//! the next request; the transfer goes on as a stream, among the streams that its tenant may have, here and at its server,
+//! or ends if those are used up. What the server still has to say is read ahead, as far as there is memory, so that its connection comes free.
 //!
 //! Each core has its own list of transfers, and a task that looks at it some times a second.
 
@@ -13,7 +13,7 @@ use std::{
     collections::VecDeque,
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -27,13 +27,15 @@ use ron_kernel::{
     supervisor::{TaskCtx, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
-use ron_transport::{Body, BodyError, Response};
+use ron_transport::{Body, BodyError, Response, caps::ClientKey};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
     admission::Slot,
     buffers::{BufferMemory, Reserved},
+    pool::Pool,
     tenant::{StreamPlace, Tenant},
+    upstream::Occupancy,
 };
 use body::{Download, Upload};
 
@@ -86,6 +88,8 @@ struct Transfer {
     tenant: Arc<Tenant>,
     slow_after: Duration,
     max_streams: u32,
+    /// The connection to a server that it occupies.
+    occupancy: Occupancy,
     /// Locked for a few instructions, also while the answer is locked: reading an answer may move the upload.
     state: Mutex<State>,
     /// Locked while it is read.
@@ -123,8 +127,12 @@ pub(crate) struct Holding {
     tenant: Arc<Tenant>,
     slow_after: Duration,
     max_streams: u32,
+    /// The client's.
+    address: ClientKey,
     slot: Option<Slot>,
     transfer: Option<Listed>,
+    /// Where the request was sent; dangling before, and if it was not sent to a server.
+    pool: Weak<Pool>,
 }
 
 /// A transfer in its core's list, taken out when dropped.
@@ -143,12 +151,21 @@ impl Transfers {
     pub(crate) fn hold(
         self: &Arc<Self>,
         slot: Option<Slot>,
-        tenant: &Arc<Tenant>,
+        (tenant, address): (&Arc<Tenant>, ClientKey),
         slow_after: Duration,
         max_streams: u32,
     ) -> Holding {
         let (transfers, tenant) = (Arc::clone(self), Arc::clone(tenant));
-        Holding { transfers, tenant, slow_after, max_streams, slot, transfer: None }
+        Holding {
+            transfers,
+            tenant,
+            address,
+            slow_after,
+            max_streams,
+            slot,
+            transfer: None,
+            pool: Weak::new(),
+        }
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
@@ -198,17 +215,26 @@ impl Transfer {
         // Somebody who reads it now does not keep it waiting.
         let Ok(mut answer) = self.answer.try_lock() else { return (None, None) };
         let ended = answer.read_ahead(&self.tenant, memory);
+        if ended.is_some() {
+            self.occupancy.ends();
+        }
         let mut state = self.state();
         let Some(slot) = state.slot.take() else { return (None, ended) };
         let goes_on = answer.body.is_some() || !state.is_answered;
-        if goes_on && state.place.is_none() {
-            state.place = self.tenant.open_stream(self.max_streams);
-            if state.place.is_none() {
-                state.cut();
-                return (Some(slot), answer.body.take().or(ended));
-            }
+        if goes_on && !self.goes_on_as_stream(&mut state) {
+            state.cut();
+            return (Some(slot), answer.body.take().or(ended));
         }
         (Some(slot), ended)
+    }
+
+    /// Takes the places of a stream, which needs no slot: one among those of its tenant, and one at its server. Whether there
+    /// were both.
+    fn goes_on_as_stream(&self, state: &mut State) -> bool {
+        if state.place.is_none() {
+            state.place = self.tenant.open_stream(self.max_streams);
+        }
+        state.place.is_some() && self.occupancy.becomes_stream().is_ok()
     }
 }
 
@@ -299,6 +325,7 @@ impl Holding {
                 tenant: Arc::clone(&self.tenant),
                 slow_after: self.slow_after,
                 max_streams: self.max_streams,
+                occupancy: Occupancy::of_request(&self.tenant, self.address),
                 state: Mutex::new(State { slot: Some(slot?), ..State::default() }),
                 answer: Mutex::default(),
             };
@@ -318,6 +345,16 @@ impl Holding {
         }
     }
 
+    /// Which connection the transfer occupies; `None` before there is a transfer.
+    pub(crate) fn occupancy(&self) -> Option<&Occupancy> {
+        self.transfer.as_ref().map(|listed| &listed.transfer.occupancy)
+    }
+
+    /// The request was sent on a connection of this pool.
+    pub(crate) fn is_at(&mut self, pool: Weak<Pool>) {
+        self.pool = pool;
+    }
+
     /// Why the upload was ended, if it was.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         let is_cut = self.transfer.as_ref()?.transfer.state().is_cut;
@@ -332,6 +369,7 @@ impl Holding {
         self.transfer();
         let Some(listed) = self.transfer else { return response };
         response.map(|body| {
+            listed.transfer.occupancy.is_at(self.pool);
             let mut state = listed.transfer.state();
             state.clients_turn_ends(listed.transfers.clock.now());
             state.is_answered = true;

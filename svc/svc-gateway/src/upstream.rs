@@ -15,11 +15,13 @@ mod roster;
 mod seats;
 mod server;
 mod status;
+mod streams;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use fairq::StreamLimit;
 use http::HeaderValue;
 use ron_kernel::breaker::{State, Ticket};
 use ron_transport::{Request, Response, UploadWatch, deadline};
@@ -34,6 +36,7 @@ pub(crate) use group::{Group, Groups, Upstreams};
 pub(crate) use metrics::METRICS;
 pub(crate) use seats::Seat;
 pub(crate) use server::Server;
+pub(crate) use streams::{Occupancy, STREAMS_RETRY};
 pub(crate) use watch::{UPSTREAM_WATCH, WAITING_QUEUE, start};
 
 use retry::{Trip, Upload};
@@ -45,6 +48,15 @@ pub(crate) struct Upstream {
     roster: Arc<ArcSwap<Roster>>,
     /// The whole timeout, as it is told to servers. Each core has its own, because clones share a count.
     whole_timeout: HeaderValue,
+}
+
+/// How a request went on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// How often a server was asked.
+    pub(crate) tries: u32,
+    /// The pool of the connection of the last try; dangling if there was none.
+    pub(crate) pool: Weak<Pool>,
 }
 
 /// Why a try gave no response.
@@ -87,7 +99,8 @@ impl Upstream {
     /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's
     /// [wish](deadline::wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller
     /// has read it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
-    /// turn; without, all the time. `tries` tells afterwards how often a server was asked.
+    /// turn; without, all the time. `occupancy` is told which server was chosen, and takes a place there if it is a stream. `sent`
+    /// tells afterwards how it went.
     ///
     /// The request is taken where it is: it is large, and is handed down through many futures, each of which would copy
     /// it. It is of no use afterwards.
@@ -97,9 +110,9 @@ impl Upstream {
         &self,
         request: &mut Request,
         upload: Option<UploadWatch>,
-        now: Moment,
-        limit: Deadline,
-        tries: &mut u32,
+        occupancy: Option<&Occupancy>,
+        (now, limit): (Moment, Deadline),
+        sent: &mut Sent,
     ) -> Result<Response, Refusal> {
         let timeout = self.group.config.timeout.as_duration();
         let whole = Deadline::within(now, timeout);
@@ -112,14 +125,14 @@ impl Upstream {
         deadline::tell(request.headers_mut(), value, deadline.remaining(now));
         let upload = upload.map(|watch| Upload { watch, timeout, limit });
         let own_timeout = (deadline == whole).then_some(timeout);
-        let mut trip = Trip::new(now, deadline, own_timeout, upload);
+        let mut trip = Trip::new(now, deadline, own_timeout, upload, occupancy);
         let answer = self.deliver(request, &mut trip).await;
-        *tries = trip.tries;
+        *sent = Sent { tries: trip.tries, pool: trip.pool };
         answer
     }
 
     /// One try.
-    async fn attempt(&self, request: &mut Request, trip: &mut Trip) -> Result<Response, Fault> {
+    async fn attempt(&self, request: &mut Request, trip: &mut Trip<'_>) -> Result<Response, Fault> {
         let mut choice = self.choose(trip);
         if std::mem::take(&mut trip.waited) && matches!(choice, Choice::AllTried) {
             trip.tried = Tried::default();
@@ -127,25 +140,38 @@ impl Upstream {
         }
         let (pool, ticket) = match choice {
             Choice::Go(pool, ticket) => (pool, ticket),
-            Choice::AllTried => return Err(Fault::Exhausted),
+            Choice::AllTried => return Err(trip.full.map_or(Fault::Exhausted, |limit| self.full(limit))),
             Choice::NoneBefore(wait) => {
                 let what = format!("no server of upstream `{}` is to be asked now", self.group.name);
                 return Err(Fault::Refused(Refusal::new(Reason::BadGateway, what).retry_after(wait)));
             }
         };
+        if let Some(occupancy) = trip.occupancy {
+            occupancy.moves_to(&pool).map_err(|limit| self.full(limit))?;
+        }
+        trip.pool = Arc::downgrade(&pool);
         trip.attempt_began = trip.now;
         let outcome = self.exchange(&pool, request, trip).await;
         self.book(&pool, ticket, &outcome, trip);
         outcome
     }
 
-    fn choose(&self, trip: &mut Trip) -> Choice {
-        let live_probes = !self.group.config.health.is_on();
-        self.roster.load().choose(&mut trip.tried, live_probes, trip.now, fastrand::u64(..))
+    fn choose(&self, trip: &mut Trip<'_>) -> Choice {
+        let (live_probes, roster) = (!self.group.config.health.is_on(), self.roster.load());
+        // Before the choice, lest the test of an open breaker be spent on a stream that is not sent.
+        if let Some(occupancy) = trip.occupancy {
+            trip.full = roster.leave_out(&mut trip.tried, |pool| occupancy.fits(pool));
+        }
+        roster.choose(&mut trip.tried, live_probes, trip.now, fastrand::u64(..))
+    }
+
+    /// No server has room for one more stream.
+    fn full(&self, limit: StreamLimit) -> Fault {
+        Fault::Refused(self.group.tools.families.stream_refusals().refusal(limit, &self.group.name))
     }
 
     /// Books what a try says of its server.
-    fn book(&self, pool: &Pool, ticket: Ticket, outcome: &Result<Response, Fault>, trip: &mut Trip) {
+    fn book(&self, pool: &Pool, ticket: Ticket, outcome: &Result<Response, Fault>, trip: &mut Trip<'_>) {
         let (verdict, kind) = match outcome {
             Ok(response) => match Verdict::of_status(response.status()) {
                 Verdict::Failed => (Verdict::Failed, Some(FailureKind::Status)),

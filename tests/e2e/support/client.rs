@@ -67,6 +67,12 @@ impl Client {
 
     /// The next response; an end of the stream before its end is `UnexpectedEof`.
     pub(crate) fn receive(&mut self) -> io::Result<Answer> {
+        let head = self.receive_head()?;
+        self.receive_body(head)
+    }
+
+    /// The head of the next response.
+    pub(crate) fn receive_head(&mut self) -> io::Result<Answer> {
         let status_line = self.line()?;
         let status = status_line.split(' ').nth(1).and_then(|s| s.parse().ok());
         let status = status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, status_line))?;
@@ -78,6 +84,11 @@ impl Client {
         }
         let mut answer = Answer { status, closes: false, headers, body: String::new(), bytes: Vec::new() };
         answer.closes = answer.header("connection") == Some("close");
+        Ok(answer)
+    }
+
+    /// The response with this head, once its body is here.
+    pub(crate) fn receive_body(&mut self, mut answer: Answer) -> io::Result<Answer> {
         let body = if answer.header("transfer-encoding") == Some("chunked") {
             self.chunks()?
         } else {

@@ -31,6 +31,7 @@ const BIG: usize = 8 << 20;
 /// | `/garbage` | something that is not HTTP |
 /// | `/half`, `/half-chunked` | the first part of an answer, then the end of the connection |
 /// | `/stall` | the first part of an answer, then nothing |
+/// | `/tunnel` | 101 to WebSocket, then nothing |
 pub(crate) struct Upstream {
     pub(crate) addr: SocketAddr,
     state: Arc<State>,
@@ -118,6 +119,12 @@ fn serve(stream: TcpStream, state: &State) -> io::Result<()> {
             }
             "/stall" => {
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")?;
+                return stream.read(&mut [0]).map(drop);
+            }
+            "/tunnel" => {
+                let head =
+                    "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n";
+                stream.write_all(head.as_bytes())?;
                 return stream.read(&mut [0]).map(drop);
             }
             path => match path.split('/').collect::<Vec<_>>()[..] {

@@ -8,4 +8,5 @@ mod reference;
 mod retry;
 mod room;
 mod shares;
+mod streams;
 mod support;

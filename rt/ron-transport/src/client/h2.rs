@@ -156,10 +156,16 @@ impl H2Conn {
         (self.streams as usize).saturating_sub(self.slots.available_permits())
     }
 
-    /// Whether another request would go out at once, by our limit and the server's.
+    /// Requests that may be out at once, by our limit and the server's.
+    #[must_use]
+    pub fn most_in_flight(&self) -> usize {
+        (self.streams as usize).min(self.sender.current_max_send_streams())
+    }
+
+    /// Whether another request would go out at once.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.in_flight() < (self.streams as usize).min(self.sender.current_max_send_streams())
+        self.in_flight() < self.most_in_flight()
     }
 
     /// Sends a request and waits for the response's head; if as many are out as may be, it waits for its turn. The

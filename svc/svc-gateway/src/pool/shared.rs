@@ -12,7 +12,7 @@ use types::Moment;
 use super::Link;
 
 /// Connections per core and server; when all are full, requests wait for their turn on one of them.
-const MAX_SHARED: usize = 4;
+pub(crate) const MAX_SHARED: usize = 4;
 
 /// What the server speaks, once that is known.
 const UNKNOWN: u8 = 0;
@@ -79,6 +79,11 @@ impl Shared {
         drop(conns);
         close(dead);
         found
+    }
+
+    /// How many requests one of the connections takes at once, by our limit and the server's; `None` without a connection.
+    pub(crate) fn places_per_conn(&self) -> Option<usize> {
+        self.conns().iter().map(|held| held.conn.most_in_flight()).min()
     }
 
     /// Any connection that is alive, for another core that may open none.

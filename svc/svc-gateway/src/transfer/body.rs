@@ -106,6 +106,9 @@ impl HttpBody for Download {
         if let Poll::Ready(Some(Ok(_))) = &polled {
             state.clients_turn(now);
         }
+        if ended {
+            transfer.occupancy.ends();
+        }
         let held = if ended { (state.slot.take(), state.place.take()) } else { (None, None) };
         drop(state);
         // Without a lock: the slot goes to the next request, and the connection to its pool.

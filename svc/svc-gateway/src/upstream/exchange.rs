@@ -43,7 +43,7 @@ impl Upstream {
         &self,
         pool: &Arc<Pool>,
         request: &mut Request,
-        trip: &mut Trip,
+        trip: &mut Trip<'_>,
     ) -> Result<Response, Fault> {
         // Somebody who waits for a connection goes first.
         while !pool.server.seats.is_crowded() {
@@ -71,7 +71,7 @@ impl Upstream {
         mut conn: HttpConn,
         link: Arc<Link>,
         request: &mut Request,
-        trip: &Trip,
+        trip: &Trip<'_>,
     ) -> Result<Response, Fault> {
         conn.set_stall(self.group.config.timeout.as_duration());
         // Pinned where it is made: it is large, and every hand it passes through would copy it.
@@ -87,7 +87,7 @@ impl Upstream {
         pool: &Pool,
         held: Held,
         request: &mut Request,
-        trip: &Trip,
+        trip: &Trip<'_>,
     ) -> Result<Response, Fault> {
         let load = Load::begin(&pool.server);
         let sent = head_and_body_of(request);
@@ -126,7 +126,7 @@ impl Upstream {
 
     /// A connection for one request: a new one if the server may have one more, else the next that comes free on any
     /// core. [`Fault::Broken`] if it cannot be had.
-    async fn own(&self, pool: &Arc<Pool>, trip: &mut Trip) -> Result<Ready, Fault> {
+    async fn own(&self, pool: &Arc<Pool>, trip: &mut Trip<'_>) -> Result<Ready, Fault> {
         let mut seat = pool.server.seat();
         while seat.is_none() {
             match self.wait_for_turn(pool, trip).await? {
@@ -145,7 +145,7 @@ impl Upstream {
 
     /// Room on a connection that others use too, of this core, or of any if the server may have no more. A server may
     /// turn out to take one request at a time.
-    async fn shared(&self, pool: &Arc<Pool>, trip: &mut Trip) -> Result<Ready, Fault> {
+    async fn shared(&self, pool: &Arc<Pool>, trip: &mut Trip<'_>) -> Result<Ready, Fault> {
         if let Some(held) = pool.shared.find(trip.now) {
             return Ok(Ready::Shared(held));
         }
@@ -168,7 +168,7 @@ impl Upstream {
         }
     }
 
-    async fn wait_for_turn(&self, pool: &Arc<Pool>, trip: &mut Trip) -> Result<Grant, Fault> {
+    async fn wait_for_turn(&self, pool: &Arc<Pool>, trip: &mut Trip<'_>) -> Result<Grant, Fault> {
         let turn = pool.server.wait().map_err(|_full| {
             let what = format!("too many requests wait for a connection to upstream `{}`", self.group.name);
             Fault::Refused(Refusal::new(Reason::Busy, what).retry_after(retry::WHEN_FULL))
@@ -186,7 +186,7 @@ impl Upstream {
         }
     }
 
-    async fn open(&self, pool: &Arc<Pool>, seat: Seat, trip: &Trip) -> Result<Ready, Fault> {
+    async fn open(&self, pool: &Arc<Pool>, seat: Seat, trip: &Trip<'_>) -> Result<Ready, Fault> {
         let clock = self.group.tools.clock;
         let now = clock.now();
         let left = trip.deadline.remaining(now);
@@ -204,11 +204,11 @@ impl Upstream {
         let link = pool.link(seat);
         Ok(match conn {
             AnyConn::Http1(conn) => {
-                pool.shared.learn(false);
+                pool.learn(false);
                 Ready::Own(conn, link)
             }
             AnyConn::Http2(conn) => {
-                pool.shared.learn(true);
+                pool.learn(true);
                 Ready::Shared(pool.shared.add(conn, link, now))
             }
         })

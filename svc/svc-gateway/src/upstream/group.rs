@@ -279,7 +279,8 @@ impl Group {
 
 impl Member {
     fn new(configured: &EndpointConfig, at: Endpoint, config: &UpstreamConfig, tools: &Tools) -> Self {
-        let server = Arc::new(Server::new(at, configured, config, tools.families.queue()));
+        let (queue, refusals) = (tools.families.queue(), tools.families.stream_refusals());
+        let server = Arc::new(Server::new(at, configured, config, queue, refusals.clone()));
         let stalls = &tools.families.timeouts().rpc;
         let pool = || Arc::new(Pool::new(Arc::clone(&server), config, tools.clock, stalls.clone()));
         let pools: Arc<[Arc<Pool>]> = (0..tools.cores).map(|_| pool()).collect();

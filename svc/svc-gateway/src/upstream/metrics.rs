@@ -9,11 +9,14 @@ use ron_kernel::{
 };
 use types::Moment;
 
-use super::server::{Server, Standing};
+use super::{
+    server::{Server, Standing},
+    streams::{LIMITS, StreamRefusals},
+};
 use crate::upstream::WAITING_QUEUE;
 
 /// What upstreams add to the shared families.
-pub(crate) const METRICS: [MetricSpec; 4] = [
+pub(crate) const METRICS: [MetricSpec; 6] = [
     MetricSpec {
         name: "downstream_latency_seconds",
         labels: "service",
@@ -34,6 +37,16 @@ pub(crate) const METRICS: [MetricSpec; 4] = [
         labels: "upstream, state",
         doc: "Connections busy and idle, sampled",
     },
+    MetricSpec {
+        name: "upstream_streams",
+        labels: "upstream",
+        doc: "What occupies a server without holding a slot: tunnels, streams and transfers of slow clients, sampled",
+    },
+    MetricSpec {
+        name: "upstream_streams_refused_total",
+        labels: "limit",
+        doc: "Streams refused, and transfers of slow clients ended, by whose share of a server's connections was used up: tenant, address or all",
+    },
 ];
 
 /// The families of upstreams, registered once.
@@ -44,6 +57,8 @@ pub(crate) struct UpstreamFamilies {
     failures: Family<Labels, Counter>,
     servers: Family<Labels, Gauge>,
     connections: Family<Labels, Gauge>,
+    streams: Family<Labels, Gauge>,
+    stream_refusals: StreamRefusals,
     timeouts: Timeouts,
     retries: Counter,
     queue: QueueMetrics,
@@ -107,21 +122,27 @@ pub(crate) struct GroupMetrics {
     servers: [Gauge; STANDINGS.len()],
     busy: Gauge,
     idle: Gauge,
+    streams: Gauge,
 }
 
 impl UpstreamFamilies {
     pub(crate) fn register(scope: &Scope) -> Self {
+        let refused = Family::<Labels, Counter>::default();
         let families = Self {
             service: scope.service(),
             latency: Family::default(),
             failures: Family::default(),
             servers: Family::default(),
             connections: Family::default(),
+            streams: Family::default(),
+            stream_refusals: StreamRefusals(LIMITS.map(|(_, limit)| {
+                child(&refused, &vec![("service", scope.service().into()), ("limit", limit.into())])
+            })),
             timeouts: Timeouts::new(scope.metrics()),
             retries: scope.metrics().retries("rpc"),
             queue: scope.metrics().queue(WAITING_QUEUE.name, "upstream"),
         };
-        let [latency, failures, servers, connections] = METRICS;
+        let [latency, failures, servers, connections, streams, streams_refused] = METRICS;
         scope.all_metrics().register(|registry| {
             registry.register(latency.name, latency.doc, families.latency.clone());
             // The text encoder adds `_total` to counters.
@@ -129,12 +150,20 @@ impl UpstreamFamilies {
             registry.register(name, failures.doc, families.failures.clone());
             registry.register(servers.name, servers.doc, families.servers.clone());
             registry.register(connections.name, connections.doc, families.connections.clone());
+            registry.register(streams.name, streams.doc, families.streams.clone());
+            let name = streams_refused.name.trim_end_matches("_total");
+            registry.register(name, streams_refused.doc, refused);
         });
         families
     }
 
     pub(crate) fn queue(&self) -> QueueMetrics {
         self.queue.clone()
+    }
+
+    /// Counts refused streams.
+    pub(super) fn stream_refusals(&self) -> &StreamRefusals {
+        &self.stream_refusals
     }
 
     pub(crate) fn timeouts(&self) -> &Timeouts {
@@ -160,8 +189,13 @@ impl UpstreamFamilies {
             servers: STANDINGS.map(|(_, state)| child(&self.servers, &labels("state", state))),
             busy: child(&self.connections, &labels("state", "busy")),
             idle: child(&self.connections, &labels("state", "idle")),
+            streams: child(&self.streams, &self.stream_labels(name)),
             families: self.clone(),
         }
+    }
+
+    fn stream_labels(&self, upstream: &str) -> Labels {
+        vec![("service", self.service.into()), ("upstream", upstream.to_owned().into())]
     }
 
     fn labels(&self, upstream: &str, (key, value): (&'static str, &'static str)) -> Labels {
@@ -197,7 +231,9 @@ impl GroupMetrics {
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         let busy: usize = servers.clone().map(|server| server.busy()).sum();
+        let streams: usize = servers.clone().map(|server| server.streams.open()).sum();
         let open: usize = servers.map(|server| server.seats.open()).sum();
+        self.streams.set(i64::try_from(streams).unwrap_or(i64::MAX));
         self.busy.set(i64::try_from(busy).unwrap_or(i64::MAX));
         self.idle.set(i64::try_from(open.saturating_sub(busy)).unwrap_or(i64::MAX));
     }
@@ -212,6 +248,7 @@ impl GroupMetrics {
         for (_, state) in STANDINGS {
             self.families.servers.remove(&labels("state", state));
         }
+        self.families.streams.remove(&self.families.stream_labels(&self.upstream));
         for state in ["busy", "idle"] {
             self.families.connections.remove(&labels("state", state));
         }

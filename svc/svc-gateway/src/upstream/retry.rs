@@ -1,14 +1,16 @@
 //! From tries to an answer: which failures are tried again, when, and what the client hears in the end.
 
-use std::{pin::Pin, time::Duration};
+use std::{pin::Pin, sync::Weak, time::Duration};
 
+use fairq::StreamLimit;
 use http::header::UPGRADE;
 use http_body::Body as _;
 use ron_kernel::Clock;
 use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use super::{Fault, Late, Upstream, roster::Tried};
+use super::{Fault, Late, Occupancy, Upstream, roster::Tried};
+use crate::pool::Pool;
 
 /// When to come back if too many wait for a connection.
 pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);
@@ -18,7 +20,7 @@ const MOST_MOVES: u32 = 64;
 
 /// A request on its way: what its tries share.
 #[derive(Debug)]
-pub(super) struct Trip {
+pub(super) struct Trip<'a> {
     /// The present moment, as it was last read.
     pub(super) now: Moment,
     pub(super) deadline: Deadline,
@@ -27,6 +29,12 @@ pub(super) struct Trip {
     /// When the present try began.
     pub(super) attempt_began: Moment,
     pub(super) tried: Tried,
+    /// `None` for a request that holds a slot until it is over.
+    pub(super) occupancy: Option<&'a Occupancy>,
+    /// Why a server was left out that has as many streams as allowed; `None` if there is none.
+    pub(super) full: Option<StreamLimit>,
+    /// The pool of the connection of the present try.
+    pub(super) pool: Weak<Pool>,
     upload: Option<Upload>,
     began: Moment,
     pub(super) tries: u32,
@@ -36,12 +44,13 @@ pub(super) struct Trip {
     pub(super) waited: bool,
 }
 
-impl Trip {
+impl<'a> Trip<'a> {
     pub(super) fn new(
         now: Moment,
         deadline: Deadline,
         own_timeout: Option<Duration>,
         upload: Option<Upload>,
+        occupancy: Option<&'a Occupancy>,
     ) -> Self {
         Self {
             now,
@@ -50,6 +59,9 @@ impl Trip {
             upload,
             attempt_began: now,
             tried: Tried::default(),
+            occupancy,
+            full: None,
+            pool: Weak::new(),
             began: now,
             tries: 1,
             moves: 0,
@@ -75,7 +87,7 @@ pub(super) struct Upload {
     pub(super) limit: Deadline,
 }
 
-impl Trip {
+impl Trip<'_> {
     /// Waits for the answer to a request that is being sent.
     ///
     /// Cancel safe if `answer` is.
@@ -99,7 +111,11 @@ impl Trip {
 
 impl Upstream {
     /// Tries until there is an answer, or no more to try.
-    pub(super) async fn deliver(&self, request: &mut Request, trip: &mut Trip) -> Result<Response, Refusal> {
+    pub(super) async fn deliver(
+        &self,
+        request: &mut Request,
+        trip: &mut Trip<'_>,
+    ) -> Result<Response, Refusal> {
         self.group.budget.deposit();
         let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(request);
         let answer = loop {
@@ -133,7 +149,7 @@ impl Upstream {
         &self,
         request: &mut Request,
         last: Result<Response, Refusal>,
-        trip: &mut Trip,
+        trip: &mut Trip<'_>,
     ) -> Option<Result<Response, Refusal>> {
         let (clock, policy) = (self.group.tools.clock, self.group.config.retry.policy());
         if !self.has_tries(trip) {
@@ -155,7 +171,7 @@ impl Upstream {
         None
     }
 
-    fn has_tries(&self, trip: &Trip) -> bool {
+    fn has_tries(&self, trip: &Trip<'_>) -> bool {
         trip.tries < self.group.config.retry.max_tries
     }
 

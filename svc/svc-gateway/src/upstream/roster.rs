@@ -58,6 +58,18 @@ impl Roster {
         &self.pools
     }
 
+    /// Leaves out the servers that have no room, as if they had been tried; why, if there is one.
+    pub(crate) fn leave_out<E>(&self, tried: &mut Tried, fits: impl Fn(&Pool) -> Result<(), E>) -> Option<E> {
+        let mut full = None;
+        for (index, pool) in self.pools.iter().enumerate() {
+            if let Err(error) = fits(pool) {
+                tried.add(index);
+                full = Some(error);
+            }
+        }
+        full
+    }
+
     /// Chooses a server that has not been `tried`, and notes it there. `live_probes` says whether a request may be what
     /// an open breaker is tested with. `random` is 64 random bits.
     pub(crate) fn choose(&self, tried: &mut Tried, live_probes: bool, now: Moment, random: u64) -> Choice {

@@ -61,6 +61,11 @@ impl Seats {
         self.max_waiting.store(max_waiting, Ordering::Relaxed);
     }
 
+    /// Connections that there may be.
+    pub(super) fn max_open(&self) -> usize {
+        self.max_open.load(Ordering::Relaxed)
+    }
+
     /// Connections there are, or that are being opened.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)

@@ -12,7 +12,10 @@ use ron_kernel::{
 use ron_transport::addr::{Endpoint, Host, Target};
 use types::Moment;
 
-use super::seats::Seats;
+use super::{
+    seats::Seats,
+    streams::{ServerStreams, StreamRefusals},
+};
 use crate::{
     config::{EjectConfig, EndpointConfig, HealthConfig, UpstreamConfig},
     pool::{Held, Idle, Pool},
@@ -31,6 +34,7 @@ pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) breaker: Breaker,
     pub(crate) seats: Seats,
+    pub(crate) streams: ServerStreams,
     weight: AtomicU32,
     /// Connections in use.
     busy: AtomicUsize,
@@ -67,6 +71,7 @@ impl Server {
         origin: &EndpointConfig,
         config: &UpstreamConfig,
         queue: QueueMetrics,
+        stream_refusals: StreamRefusals,
     ) -> Self {
         Self {
             endpoint,
@@ -77,6 +82,7 @@ impl Server {
             },
             breaker: Breaker::new(config.breaker.policy()),
             seats: Seats::new(config.max_conns, config.max_waiting, queue),
+            streams: ServerStreams::new(config.protocol, stream_refusals),
             weight: AtomicU32::new(origin.weight),
             busy: AtomicUsize::new(0),
             health: AtomicU8::new(UNKNOWN),
@@ -252,7 +258,7 @@ mod tests {
             let (depth, dropped, busy) = (Gauge::default(), Counter::default(), Counter::default());
             let queue = QueueMetrics { depth, dropped, busy };
             let origin = EndpointConfig { weight, .."http://127.0.0.1:9".parse().unwrap() };
-            Self::new(origin.url.clone(), &origin, config, queue)
+            Self::new(origin.url.clone(), &origin, config, queue, StreamRefusals::default())
         }
 
         /// Books a request that went so.
