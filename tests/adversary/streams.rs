@@ -8,14 +8,14 @@ use crate::support::{Answer, Client, Flag, Node, UNLIMITED, Upstream, eventually
 const MAX_CONNS: usize = 8;
 const OF_ONE_TENANT: usize = 2;
 
-/// A node whose paths `/stall` and `/tunnel` are streams.
+/// A node whose paths `/stall` and `/tunnel` are streams. Others are answered 504 if no connection comes free.
 fn node(servers: &[&Upstream], more: &str) -> Node {
     let endpoints: Vec<String> = servers.iter().map(|server| format!("\"http://{}\"", server.addr)).collect();
     Node::start(&format!(
         "{UNLIMITED}{more}fair_queue.max_inflight = 20\nfair_queue.slow_after = \"100ms\"\nwrite_timeout = \"60s\"\n\
          route = [{{ path = \"/stall\", stream = true, upstream = \"up\" }}, \
          {{ path = \"/tunnel\", upgrade = [\"websocket\"], upstream = \"up\" }}, \
-         {{ path = \"/\", upstream = \"up\" }}]\n\
+         {{ path = \"/\", upstream = \"up\", timeout = \"10s\" }}]\n\
          upstream.up = {{ endpoints = [{}], max_conns = {MAX_CONNS}, timeout = \"20s\" }}\n",
         endpoints.join(", ")
     ))
@@ -154,7 +154,8 @@ fn one_address_leaves_streams_to_the_others_of_its_tenant() {
 #[test]
 fn answers_that_nobody_reads_leave_connections_to_others() {
     let server = Upstream::start();
-    let node = node(&[&server], "");
+    // Nothing but its share ends a transfer.
+    let node = node(&[&server], "min_rate = \"0B\"\n");
     // The honest client is known to be quick.
     assert_served(node.gateway, 1);
     let over = Flag::default();
