@@ -126,8 +126,10 @@ fn streams_of_two_addresses_leave_connections_to_a_third() {
 fn streams_of_many_addresses_leave_connections_for_requests() {
     let server = Upstream::start();
     let node = node(&[&server], "");
-    let open: Vec<Client> =
-        (2..12).flat_map(|from| open_all(Kind::Stream, from, None, node.gateway)).collect();
+    let mut open = Vec::new();
+    for from in 2..12 {
+        open.extend(open_all(Kind::Stream, from, None, node.gateway));
+    }
     assert_eq!(open.len(), MAX_CONNS * 4 / 5);
     assert_served(node.gateway, 20);
 }
