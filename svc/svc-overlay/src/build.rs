@@ -131,7 +131,9 @@ impl Overlay {
         };
         let identity = scope.blocking().run("load the node's key", load_key).await??;
         let tokens = load_tokens(scope, &from.tokens, from.config).await?;
-        let store = open_store(scope, &config, from.data_dir).await?;
+        let capacity =
+            if from.data_dir.is_some() { config.objects.max_bytes } else { config.objects.ram_bytes };
+        let store = (open_store(scope, &config, from.data_dir).await?, capacity.as_u64());
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         refuse_open(&config, listener.local_addr())?;
         let tls = make_tls(&config, &identity.0)?;
@@ -284,7 +286,7 @@ fn share(
     config: &OverlayConfig,
     (key, lives): (NodeKey, Lives),
     settings: Settings,
-    store: Cas,
+    store: (Cas, u64),
 ) -> Arc<Shared> {
     let me = NodeId::of_key(key.public_key().ed25519());
     let metrics = OverlayMetrics::new(scope);
@@ -300,7 +302,7 @@ fn share(
         losses: LossReport::new(scope, metrics.clone()),
         metrics,
         gossip: Gossip::new(scope, config),
-        objects: Objects::new(scope, &config.objects, store),
+        objects: Objects::new(scope, &config.objects, store.0, store.1),
         readers: scope.children(&READER),
         writers: scope.children(&WRITER),
         numbers: AtomicU64::new(1),

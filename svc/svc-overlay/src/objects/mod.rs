@@ -14,6 +14,7 @@ mod line;
 mod metrics;
 mod serve;
 mod store;
+mod unfinished;
 
 use std::{
     collections::HashMap,
@@ -36,6 +37,7 @@ use crate::{ObjectsConfig, session::Conn};
 use line::{Ear, Line, Told};
 use metrics::ObjectMetrics;
 use store::Store;
+use unfinished::Unfinished;
 
 /// The object streams of all sessions.
 #[derive(Debug)]
@@ -46,16 +48,20 @@ pub(crate) struct Objects {
     ears: Mutex<HashMap<(u64, u32), Ear>>,
     /// Places for streams that peers open.
     places: Arc<Semaphore>,
+    /// What peers have begun to hand over.
+    unfinished: Arc<Unfinished>,
     serving: Children,
 }
 
 impl Objects {
-    pub(crate) fn new(scope: &Scope, config: &ObjectsConfig, cas: Cas) -> Self {
+    /// The streams of a store that may hold `capacity` bytes.
+    pub(crate) fn new(scope: &Scope, config: &ObjectsConfig, cas: Cas, capacity: u64) -> Self {
         Self {
             store: Store::new(cas, scope.blocking()),
             metrics: ObjectMetrics::new(scope),
             ears: Mutex::default(),
             places: Arc::new(Semaphore::new(config.streams)),
+            unfinished: Unfinished::new(capacity),
             serving: scope.children(&STREAM),
         }
     }

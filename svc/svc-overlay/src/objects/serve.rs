@@ -14,6 +14,7 @@ use super::{
     line::{Line, Stop, Told},
     metrics::{Op, Outcome},
     store::{AT_ONCE, Store, StoreError},
+    unfinished::{NoRoom, Reserved},
 };
 
 /// Serves one stream of a peer.
@@ -91,6 +92,7 @@ async fn take(line: &mut Line, id: ObjectId, len: u64) -> Result<(), Failed> {
     if len > line.conn.shared().settings.load().objects.max_object_bytes.as_u64() {
         return Err(fault(ErrorCode::TooLarge, ""));
     }
+    let _room = reserve(line, len)?;
     let mut arriving = store.begin(Checker::of_put(id, len), true).await?;
     let mut is_all = false;
     while !is_all {
@@ -110,6 +112,19 @@ async fn take(line: &mut Line, id: ObjectId, len: u64) -> Result<(), Failed> {
     }
     store.finish(arriving).await?;
     Ok(line.send_stored()?)
+}
+
+/// Room for an object that a peer begins to hand over.
+fn reserve(line: &Line, len: u64) -> Result<Reserved, Failed> {
+    let objects = &line.conn.shared().objects;
+    objects.unfinished.reserve(line.conn.peer, len).map_err(|no_room| {
+        let (code, detail) = match no_room {
+            NoRoom::Store => (ErrorCode::Busy, "what peers hand over already would fill the store"),
+            NoRoom::Peer => (ErrorCode::Quota, "as much as one peer may is on its way already"),
+        };
+        line.conn.shared().metrics.rejected(code.name());
+        Failed::Fault(Fault::new(code, detail).retry_after_ms(COME_BACK_MS))
+    })
 }
 
 fn tools(line: &Line) -> (Store, Duration) {

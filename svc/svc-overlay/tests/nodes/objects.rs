@@ -106,6 +106,27 @@ fn an_object_of_a_peer_is_found_read_and_kept() {
 }
 
 #[test]
+fn objects_that_are_begun_count_against_the_store_and_the_peer() {
+    let limits = "objects = { ram_bytes = \"1MiB\", patience = \"60s\" }";
+    let node = Node::start(&plain(limits));
+    let mut hand = join(&node, 1);
+    let put = |len: u64| Message::Start(Start::Put { id: name(&len.to_be_bytes()), len });
+    let kib = 1024;
+    say_at_once(&mut hand, [(1, put(200 * kib)), (3, put(100 * kib))]);
+    assert_eq!(fault(&mut hand), ErrorCode::Quota, "one peer has begun more than a quarter of the store");
+    say_on(&mut hand, 5, put(900 * kib));
+    assert_eq!(fault(&mut hand), ErrorCode::Busy, "together they would not fit it");
+    say_on(&mut hand, 1, Message::Error(oap::Fault::new(ErrorCode::Cancelled, "")));
+    let mut number = 7;
+    eventually("what was given up leaves room", || {
+        number += 2;
+        say_on(&mut hand, number, put(900 * kib));
+        !hand.hears_within(Duration::from_millis(300)) || fault(&mut hand) != ErrorCode::Busy
+    });
+    is_alive(&mut hand);
+}
+
+#[test]
 fn a_part_of_an_object_is_read_without_the_rest() {
     let (a, b) = pair();
     let content = content(1_000_000);
