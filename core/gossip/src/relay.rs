@@ -22,8 +22,8 @@ const PRUNE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// A publisher signs its head with a publication once in so long.
 const PROOF_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A publisher signs its head at least so many times while others tell as many numbers apart as their window is wide.
-const PROOFS_PER_WINDOW: u64 = 16;
+/// A publisher signs its head with one of so many publications, or with one of a sixteenth of the window if that is less.
+const PROOF_AFTER: u64 = 256;
 
 /// Where a publication came from.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +130,7 @@ impl Engine {
         let topic = &mut self.topics[ix];
         let at = topic.tracks.find(id.publisher, id.incarnation);
         let proven = at.and_then(|at| topic.tracks.get(at)).map_or(0, Track::proven);
-        let most = self.settings.dedupe_window as u64 / PROOFS_PER_WINDOW;
+        let most = PROOF_AFTER.min(self.settings.dedupe_window as u64 / 16);
         let is_over = topic.signed_at.is_none_or(|at| now.since(at) >= PROOF_INTERVAL);
         if !is_over && id.seq - proven < most {
             return None;

@@ -19,11 +19,14 @@ pub struct Settings {
     /// The most publications of one topic that are remembered for one peer, to follow those; 16 bytes each. Beyond it they
     /// are announced instead of pushed.
     pub backlog: usize,
-    /// The most publications kept for peers that ask.
+    /// The most publications kept for peers that ask. What is asked for within [`Settings::patience`] should still be kept: by
+    /// default 3,200 publications a second are.
     pub cache_messages: usize,
     /// The most bytes of frames kept for peers that ask.
     pub cache_bytes: usize,
-    /// How many numbers of a publisher are told apart below the highest seen: a power of two, at least 64.
+    /// How many numbers of a publisher are told apart below the highest seen: a power of two, at least 64. What is missing is
+    /// named once it is so far behind, so a publisher's publications of [`Settings::patience`] should fit: by default 3,200 a
+    /// second do.
     pub dedupe_window: usize,
     /// How many publications before the first one heard of are asked for. Older ones are named as a gap.
     pub history: u64,
@@ -67,9 +70,9 @@ impl Default for Settings {
             forgive_hops: 8,
             burst_budget: 16,
             backlog: 1024,
-            cache_messages: 8192,
+            cache_messages: 32_768,
             cache_bytes: 64 << 20,
-            dedupe_window: 4096,
+            dedupe_window: 32_768,
             history: 32,
             max_topics: 1024,
             max_publishers: 4096,

@@ -297,7 +297,7 @@ fn settings_that_allow_nothing_make_no_engine() {
     let bad = [
         Settings { relay_fanout: 0, ..Settings::default() },
         Settings { dedupe_window: 100, ..Settings::default() },
-        Settings { history: 4096, ..Settings::default() },
+        Settings { history: 32_768, ..Settings::default() },
         Settings { pull_batch: 1025, ..Settings::default() },
         Settings { patience: Duration::from_millis(1), ..Settings::default() },
         Settings { idle_heartbeat: Duration::ZERO, ..Settings::default() },

@@ -100,7 +100,7 @@ impl Link {
 
 #[test]
 fn a_cut_is_repaired_after_any_number_of_publications() {
-    for before in [10, 1_000, 4_095, 4_096, 4_097, 5_000, 100_000] {
+    for before in [10, 1_000, 4_096, 5_000, 32_767, 32_768, 32_769, 100_000] {
         let mut link = Link::new(Settings::default(), 8192);
         link.publish(before);
         link.cut = true;
