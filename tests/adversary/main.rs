@@ -10,8 +10,11 @@ mod access_rules;
 mod admin;
 mod client_certificates;
 mod config_file;
+#[path = "../../store/cas/tests/suite/support/damage.rs"]
+mod damage;
 mod data_files;
 mod deadlines;
+mod edge_damage;
 mod edge_places;
 mod h2_frames;
 mod identity_fields;

@@ -28,6 +28,12 @@ pub(crate) fn group(index: u64, data: &[u8]) -> Node {
     hasher_at(index).update(data).finalize_non_root()
 }
 
+/// Whether an object of this name can have this length, as far as the name shows: the empty object has a name of its own.
+/// Nothing else would find that out, because an empty object has no byte that could be checked.
+pub(crate) fn may_have_length(root: ObjectId, len: u64) -> bool {
+    (len == 0) == (root.as_bytes() == blake3::hash(&[]).as_bytes())
+}
+
 /// How many of `count` groups, two at least, are in the left subtree.
 pub(crate) fn left_count(count: u64) -> u64 {
     debug_assert!(count > 1);

@@ -14,6 +14,7 @@
 //! Nothing is taken on trust. The length says how many nodes there are, and the bytes have to be just as many before
 //! anything is allocated; the root is computed from the nodes and compared. The check is there for the length: trees of
 //! the same number of groups have the same shape, so that the root alone would not show a length that is a little off.
+//! An empty tree is believed only of the empty object.
 
 use types::ObjectId;
 
@@ -96,7 +97,7 @@ impl Tree {
             return Err(OutboardError::Length);
         }
         let nodes: Vec<Node> = body.chunks_exact(NODE_LEN).map(|node| field(node, 0)).collect();
-        if node::root(&nodes) != root {
+        if node::root(&nodes) != root || !node::may_have_length(root, len) {
             return Err(OutboardError::Damaged);
         }
         Ok(Self::of_nodes(root, len, nodes))

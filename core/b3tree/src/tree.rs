@@ -27,10 +27,12 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The tree of an object of one group, which its name says everything about; [`None`] if it would have more.
+    /// The tree of an object of one group, made from its name; [`None`] if an object of this name and length cannot
+    /// exist or has more groups. The length is not proven before the group is checked, unless it is 0.
     #[must_use]
     pub fn of_one_group(root: ObjectId, len: u64) -> Option<Self> {
-        (len <= GROUP).then(|| Self { root, len, nodes: [*root.as_bytes()].into() })
+        let is_possible = len <= GROUP && node::may_have_length(root, len);
+        is_possible.then(|| Self { root, len, nodes: [*root.as_bytes()].into() })
     }
 
     /// The caller has computed the root of the nodes, one for each group of `len` bytes.

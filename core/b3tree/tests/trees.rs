@@ -52,6 +52,22 @@ fn a_group_is_believed_if_it_is_that_group_and_whole() {
 }
 
 #[test]
+fn only_the_empty_object_has_an_empty_tree() {
+    let (empty, other) = (plain(&[]), plain(b"something"));
+    assert!(Tree::of_one_group(empty, 0).is_some_and(|tree| tree == tree_of(&[])));
+    assert!(Tree::of_one_group(other, 0).is_none(), "no bytes are the bytes of another object");
+    assert!(Tree::of_one_group(empty, 1).is_none(), "the empty object has no bytes");
+    // The same in its encoded form, with a header that is right in itself.
+    let mut lying = tree_of(&[]).encode();
+    lying[16..48].copy_from_slice(other.as_bytes());
+    let check = blake3::hash(&lying[..48]);
+    lying[48..64].copy_from_slice(&check.as_bytes()[..16]);
+    lying[64..96].copy_from_slice(other.as_bytes());
+    assert_eq!(Tree::decode(&lying, None), Err(OutboardError::Damaged));
+    assert_eq!(Tree::decode(&lying, Some(other)), Err(OutboardError::Damaged));
+}
+
+#[test]
 fn groups_of_the_same_bytes_are_not_taken_for_each_other() {
     let same = vec![1; 2 * GROUP_LEN];
     let tree = tree_of(&same);

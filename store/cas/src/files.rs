@@ -33,7 +33,7 @@ use types::ObjectId;
 
 use crate::{
     backend::{Backend, Inventory, Spool},
-    verified::{BuildError, ReadError, Source, Verified},
+    verified::{self, BuildError, ReadError, Source, Verified},
 };
 use layout::Layout;
 use spool::FileSpool;
@@ -124,13 +124,16 @@ impl Files {
         Self { layout: Arc::new(layout), trees, _presence: presence }
     }
 
-    /// An object's tree; [`None`] if there is no file for it.
-    fn tree(&self, id: ObjectId, len: u64) -> Result<Option<Arc<Tree>>, ReadError> {
-        if let Some(tree) = Tree::of_one_group(id, len) {
-            return Ok(Some(Arc::new(tree)));
+    /// The tree of the object in `file`; [`None`] if there is no file for the tree. The tree's length is the object's: it
+    /// was stored in the tree, or has been proven by the object's only group.
+    fn tree(&self, id: ObjectId, len: u64, file: &File) -> Result<Option<Arc<Tree>>, ReadError> {
+        if len <= GROUP_LEN as u64 {
+            let tree = Arc::new(Tree::of_one_group(id, len).ok_or(NO_TELLING)?);
+            verified::read_checked(file, &tree, 0..len)?;
+            return Ok(Some(tree));
         }
         if let Some(tree) = self.trees.get(&id) {
-            return Ok(Some(tree));
+            return if tree.len() == len { Ok(Some(tree)) } else { Err(NO_TELLING) };
         }
         let Some(tree) = self.load_tree(id, len)?.map(Arc::new) else { return Ok(None) };
         self.trees.insert(id, Arc::clone(&tree));
@@ -173,7 +176,7 @@ impl Backend for Files {
             if there != len {
                 return Err(ReadError::Corrupt { group: there.min(len) / GROUP_LEN as u64 });
             }
-            if let Some(tree) = self.tree(id, len)? {
+            if let Some(tree) = self.tree(id, len, &file)? {
                 return Ok(Some((Source::File(file), tree)));
             }
         }

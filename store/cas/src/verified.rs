@@ -200,7 +200,8 @@ fn check_all(bytes: &[u8], tree: &Tree) -> Result<(), ReadError> {
     Ok(())
 }
 
-fn read_checked(file: &File, tree: &Tree, range: Range<u64>) -> Result<Bytes, ReadError> {
+/// Reads a range of a file that has this tree, after checking the groups that cover it.
+pub(crate) fn read_checked(file: &File, tree: &Tree, range: Range<u64>) -> Result<Bytes, ReadError> {
     let whole = covering(tree.len(), range.clone());
     let first = whole.start / GROUP_LEN as u64;
     let mut buffer = BytesMut::zeroed(in_memory(whole.start..whole.end).len());

@@ -22,9 +22,10 @@ fn an_object_is_loaded_once_and_found_from_then_on() {
 
 #[test]
 fn a_corrupt_object_is_not_loaded() {
-    let (folder, hot) = (Folder::new(), Hot::new(MIB, 10_000));
+    // Of several groups: one alone is checked when it is opened.
+    let (folder, hot) = (Folder::new(), Hot::new(MIB, 50_000));
     let cas = folder.cas();
-    let id = cas.put(&object(2, 5000)).unwrap().id;
+    let id = cas.put(&object(2, 40_000)).unwrap().id;
     flip(&folder.object(id), 9);
     assert!(matches!(hot.load(&cas.open(id).unwrap().unwrap()), Err(ReadError::Corrupt { group: 0 })));
     assert_eq!((hot.get(&id), hot.stat().objects), (None, 0));

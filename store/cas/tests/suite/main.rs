@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests: nothing here runs on a runtime")]
 
 mod crash;
+mod damages;
 mod eviction;
 mod hot;
 mod rot;

@@ -35,6 +35,16 @@ pub(crate) enum Source {
     },
 }
 
+impl Source {
+    /// The number of bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Ram(bytes) => bytes.len() as u64,
+            Self::Disk { verified, .. } => verified.len(),
+        }
+    }
+}
+
 /// Who answers for bytes on a disk.
 pub(crate) trait Owner: Send + Sync + std::fmt::Debug {
     /// They are no longer what they were: whoever keeps them must not offer them again.
@@ -56,10 +66,7 @@ impl Representation {
 
     /// Its length in bytes.
     pub(crate) fn len(&self) -> u64 {
-        match &self.source {
-            Source::Ram(bytes) => bytes.len() as u64,
-            Source::Disk { verified, .. } => verified.len(),
-        }
+        self.source.len()
     }
 
     /// The value of `Last-Modified`, if it is known.

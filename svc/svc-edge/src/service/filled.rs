@@ -108,13 +108,15 @@ impl Visit<'_> {
             return Ok(Some(Source::Ram(bytes.clone())));
         }
         let objects = &self.shared().objects;
+        // The index of URLs says how long the object is: one that is longer or shorter is not what was filled.
+        let is_right = |source: &Source| source.len() == entry.len;
         match self.in_time(objects.find(entry.id)).await? {
-            Ok(Some(source)) => Ok(Some(source)),
+            Ok(Some(source)) if is_right(&source) => Ok(Some(source)),
             Err(refusal) if refusal.reason != Reason::Quarantined => Err(refusal.into()),
-            Ok(None) | Err(_) if fill.damaged(url, entry.id).await => {
-                Ok(self.in_time(objects.find(entry.id)).await??)
+            Ok(_) | Err(_) if fill.damaged(url, entry.id).await => {
+                Ok(self.in_time(objects.find(entry.id)).await??.filter(is_right))
             }
-            Ok(None) | Err(_) => Ok(None),
+            Ok(_) | Err(_) => Ok(None),
         }
     }
 

@@ -10,6 +10,9 @@
 
 mod assets;
 mod conditions;
+#[path = "../../../../store/cas/tests/suite/support/damage.rs"]
+mod damage;
+mod damages;
 mod ingress;
 mod objects;
 mod packs;

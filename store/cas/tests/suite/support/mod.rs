@@ -1,5 +1,7 @@
 //! Objects and stores for tests.
 
+pub(crate) mod damage;
+
 use std::{
     fs,
     path::{Path, PathBuf},
