@@ -28,5 +28,6 @@ mod scripted_server;
 mod slots;
 mod slow_transfers;
 mod streams;
+mod stalled_readers;
 #[path = "../e2e/support/mod.rs"]
 mod support;

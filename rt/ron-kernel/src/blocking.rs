@@ -2,6 +2,11 @@
 //!
 //! It is bounded twice, in threads and in callers waiting for one, and every job has a name, so that one that does
 //! not end can be called by it.
+//!
+//! **Callers that are not polled.** A response's body is polled only while its client reads. If such a caller waited for
+//! its thread by itself, it would be given one and would not use it until its client reads on, and as many stalled clients
+//! as there are threads would stop the pool. So a job that has to wait is a task of its own: it takes a thread, runs and
+//! gives the thread back, whether or not its caller is polled.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +16,11 @@ use std::{
     },
 };
 
-use tokio::{runtime::Handle, sync::Semaphore};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::{JoinError, JoinHandle},
+};
 
 use crate::{
     lock::lock,
@@ -84,16 +93,30 @@ impl Blocking {
         F: FnOnce() -> T + Send + 'static,
     {
         let waiter = self.wait_for_thread()?;
-        let thread = Arc::clone(&self.0.threads).acquire_owned().await.map_err(|_| BlockingError::Stopped)?;
-        drop(waiter);
+        if let Ok(thread) = Arc::clone(&self.0.threads).try_acquire_owned() {
+            drop(waiter);
+            return told(job, self.begin(job, thread, work).await);
+        }
+        let pool = self.clone();
+        let mut queued = Queued(self.0.runtime.spawn(async move {
+            let thread = Arc::clone(&pool.0.threads).acquire_owned().await;
+            drop(waiter);
+            told(job, pool.begin(job, thread.map_err(|_| BlockingError::Stopped)?, work).await)
+        }));
+        told(job, (&mut queued.0).await)?
+    }
+
+    /// Runs `work` on a thread, which is given back when it ends.
+    #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
+    fn begin<T, F>(&self, job: &'static str, thread: OwnedSemaphorePermit, work: F) -> JoinHandle<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
         let running = self.start(job);
-        let task = self.0.runtime.spawn_blocking(move || {
+        self.0.runtime.spawn_blocking(move || {
             let _until_done = (thread, running);
             work()
-        });
-        task.await.map_err(|error| match error.try_into_panic() {
-            Ok(payload) => BlockingError::Panicked { job, fault: panic_message(&*payload) },
-            Err(_) => BlockingError::Stopped,
         })
     }
 
@@ -137,6 +160,23 @@ impl Blocking {
 impl Inner {
     fn running(&self) -> MutexGuard<'_, BTreeMap<u64, &'static str>> {
         lock(&self.running)
+    }
+}
+
+/// What became of a job.
+fn told<T>(job: &'static str, joined: Result<T, JoinError>) -> Result<T, BlockingError> {
+    joined.map_err(|error| match error.try_into_panic() {
+        Ok(payload) => BlockingError::Panicked { job, fault: panic_message(&*payload) },
+        Err(_) => BlockingError::Stopped,
+    })
+}
+
+/// A job that waits for a thread. If its caller goes away before it has one, it is not run.
+struct Queued<T>(JoinHandle<T>);
+
+impl<T> Drop for Queued<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -1,5 +1,7 @@
 //! The blocking pool: sixteen run, 512 wait, the next is refused; what panics is told by name.
 
+use std::{task::Poll, time::Duration};
+
 use ron_kernel::{
     Kernel, Scope,
     blocking::{BLOCKING_THREADS, BLOCKING_WAITERS, BlockingError},
@@ -75,6 +77,30 @@ async fn a_caller_that_leaves_gives_its_place_to_the_next() {
     door.open();
     assert_eq!(next.await.unwrap(), Ok(7));
     until(|| scope.blocking().running().is_empty()).await;
+}
+
+#[tokio::test]
+async fn callers_that_are_not_polled_hold_no_thread() {
+    let (_kernel, scope) = scope();
+    let door = Door::default();
+    let _end = door.opened_at_the_end();
+    let running = crowd(&scope, &door, BLOCKING_THREADS).await;
+    // Twice as many as there are threads: each is polled once, as the body of a response to a stalled client is.
+    let mut stalled: Vec<_> = (0..2 * BLOCKING_THREADS)
+        .map(|n| Box::pin(scope.blocking().run("read a piece", move || n)))
+        .collect();
+    for caller in &mut stalled {
+        assert!(std::future::poll_fn(|cx| Poll::Ready(caller.as_mut().poll(cx).is_pending())).await);
+    }
+    door.open();
+    running.join_all().await;
+    let next = scope.blocking().run("next", || 7);
+    let next = tokio::time::timeout(Duration::from_secs(60), next).await;
+    assert_eq!(next.expect("a thread is free"), Ok(7));
+    until(|| scope.blocking().running().is_empty() && scope.blocking().waiting() == 0).await;
+    for (n, caller) in stalled.into_iter().enumerate() {
+        assert_eq!(caller.await, Ok(n), "its result waits for it");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,67 @@
+//! Clients that ask the edge for large files and do not read them, beside clients that do.
+
+use std::{
+    io::Write,
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
+};
+
+use crate::support::{Client, Node, eventually, free_addr, get};
+
+/// Downloads that stall: more than the blocking pool has threads, from eight addresses.
+const STALLED: u32 = 160;
+/// Files that are on the disk only, for clients that read.
+const COLD: u32 = 40;
+
+/// A client at 127.0.0.`from` that asks for a large file and reads nothing of it.
+fn stall(from: u8, edge: SocketAddr, path: &str) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    // Little fits into the sockets, so that the node has to wait with most of the file.
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind(&SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, from)), 0).into()).unwrap();
+    socket.connect(&edge.into()).unwrap();
+    let mut stream = TcpStream::from(socket);
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: edge.test\r\n\r\n").unwrap();
+    stream
+}
+
+#[test]
+fn stalled_readers_hold_up_nobody_who_reads() {
+    let (dir, edge) = (tempfile::tempdir().unwrap(), free_addr());
+    let public = dir.path().join("public");
+    std::fs::create_dir(&public).unwrap();
+    let file = |name: String, bytes: &[u8]| std::fs::write(public.join(name), bytes).unwrap();
+    (0..8).for_each(|nth| file(format!("large-{nth}.bin"), &vec![7; 24 << 20]));
+    (0..COLD).for_each(|nth| file(format!("cold-{nth}.bin"), &vec![8; 100_000]));
+    // A transfer that does not move may stay for longer than this test; a wait for the disk may not.
+    let node = Node::start_in(
+        dir,
+        &format!(
+            "enabled = false\n[edge]\nenabled = true\nlisten = \"{edge}\"\nroots = [\"public\"]\n\
+             write_timeout = \"60s\"\ningress = {{ timeout_secs = 5 }}\n"
+        ),
+    );
+    // Hashed first, so that the stalled readers do nothing but read pieces.
+    for nth in 0..8 {
+        eventually("a large file is hashed", || {
+            let mut client = Client::connect_from(9, edge).ok()?;
+            let request =
+                format!("HEAD /edge/assets/large-{nth}.bin HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+            client.send_raw(request).ok()?;
+            client.wait_for_end().ok()?.starts_with(b"HTTP/1.1 200").then_some(())
+        });
+    }
+    let stalled: Vec<TcpStream> = (0..STALLED)
+        .map(|nth| {
+            let from = u8::try_from(20 + nth % 8).unwrap();
+            stall(from, edge, &format!("/edge/assets/large-{}.bin", nth / 8 % 8))
+        })
+        .collect();
+    for nth in 0..COLD {
+        let answer =
+            Client::connect_from(3, edge).unwrap().get(&format!("/edge/assets/cold-{nth}.bin")).unwrap();
+        assert_eq!((answer.status, answer.bytes.len()), (200, 100_000), "{nth}: {}", answer.body);
+        assert_eq!(get(node.admin, "/metrics").unwrap().status, 200);
+    }
+    assert!(node.metric("edge_inflight") >= 1.0, "they are still there");
+    drop(stalled);
+}
