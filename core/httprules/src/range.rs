@@ -5,11 +5,12 @@
 //! | none, or of another unit than bytes | the whole |
 //! | one range, or several that overlap or touch and make one | that part |
 //! | some that lie behind the end, besides such | that part: the others do not count |
+//! | several with gaps between them; more than [`MAX_RANGES`] | the whole: a server may ignore the field (14.2) |
 //! | the last bytes of nothing | the whole, which is nothing |
-//! | all behind the end; several with gaps; more than [`MAX_RANGES`]; not a set of ranges | unsatisfiable |
+//! | all behind the end; not a set of ranges | unsatisfiable |
 //!
-//! Several parts in one answer are refused, because they cost more than the requests they save and are mostly asked for by
-//! those who want to make a server work.
+//! Several parts are never sent in one answer (`multipart/byteranges`): they cost more than the requests they save and are
+//! mostly asked for by those who want to make a server work. A client that asks for them takes the whole as well.
 
 use std::{fmt, ops::Range};
 
@@ -39,7 +40,10 @@ pub fn judge(value: &[u8], len: u64) -> Verdict {
     }
     let Some(mut asked) = Asked::read(set, len) else { return Verdict::Unsatisfiable };
     match asked.merged() {
+        _ if asked.too_many => Verdict::Whole,
         Some(part) => Verdict::Part(part),
+        // Parts with gaps between them.
+        None if asked.count > 0 => Verdict::Whole,
         None if asked.last_of_nothing => Verdict::Whole,
         None => Verdict::Unsatisfiable,
     }
@@ -67,18 +71,22 @@ impl fmt::Display for ContentRange {
 struct Asked {
     parts: [(u64, u64); MAX_RANGES],
     count: usize,
+    /// Whether the set has more ranges than are kept.
+    too_many: bool,
     last_of_nothing: bool,
 }
 
 impl Asked {
-    /// Reads a set of ranges; `None` if it is none, or too large.
+    /// Reads a set of ranges, of a large one only the first; `None` if it is none.
     fn read(set: &[u8], len: u64) -> Option<Self> {
-        let mut asked = Self { parts: [(0, 0); MAX_RANGES], count: 0, last_of_nothing: false };
+        let mut asked =
+            Self { parts: [(0, 0); MAX_RANGES], count: 0, too_many: false, last_of_nothing: false };
         let mut listed = 0;
         for spec in elements([set]) {
             listed += 1;
             if listed > MAX_RANGES {
-                return None;
+                asked.too_many = true;
+                break;
             }
             match read_spec(spec, len)? {
                 Spec::Part(start, end) => {
@@ -181,8 +189,8 @@ mod tests {
         ] {
             check(value, 10, Verdict::Part(part));
         }
-        for value in ["bytes=0-3,5-6", "bytes=0-0,-1", "bytes=8-,0-6"] {
-            check(value, 10, Verdict::Unsatisfiable);
+        for value in ["bytes=0-3,5-6", "bytes=0-0,-1", "bytes=8-,0-6", "bytes=0-3,5-6,50-60"] {
+            check(value, 10, Verdict::Whole);
         }
     }
 
@@ -190,7 +198,8 @@ mod tests {
     fn no_more_ranges_are_read_than_a_request_may_list() {
         let set = |count: usize| format!("bytes={}", vec!["0-1"; count].join(","));
         check(&set(MAX_RANGES), 10, Verdict::Part(0..2));
-        check(&set(MAX_RANGES + 1), 10, Verdict::Unsatisfiable);
+        check(&set(MAX_RANGES + 1), 10, Verdict::Whole);
+        check(&set(100_000), 10, Verdict::Whole);
     }
 
     #[test]

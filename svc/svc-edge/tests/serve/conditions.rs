@@ -61,18 +61,21 @@ fn a_part_is_sent_only_of_what_the_client_has_the_rest_of() {
 #[test]
 fn ranges_that_make_no_sense_are_refused_with_the_length() {
     let edge = edge();
-    for range in ["bytes=10-", "bytes=5-2", "bytes=0-1,5-6", "bytes=-0", "bytes=a-b", "bytes="] {
+    for range in ["bytes=10-", "bytes=5-2", "bytes=-0", "bytes=a-b", "bytes="] {
         let answer = edge.get_with(FILE, &[("range", range)]);
         assert_eq!((answer.status, answer.reason().as_str()), (416, "invalid_range"), "{range}");
         assert_eq!(answer.header("content-range"), "bytes */10", "{range}");
     }
     assert_eq!(
         edge.metric("edge_rejects_total{node=\"test\",service=\"edge\",reason=\"invalid_range\"}"),
-        6.0
+        5.0
     );
-    for (range, status, text) in
-        [("bytes=0-3,4-5", 206, "012345"), ("items=0-1", 200, "0123456789"), ("bytes=-3", 206, "789")]
-    {
+    for (range, status, text) in [
+        ("bytes=0-3,4-5", 206, "012345"),
+        ("bytes=0-1,5-6", 200, "0123456789"),
+        ("items=0-1", 200, "0123456789"),
+        ("bytes=-3", 206, "789"),
+    ] {
         let answer = edge.get_with(FILE, &[("range", range)]);
         assert_eq!((answer.status, answer.text().as_str()), (status, text), "{range}");
     }
