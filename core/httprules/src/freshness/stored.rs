@@ -44,7 +44,7 @@ impl Stored {
             status,
             directives: ResponseDirectives::of(headers),
             date: date_of(header::DATE).flatten().unwrap_or(received_at),
-            age: field(header::AGE).and_then(number).unwrap_or(0).min(SECONDS_MAX),
+            age: field(header::AGE).and_then(first_number).unwrap_or(0).min(SECONDS_MAX),
             expires: date_of(header::EXPIRES).map(|date| date.unwrap_or(0)),
             last_modified: date_of(header::LAST_MODIFIED).flatten(),
             requested_at,
@@ -104,6 +104,12 @@ impl Stored {
         let tenth = |modified| (self.date.saturating_sub(modified) / 10).min(HEURISTIC_MAX);
         self.last_modified.map_or(self.unsaid, tenth)
     }
+}
+
+/// The first number of a list: a field that has one value and got more from a cache on the way means the first (RFC 9111,
+/// 5.1).
+fn first_number(list: &[u8]) -> Option<u64> {
+    list.split(|byte| *byte == b',').next().map(trimmed).and_then(number)
 }
 
 /// Whether responses with this status may be kept though nobody said for how long (RFC 9110, 15.1).

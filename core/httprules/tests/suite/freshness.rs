@@ -84,6 +84,9 @@ fn an_age_is_what_others_say_or_the_clocks_tell_whichever_is_more() {
     assert_eq!(of("0", MADE - 50, MADE - 50).age_at(MADE - 50), 0);
     assert_eq!(of("7", MADE, MADE).age_at(MADE - 1000), 7);
     assert_eq!(of("-7", MADE, MADE).age_at(MADE), 0);
+    // A list: the first counts.
+    assert_eq!(of("7200, 0", MADE, MADE).age_at(MADE), 7200);
+    assert_eq!(of("0,7200", MADE, MADE).age_at(MADE), 0);
     assert_eq!(of("99999999999999999999", MADE, MADE).age_at(MADE), 1 << 31);
     assert_eq!(of("1", MADE, MADE).age_at(u64::MAX), u64::MAX - MADE + 1);
 }
