@@ -16,6 +16,8 @@ mod data_files;
 mod deadlines;
 mod edge_damage;
 mod edge_places;
+mod edge_requests;
+mod full_disk;
 mod h2_frames;
 mod identity_fields;
 mod jwt_issuer;

@@ -1,4 +1,4 @@
-//! The rules of HTTP that an edge lives by: ranges, tags, conditions, codings, freshness (RFC 9110, 9111, 5861).
+//! The rules of HTTP that an edge lives by: hosts, ranges, tags, conditions, codings, freshness (RFC 9110, 9111, 5861).
 //!
 //! Field values come in as bytes, times as seconds since 1970, and verdicts go out. Nothing here knows a clock, a socket or
 //! a store; what is written down in tables at the top of each module is what the tests hold it to.
@@ -20,6 +20,7 @@ pub mod cache_control;
 pub mod date;
 pub mod etag;
 pub mod freshness;
+pub mod host;
 mod list;
 pub mod negotiate;
 pub mod precondition;

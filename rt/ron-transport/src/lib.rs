@@ -7,6 +7,7 @@ pub mod addr;
 pub mod body;
 pub mod caps;
 pub mod client;
+pub mod corr_id;
 pub mod deadline;
 pub mod dial;
 pub mod files;

@@ -2,10 +2,11 @@
 
 use http::{
     HeaderName, HeaderValue,
-    header::{ALLOW, CONTENT_RANGE},
+    header::{ALLOW, CONNECTION, CONTENT_RANGE},
 };
+use httprules::host::Unsound;
 use ron_kernel::Fault;
-use ron_transport::{Response, problem};
+use ron_transport::{Response, corr_id::CORR_ID, problem};
 use types::{Reason, Refusal};
 
 /// What may be done here.
@@ -25,9 +26,16 @@ impl Deny {
         Self { refusal, field: Some((CONTENT_RANGE, content_range)) }
     }
 
-    /// The response that says so.
-    pub(crate) fn response(self) -> Response {
-        let mut response = problem::response(&self.refusal);
+    /// Nobody can say for which host the request is; what follows it on the connection is no better.
+    pub(crate) fn host(unsound: Unsound) -> Self {
+        let refusal = Refusal::new(Reason::Malformed, unsound.to_string());
+        Self { refusal, field: Some((CONNECTION, HeaderValue::from_static("close"))) }
+    }
+
+    /// The response that says so, to the request of this correlation id.
+    pub(crate) fn response(self, corr_id: &HeaderValue) -> Response {
+        let mut response = problem::response_to(&self.refusal, corr_id);
+        response.headers_mut().insert(CORR_ID, corr_id.clone());
         response.headers_mut().extend(self.field.map(|(name, value)| (Some(name), value)));
         response
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::ALLOW, request::Parts};
+use httprules::host;
 use ron_kernel::metrics::{RouteMetrics, ServiceMetrics};
 use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
@@ -90,10 +91,10 @@ impl Handler {
         [assets, tiles, objects, pages, unrouted].into_iter().for_each(RouteMetrics::sample);
     }
 
-    fn refused(&self, deny: Deny) -> Response {
+    fn refused(&self, deny: Deny, request: &HeaderMap) -> Response {
         self.metrics.rejected(deny.refusal.reason).inc();
         self.shared.metrics.refused(deny.refusal.reason);
-        deny.response()
+        deny.response(&self.teller.corr_id(request))
     }
 }
 
@@ -145,7 +146,7 @@ impl Handler {
             // Boxed, because most requests do without, and every one moves with its future.
             None => Box::pin(visit.worked_out()).await,
         };
-        let mut response = answer.unwrap_or_else(|deny| self.refused(deny));
+        let mut response = answer.unwrap_or_else(|deny| self.refused(deny, &request.headers));
         policy.dress.protect(&request.headers, visit.tls, response.headers_mut());
         self.shared.usage.requests.add(1);
         let took = self.shared.clock.now().since(began);
@@ -167,8 +168,13 @@ impl Visit<'_> {
         body: &Body,
     ) -> Option<Answer> {
         let limits = &self.policy.limits;
-        let admitted = charged.and_then(|()| ingress::admit(&self.request.method, body, limits));
-        let route = match admitted.and(route) {
+        if let Err(refusal) = charged {
+            return Some(Err(refusal.into()));
+        }
+        if let Err(unsound) = host::check(self.request.version, &self.request.uri, self.headers()) {
+            return Some(Err(Deny::host(unsound)));
+        }
+        let route = match ingress::admit(&self.request.method, body, limits).and(route) {
             Ok(route) => route,
             Err(refusal) => return Some(Err(refusal.into())),
         };
@@ -180,7 +186,7 @@ impl Visit<'_> {
             Route::Tile(_) => self.hot_tile(),
             Route::Object(id) => self.hot_object(id),
             Route::TileJson(pack) => Some(self.tilejson(pack)),
-            Route::Home => Some(Ok(pages::home())),
+            Route::Home => Some(Ok(pages::home(self.request.uri.query()))),
             Route::Packs => Some(self.packs()),
             Route::Preview(pack) => Some(self.map(pack)),
             Route::PreviewFile(name) => Some(self.preview_file(name)),

@@ -1,9 +1,14 @@
 //! What the edge tells of its requests, if traces are exported.
 
-use http::{HeaderMap, StatusCode, request::Parts};
-use ron_kernel::spans::{Attribute, Span, SpanIds, Spans};
-use ron_transport::traceparent::{TRACEPARENT, TraceIds, TraceParent};
 use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, request::Parts};
+use ron_kernel::spans::{Attribute, Span, SpanIds, Spans};
+use ron_transport::{
+    corr_id,
+    traceparent::{TRACEPARENT, TraceIds, TraceParent},
+};
 
 use crate::topology::TOPOLOGY;
 
@@ -31,6 +36,16 @@ impl Teller {
         };
         let parent = theirs.as_ref().map(TraceParent::span_id);
         ours.is_recorded().then(|| SpanIds { trace: ours.trace_id(), span: ours.span_id(), parent })
+    }
+
+    /// What a request is called in its refusal: as its client calls it, by the trace it belongs to, or by an id of its own.
+    pub(crate) fn corr_id(&self, headers: &HeaderMap) -> HeaderValue {
+        if let Some(given) = corr_id::given(headers) {
+            return given.clone();
+        }
+        let theirs = headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.as_bytes()));
+        let parent = Bytes::from_owner(theirs.unwrap_or_else(|| self.ids.root(|_| false)));
+        HeaderValue::from_maybe_shared(parent.slice(TraceParent::TRACE_ID)).expect("digits")
     }
 
     /// Tells of a request whose answer has begun at `now`, since the Unix epoch.

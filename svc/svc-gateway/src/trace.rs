@@ -5,12 +5,12 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use ron_kernel::spans::{SpanIds, Spans};
-use ron_transport::traceparent::{TraceIds, TraceParent};
+use ron_transport::{
+    corr_id,
+    traceparent::{TraceIds, TraceParent},
+};
 
 use crate::message::{Field, Survey};
-
-/// The longest correlation id that is taken from a client.
-const MAX_CORR_ID: usize = 128;
 
 /// Gives the requests of one core what correlates them.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Tracer {
             None => self.ids.root(|random| !wanted || self.spans.record(random)),
         };
         let parent = Bytes::from_owner(ours);
-        let given = if fields.has(Field::CorrId) { known_corr_id(headers) } else { None };
+        let given = if fields.has(Field::CorrId) { corr_id::given(headers).cloned() } else { None };
         Trace {
             corr_id: given.unwrap_or_else(|| value(parent.slice(TraceParent::TRACE_ID))),
             span: (wanted && ours.is_recorded()).then(|| SpanIds {
@@ -86,14 +86,6 @@ impl Trace {
 
 fn value(bytes: Bytes) -> HeaderValue {
     HeaderValue::from_maybe_shared(bytes).expect("digits and dashes")
-}
-
-/// The client's correlation id, if it gave one that is well-formed.
-fn known_corr_id(headers: &HeaderMap) -> Option<HeaderValue> {
-    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
-    let given = only(headers, Field::CorrId)?;
-    let well_formed = (1..=MAX_CORR_ID).contains(&given.len()) && given.as_bytes().iter().all(is_plain);
-    well_formed.then(|| given.clone())
 }
 
 /// The client's `traceparent`, if it is well-formed.

@@ -4,7 +4,7 @@ use b3tree::Builder;
 use bytes::Bytes;
 use http::{
     HeaderValue, StatusCode,
-    header::{ACCEPT, CONTENT_SECURITY_POLICY, HOST},
+    header::{ACCEPT, CONTENT_SECURITY_POLICY, HOST, VARY},
     uri::Authority,
 };
 use ron_transport::Response;
@@ -20,9 +20,10 @@ use crate::{
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// The way in leads to the list of packs.
-pub(super) fn home() -> Response {
-    redirect(StatusCode::FOUND, HeaderValue::from_static("/edge/packs"))
+/// The way in leads to the list of packs, with the query as it came.
+pub(super) fn home(query: Option<&str>) -> Response {
+    let to = query.and_then(|query| HeaderValue::try_from(format!("/edge/packs?{query}")).ok());
+    redirect(StatusCode::FOUND, to.unwrap_or(HeaderValue::from_static("/edge/packs")))
 }
 
 impl Visit<'_> {
@@ -36,11 +37,16 @@ impl Visit<'_> {
 
     /// The list of packs: a page for whoever says that it wants one.
     pub(super) fn packs(&self) -> Answer {
-        if self.wants_html() {
-            return self.page(preview::packs_html(&self.policy.packs));
-        }
-        let text = format!("{:#}\n", preview::packs_json(&self.policy.packs));
-        self.made(text.into(), JSON, Class::Live)
+        let answer = if self.wants_html() {
+            self.page(preview::packs_html(&self.policy.packs))
+        } else {
+            let text = format!("{:#}\n", preview::packs_json(&self.policy.packs));
+            self.made(text.into(), JSON, Class::Live)
+        };
+        answer.map(|mut response| {
+            response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
+            response
+        })
     }
 
     /// A pack's map. It is there while the pack is being mounted, and says so.

@@ -1,8 +1,9 @@
 //! Which host a request is for, and whether a pattern covers it.
 
-use std::{net::Ipv6Addr, str::FromStr};
+use std::str::FromStr;
 
 use http::{HeaderMap, Uri, header::HOST};
+pub(crate) use httprules::host::is_sound;
 
 /// The host a request is for, without port and final dot; `None` if it does not say.
 pub(crate) fn of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
@@ -17,32 +18,6 @@ pub(crate) fn of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
 pub(crate) fn without_port(host: &str) -> &str {
     let after_address = host.rfind(']').map_or(0, |bracket| bracket + 1);
     host[after_address..].find(':').map_or(host, |colon| &host[..after_address + colon])
-}
-
-/// Whether a `Host` is a name, an IPv4 address or an IPv6 address in brackets, perhaps with a port. Servers disagree about
-/// the rest.
-pub(crate) fn is_sound(host: &str) -> bool {
-    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => (None, rest),
-        Some(_) => return false,
-        None => {
-            let end = host.find(':').unwrap_or(host.len());
-            (Some(&host[..end]), &host[end..])
-        }
-    };
-    name.is_none_or(is_name) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
-}
-
-/// Labels of letters, digits and a few signs with dots between; a dot may stand at the end.
-fn is_name(name: &str) -> bool {
-    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
-    let labels = name.strip_suffix('.').unwrap_or(name);
-    labels.split('.').all(|label| !label.is_empty() && label.bytes().all(is_sign))
-}
-
-fn is_port(digits: &str) -> bool {
-    let is_number = (1..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number && digits.parse::<u16>().is_ok()
 }
 
 /// Hosts that a route is for.
@@ -105,49 +80,6 @@ mod tests {
             assert_eq!(of(&uri, &headers), Some(expected), "{uri} {field}");
         }
         assert_eq!(of(&Uri::from_static("/"), &HeaderMap::new()), None);
-    }
-
-    #[test]
-    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
-        for host in
-            ["a", "a.b", "a.b.", "a_b~c-d", "127.0.0.1", "a:0", "a:80", "a:65535", "[::1]", "[::1]:80"]
-        {
-            assert!(is_sound(host), "{host}");
-        }
-        for host in [
-            "",
-            ".",
-            ".a",
-            "a..b",
-            "a b",
-            "a/b",
-            "a@b",
-            "a,b",
-            "a%2e",
-            "ä",
-            "a:",
-            "a:x",
-            "a:65536",
-            "a:000080",
-            "a:+1",
-            "a:80:80",
-            ":80",
-            "::1",
-            "[",
-            "]",
-            "[]",
-            "[::1",
-            "::1]",
-            "[::1]a",
-            "[::1]:",
-            "[::1]:x",
-            "[a]",
-            "[127.0.0.1]",
-            "[::1%25eth0]",
-            "a[::1]",
-        ] {
-            assert!(!is_sound(host), "{host}");
-        }
     }
 
     #[test]
