@@ -132,6 +132,15 @@ impl Verified {
         &self.tree
     }
 
+    /// The file that the bytes are in; [`None`] if they are in memory.
+    #[must_use]
+    pub fn file(&self) -> Option<&File> {
+        match &self.source {
+            Source::File(file) => Some(file),
+            Source::Memory(_) => None,
+        }
+    }
+
     /// All bytes, if they are in memory: reading them would not block.
     #[must_use]
     pub fn in_memory(&self) -> Option<&Bytes> {

@@ -4,6 +4,8 @@ mod damage;
 mod load;
 mod media;
 mod root;
+mod settle;
 
 pub(crate) use damage::{Damages, STATE_META};
 pub(crate) use load::{FileRecord, Loaded, Roots};
+pub(crate) use settle::{FILE_SETTLER, UNSETTLED, Unsettled, start as start_settler};

@@ -9,7 +9,7 @@ use quick_cache::{
 use types::Moment;
 
 use crate::{
-    assets::FileRecord,
+    assets::{FileRecord, Unsettled},
     packs::Mounted,
     serve::{Representation, Source},
 };
@@ -61,6 +61,14 @@ impl Ready {
         match &self.of {
             Of::Pack(mounted) => mounted.is_served(),
             Of::File(record) => record.is_fresh(now),
+        }
+    }
+
+    /// What has to be done for a file that was written a moment ago; `None` for all else.
+    pub(crate) fn unsettled(&self) -> Option<Unsettled> {
+        match &self.of {
+            Of::Pack(_) => None,
+            Of::File(record) => record.unsettled(),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use ron_kernel::{Clock, Scope, meter::Meter};
+use ron_kernel::{Clock, Scope, meter::Meter, queue::Sender};
 use types::{ActorId, Refusal};
 
 use crate::{
     EdgeConfig,
-    assets::{Damages, Loaded},
+    assets::{Damages, Loaded, Unsettled, start_settler},
     fill::Fill,
     flights::Flights,
     ingress::Ingress,
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) ram: Arc<Ram>,
     pub(crate) files: Arc<Flights<Result<Loaded, Refusal>>>,
     pub(crate) tiles: Arc<Flights<Result<Arc<Ready>, Refusal>>>,
+    /// Files to be hashed once more.
+    pub(crate) unsettled: Sender<Unsettled>,
     pub(crate) reader: Reader,
     pub(crate) objects: Objects,
     /// The fill; `None` offline.
@@ -77,6 +79,7 @@ impl Shared {
             ram,
             files: Arc::default(),
             tiles: Arc::default(),
+            unsettled: start_settler(scope),
             reader: Reader::new(scope, usage.bytes.clone()),
             objects,
             fill,

@@ -9,7 +9,7 @@ use ron_transport::{
 };
 
 use crate::{
-    assets::STATE_META,
+    assets::{FILE_SETTLER, STATE_META, UNSETTLED},
     fill::{FILL_WORKER, INDEX_OWNER, INDEX_QUEUE, WORK},
     metrics::METRICS,
     objects::QUARANTINE,
@@ -29,14 +29,15 @@ pub static TOPOLOGY: Topology = Topology {
         "Offline opens no outgoing socket, and amnesia opens no file for writing.",
         "A refusal tells its reason as a problem document and is counted by it.",
     ],
-    tasks: &[LISTENER, WORKER, PACK_VERIFIER, FILL_WORKER, INDEX_OWNER],
+    tasks: &[LISTENER, WORKER, PACK_VERIFIER, FILE_SETTLER, FILL_WORKER, INDEX_OWNER],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, QUARANTINE],
-    queues: &[WORK, INDEX_QUEUE],
+    queues: &[WORK, INDEX_QUEUE, UNSETTLED],
     locks: &[STATE_META, ROUTING_TABLE],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &METRICS,
     trade_offs: &[
         "A file is hashed when it is first asked for, so the first request for a large one waits; all later ones are checked.",
+        "A file that is asked for within two seconds of being written is hashed twice; from the second time on it is held to its hash.",
         "A file is looked at once a second, so a change shows up to a second late, and hits cost no system call.",
         "An object is stored before it is served, so a miss takes as long as the whole object; nothing half is ever seen.",
         "Damage in a pack costs what is damaged, not the pack; a pack that was written to is given up as a whole.",
@@ -53,7 +54,7 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "fill_timeout",
         default: Duration::from_secs(5),
-        doc: "from a miss to the whole object, all tries included; then 504",
+        doc: "from a miss to the head of the origin's answer, all tries included, and the longest silence in its body; then 504",
     },
     TimeoutSpec {
         name: "fill.connect_timeout",

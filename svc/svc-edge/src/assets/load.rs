@@ -1,7 +1,8 @@
 //! From a path to a file that can be served: read and hashed at first sight, looked at again once a second.
 //!
 //! A file's bytes are trusted as they are first seen. From then on, as long as its inode, length and time of modification
-//! are the same, they must hash to the same: what differs then is damage, and is not served.
+//! are the same, they must hash to the same: what differs then is damage, and is not served. A file that is written over
+//! while it is served is changed, not damaged: what was promised of it breaks off, and the next request gets what is there.
 
 use std::{
     fs::File,
@@ -23,7 +24,7 @@ use ron_kernel::{Clock, Scope, Shutdown};
 use types::{Moment, ObjectId, Reason, Refusal};
 
 use super::{
-    Damages,
+    Damages, Unsettled,
     root::{Found, Root},
 };
 use crate::{
@@ -85,14 +86,28 @@ pub(crate) struct FileRecord {
     /// Whether its time of modification says for sure that its bytes are the same.
     settled: bool,
     looked_at: AtomicU64,
-    damaged: AtomicBool,
+    /// Whether its bytes were found to be others: damaged, or changed.
+    outdated: AtomicBool,
 }
 
 impl FileRecord {
+    /// What the settler needs to hash it once more; `None` if its time of modification has settled.
+    pub(crate) fn unsettled(&self) -> Option<Unsettled> {
+        if self.settled {
+            return None;
+        }
+        let clock = self.roots.clock;
+        let settles = Duration::from_secs(self.stat.modified() + 1) + GRAIN;
+        // A file from the future settles when its time has come; it is looked at once before.
+        let wait = settles.saturating_sub(clock.unix()).min(2 * GRAIN);
+        let due = clock.now().after(wait);
+        Some(Unsettled { roots: Arc::clone(&self.roots), path: self.path.clone(), due })
+    }
+
     /// Whether it can be served without another look. When one is due, whoever asks first is told no, and has to look;
     /// all others go on with what is known until that is done.
     pub(crate) fn is_fresh(&self, now: Moment) -> bool {
-        if self.damaged.load(Ordering::Relaxed) || self.roots.retired.load(Ordering::Relaxed) {
+        if self.outdated.load(Ordering::Relaxed) || self.roots.retired.load(Ordering::Relaxed) {
             return false;
         }
         let looked_at = self.looked_at.load(Ordering::Relaxed);
@@ -114,8 +129,17 @@ impl FileRecord {
 
 impl Owner for FileRecord {
     fn damaged(&self, why: &str) {
-        self.damaged.store(true, Ordering::Relaxed);
+        self.outdated.store(true, Ordering::Relaxed);
         self.roots.damages.found(&format!("file {}", self.path), why);
+    }
+
+    fn has_changed(&self, verified: &Verified) -> bool {
+        verified.file().and_then(FileStat::of).is_some_and(|stat| stat != self.stat)
+    }
+
+    fn changed(&self) {
+        self.outdated.store(true, Ordering::Relaxed);
+        tracing::info!(path = &*self.path, "a file was changed while it was served");
     }
 }
 
@@ -168,6 +192,17 @@ impl Roots {
         Err(Refusal::new(Reason::Internal, "the file changes all the time").retry_after(LOOK_EVERY))
     }
 
+    /// Hashes a file once more, and holds it to that. Blocking.
+    ///
+    /// # Errors
+    /// It is damaged, cannot be read, or is not hashed now because others are.
+    pub(super) fn settle(self: &Arc<Self>, path: &str) -> Result<(), Refusal> {
+        if self.retired.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.load(path, None).map(drop)
+    }
+
     fn open(&self, path: &str) -> Result<Found, Refusal> {
         for root in &self.roots {
             match root.open(path) {
@@ -187,7 +222,7 @@ impl Roots {
         let Of::File(record) = &known.of else { return false };
         let same = record.settled
             && record.stat == *stat
-            && !record.damaged.load(Ordering::Relaxed)
+            && !record.outdated.load(Ordering::Relaxed)
             && std::ptr::eq(&*record.roots, self);
         if same {
             record.look();
@@ -210,7 +245,7 @@ impl Roots {
             stat,
             settled,
             looked_at: AtomicU64::new(self.clock.now().as_nanos()),
-            damaged: AtomicBool::new(false),
+            outdated: AtomicBool::new(false),
         });
         let read = if stat.len <= SMALL {
             read_small(&file, &stat)

@@ -23,6 +23,9 @@ use super::Owner;
 /// What is read at once. A request holds at most two pieces.
 const PIECE: u64 = 256 * 1024;
 
+/// When to come back for a file that is being changed.
+const WHEN_CHANGED: Duration = Duration::from_secs(1);
+
 /// Reads from disks, through the blocking pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader {
@@ -38,6 +41,8 @@ enum Broken {
     Read(#[from] ReadError),
     #[error(transparent)]
     Fault(#[from] Fault),
+    #[error("it was changed while it was served")]
+    Changed,
 }
 
 impl Reader {
@@ -69,7 +74,7 @@ impl Reader {
     ) -> Result<Body, Refusal> {
         let first = piece_at(&range);
         let rest = first.end..range.end;
-        let read = self.clone().read(Arc::clone(verified), first, patience).await;
+        let read = self.clone().read(Arc::clone(verified), Arc::clone(owner), first, patience).await;
         let first = read.map_err(|broken| refusal(&broken, &**owner))?;
         if rest.is_empty() {
             self.sent.add(first.len() as u64);
@@ -84,12 +89,18 @@ impl Reader {
     async fn read(
         self,
         verified: Arc<Verified>,
+        owner: Arc<dyn Owner>,
         range: Range<u64>,
         patience: Duration,
     ) -> Result<Bytes, Broken> {
-        let read = self.blocking().run("read a piece", move || verified.read(range));
+        let read = self.blocking().run("read a piece", move || {
+            verified.read(range).map_err(|error| match error {
+                ReadError::Corrupt { .. } if owner.has_changed(&verified) => Broken::Changed,
+                error => error.into(),
+            })
+        });
         let read = self.scope.by("read", self.clock().within(patience), read).await?;
-        Ok(read.map_err(Fault::from)??)
+        read.map_err(Fault::from)?
     }
 }
 
@@ -103,6 +114,10 @@ fn piece_at(range: &Range<u64>) -> Range<u64> {
 fn refusal(broken: &Broken, owner: &dyn Owner) -> Refusal {
     match broken {
         Broken::Fault(fault) => fault.clone().into(),
+        Broken::Changed => {
+            owner.changed();
+            Refusal::new(Reason::NotReady, "the file is being changed").retry_after(WHEN_CHANGED)
+        }
         Broken::Read(error @ ReadError::Corrupt { .. }) => {
             owner.damaged(&error.to_string());
             Reason::Quarantined.into()
@@ -145,7 +160,8 @@ impl<H> VerifiedBody<H> {
         let piece = piece_at(&self.rest);
         self.rest.start = piece.end;
         let reader = self.reader.clone();
-        let mut reading: Reading = Box::pin(reader.read(Arc::clone(&self.verified), piece, self.patience));
+        let mut reading: Reading =
+            Box::pin(reader.read(Arc::clone(&self.verified), Arc::clone(&self.owner), piece, self.patience));
         // Nothing is read before it is first asked for.
         self.next = match reading.as_mut().poll(cx) {
             Poll::Ready(read) => Next::Here(read),

@@ -49,6 +49,15 @@ impl Source {
 pub(crate) trait Owner: Send + Sync + std::fmt::Debug {
     /// They are no longer what they were: whoever keeps them must not offer them again.
     fn damaged(&self, why: &str);
+
+    /// Whether bytes that are not what they were have been changed in a way that is allowed, such as by writing a file over.
+    /// Blocking.
+    fn has_changed(&self, _verified: &Verified) -> bool {
+        false
+    }
+
+    /// They have been changed: whoever keeps them must look at them again before offering them.
+    fn changed(&self) {}
 }
 
 impl Representation {

@@ -44,7 +44,7 @@ impl Visit<'_> {
                 self.shared().metrics.hits.inc();
                 self.represent(representation, Class::Asset, place).await
             }
-            Loaded::Folder => Ok(to_folder(raw)),
+            Loaded::Folder => Ok(to_folder(raw, self.request.uri.query())),
             Loaded::Nothing => Err(self.no_file(raw)),
         }
     }
@@ -61,9 +61,16 @@ impl Visit<'_> {
             return Ok(Loaded::File(Arc::clone(fresh)));
         }
         let (roots, ram, wanted) = (Arc::clone(&self.policy.roots), Arc::clone(&shared.ram), path.to_owned());
+        let unsettled = shared.unsettled.clone();
         let load = move || {
             let loaded = roots.load(&wanted, known.as_ref());
             remember(&ram, &wanted, known.as_ref(), &loaded);
+            if let Ok(Loaded::File(ready)) = &loaded
+                && let Some(file) = ready.unsettled()
+            {
+                // Without room it is trusted as it is found at its next look.
+                let _ = unsettled.try_send(file);
+            }
             loaded
         };
         Flights::load(&shared.files, path, shared.scope.blocking(), "load a file", load)
@@ -81,10 +88,12 @@ fn remember(ram: &crate::ram::Ram, path: &str, known: Option<&Arc<Ready>>, loade
     }
 }
 
-/// A folder has a slash at its end, or the links in its index lead astray.
-fn to_folder(raw: &str) -> super::Response {
+/// A folder has a slash at its end, or the links in its index lead astray. The query stays. The name stands behind `./`,
+/// because a name with a colon in it would be read as a scheme, and one that is empty as another host.
+fn to_folder(raw: &str, query: Option<&str>) -> super::Response {
     let last = raw.rsplit('/').next().unwrap_or(raw);
-    match HeaderValue::try_from(format!("{last}/")) {
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    match HeaderValue::try_from(format!("./{last}/{query}")) {
         Ok(to) => redirect(StatusCode::PERMANENT_REDIRECT, to),
         Err(_) => redirect(StatusCode::PERMANENT_REDIRECT, HeaderValue::from_static("./")),
     }

@@ -56,9 +56,18 @@ fn a_large_file_is_streamed_whole_and_in_parts() {
 
 #[test]
 fn a_folder_leads_to_its_slash_and_what_is_not_there_is_not_found() {
-    let edge = Running::with_files(&[("docs/a b/index.html", b"index"), ("docs/none/x", b"x")]);
+    let edge = Running::with_files(&[
+        ("docs/a b/index.html", b"index"),
+        ("docs/none/x", b"x"),
+        ("docs/javascript:1/index.html", b"index"),
+    ]);
     let answer = edge.get("/edge/assets/docs/a%20b");
-    assert_eq!((answer.status, answer.header("location")), (308, "a%20b/"));
+    assert_eq!((answer.status, answer.header("location")), (308, "./a%20b/"));
+    let with_query = edge.get("/edge/assets/docs/a%20b?v=2&x=a/b");
+    assert_eq!((with_query.status, with_query.header("location")), (308, "./a%20b/?v=2&x=a/b"));
+    // Without the dot this would be a link to another scheme.
+    let scheme = edge.get("/edge/assets/docs/javascript:1");
+    assert_eq!((scheme.status, scheme.header("location")), (308, "./javascript:1/"));
     assert_eq!(edge.get("/edge/assets/docs/a%20b/").text(), "index");
     for path in ["absent", "docs/none/", "docs/a%20b/index.html/", ".hidden", "docs//none/x/y"] {
         let answer = edge.get(&format!("/edge/assets/{path}"));
@@ -184,4 +193,52 @@ fn a_small_file_whose_bytes_change_by_themselves_is_not_served() {
     eventually("a change that shows is no damage", || {
         edge.get("/edge/assets/a.txt").text() == "something new"
     });
+}
+
+#[test]
+fn a_file_that_is_asked_for_at_once_is_hashed_again_once_it_has_settled_and_held_to_it() {
+    let edge = Running::start(
+        |dir| write(&dir.join("public/old"), b"old"),
+        |config| {
+            config.roots.push(svc_edge::RootConfig::new("public".into()));
+            // Without RAM each request reads the file.
+            config.ram_bytes = ron_kernel::config::ByteSize::bytes(0);
+        },
+    );
+    write(&edge.path("public/new.txt"), b"what was written");
+    write(&edge.path("public/next.txt"), b"written next");
+    let written = fs::metadata(edge.path("public/new.txt")).unwrap().modified().unwrap();
+    for name in ["new.txt", "next.txt"] {
+        assert_eq!(edge.get(&format!("/edge/assets/{name}")).status, 200);
+    }
+    // Nobody asks meanwhile. The files are hashed one after the other, so that the first is done when no more wait.
+    let waiting = || edge.metric("queue_depth{node=\"test\",service=\"edge\",queue=\"unsettled\"");
+    eventually("they wait until they have settled", || waiting() > 0.0);
+    eventually("the first has been hashed again", || waiting() == 0.0);
+    let path = edge.path("public/new.txt");
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(b"what was writtfn", 0).unwrap();
+    file.set_modified(written).unwrap();
+    let answer = edge.get("/edge/assets/new.txt");
+    assert_eq!((answer.status, answer.text().contains("writtfn")), (502, false), "{}", answer.text());
+    assert!(edge.standing().contains("new.txt"));
+}
+
+#[test]
+fn a_file_that_is_written_over_while_it_is_served_is_changed_and_not_damaged() {
+    let (old, new) = (noise(3 * 1024 * 1024), vec![b'n'; 2 * 1024 * 1024]);
+    let edge = Running::with_files(&[("large.bin", &old)]);
+    let path = edge.path("public/large.bin");
+    age(&path);
+    assert!(edge.get("/edge/assets/large.bin").body == old);
+    // As cp does: the same file, cut and written anew.
+    fs::write(&path, &new).unwrap();
+    eventually("the new bytes show", || {
+        let answer = edge.get("/edge/assets/large.bin");
+        assert!(matches!(answer.status, 200 | 503), "{}", answer.text());
+        let promised = answer.header("content-length").parse::<usize>().unwrap();
+        answer.status == 200 && answer.body.len() == promised && answer.body == new
+    });
+    assert!(!edge.standing().contains("large.bin"), "{}", edge.standing());
+    assert!(edge.metric("edge_quarantined_total") < 1.0);
 }

@@ -1,0 +1,96 @@
+//! Files that were asked for just after they were written: hashed once more when their time of modification has settled.
+//!
+//! A time of modification has a grain, so a file that was written a moment ago may be written again without a change of its
+//! time: what it hashed to then is not what it can be held to. So it is hashed again as soon as that is over, whether or not
+//! somebody asks for it, and is held to that from then on.
+
+use std::{sync::Arc, time::Duration};
+
+use ron_kernel::{
+    Scope,
+    queue::{Sender, SharedReceiver},
+    readiness::Effect,
+    supervisor::{TaskCtx, TaskResult},
+    topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
+};
+use types::{Moment, Reason};
+
+use super::Roots;
+
+/// When to try again while other large files are being hashed.
+const TRY_AGAIN: Duration = Duration::from_secs(2);
+/// How often that is tried.
+const TRIES: usize = 30;
+
+/// The settler's inbox.
+pub(crate) const UNSETTLED: QueueSpec = QueueSpec {
+    name: "unsettled",
+    capacity: 4096,
+    policy: Policy::RejectNew,
+    from: "requests for files that were just written",
+    to: "file_settler",
+    doc: "files to be hashed once more when their time of modification has settled; one that finds no room is trusted as it is \
+          found at its next look",
+};
+
+/// The task.
+pub(crate) const FILE_SETTLER: TaskSpec = TaskSpec {
+    name: "file_settler",
+    plane: Plane::Control,
+    restart: Restart::usual(Escalation::Degrade(Effect::Report)),
+    stop: Stage::Intake,
+    doc: "hashes files that were asked for just after they were written once more, one at a time, and holds them to it",
+};
+
+/// A file that was written a moment ago.
+#[derive(Debug)]
+pub(crate) struct Unsettled {
+    pub(super) roots: Arc<Roots>,
+    pub(super) path: Box<str>,
+    /// When its time of modification says for sure whether it was changed.
+    pub(super) due: Moment,
+}
+
+/// Starts the task.
+pub(crate) fn start(scope: &Scope) -> Sender<Unsettled> {
+    let (sender, files) = scope.queue(&UNSETTLED, "");
+    let files = files.share();
+    scope.task(&FILE_SETTLER, move |ctx| run(files.clone(), ctx));
+    sender
+}
+
+async fn run(files: SharedReceiver<Unsettled>, ctx: TaskCtx) -> TaskResult {
+    loop {
+        let settle_next = async {
+            match files.recv().await {
+                Some(file) => {
+                    settle(&ctx.scope, file).await;
+                    true
+                }
+                None => false,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = ctx.stopping() => return Ok(()),
+            goes_on = settle_next => if !goes_on { return Ok(()) },
+        }
+    }
+}
+
+/// Waits until a file has settled, and hashes it.
+async fn settle(scope: &Scope, file: Unsettled) {
+    let Unsettled { roots, path, due } = file;
+    scope.clock().sleep_until(due).await;
+    for _ in 0..TRIES {
+        let (roots, wanted) = (Arc::clone(&roots), path.clone());
+        let hashed = scope.blocking().run("hash a settled file", move || roots.settle(&wanted)).await;
+        match hashed {
+            Ok(Err(refusal)) if refusal.reason == Reason::NotReady => {
+                scope.clock().sleep_until(scope.clock().now().after(TRY_AGAIN)).await;
+            }
+            Ok(_) => return,
+            Err(error) => return tracing::warn!(%path, %error, "a file was not hashed once more"),
+        }
+    }
+}
