@@ -84,7 +84,8 @@ pub struct EdgeConfig {
     pub ram_bytes: ByteSize,
     /// Where filled objects are kept.
     pub cas: CasConfig,
-    /// From a miss to the whole object, all tries included; then 504.
+    /// From a miss to the head of the origin's answer, all tries included, and the longest silence in its body; then 504. A
+    /// body that keeps coming, at 8 KB a second on average, may take as long as it needs.
     pub fill_timeout: HumanDuration,
     /// How origins are asked.
     pub fill: FillConfig,
@@ -196,7 +197,7 @@ impl EdgeConfig {
         if self.packs.len() > MAX_PACKS {
             problems.at("packs", format!("names {} packs, more than {MAX_PACKS}", self.packs.len()));
         }
-        let mut names = BTreeSet::new();
+        let (mut names, mut files) = (BTreeSet::new(), BTreeSet::new());
         for (index, pack) in self.packs.iter().enumerate() {
             let at = format!("packs.{index}");
             pack.check(&at, problems);
@@ -205,6 +206,11 @@ impl EdgeConfig {
                 problems
                     .at(at, format!("two packs are named `{name}`"))
                     .help("give one another name: { path = \"…\", name = \"…\" }");
+            } else if let Some(file) = pack.path.file_name().filter(|file| !files.insert(*file)) {
+                // Whole packs are served under the names of their files.
+                problems
+                    .at(at, format!("two packs have a file that is called `{}`", file.display()))
+                    .help("give one of the files another name, or a link that has one");
             }
         }
     }

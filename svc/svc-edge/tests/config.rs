@@ -92,6 +92,8 @@ fn packs_have_names_for_urls_and_each_its_own() {
         "cannot name a pack in a URL",
     );
     assert_boundary("packs = [\"a/x\", \"b/y\"]", "packs = [\"a/x\", \"b/x\"]", "two packs are named `x`");
+    let files = |file: &str| format!("packs = [\"a/x\", {{ path = \"b/{file}\", name = \"other\" }}]");
+    assert_boundary(&files("y"), &files("x"), "two packs have a file that is called `x`");
     let named = |name: &str| format!("packs = [{{ path = \"x\", name = \"{name}\" }}]");
     assert_boundary(&named(&"n".repeat(63)), &named(&"n".repeat(64)), "cannot name a pack in a URL");
     let hashed = |hex: &str| format!("packs = [{{ path = \"x\", b3 = \"b3:{hex}\" }}]");

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "everything in this crate blocks, and says so")]
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
     process,
@@ -41,7 +41,7 @@ impl Layout {
             }
             Err(OpenError::Missing { path }) => return Err(OpenError::Foreign { path }),
             Err(other) => return Err(other),
-            Ok(_) => {}
+            Ok(_) => mend_format(folder).map_err(refused(folder))?,
         }
         let layout = Self::new(folder);
         layout.make_folders().map_err(refused(folder))?;
@@ -53,6 +53,10 @@ impl Layout {
         match found(fs::read(folder.join(FORMAT_FILE))).map_err(refused(folder))? {
             None => Err(OpenError::Missing { path: folder.to_owned() }),
             Some(format) if format == FORMAT => Ok(Self::new(folder)),
+            // A full disk or a power cut emptied it. Objects are checked by their names, so nothing is lost with it.
+            Some(format) if format.is_empty() && is_ours(folder).map_err(refused(folder))? => {
+                Ok(Self::new(folder))
+            }
             Some(_) => Err(OpenError::Version { path: folder.to_owned() }),
         }
     }
@@ -162,6 +166,29 @@ fn is_empty(folder: &Path) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether a folder holds nothing but what a store has, and a folder of objects.
+fn is_ours(folder: &Path) -> io::Result<bool> {
+    const OURS: [&str; 6] = [FORMAT_FILE, FORMAT_DRAFT, "objects", "tmp", "quarantine", "lost+found"];
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if !OURS.iter().any(|ours| name == *ours) {
+            return Ok(false);
+        }
+    }
+    Ok(folder.join("objects").is_dir())
+}
+
+/// Writes an emptied format file anew, in its place: others may hold a lock on it.
+fn mend_format(folder: &Path) -> io::Result<()> {
+    let path = folder.join(FORMAT_FILE);
+    if fs::metadata(&path)?.len() > 0 {
+        return Ok(());
+    }
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    file.write_all(FORMAT)?;
+    file.sync_all()
 }
 
 /// Whole or not at all: a store without it is nobody's.

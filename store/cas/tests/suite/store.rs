@@ -176,6 +176,25 @@ fn a_store_of_another_version_is_left_alone() {
 }
 
 #[test]
+fn an_emptied_format_file_does_not_cost_the_store() {
+    let folder = Folder::new();
+    let id = folder.cas().put(b"kept").unwrap().id;
+    let format = folder.path().join("cas-format");
+    fs::write(&format, "").unwrap();
+    let visited = Cas::visit(&folder.path(), Limits::default()).unwrap();
+    assert_eq!(visited.open(id).unwrap().unwrap().read_all().unwrap(), "kept");
+    assert_eq!(folder.cas().open(id).unwrap().unwrap().read_all().unwrap(), "kept");
+    assert_eq!(fs::read_to_string(&format).unwrap(), "omnigate cas 1\n", "it is written anew");
+    // Somebody else's folder, which has a file of this name by chance.
+    let other = Folder::new();
+    fs::create_dir_all(other.path().join("objects")).unwrap();
+    fs::write(other.path().join("cas-format"), "").unwrap();
+    fs::write(other.path().join("thesis"), "years of work").unwrap();
+    let refused = Cas::at(&other.path(), Limits::default()).unwrap_err();
+    assert!(matches!(refused, OpenError::Version { .. }), "{refused}");
+}
+
+#[test]
 fn what_interrupted_writers_left_is_swept_at_the_start() {
     let folder = Folder::new();
     let kept = object(9, 2 * GROUP);
