@@ -11,6 +11,12 @@ use crate::support::{Answer, Client, Node, eventually, free_addr};
 /// Places of the edge.
 const PLACES: usize = 32;
 
+/// What an origin says of an object: to protect it, to describe it, and to act on the site that serves it.
+const PROTECTED: &str = "content-disposition: attachment; filename=\"a.png\"\r\ncontent-language: de\r\n\
+    link: </style.css>; rel=preload\r\nexpires: Sun, 06 Nov 2044 08:49:37 GMT\r\nvary: Accept-Encoding\r\n\
+    x-frame-options: DENY\r\nx-own: kept\r\nservice-worker-allowed: /\r\naccess-control-allow-origin: *\r\n\
+    clear-site-data: \"*\"\r\nconnection: x-hop\r\nx-hop: 1\r\n";
+
 /// An origin that never answers below `/slow/`, and elsewhere at once with what the path says.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -42,9 +48,10 @@ fn serve(stream: TcpStream) -> io::Result<()> {
             "/drawing" => "image/svg+xml; charset=utf-8",
             _ => "image/png",
         };
+        let more = if path == "/protected" { PROTECTED } else { "" };
         write!(
             writer,
-            "HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\ncontent-security-policy: default-src *\r\n\
+            "HTTP/1.1 200 OK\r\n{more}content-type: {media_type}\r\ncontent-security-policy: default-src *\r\n\
              cache-control: max-age=60\r\netag: \"v1\"\r\ncontent-length: 4\r\n\r\nbody"
         )?;
     }
@@ -131,9 +138,38 @@ fn what_an_origin_says_cannot_run_in_the_name_of_the_edge() {
         for answer in [edge.get(2, &edge.asset(path)), edge.get(2, &edge.asset(path))] {
             let policies: Vec<_> =
                 answer.headers.iter().filter(|(name, _)| name == "content-security-policy").collect();
-            assert!(policies.len() == 1 && policies[0].1.starts_with("sandbox;"), "{path}: {answer:?}");
+            // Browsers keep to both, so that the origin's cannot weaken the edge's.
+            assert!(policies.len() == 2 && policies[0].1.starts_with("sandbox;"), "{path}: {answer:?}");
+            assert_eq!(policies[1].1, "default-src *", "{path}: {answer:?}");
             assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         }
     }
-    assert_eq!(edge.get(2, &edge.asset("/picture")).header("content-security-policy"), None);
+    assert_eq!(
+        edge.get(2, &edge.asset("/picture")).header("content-security-policy"),
+        Some("default-src *"),
+        "what an origin asks to be protected from holds"
+    );
+}
+
+#[test]
+fn what_an_origin_says_to_protect_its_objects_is_passed_on() {
+    let edge = Edge::start(0);
+    // From the origin, and from the store.
+    for answer in [edge.get(2, &edge.asset("/protected")), edge.get(2, &edge.asset("/protected"))] {
+        assert_eq!(answer.status, 200, "{answer:?}");
+        for (name, value) in [
+            ("content-disposition", "attachment; filename=\"a.png\""),
+            ("content-language", "de"),
+            ("link", "</style.css>; rel=preload"),
+            ("expires", "Sun, 06 Nov 2044 08:49:37 GMT"),
+            ("vary", "Accept-Encoding"),
+            ("x-frame-options", "DENY"),
+            ("x-own", "kept"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{name}: {answer:?}");
+        }
+        for name in ["service-worker-allowed", "access-control-allow-origin", "clear-site-data", "x-hop"] {
+            assert_eq!(answer.header(name), None, "{name} acts on the edge's site");
+        }
+    }
 }

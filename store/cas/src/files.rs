@@ -82,6 +82,16 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Whether the folder could be used if there were room on its disk, or if it could be written to at all.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        matches!(self, Self::Io { source, .. }
+            if matches!(source.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem))
+    }
+}
+
 /// Objects in a folder.
 #[derive(Debug)]
 pub(crate) struct Files {

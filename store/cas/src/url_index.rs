@@ -26,6 +26,9 @@ pub enum IndexError {
     /// The file is damaged. Opened again, it is begun anew.
     #[error("the index of URLs is damaged: {0}")]
     Damaged(String),
+    /// The disk is full, or cannot be written to.
+    #[error("the index of URLs cannot be written: {0}")]
+    Unwritable(String),
     /// The system or SQLite refused.
     #[error("the index of URLs cannot be used: {0}")]
     Failed(String),
@@ -38,6 +41,9 @@ impl From<rusqlite::Error> for IndexError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
+            Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure) => {
+                Self::Unwritable(error.to_string())
+            }
             _ => Self::Failed(error.to_string()),
         }
     }
@@ -89,6 +95,15 @@ impl UrlIndex {
     pub fn open(path: &Path) -> Result<(Self, Start), IndexError> {
         let (connection, start) = schema::open(path)?;
         Ok((Self { connection }, start))
+    }
+
+    /// The index in a file as it was when its log was last folded in, only to be read: whatever is put fails. For a disk that
+    /// is full.
+    ///
+    /// # Errors
+    /// [`IndexError`] if there is none, or none of this version.
+    pub fn open_unchanging(path: &Path) -> Result<Self, IndexError> {
+        Ok(Self { connection: schema::open_unchanging(path)? })
     }
 
     /// An index in memory, which writes nothing and ends with the process.

@@ -233,13 +233,13 @@ async fn open_stores(scope: &Scope, settings: EdgeSettings<'_>) -> Result<Stores
     let (cas_config, mode) = (config.cas.clone(), config.mode);
     let data_dir = settings.data_dir.map(ToOwned::to_owned);
     let open = move || Objects::open(&cas_config, mode, data_dir.as_deref());
-    let cas = scope.blocking().run("open the store", open).await??;
+    let (cas, read_only) = scope.blocking().run("open the store", open).await??;
     let metrics = EdgeMetrics::new(scope);
     let damages = Arc::new(Damages::new(scope, metrics.quarantined.clone()));
     let objects = Objects::new(scope, cas, config.cas.ram_bytes.as_u64(), Arc::clone(&damages));
     let fill = match mode {
         Mode::Offline => None,
-        Mode::Live => Some(start_fill(scope, settings, &objects).await?),
+        Mode::Live => Some(start_fill(scope, settings, &objects, read_only).await?),
     };
     Ok(Stores { metrics, damages, objects, fill })
 }
@@ -248,11 +248,12 @@ async fn start_fill(
     scope: &Scope,
     settings: EdgeSettings<'_>,
     objects: &Objects,
+    read_only: Option<String>,
 ) -> Result<Arc<Fill>, BuildError> {
     let config = settings.edge;
     let index_path = settings.data_dir.map(|data| data.join(URL_INDEX));
-    let open = move || index_path.map(|path| UrlIndex::open(&path)).transpose();
-    let index = scope.blocking().run("open the url index", open).await??;
+    let open = move || index_path.map(|path| open_index(&path)).transpose();
+    let (index, unwritten) = scope.blocking().run("open the url index", open).await??.unzip();
     let parts = FillParts {
         settings: load_fill(scope, config).await?,
         workers: config.fill.workers,
@@ -262,9 +263,22 @@ async fn start_fill(
         resolver: Resolver::new(scope),
         cas: Arc::clone(&objects.cas),
         hot: Arc::clone(&objects.hot),
-        index: index.map(|(index, _)| index),
+        index,
+        read_only: read_only.or(unwritten.flatten()),
     };
     Ok(Fill::start(scope, parts).await?)
+}
+
+/// The index of URLs; on a full disk as far as it can be read, and why it is not written. Blocking.
+fn open_index(path: &Path) -> Result<(UrlIndex, Option<String>), IndexError> {
+    match UrlIndex::open(path) {
+        Err(error @ IndexError::Unwritable(_)) => {
+            tracing::error!(%error, "what is known of URLs is not written down");
+            let there = UrlIndex::open_unchanging(path).or_else(|_| UrlIndex::in_memory())?;
+            Ok((there, Some(error.to_string())))
+        }
+        opened => opened.map(|(index, _)| (index, None)),
+    }
 }
 
 async fn load_fill(scope: &Scope, config: &EdgeConfig) -> Result<FillSettings, BuildError> {

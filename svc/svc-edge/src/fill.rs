@@ -17,13 +17,16 @@ mod budget;
 mod client;
 mod entry;
 mod failure;
+mod fields;
 mod guard;
 mod index;
+mod pace;
 mod path;
 mod pool;
 mod receive;
 mod settings;
 mod spool;
+mod store_state;
 mod table;
 mod url;
 mod worker;
@@ -57,6 +60,7 @@ use client::Client;
 use entry::{Known, Landed};
 use index::{IndexHandle, News};
 use receive::Receiver;
+use store_state::StoreState;
 use table::Table;
 use worker::Job;
 
@@ -84,6 +88,8 @@ pub struct FillParts {
     pub hot: Arc<Hot>,
     /// What survives a restart; `None` for nothing.
     pub index: Option<UrlIndex>,
+    /// Why nothing can be written to the disk; `None` if it can.
+    pub read_only: Option<String>,
 }
 
 /// What is here for a URL.
@@ -109,6 +115,7 @@ pub struct Fill {
     begun: Bucket,
     client: Client,
     receiver: Receiver,
+    store: StoreState,
     index: IndexHandle,
     clock: Clock,
     retries: Counter,
@@ -133,6 +140,7 @@ impl Fill {
             cas: parts.cas,
             hot: parts.hot,
             budget: Budget::new(parts.inflight_bytes),
+            clock: scope.clock(),
             amnesia: parts.amnesia,
         };
         let fill = Arc::new(Self {
@@ -143,6 +151,7 @@ impl Fill {
             begun: Bucket::default(),
             client: Client::new(scope, parts.resolver),
             receiver,
+            store: StoreState::new(scope, parts.read_only.take()),
             index: IndexHandle::start(scope, parts.index, parts.max_entries),
             clock: scope.clock(),
             retries: scope.metrics().retries("live_fill"),

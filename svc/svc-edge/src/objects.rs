@@ -45,21 +45,33 @@ pub(crate) struct Objects {
 type Opened = Result<Option<Source>, Refusal>;
 
 impl Objects {
-    /// Opens the store that is configured; in memory where nothing may be written, or there is nothing to write. Blocking.
+    /// Opens the store that is configured; in memory where nothing may be written, or there is nothing to write. On a full
+    /// disk it is the store that is there, to be read, or one in memory; says why then. Blocking.
     ///
     /// # Errors
     /// The folder cannot be used.
-    pub(crate) fn open(config: &CasConfig, mode: Mode, data_dir: Option<&Path>) -> Result<Cas, OpenError> {
-        let Some(data_dir) = data_dir else {
-            return Ok(Cas::in_memory(Limits { max_bytes: config.ram_bytes.as_u64(), ..Limits::default() }));
-        };
+    pub(crate) fn open(
+        config: &CasConfig,
+        mode: Mode,
+        data_dir: Option<&Path>,
+    ) -> Result<(Cas, Option<String>), OpenError> {
+        let in_memory =
+            || Cas::in_memory(Limits { max_bytes: config.ram_bytes.as_u64(), ..Limits::default() });
+        let Some(data_dir) = data_dir else { return Ok((in_memory(), None)) };
         let limits = Limits { max_bytes: config.max_bytes.as_u64(), ..Limits::default() };
         let folder = config.folder(data_dir);
         // A node that fills nothing does not need a folder to keep it in.
         if mode == Mode::Offline && !folder.is_dir() {
-            return Ok(Cas::in_memory(limits));
+            return Ok((Cas::in_memory(limits), None));
         }
-        Cas::at(&folder, limits)
+        match Cas::at(&folder, limits) {
+            Err(error @ OpenError::Io { .. }) if error.is_full() => {
+                tracing::error!(%error, "objects are not stored");
+                let there = Cas::visit(&folder, limits).unwrap_or_else(|_| in_memory());
+                Ok((there, Some(error.to_string())))
+            }
+            opened => opened.map(|cas| (cas, None)),
+        }
     }
 
     pub(crate) fn new(scope: &Scope, cas: Cas, ram_bytes: u64, damages: Arc<Damages>) -> Self {

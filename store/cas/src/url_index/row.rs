@@ -29,6 +29,8 @@ pub struct UrlRow {
     pub cache_control: Option<String>,
     /// `Expires`.
     pub expires: Option<String>,
+    /// Other fields of the answer, `name: value` on a line each.
+    pub fields: Option<String>,
     /// `Date`.
     pub date: Option<u64>,
     /// `Age` when the answer came, in seconds.
@@ -48,8 +50,8 @@ pub(super) const SELECT: &str = "SELECT * FROM urls ORDER BY used DESC, id DESC 
 
 const PUT: &str =
     "INSERT OR REPLACE INTO urls (url, object, len, status, media_type, etag, last_modified, vary,
-    cache_control, expires, date, age, request_time, response_time, fresh_until, used, seal)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    cache_control, expires, fields, date, age, request_time, response_time, fresh_until, used, seal)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 const SEAL_LEN: usize = 16;
 
@@ -82,6 +84,7 @@ impl UrlRow {
             self.vary,
             self.cache_control,
             self.expires,
+            self.fields,
             self.date,
             self.age,
             self.request_time,
@@ -106,6 +109,7 @@ impl UrlRow {
             vary: sql.get("vary")?,
             cache_control: sql.get("cache_control")?,
             expires: sql.get("expires")?,
+            fields: sql.get("fields")?,
             date: sql.get("date")?,
             age: sql.get("age")?,
             request_time: sql.get("request_time")?,
@@ -117,7 +121,7 @@ impl UrlRow {
         if seal == row.seal() { Ok(row) } else { Err(Unsealed) }
     }
 
-    fn texts(&self) -> [Option<&str>; 7] {
+    fn texts(&self) -> [Option<&str>; 8] {
         [
             Some(&self.url),
             self.media_type.as_deref(),
@@ -126,6 +130,7 @@ impl UrlRow {
             self.vary.as_deref(),
             self.cache_control.as_deref(),
             self.expires.as_deref(),
+            self.fields.as_deref(),
         ]
     }
 

@@ -4,12 +4,12 @@
 
 use std::{ffi::OsString, fs, io, path::Path};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::{IndexError, Start};
 
 /// The version of what follows. A file of another version is begun anew: what it says can be fetched again.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Times are in seconds of Unix time. `seal` is a hash over all columns but `id` and `used`.
 const SCHEMA: &str = "
@@ -25,6 +25,7 @@ const SCHEMA: &str = "
         vary          TEXT,
         cache_control TEXT,
         expires       TEXT,
+        fields        TEXT,
         date          INTEGER,
         age           INTEGER NOT NULL,
         request_time  INTEGER NOT NULL,
@@ -35,7 +36,7 @@ const SCHEMA: &str = "
     ) STRICT;
     CREATE INDEX urls_by_object ON urls (object) WHERE object IS NOT NULL;
     CREATE INDEX urls_by_use ON urls (used);
-    PRAGMA user_version = 1;
+    PRAGMA user_version = 2;
 ";
 
 /// The index in a file, whatever was there before.
@@ -46,6 +47,21 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Start), IndexError> {
             Ok((prepare(path)?.0, Start::Replaced { why }))
         }
         other => other,
+    }
+}
+
+/// The index in a file, only to be read, without a log or a lock beside it.
+pub(super) fn open_unchanging(path: &Path) -> Result<Connection, IndexError> {
+    // What has a meaning in a URI is written as its code.
+    let name = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(format!("file:{name}?immutable=1"), flags)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    let version: i64 = connection.query_row("PRAGMA user_version", (), |row| row.get(0))?;
+    if version == VERSION {
+        Ok(connection)
+    } else {
+        Err(IndexError::Damaged(format!("it is of version {version}")))
     }
 }
 

@@ -22,6 +22,7 @@ fn row(at: u64) -> UrlRow {
         vary: None,
         cache_control: Some("max-age=60".to_owned()),
         expires: Some(String::new()),
+        fields: Some("content-language: de\n".to_owned()),
         date: Some(1_700_000_000 + at),
         age: 3,
         request_time: 1_700_000_000,
@@ -129,9 +130,9 @@ fn an_index_of_another_version_is_begun_anew() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("urls.db");
     open(&path).put(&row(1)).unwrap();
-    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 3).unwrap();
     let (mut index, start) = UrlIndex::open(&path).unwrap();
-    assert_eq!(start, Start::Replaced { why: "it is of version 2".to_owned() });
+    assert_eq!(start, Start::Replaced { why: "it is of version 3".to_owned() });
     assert_eq!(index.load(10).unwrap(), []);
 }
 

@@ -7,7 +7,7 @@ use http::HeaderValue;
 use httprules::freshness::Stored;
 use types::{ObjectId, Reason, Refusal};
 
-use super::client::Validators;
+use super::{client::Validators, fields::Fields};
 
 /// An object that an origin gave us, and what it said of it.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Entry {
     pub media_type: Option<HeaderValue>,
     /// Its `Cache-Control`, to be passed on beside [`Entry::age`].
     pub cache_control: Option<HeaderValue>,
+    /// What else the origin says of it.
+    pub(crate) fields: Fields,
     /// When it was made and received, and how long it is good.
     pub stored: Stored,
     /// The validators of the origin; never ours, which are made of the object's name.
@@ -45,7 +47,7 @@ impl Entry {
     pub(super) fn text_len(&self) -> usize {
         let fields =
             [&self.media_type, &self.cache_control, &self.validators.etag, &self.validators.last_modified];
-        fields.into_iter().flatten().map(HeaderValue::len).sum()
+        fields.into_iter().flatten().map(HeaderValue::len).sum::<usize>() + self.fields.len()
     }
 
     /// Its bytes, if it is held for those who asked for it and not stored. They have been checked against its name.

@@ -28,6 +28,9 @@ pub(super) enum Failure {
     /// It broke off.
     #[error("it broke off: {0}")]
     Broken(String),
+    /// It was silent for too long, or sends too slowly.
+    #[error("it took too long")]
+    Late,
     /// It sent more than it said.
     #[error("it sent more than it said")]
     WentOn,
@@ -39,6 +42,9 @@ pub(super) enum Failure {
         /// How many seconds it asks to be left alone.
         retry_after: Option<u64>,
     },
+    /// It could not be written to the store, which may be full.
+    #[error("it cannot be stored: {0}")]
+    Unwritten(String),
     /// We will not have it, and trying again changes nothing.
     #[error("{0}")]
     Refused(Refusal),
@@ -63,7 +69,7 @@ impl Failure {
 
     /// Whether it says something of the origin, so that it need not be asked again for a moment.
     pub(super) const fn is_the_origins(&self) -> bool {
-        !matches!(self, Self::Ours(_))
+        !matches!(self, Self::Ours(_) | Self::Unwritten(_))
     }
 
     /// What a client is told. What was seen of the origin's network is for the log.
@@ -74,10 +80,12 @@ impl Failure {
             Self::Dial(_) | Self::ConnectTimeout => bad("the origin cannot be reached"),
             Self::Connect(_) => bad("the origin cannot be spoken to"),
             Self::Broken(_) => bad("the origin broke off"),
+            Self::Late => Refusal::new(Reason::DownstreamTimeout, "the origin did not answer in time"),
             Self::WentOn => bad("the origin sent more than it said"),
             Self::Status { status, .. } => {
                 Refusal::new(Reason::BadGateway, format!("the origin answered {}", status.as_u16()))
             }
+            Self::Unwritten(_) => Refusal::new(Reason::Internal, "the object cannot be stored"),
             Self::Refused(refusal) => refusal.clone(),
             Self::Ours(fault) => fault.clone().into(),
         }
@@ -95,7 +103,7 @@ impl Retryable for Failure {
             Self::Connect(ConnectError::Protocol { .. }) => false,
             Self::Connect(ConnectError::Broken(_)) | Self::ConnectTimeout | Self::Broken(_) => true,
             Self::Status { status, .. } => matches!(status.as_u16(), 502..=504),
-            Self::WentOn | Self::Refused(_) | Self::Ours(_) => false,
+            Self::Late | Self::WentOn | Self::Unwritten(_) | Self::Refused(_) | Self::Ours(_) => false,
         }
     }
 }
@@ -149,6 +157,7 @@ mod tests {
             (Failure::ConnectTimeout, Reason::BadGateway),
             (Failure::Broken("10.0.0.7 says no".into()), Reason::BadGateway),
             (Failure::WentOn, Reason::BadGateway),
+            (Failure::Late, Reason::DownstreamTimeout),
             (Failure::refused(Reason::SourceCap, "too large"), Reason::SourceCap),
             (Failure::Ours(Fault::Busy), Reason::Busy),
         ] {

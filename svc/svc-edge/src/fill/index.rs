@@ -16,7 +16,7 @@ use ron_kernel::{
 use std::time::Duration;
 use types::ObjectId;
 
-use super::{Entry, client::Validators, entry::Known};
+use super::{Entry, client::Validators, entry::Known, fields::Fields};
 
 /// Changes that are written at once.
 const BATCH: usize = 256;
@@ -187,6 +187,7 @@ fn to_row(url: &str, known: &Known) -> UrlRow {
             etag: text(&entry.validators.etag),
             last_modified: text(&entry.validators.last_modified),
             cache_control: text(&entry.cache_control),
+            fields: entry.fields.text(),
             ..row
         },
     }
@@ -221,6 +222,7 @@ pub(super) fn from_row(row: UrlRow) -> Option<(Arc<str>, Known)> {
             len: row.len,
             media_type: value(row.media_type),
             cache_control: value(row.cache_control),
+            fields: row.fields.as_deref().map(Fields::from_text).unwrap_or_default(),
             stored,
             validators: Validators { etag: value(row.etag), last_modified: value(row.last_modified) },
             held: None,

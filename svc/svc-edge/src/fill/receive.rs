@@ -9,11 +9,10 @@ use decode::Coding;
 use http::{HeaderMap, HeaderValue, Version, header};
 use http_body_util::BodyExt as _;
 use httprules::{
-    cache_control::RequestDirectives,
     etag::ETag,
-    freshness::{Stored, Unstorable, may_store},
+    freshness::{Stored, may_store},
 };
-use ron_kernel::blocking::Blocking;
+use ron_kernel::{Clock, blocking::Blocking};
 use ron_transport::Body;
 use types::Reason;
 
@@ -24,9 +23,12 @@ use super::{
     budget::{Budget, Part},
     client::Validators,
     failure::Failure,
+    fields::Fields,
+    pace::Pace,
     pool::WayHome,
     settings::FillSettings,
     spool::{self, Plan, Spool, Spooled, UNSTORED_MAX},
+    worker::Job,
 };
 use crate::config::OriginEtag;
 
@@ -44,36 +46,43 @@ pub(super) struct Receiver {
     pub(super) cas: Arc<Cas>,
     pub(super) hot: Arc<Hot>,
     pub(super) budget: Budget,
+    pub(super) clock: Clock,
     pub(super) amnesia: bool,
 }
 
 impl Receiver {
-    /// Takes a 200 answer in.
+    /// Takes a 200 answer in, and stores it if it may be and `store` says so.
     ///
     /// Cancel safe: dropping the future closes the connection and leaves nothing in the store, but for an object that is
     /// whole and nobody knows of.
     pub(super) async fn receive(
         &self,
         settings: &FillSettings,
-        request: &RequestDirectives,
+        job: &Job,
         answer: Answer,
+        store: bool,
     ) -> Result<Entry, Failure> {
         let headers = answer.response.headers();
         let validators = validators(headers, answer.from.rule())?;
-        let storable = may_store(request, false, answer.response.status(), headers);
-        let (announced, plan) = self.plan(settings, &answer, storable)?;
+        let fields = Fields::of(headers);
+        let may_be_stored = may_store(&job.request, false, answer.response.status(), headers).is_ok();
+        let (announced, plan) =
+            self.plan(settings, &answer, store && may_be_stored && fields.can_be_kept())?;
         let known = announced.filter(|_| plan.coding == Coding::Identity);
-        let part = self.budget.take(known.unwrap_or(PIECE as u64)).await.map_err(Failure::Ours)?;
+        let taken = self.clock.by(job.deadline, self.budget.take(known.unwrap_or(PIECE as u64))).await;
+        let part = taken.ok_or(Failure::Late)?.map_err(Failure::Ours)?;
         let entry = Entry {
             id: types::ObjectId::new([0; 32]),
             len: 0,
             media_type: kept(headers, &header::CONTENT_TYPE),
             cache_control: kept(headers, &header::CACHE_CONTROL),
+            fields,
             stored: answer.stored(settings.default_ttl),
             validators: if answer.redirected { Validators::default() } else { validators },
             held: None,
         };
-        let (spooled, part) = self.spool(plan, answer.response.into_body(), &answer.home, part).await?;
+        let body = (answer.response.into_body(), Pace::new(self.clock, settings.fill_timeout));
+        let (spooled, part) = self.spool(plan, body, &answer.home, part).await?;
         let held = spooled.held.map(|bytes| part.hold(bytes));
         Ok(Entry { id: spooled.id, len: spooled.len, held, ..entry })
     }
@@ -83,21 +92,19 @@ impl Receiver {
         &self,
         settings: &FillSettings,
         answer: &Answer,
-        storable: Result<(), Unstorable>,
+        store: bool,
     ) -> Result<(Option<u64>, Plan), Failure> {
         let headers = answer.response.headers();
         let announced = http_body::Body::size_hint(answer.response.body()).exact();
         let framed =
             headers.contains_key(header::TRANSFER_ENCODING) || answer.response.version() >= Version::HTTP_2;
-        if announced.is_none() && !framed {
-            let what = "the end of the origin's answer could not be told from breaking off";
-            return Err(Failure::refused(Reason::BadGateway, what));
-        }
+        // Where only the end of the connection ends a body, breaking off looks the same: whoever asked gets what came, as from
+        // any proxy, and nobody else does.
+        let store = store && (announced.is_some() || framed);
         let values = headers.get_all(header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes);
         let coding = Coding::parse(values).map_err(|error| {
             Failure::refused(Reason::BadGateway, format!("of the origin's answer: {error}"))
         })?;
-        let store = storable.is_ok();
         let max_len = if store { settings.max_object } else { settings.max_object.min(UNSTORED_MAX) };
         if announced.is_some_and(|len| len > max_len) {
             return Err(spool::too_large());
@@ -109,13 +116,13 @@ impl Receiver {
     async fn spool(
         &self,
         plan: Plan,
-        mut body: Body,
+        (mut body, mut pace): (Body, Pace),
         home: &WayHome,
         mut part: Part,
     ) -> Result<(Spooled, Part), Failure> {
         let mut spool = None;
         loop {
-            let (pieces, ended) = next_pieces(&mut body).await?;
+            let (pieces, ended) = next_pieces(&mut body, &mut pace).await?;
             if ended && home.saw_more() {
                 return Err(Failure::WentOn);
             }
@@ -145,13 +152,14 @@ enum Step {
 }
 
 /// The next bytes of a body, about [`PIECE`] of them, and whether they are the last.
-async fn next_pieces(body: &mut Body) -> Result<(Vec<Bytes>, bool), Failure> {
+async fn next_pieces(body: &mut Body, pace: &mut Pace) -> Result<(Vec<Bytes>, bool), Failure> {
     let (mut pieces, mut len) = (Vec::new(), 0);
     while len < PIECE && pieces.len() < MAX_PARTS {
-        let Some(frame) = body.frame().await else { return Ok((pieces, true)) };
+        let Some(frame) = pace.wait(body.frame()).await? else { return Ok((pieces, true)) };
         let frame = frame.map_err(|error| Failure::Broken(error.to_string()))?;
         if let Ok(data) = frame.into_data() {
             len += data.len();
+            pace.received(data.len());
             pieces.push(data);
         }
     }
@@ -187,6 +195,7 @@ pub(super) fn validated(entry: &Entry, answer: &Answer, settings: &FillSettings)
         len: entry.len,
         media_type: entry.media_type.clone(),
         cache_control: kept(headers, &header::CACHE_CONTROL).or_else(|| entry.cache_control.clone()),
+        fields: entry.fields.validated(headers),
         // What was bounded by a redirect has no validators, and does not come here.
         stored: Stored { unsaid: settings.default_ttl, at_most: u64::MAX, ..stored },
         validators: entry.validators.clone(),

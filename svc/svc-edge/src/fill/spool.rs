@@ -130,7 +130,7 @@ impl Plan {
             WriteError::Full => Failure::Ours(ron_kernel::Fault::Busy),
             WriteError::Io(_) | WriteError::Broken => {
                 tracing::warn!(%error, "an object cannot be stored");
-                Failure::refused(Reason::Internal, "the object cannot be stored")
+                Failure::Unwritten(error.to_string())
             }
         }
     }

@@ -59,6 +59,7 @@ pub(super) struct Job {
     pub(super) url: OriginUrl,
     /// What whoever began it said of storing.
     pub(super) request: RequestDirectives,
+    /// When the head of the origin's answer must have come, all tries included.
     pub(super) deadline: Deadline,
     pub(super) flight: Flight<Landed>,
     /// The place among the fills of whoever began it; `None` for a fill of nobody.
@@ -132,18 +133,14 @@ impl Fill {
     async fn work(&self, job: Job) {
         let settings = self.settings.load_full();
         let before = self.table.get(job.url.text());
-        let brought = self.clock.by(job.deadline, pin!(self.bring(&settings, &job, before.as_ref()))).await;
-        match brought {
-            Some(Ok(brought)) => self.deliver(job, brought, before.is_some()).await,
-            Some(Err(failure)) => {
+        match Box::pin(self.bring(&settings, &job, before.as_ref())).await {
+            Ok(brought) => self.deliver(job, brought, before.is_some()).await,
+            Err(failure) => {
+                if matches!(failure, Failure::Late) {
+                    self.timeouts.inc();
+                }
                 tracing::debug!(url = %job.url, %failure, "an object was not fetched");
                 self.give_up(job, failure.refusal(), failure.is_the_origins());
-            }
-            None => {
-                self.timeouts.inc();
-                tracing::debug!(url = %job.url, "an object was not fetched in time");
-                let late = Refusal::new(Reason::DownstreamTimeout, "the origin did not answer in time");
-                self.give_up(job, late, true);
             }
         }
     }
@@ -177,10 +174,16 @@ impl Fill {
         job: &Job,
         before: Option<&Known>,
     ) -> Result<Brought, Failure> {
-        let mut tried = 0;
+        let (mut tried, mut store) = (0, self.store.takes_objects());
         loop {
-            let failure = match self.bring_once(settings, job, before).await {
+            let failure = match self.bring_once(settings, job, before, store).await {
                 Ok(brought) => return Ok(brought),
+                // Whoever waits gets it all the same: it is asked for once more, and held in memory.
+                Err(Failure::Unwritten(why)) if store => {
+                    self.store.failed(&why);
+                    store = false;
+                    continue;
+                }
                 Err(failure) => failure,
             };
             tried += 1;
@@ -204,45 +207,51 @@ impl Fill {
         settings: &FillSettings,
         job: &Job,
         before: Option<&Known>,
+        store: bool,
     ) -> Result<Brought, Failure> {
         // Without the object there is nothing to validate.
         let entry = before.and_then(Known::entry).filter(|entry| self.receiver.cas.contains(entry.id));
         let validators = entry.map_or_else(Validators::default, |entry| entry.validators.clone());
-        let answer = ask::ask(&self.client, settings, self.clock, &job.url, &validators).await?;
+        let asked = ask::ask(&self.client, settings, self.clock, &job.url, &validators);
+        let answer = self.clock.by(job.deadline, asked).await.unwrap_or(Err(Failure::Late))?;
         match (answer.response.status(), entry) {
             (StatusCode::OK, _) => {
-                let entry = self.receiver.receive(settings, &job.request, answer).await?;
+                let entry = self.receiver.receive(settings, job, answer, store).await?;
+                if entry.held.is_none() {
+                    self.store.worked();
+                }
                 Ok(Brought { keep: entry.held.is_none(), known: Known::Object(Arc::new(entry)) })
             }
             (StatusCode::NOT_MODIFIED, Some(entry)) if !validators.is_empty() && !answer.redirected => {
                 let entry = receive::validated(entry, &answer, settings);
                 let said = &entry.stored.directives;
-                let keep = !said.no_store && !said.private;
+                let keep = !said.no_store && !said.private && entry.fields.can_be_kept();
                 Ok(Brought { keep, known: Known::Object(Arc::new(entry)) })
             }
-            (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Ok(nothing(settings, job, answer).await),
+            (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Ok(self.nothing(settings, job, answer).await),
             (status, _) => {
                 let retry_after = ask::retry_after(answer.response.headers(), answer.received_at);
-                drain(answer.response.into_body()).await;
+                self.drain(job, answer.response.into_body()).await;
                 Err(Failure::Status { status, retry_after })
             }
         }
     }
-}
 
-/// The origin has no such object.
-async fn nothing(settings: &FillSettings, job: &Job, answer: Answer) -> Brought {
-    let (status, headers) = (answer.response.status(), answer.response.headers());
-    let keep = may_store(&job.request, false, status, headers).is_ok();
-    // When nothing was last modified says nothing.
-    let stored = Stored { last_modified: None, ..answer.stored(settings.negative_ttl) };
-    drain(answer.response.into_body()).await;
-    Brought { known: Known::Nothing(Arc::new(stored)), keep }
-}
+    /// The origin has no such object.
+    async fn nothing(&self, settings: &FillSettings, job: &Job, answer: Answer) -> Brought {
+        let (status, headers) = (answer.response.status(), answer.response.headers());
+        let keep = may_store(&job.request, false, status, headers).is_ok();
+        // When nothing was last modified says nothing.
+        let stored = Stored { last_modified: None, ..answer.stored(settings.negative_ttl) };
+        self.drain(job, answer.response.into_body()).await;
+        Brought { known: Known::Nothing(Arc::new(stored)), keep }
+    }
 
-/// Reads a short body to its end, so that its connection can be used again.
-async fn drain(mut body: Body) {
-    if http_body::Body::size_hint(&body).upper().is_some_and(|len| len <= DRAINED_MAX) {
-        while let Some(Ok(_)) = body.frame().await {}
+    /// Reads a short body to its end, so that its connection can be used again; one that takes too long is closed.
+    async fn drain(&self, job: &Job, mut body: Body) {
+        if http_body::Body::size_hint(&body).upper().is_some_and(|len| len <= DRAINED_MAX) {
+            let read = async { while let Some(Ok(_)) = body.frame().await {} };
+            let _ = self.clock.by(job.deadline, read).await;
+        }
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use http::{
     HeaderName, HeaderValue, StatusCode,
-    header::{AGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER},
+    header::{AGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, DATE, RETRY_AFTER},
 };
-use httprules::cache_control::RequestDirectives;
+use httprules::{cache_control::RequestDirectives, date};
 use ron_transport::{Body, Response};
 use types::{Reason, Refusal};
 
@@ -128,15 +128,22 @@ impl Visit<'_> {
 
     /// Adds what the origin said of it, and where it comes from.
     fn told(&self, mut response: Response, entry: &Entry, status: HeaderValue) -> Response {
+        let answered = response.status();
         let headers = response.headers_mut();
         headers.insert(AGE, HeaderValue::from(entry.age(self.unix())));
         if let Some(value) = &entry.cache_control {
             headers.insert(CACHE_CONTROL, value.clone());
         }
         headers.insert(CACHE_STATUS, status);
+        // `Age` counts from it.
+        if let Ok(made) = HeaderValue::from_bytes(&date::format(entry.stored.date)) {
+            headers.insert(DATE, made);
+        }
+        // Ours first, beside the origin's: browsers keep to all policies at once, so none can weaken another.
         if headers.get(CONTENT_TYPE).is_some_and(is_active) {
             headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
         }
+        entry.fields.pass_on(answered, headers);
         response
     }
 

@@ -1,8 +1,9 @@
 //! Origins that fail, lie or mislead: what is refused, what is tried again, and that nothing of it is stored.
 
-use std::{io::Write as _, time::Duration};
+use std::{io::Write as _, sync::Arc, time::Duration};
 
 use crate::support::{Act, Ground, Node, Origin, answer, nobody, reason, tagged, with_growing_time};
+use cas::{Cas, Limits};
 use flate2::{Compression, write::GzEncoder};
 use ron_kernel::config::ByteSize;
 use svc_edge::{AllowConfig, LiveFillRetry, OriginScheme, RetryConfig};
@@ -126,6 +127,57 @@ fn a_slow_origin_is_given_up_at_the_deadline() {
 }
 
 #[test]
+fn a_large_object_may_take_longer_than_a_silence() {
+    with_growing_time(|time| {
+        // Six parts, each after half of the longest silence: three times as long as the origin may be silent.
+        let (part, head) =
+            (vec![7; 32 * 1024], "HTTP/1.1 200 OK\r\netag: \"t\"\r\ncontent-length: 196608\r\n\r\n");
+        let parts = [vec![head.as_bytes().to_vec()], vec![part; 6]].concat();
+        let origin = Origin::start(move |_, _| Act::Slowly(parts.clone(), time / 2));
+        let mut ground = impatient(vec![origin.entry()]);
+        ground.config.fill_timeout = time.into();
+        let node = Node::on(ground);
+        let entry = node.fetch(&node.url(&origin, "/large")).expect("it keeps coming");
+        assert_eq!((entry.len, node.stored()), (196_608, 1));
+    });
+}
+
+#[test]
+fn an_origin_that_trickles_holds_no_worker_for_ever() {
+    with_growing_time(|time| {
+        let head = b"HTTP/1.1 200 OK\r\netag: \"t\"\r\ncontent-length: 1000\r\n\r\n".to_vec();
+        let origin = Origin::start(move |_, _| {
+            Act::Slowly([vec![head.clone()], vec![vec![7]; 1000]].concat(), time / 4)
+        });
+        let mut ground = impatient(vec![origin.entry()]);
+        ground.config.fill_timeout = time.into();
+        let node = Node::on(ground);
+        assert_eq!(reason(node.fetch(&node.url(&origin, "/x"))), Reason::DownstreamTimeout);
+        assert_eq!((node.stored(), origin.asked()), (0, 1));
+    });
+}
+
+#[test]
+fn a_store_that_cannot_be_written_keeps_nobody_from_being_served() {
+    let origin = Origin::saying(tagged("", "fetched"));
+    let (dir, mut ground) = (tempfile::tempdir().unwrap(), impatient(vec![origin.entry()]));
+    let folder = dir.path().join("cas");
+    ground.cas = Arc::new(Cas::at(&folder, Limits::default()).unwrap());
+    // Nothing can be begun any more.
+    std::fs::remove_dir(folder.join("tmp")).unwrap();
+    std::fs::write(folder.join("tmp"), "").unwrap();
+    let node = Node::on(ground);
+    // Once more for the first, which found out.
+    for (path, asked) in [("/a", 2), ("/b", 3)] {
+        let entry = node.fetch(&node.url(&origin, path)).expect("it is served");
+        assert_eq!(entry.held().map(|bytes| &bytes[..]), Some(&b"fetched"[..]));
+        assert_eq!((node.stored(), origin.asked()), (0, asked));
+    }
+    let standing = node.scope.readiness().standing(Some("edge"));
+    assert!(standing.iter().any(|condition| condition.name == "store_full"), "{standing:?}");
+}
+
+#[test]
 fn nobody_there_is_a_bad_gateway_after_three_tries() {
     let closed = nobody();
     let allow =
@@ -148,10 +200,15 @@ fn a_length_that_is_a_lie_is_not_believed() {
 }
 
 #[test]
-fn an_end_that_cannot_be_told_from_breaking_off_is_none() {
+fn what_only_the_end_of_the_connection_ends_is_served_and_not_stored() {
     let origin =
         Origin::start(|_, _| Act::Last(b"HTTP/1.1 200 OK\r\netag: \"t\"\r\n\r\nall of it?".to_vec()));
-    check_refused(&origin, origin.entry(), Reason::BadGateway, 1);
+    let node = Node::on(impatient(vec![origin.entry()]));
+    for asked in [1, 2] {
+        let entry = node.fetch(&node.url(&origin, "/x")).expect("it is served");
+        assert_eq!(entry.held().map(|bytes| &bytes[..]), Some(&b"all of it?"[..]));
+        assert_eq!((node.stored(), origin.asked()), (0, asked), "it may have broken off");
+    }
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub(crate) enum Act {
     Forever(Vec<u8>, Vec<u8>),
     /// Sends the first, waits, and sends the second.
     Parts(Vec<u8>, Box<dyn FnOnce() + Send>, Vec<u8>),
+    /// Sends these one after the other, with a pause before each, and keeps the connection.
+    Slowly(Vec<Vec<u8>>, Duration),
     /// Waits until the other side closes.
     Hold,
 }
@@ -152,6 +154,10 @@ fn serve(mut stream: TcpStream, heads: &Mutex<Vec<String>>, script: &dyn Fn(usiz
                 wait();
                 stream.write_all(&second)
             }
+            Act::Slowly(parts, pause) => parts.iter().try_for_each(|part| {
+                thread::sleep(pause);
+                stream.write_all(part)
+            }),
             Act::Hold => stream.read(&mut [0; 1]).map(drop),
         };
     }
@@ -216,6 +222,7 @@ impl Node {
             cas: Arc::clone(&ground.cas),
             hot: Arc::new(Hot::new(1 << 20, 1 << 16)),
             index: ground.index,
+            read_only: None,
         };
         let fill = kernel.block_on(Fill::start(&scope, parts)).unwrap();
         let conductor = Some(thread::spawn(move || kernel.run().unwrap()));
