@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 pub const CORR_ID: HeaderName = HeaderName::from_static("x-corr-id");
 
 /// The longest correlation id that is taken from a client, in bytes.
-const MAX_LEN: usize = 128;
+pub const MAX_LEN: usize = 128;
 
 /// The correlation id that a client gave, if it gave one and that is well-formed: visible characters that need no escaping in
 /// logs and documents.

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_well_formed_correlation_id_is_kept_and_any_other_replaced() {
-        let longest = "x".repeat(MAX_CORR_ID);
+        let longest = "x".repeat(corr_id::MAX_LEN);
         for id in ["a", "req-1:2/3", &longest] {
             let (trace, headers) = traced(&Tracer::default(), &[("x-corr-id", id)]);
             assert_eq!(
