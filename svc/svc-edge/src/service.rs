@@ -105,8 +105,10 @@ impl Service for Handler {
         let began = self.shared.clock.now();
         let policy = self.policy.load_full();
         let client = self.shared.ingress.known_client(conn, began);
-        let charged = client.charge(&policy.limits, began);
-        Ok(self.answer((conn, client), request, &policy, began, charged).await)
+        let charged = client.charge(&policy.limits, began).map_err(Deny::from);
+        let sound = host::check(request.version(), request.uri(), request.headers()).map_err(Deny::host);
+        let admitted = charged.and(sound);
+        Ok(self.answer((conn, client), request, &policy, began, admitted).await)
     }
 
     fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {
@@ -132,7 +134,7 @@ impl Handler {
         request: Request,
         policy: &Policy,
         began: Moment,
-        charged: Result<(), Refusal>,
+        admitted: Result<(), Deny>,
     ) -> Response {
         let (request, body) = request.into_parts();
         let span = self.teller.begin(&request.headers);
@@ -141,7 +143,7 @@ impl Handler {
         let route = Route::find(request.uri.path());
         let metrics = self.routes.of(&route);
         let _in_flight = metrics.enter();
-        let answer = match visit.at_once(charged, route, &body) {
+        let answer = match visit.at_once(admitted, route, &body) {
             Some(answer) => answer,
             // Boxed, because most requests do without, and every one moves with its future.
             None => Box::pin(visit.worked_out()).await,
@@ -163,16 +165,13 @@ impl Visit<'_> {
     /// The answer, if it can be had without waiting: refusals, what is in RAM, and pages.
     fn at_once(
         &self,
-        charged: Result<(), Refusal>,
+        admitted: Result<(), Deny>,
         route: Result<Route<'_>, Refusal>,
         body: &Body,
     ) -> Option<Answer> {
         let limits = &self.policy.limits;
-        if let Err(refusal) = charged {
-            return Some(Err(refusal.into()));
-        }
-        if let Err(unsound) = host::check(self.request.version, &self.request.uri, self.headers()) {
-            return Some(Err(Deny::host(unsound)));
+        if let Err(deny) = admitted {
+            return Some(Err(deny));
         }
         let route = match ingress::admit(&self.request.method, body, limits).and(route) {
             Ok(route) => route,
