@@ -62,23 +62,27 @@ struct Edge {
     _node: Node,
     addr: SocketAddr,
     origin: SocketAddr,
+    /// Another one of the same kind.
+    other: SocketAddr,
 }
 
 impl Edge {
     /// Starts one that has this rate for the fills of one client.
     fn start(fill_rate: u32) -> Self {
-        let (dir, addr, origin) = (tempfile::tempdir().unwrap(), free_addr(), origin());
+        let (dir, addr) = (tempfile::tempdir().unwrap(), free_addr());
+        let (origin, other) = (origin(), origin());
         std::fs::create_dir(dir.path().join("public")).unwrap();
         std::fs::write(dir.path().join("public/file.bin"), vec![7; 100_000]).unwrap();
         let node = Node::start_in(
             dir,
             &format!(
                 "enabled = false\n[node]\ndata_dir = \"./data\"\n[edge]\nenabled = true\nlisten = \"{addr}\"\nroots = [\"public\"]\nmode = \"live\"\n\
-                 fill_timeout = \"30s\"\nallow = [{{ host = \"{origin}\", scheme = \"http\", private = true }}]\n\
+                 fill_timeout = \"30s\"\nallow = [{{ host = \"{origin}\", scheme = \"http\", private = true }},\n\
+                 {{ host = \"{other}\", scheme = \"http\", private = true }}]\n\
                  ingress = {{ max_inflight = {PLACES}, timeout_secs = 30, fill_rps_limit = {fill_rate} }}\n"
             ),
         );
-        Self { _node: node, addr, origin }
+        Self { _node: node, addr, origin, other }
     }
 
     /// One request of the client at 127.0.0.`from`, on a connection of its own.
@@ -114,6 +118,23 @@ fn a_client_with_hundreds_of_slow_misses_takes_no_place_from_others() {
     eventually("the hostile client is served once it has let go", || {
         (edge.get(2, "/edge/assets/file.bin").status == 200).then_some(())
     });
+}
+
+#[test]
+fn an_origin_that_hangs_delays_no_other() {
+    let edge = Edge::start(0);
+    // As many misses as there are fills at once, and as many again, of clients that have nothing else.
+    let _waiting: Vec<Client> = (0..16)
+        .map(|nth| {
+            let mut client = Client::connect_from(10 + nth, edge.addr).unwrap();
+            client.send(&edge.asset(&format!("/slow/{nth}"))).unwrap();
+            client
+        })
+        .collect();
+    for nth in 0..8 {
+        let answer = edge.get(3, &format!("/edge/assets/{}/{nth}", edge.other));
+        assert_eq!((answer.status, answer.body.as_str()), (200, "body"), "{answer:?}");
+    }
 }
 
 #[test]

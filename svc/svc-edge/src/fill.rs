@@ -3,7 +3,7 @@
 //! ```text
 //! find ─▶ fresh: served           table: what is known of URLs, in memory
 //!      ─▶ stale: served, refreshed behind
-//!      ─▶ missing ─▶ fetch ─▶ flights: one per URL ─▶ rate ─▶ queue `work` ─▶ worker ─▶ ask ─▶ receive ─▶ spool ─▶ store
+//!      ─▶ missing ─▶ fetch ─▶ flights: one per URL ─▶ rate ─▶ lane of its origin ─▶ worker ─▶ ask ─▶ receive ─▶ spool ─▶ store
 //!                      ▲                                                                                    │
 //!                      └── landing: those who wait, each to their own deadline ◀──────── table, index ◀─────┘
 //! ```
@@ -20,6 +20,7 @@ mod failure;
 mod fields;
 mod guard;
 mod index;
+mod lanes;
 mod pace;
 mod path;
 mod pool;
@@ -40,7 +41,7 @@ use httprules::{
     freshness::{Verdict, judge},
 };
 use quota::Bucket;
-use ron_kernel::{Clock, Fault, Scope, metrics::Counter, queue::SendError, queue::Sender};
+use ron_kernel::{Clock, Fault, Scope, metrics::Counter};
 use ron_transport::resolve::Resolver;
 use types::{Deadline, ObjectId, Reason, Refusal};
 
@@ -59,6 +60,7 @@ use budget::Budget;
 use client::Client;
 use entry::{Known, Landed};
 use index::{IndexHandle, News};
+use lanes::Lanes;
 use receive::Receiver;
 use store_state::StoreState;
 use table::Table;
@@ -72,7 +74,7 @@ const MAX_TURNS: u32 = 3;
 pub struct FillParts {
     /// What a reload may change.
     pub settings: FillSettings,
-    /// Fills at once.
+    /// Fills of one origin at once.
     pub workers: usize,
     /// URLs remembered.
     pub max_entries: usize,
@@ -111,7 +113,7 @@ pub struct Fill {
     settings: ArcSwap<FillSettings>,
     table: Table,
     flights: Arc<Flights<Landed>>,
-    work: Sender<Job>,
+    lanes: Arc<Lanes>,
     begun: Bucket,
     client: Client,
     receiver: Receiver,
@@ -134,7 +136,7 @@ impl Fill {
             known.into_iter().for_each(|(url, known)| table.learn(&url, known));
             parts.index = Some(index);
         }
-        let (work, jobs) = scope.queue(&WORK, "/edge/assets");
+        let lanes = Lanes::new(scope, &parts.settings.allow.names, parts.workers);
         let receiver = Receiver {
             blocking: scope.blocking().clone(),
             cas: parts.cas,
@@ -147,7 +149,7 @@ impl Fill {
             settings: ArcSwap::from_pointee(parts.settings),
             table,
             flights: Arc::default(),
-            work,
+            lanes: Arc::clone(&lanes),
             begun: Bucket::default(),
             client: Client::new(scope, parts.resolver),
             receiver,
@@ -157,10 +159,8 @@ impl Fill {
             retries: scope.metrics().retries("live_fill"),
             timeouts: scope.metrics().io_timeouts("fill"),
         });
-        let (worker, jobs) = (Arc::clone(&fill), jobs.share());
-        scope.pool(&FILL_WORKER, parts.workers, move |ctx| {
-            worker::run(Arc::clone(&worker), jobs.clone(), ctx)
-        });
+        let worker = Arc::clone(&fill);
+        scope.pool(&FILL_WORKER, lanes.workers(), move |ctx| worker::run(Arc::clone(&worker), ctx));
         let pool = Arc::downgrade(&fill.client.pool);
         scope.housekept(move || pool.upgrade().into_iter().for_each(|pool| pool.sweep()));
         Ok(fill)
@@ -168,6 +168,7 @@ impl Fill {
 
     /// Follows other settings from now on. What was fetched under the old ones stays.
     pub fn follow(&self, settings: FillSettings) {
+        self.lanes.follow(&settings.allow.names);
         self.settings.store(Arc::new(settings));
         // Whom to trust may have changed.
         self.client.pool.clear();
@@ -333,19 +334,17 @@ impl Fill {
         let now = self.clock.now();
         let limited = settings.rate.as_ref().map_or(Ok(()), |rate| self.begun.check(rate, now).map(drop));
         let refused = self.failed_lately(url).or(limited.err().map(Refusal::from));
-        if let Some(refusal) = refused {
-            flight.land(Landed { outcome: Err(refusal), asked: true });
-            return landing;
-        }
+        let ticket = match refused.map_or_else(|| self.lanes.admit(url), Err) {
+            Ok(ticket) => ticket,
+            Err(refusal) => {
+                flight.land(Landed { outcome: Err(refusal), asked: true });
+                return landing;
+            }
+        };
         let deadline = Deadline::within(now, settings.fill_timeout);
-        let job = Job { url: url.clone(), request: *request, deadline, flight, _held: held };
-        if let Err(unsent) = self.work.try_send(job) {
-            let reason = match &unsent {
-                SendError::Busy(_) => Fault::Busy,
-                SendError::Closed(_) => Fault::Canceled,
-            };
-            unsent.into_inner().flight.land(Landed { outcome: Err(reason.into()), asked: true });
-        }
+        let job =
+            Job { url: url.clone(), request: *request, deadline, ticket: Some(ticket), flight, _held: held };
+        self.lanes.push(job);
         landing
     }
 

@@ -96,8 +96,9 @@ fn the_gateways_routes_lead_to_the_edge_in_the_same_process() {
 fn a_scrape_of_the_edge_has_the_series_of_the_golden_file() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("public/a.txt"), b"a");
-    let (addr, settings) =
-        (free_addr(), "roots = [\"public\"]\nmode = \"live\"\n[node]\ncores = 2\ndata_dir = \"./data\"");
+    let (addr, allow) = (free_addr(), "allow = [{ host = \"origin.test\", scheme = \"http\" }]");
+    let settings =
+        format!("roots = [\"public\"]\nmode = \"live\"\n{allow}\n[node]\ncores = 2\ndata_dir = \"./data\"");
     let edge = format!("enabled = false\n[edge]\nenabled = true\nlisten = \"{addr}\"\n{settings}\n");
     let node = Node::start_in(dir, &edge);
     assert_eq!(get(addr, "/edge/assets/a.txt").unwrap().status, 200);

@@ -17,7 +17,7 @@ const MAX_RETRIES: u32 = 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FillConfig {
-    /// Fills at once.
+    /// Fills of one origin at once; of all origins together 512 at most.
     pub workers: usize,
     /// The longest wait for an origin to accept a connection, TLS included.
     pub connect_timeout: HumanDuration,

@@ -1,7 +1,7 @@
 //! The origins that may be asked, and how: the compiled `allow` of the configuration.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -22,6 +22,8 @@ const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// How the origins of one entry are asked.
 #[derive(Debug)]
 pub(super) struct Rule {
+    /// The entry's host, as it is listed: what its origins are called together.
+    pub(super) name: Arc<str>,
     pub(super) scheme: Scheme,
     pub(super) etag: OriginEtag,
     /// Whether they may be at private addresses.
@@ -39,6 +41,8 @@ pub(super) struct Allow {
     exact: HashMap<Box<str>, AtPorts>,
     /// Those whose host ends so, with the dot.
     under: BTreeMap<Box<str>, AtPorts>,
+    /// The names of all entries.
+    pub(super) names: BTreeSet<Arc<str>>,
 }
 
 impl Allow {
@@ -58,7 +62,9 @@ impl Allow {
                 Scheme::Http => None,
                 Scheme::Https => Some(authorities(&mut bundles, &entry.ca_path)?),
             };
-            let rule = Arc::new(Rule { scheme, etag: entry.origin_etag, private: entry.private, tls });
+            let name = entry.host.as_str().into();
+            let rule = Arc::new(Rule { name, scheme, etag: entry.origin_etag, private: entry.private, tls });
+            allow.names.insert(Arc::clone(&rule.name));
             let (host, port) = split_port(&entry.host);
             let port = port.filter(|port| *port != scheme.default_port());
             let at = match host.strip_prefix('*') {

@@ -72,6 +72,19 @@ impl Failure {
         !matches!(self, Self::Ours(_) | Self::Unwritten(_))
     }
 
+    /// Whether the origin has answered, however little we like it: only an origin that does not is left alone.
+    pub(super) const fn is_an_answer(&self) -> bool {
+        !matches!(
+            self,
+            Self::Resolve(_)
+                | Self::Dial(_)
+                | Self::Connect(_)
+                | Self::ConnectTimeout
+                | Self::Broken(_)
+                | Self::Late
+        )
+    }
+
     /// What a client is told. What was seen of the origin's network is for the log.
     pub(super) fn refusal(&self) -> Refusal {
         let bad = |what: &'static str| Refusal::new(Reason::BadGateway, what);

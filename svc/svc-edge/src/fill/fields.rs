@@ -149,13 +149,10 @@ mod tests {
     use super::*;
 
     fn headers(fields: &[(&str, &str)]) -> HeaderMap {
-        let parsed =
-            |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         let mut headers = HeaderMap::new();
-        fields
-            .iter()
-            .map(parsed)
-            .for_each(|(name, value): (_, HeaderValue)| drop(headers.append(name, value)));
+        for (name, value) in fields {
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
         headers
     }
 

@@ -14,8 +14,8 @@ use crate::config::EdgeConfig;
 /// The settings of the fill, checked and with everything loaded that they name.
 #[derive(Debug)]
 pub struct FillSettings {
-    allow: Allow,
-    /// From a miss to the whole object.
+    pub(super) allow: Allow,
+    /// From a miss to the head of the answer, and the longest silence after it.
     pub(super) fill_timeout: Duration,
     pub(super) connect_timeout: Duration,
     /// The longest object.

@@ -10,7 +10,7 @@ use httprules::{
 };
 use ron_kernel::{
     Shutdown,
-    queue::SharedReceiver,
+    breaker::{Outcome, Ticket},
     readiness::Effect,
     retry::Retryable as _,
     supervisor::{TaskCtx, TaskResult},
@@ -25,6 +25,7 @@ use super::{
     client::Validators,
     entry::{Known, Landed},
     failure::Failure,
+    lanes::Lanes,
     receive,
     settings::FillSettings,
 };
@@ -40,7 +41,7 @@ pub(crate) const WORK: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "requests that miss, and stale hits",
     to: "fill_worker",
-    doc: "objects to be fetched, each once however many wait for it; a full queue answers 429 busy",
+    doc: "objects to be fetched, each once however many wait for it; one queue for each origin; a full one answers 429 busy",
 };
 
 /// A worker.
@@ -61,6 +62,8 @@ pub(super) struct Job {
     pub(super) request: RequestDirectives,
     /// When the head of the origin's answer must have come, all tries included.
     pub(super) deadline: Deadline,
+    /// The right to report how its origin did.
+    pub(super) ticket: Option<Ticket>,
     pub(super) flight: Flight<Landed>,
     /// The place among the fills of whoever began it; `None` for a fill of nobody.
     pub(super) _held: Option<FillPlace>,
@@ -74,17 +77,17 @@ struct Brought {
 }
 
 /// Runs a worker until the drain.
-pub(super) async fn run(fill: Arc<Fill>, jobs: SharedReceiver<Job>, ctx: TaskCtx) -> TaskResult {
+pub(super) async fn run(fill: Arc<Fill>, ctx: TaskCtx) -> TaskResult {
     let shutdown = ctx.scope.shutdown();
-    let mut emptied = pin!(turn_away(shutdown, &jobs));
+    let mut emptied = pin!(turn_away(shutdown, &fill.lanes));
     loop {
-        let job = tokio::select! {
+        let next = tokio::select! {
             biased;
             () = ctx.stopping() => break,
             () = &mut emptied => return Ok(()),
-            job = jobs.recv() => job,
+            next = fill.lanes.next() => next,
         };
-        let Some(job) = job else { return Ok(()) };
+        let Some((job, _place)) = next else { return Ok(()) };
         let mut working = pin!(fill.work_or_turn_away(job, shutdown));
         tokio::select! {
             () = &mut working => {}
@@ -95,8 +98,8 @@ pub(super) async fn run(fill: Arc<Fill>, jobs: SharedReceiver<Job>, ctx: TaskCtx
             }
         }
     }
-    jobs.close().await;
-    while let Some(job) = jobs.recv().await {
+    fill.lanes.close();
+    while let Some((job, _place)) = fill.lanes.take_any() {
         fill.work_or_turn_away(job, shutdown).await;
     }
     Ok(())
@@ -104,20 +107,25 @@ pub(super) async fn run(fill: Arc<Fill>, jobs: SharedReceiver<Job>, ctx: TaskCtx
 
 /// Waits for the drain and answers all that wait; ends when there is nobody left. If newcomers are served elsewhere,
 /// those who are here have nowhere better to go, and are fetched for.
-async fn turn_away(shutdown: &Shutdown, jobs: &SharedReceiver<Job>) {
+async fn turn_away(shutdown: &Shutdown, lanes: &Arc<Lanes>) {
     shutdown.reached(Stage::Intake).await;
     if shutdown.has_successor() {
         return std::future::pending().await;
     }
-    jobs.close().await;
-    while let Some(job) = jobs.recv().await {
+    lanes.close();
+    while let Some((job, _place)) = lanes.take_any() {
         job.turn_away();
     }
 }
 
 impl Job {
     fn turn_away(self) {
-        self.flight.land(Landed { outcome: Err(Reason::Draining.into()), asked: true });
+        self.refuse(Reason::Draining.into());
+    }
+
+    /// Tells those who wait for it that there is nothing.
+    pub(super) fn refuse(self, refusal: Refusal) {
+        self.flight.land(Landed { outcome: Err(refusal), asked: true });
     }
 }
 
@@ -130,10 +138,16 @@ impl Fill {
         }
     }
 
-    async fn work(&self, job: Job) {
+    async fn work(&self, mut job: Job) {
         let settings = self.settings.load_full();
         let before = self.table.get(job.url.text());
-        match Box::pin(self.bring(&settings, &job, before.as_ref())).await {
+        let brought = Box::pin(self.bring(&settings, &job, before.as_ref())).await;
+        let answered = brought.as_ref().err().is_none_or(Failure::is_an_answer);
+        let outcome = if answered { Outcome::Success } else { Outcome::Failure };
+        if let Some(ticket) = job.ticket.take() {
+            self.lanes.record(&job.url, ticket, outcome);
+        }
+        match brought {
             Ok(brought) => self.deliver(job, brought, before.is_some()).await,
             Err(failure) => {
                 if matches!(failure, Failure::Late) {

@@ -3,17 +3,17 @@
 use std::{
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
 use ron_kernel::{bus::KernelEvent, config::ByteSize};
-use svc_edge::fill::Found;
+use svc_edge::{AllowConfig, OriginScheme, fill::Found};
 use types::Reason;
 
-use crate::support::{Act, Ground, Node, Origin, PATIENCE, eventually, reason, tagged, wishes};
+use crate::support::{Act, Ground, Node, Origin, PATIENCE, eventually, nobody, reason, tagged, wishes};
 
 /// Holds answers back until it is opened.
 #[derive(Default)]
@@ -304,4 +304,47 @@ fn the_budget_of_bytes_makes_fills_wait_for_each_other() {
         tokio::join!(join_all(both), opening)
     });
     assert!(both.iter().all(Result::is_ok), "{both:?}");
+}
+
+#[test]
+fn an_origin_that_hangs_delays_no_other() {
+    let (hanging, healthy) = (Origin::start(|_, _| Act::Hold), Origin::saying(tagged("", "body")));
+    let mut ground = Ground::new(vec![hanging.entry(), healthy.entry()]);
+    ground.config.fill.workers = 2;
+    let node = Node::on(ground);
+    for nth in 0..20 {
+        node.fill.begin(&node.url(&hanging, &format!("/{nth}")), &wishes("")).unwrap();
+    }
+    eventually("it has as many fills as it may", || hanging.asked() == 2);
+    for nth in 0..20 {
+        let entry =
+            node.fetch(&node.url(&healthy, &format!("/{nth}"))).expect("another origin is not delayed");
+        assert_eq!(node.bytes(&entry), b"body");
+    }
+    assert_eq!(hanging.asked(), 2, "and it has no more than that");
+}
+
+#[test]
+fn an_origin_that_keeps_failing_is_left_alone_for_a_moment_and_no_other_is() {
+    let gone = nobody();
+    let allow =
+        AllowConfig { scheme: OriginScheme::Http, private: true, ..AllowConfig::new(&gone.to_string()) };
+    let healthy = Origin::saying(tagged("", "body"));
+    let mut ground = Ground::new(vec![allow, healthy.entry()]);
+    ground.config.retry.live_fill.max_retries = 0;
+    let node = Node::on(ground);
+    let refused = |nth: u32| {
+        let url = node.fill.url(&format!("{gone}/{nth}"), None).unwrap();
+        node.fetch(&url).expect_err("nobody is there")
+    };
+    for nth in 0..5 {
+        assert!(refused(nth).detail.contains("cannot be reached"), "{nth}");
+    }
+    let refusal = refused(5);
+    assert!(refusal.detail.contains("left alone") && refusal.retry_after.is_some(), "{refusal:?}");
+    assert!(node.fetch(&node.url(&healthy, "/x")).is_ok());
+    eventually("it is asked again after a while", || {
+        static NEXT: AtomicU32 = AtomicU32::new(100);
+        refused(NEXT.fetch_add(1, Ordering::Relaxed)).detail.contains("cannot be reached")
+    });
 }

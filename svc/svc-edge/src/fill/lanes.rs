@@ -1,0 +1,233 @@
+//! Places, queues and circuit breakers by origin, so that one origin that hangs delays no other.
+//!
+//! Each entry of the list of origins has a queue of its own and at most so many fills at once; there are as many workers as
+//! all of them together may have. A worker takes the next job of the next origin that has a place. An origin that keeps
+//! failing is left alone for a while: its breaker opens.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use ron_kernel::{
+    Clock, Fault, Scope,
+    breaker::{Admit, Breaker, BreakerPolicy, Outcome, Ticket},
+    lock::lock,
+    queue::{Receiver, SendError, Sender},
+};
+use tokio::sync::Notify;
+use types::{Reason, Refusal};
+
+use super::{
+    OriginUrl,
+    worker::{Job, WORK},
+};
+
+/// The most workers.
+const WORKERS_MAX: usize = 512;
+
+/// When an origin is left alone: after five fills in a row that it did not answer.
+const BREAKER: BreakerPolicy = BreakerPolicy {
+    error_permille: 0,
+    window: Duration::from_secs(10),
+    min_samples: 10,
+    consecutive: 5,
+    open_for: Duration::from_secs(1),
+    open_cap: Duration::from_secs(30),
+};
+
+/// The lanes of all origins, by their entries' names.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    scope: Scope,
+    clock: Clock,
+    /// At most one for each entry of the list.
+    all: Mutex<All>,
+    /// Told of jobs and of places that have become free.
+    wake: Notify,
+    /// Workers in all.
+    workers: usize,
+    /// Fills of one origin at once, as configured.
+    most: usize,
+    /// Fills of one origin at once, such that all origins together have no more than there are workers.
+    places: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    lanes: BTreeMap<Arc<str>, Lane>,
+    /// Which lane was served last: the next one is looked at first.
+    last: Option<Arc<str>>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Lane {
+    work: Sender<Job>,
+    jobs: Receiver<Job>,
+    busy: usize,
+    breaker: Arc<Breaker>,
+}
+
+/// One of the places of an origin, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    lanes: Arc<Lanes>,
+    name: Arc<str>,
+}
+
+impl Lanes {
+    /// Lanes for these origins, each with at most `most` fills at once.
+    pub(super) fn new(scope: &Scope, names: &BTreeSet<Arc<str>>, most: usize) -> Arc<Self> {
+        let workers = most.saturating_mul(names.len().max(1)).min(WORKERS_MAX.max(most));
+        let lanes = Self {
+            scope: scope.clone(),
+            clock: scope.clock(),
+            all: Mutex::default(),
+            wake: Notify::new(),
+            workers,
+            most,
+            places: AtomicUsize::new(most),
+        };
+        lanes.share_among(names.len());
+        names.iter().for_each(|name| lanes.with_lane(name, |_| ()));
+        Arc::new(lanes)
+    }
+
+    /// How many workers there are to be.
+    pub(super) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Follows another list of origins.
+    pub(super) fn follow(&self, names: &BTreeSet<Arc<str>>) {
+        self.share_among(names.len());
+        lock(&self.all)
+            .lanes
+            .retain(|name, lane| names.contains(name) || lane.busy > 0 || !lane.work.is_empty());
+    }
+
+    fn share_among(&self, origins: usize) {
+        let share = (self.workers / origins.max(1)).clamp(1, self.most);
+        self.places.store(share, Ordering::Relaxed);
+    }
+
+    /// Asks whether an origin may be asked.
+    ///
+    /// # Errors
+    /// It is left alone for the moment.
+    pub(super) fn admit(&self, url: &OriginUrl) -> Result<Ticket, Refusal> {
+        let breaker = self.with_lane(&url.rule().name, |lane| Arc::clone(&lane.breaker));
+        match breaker.check(self.clock.now()) {
+            Admit::Pass(ticket) | Admit::Probe(ticket) => Ok(ticket),
+            Admit::Open { retry_after } => {
+                let what = "the origin keeps failing, and is left alone for a moment";
+                Err(Refusal::new(Reason::BadGateway, what).retry_after(retry_after))
+            }
+        }
+    }
+
+    /// Hears what came of asking an origin.
+    pub(super) fn record(&self, url: &OriginUrl, ticket: Ticket, outcome: Outcome) {
+        let breaker = self.with_lane(&url.rule().name, |lane| Arc::clone(&lane.breaker));
+        // The state is not told anywhere: refusals say it.
+        let _ = breaker.record(ticket, outcome, self.clock.now());
+    }
+
+    /// Hands a job in. If too many wait for its origin, or the node is stopping, those who wait for it are told so.
+    pub(super) fn push(&self, job: Job) {
+        let name = Arc::clone(&job.url.rule().name);
+        let refused = self.with_lane(&name, |lane| match lane.work.try_send(job) {
+            Ok(()) => None,
+            Err(SendError::Busy(job)) => Some((job, Fault::Busy)),
+            Err(SendError::Closed(job)) => Some((job, Fault::Canceled)),
+        });
+        match refused {
+            None => self.wake.notify_one(),
+            Some((job, fault)) => job.refuse(fault.into()),
+        }
+    }
+
+    /// Waits for the next job whose origin has a place; `None` once the lanes are closed.
+    ///
+    /// Cancel safe.
+    pub(super) async fn next(self: &Arc<Self>) -> Option<(Job, Place)> {
+        loop {
+            let woken = self.wake.notified();
+            tokio::pin!(woken);
+            // From now on, so that nothing is missed between the look and the wait.
+            woken.as_mut().enable();
+            if let Some(taken) = self.take(self.places.load(Ordering::Relaxed)) {
+                // There may be more, and others to do it.
+                self.wake.notify_one();
+                return Some(taken);
+            }
+            if lock(&self.all).closed {
+                return None;
+            }
+            woken.await;
+        }
+    }
+
+    /// Takes a job that waits, wherever there is one.
+    pub(super) fn take_any(self: &Arc<Self>) -> Option<(Job, Place)> {
+        self.take(usize::MAX)
+    }
+
+    /// Lets no more jobs in. Those that wait can be taken still.
+    pub(super) fn close(&self) {
+        let mut all = lock(&self.all);
+        all.closed = true;
+        all.lanes.values_mut().for_each(|lane| lane.jobs.close());
+        drop(all);
+        self.wake.notify_waiters();
+    }
+
+    /// Takes a job of an origin that has fewer than `places` fills, beginning behind the one that was served last.
+    fn take(self: &Arc<Self>, places: usize) -> Option<(Job, Place)> {
+        let mut all = lock(&self.all);
+        let all = &mut *all;
+        let behind = |name: &Arc<str>| all.last.as_ref().is_some_and(|last| name > last);
+        let mut names: Vec<Arc<str>> = all.lanes.keys().filter(|name| behind(name)).cloned().collect();
+        names.extend(all.lanes.keys().filter(|name| !behind(name)).cloned());
+        for name in names {
+            let Some(lane) = all.lanes.get_mut(&name) else { continue };
+            if lane.busy >= places {
+                continue;
+            }
+            if let Some(job) = lane.jobs.try_recv() {
+                lane.busy += 1;
+                all.last = Some(Arc::clone(&name));
+                return Some((job, Place { lanes: Arc::clone(self), name }));
+            }
+        }
+        None
+    }
+
+    /// Looks at the lane of an origin, which is made if there is none.
+    fn with_lane<T>(&self, name: &Arc<str>, look: impl FnOnce(&Lane) -> T) -> T {
+        let mut all = lock(&self.all);
+        if let Some(lane) = all.lanes.get(name) {
+            return look(lane);
+        }
+        let (work, mut jobs) = self.scope.queue(&WORK, "/edge/assets");
+        if all.closed {
+            jobs.close();
+        }
+        let lane = Lane { work, jobs, busy: 0, breaker: Arc::new(Breaker::new(BREAKER)) };
+        look(all.lanes.entry(Arc::clone(name)).or_insert(lane))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(lane) = lock(&self.lanes.all).lanes.get_mut(&self.name) {
+            lane.busy = lane.busy.saturating_sub(1);
+        }
+        self.lanes.wake.notify_one();
+    }
+}
