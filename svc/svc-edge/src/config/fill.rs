@@ -23,7 +23,8 @@ pub struct FillConfig {
     pub connect_timeout: HumanDuration,
     /// The longest object that is stored; more is refused.
     pub max_object_bytes: ByteSize,
-    /// Bytes of all fills under way; a fill that does not fit waits for others within its deadline.
+    /// Bytes of all fills under way, of which one origin has at most half, or one object; a fill that does not fit waits for
+    /// others within its deadline.
     pub inflight_bytes: ByteSize,
     /// Fills begun in a second; more are answered 429 `quota`; 0 for no limit.
     pub rps_limit: u32,

@@ -12,7 +12,7 @@ use httprules::{
     etag::ETag,
     freshness::{Stored, may_store},
 };
-use ron_kernel::{Clock, blocking::Blocking};
+use ron_kernel::{Clock, Fault, blocking::Blocking};
 use ron_transport::Body;
 use types::Reason;
 
@@ -69,8 +69,7 @@ impl Receiver {
         let (announced, plan) =
             self.plan(settings, &answer, store && may_be_stored && fields.can_be_kept())?;
         let known = announced.filter(|_| plan.coding == Coding::Identity);
-        let taken = self.clock.by(job.deadline, self.budget.take(known.unwrap_or(PIECE as u64))).await;
-        let part = taken.ok_or(Failure::Late)?.map_err(Failure::Ours)?;
+        let (_share, part) = self.take(job, known.unwrap_or(PIECE as u64)).await?;
         let entry = Entry {
             id: types::ObjectId::new([0; 32]),
             len: 0,
@@ -85,6 +84,15 @@ impl Receiver {
         let (spooled, part) = self.spool(plan, body, &answer.home, part).await?;
         let held = spooled.held.map(|bytes| part.hold(bytes));
         Ok(Entry { id: spooled.id, len: spooled.len, held, ..entry })
+    }
+
+    /// Waits for so many bytes: first for those of the origin, so that whoever waits for others of it waits in no one's way.
+    async fn take(&self, job: &Job, bytes: u64) -> Result<(Part, Part), Failure> {
+        let both = async {
+            let share = job.url.rule().budget.take(bytes).await?;
+            Ok::<_, Fault>((share, self.budget.take(bytes).await?))
+        };
+        self.clock.by(job.deadline, both).await.ok_or(Failure::Late)?.map_err(Failure::Ours)
     }
 
     /// What the head says of the bytes to come.

@@ -325,6 +325,23 @@ fn an_origin_that_hangs_delays_no_other() {
 }
 
 #[test]
+fn an_origin_that_announces_much_and_hangs_leaves_bytes_to_others() {
+    let head = b"HTTP/1.1 200 OK\r\netag: \"t\"\r\ncontent-length: 1048576\r\n\r\n".to_vec();
+    let hanging = Origin::start(move |_, _| Act::Say(head.clone()));
+    let healthy = Origin::saying(tagged("", vec![b'x'; 900 * 1024]));
+    let mut ground = Ground::new(vec![hanging.entry(), healthy.entry()]);
+    ground.config.fill.inflight_bytes = ByteSize::mib(2);
+    ground.config.fill.max_object_bytes = ByteSize::mib(1);
+    let node = Node::on(ground);
+    for nth in 0..4 {
+        node.fill.begin(&node.url(&hanging, &format!("/{nth}")), &wishes("")).unwrap();
+    }
+    eventually("it has been asked for all of them", || hanging.asked() == 4);
+    let entry = node.fetch(&node.url(&healthy, "/x")).expect("another origin is not delayed");
+    assert_eq!(entry.len, 900 * 1024);
+}
+
+#[test]
 fn an_origin_that_keeps_failing_is_left_alone_for_a_moment_and_no_other_is() {
     let gone = nobody();
     let allow =
