@@ -29,7 +29,7 @@ mod sandbox;
 mod scripted_server;
 mod slots;
 mod slow_transfers;
-mod streams;
 mod stalled_readers;
+mod streams;
 #[path = "../e2e/support/mod.rs"]
 mod support;
