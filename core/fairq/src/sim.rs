@@ -162,7 +162,8 @@ impl Play<'_> {
             self.refused(&refused, end);
         }
         if outcome.waits {
-            self.schedule(self.scenario.patience, Event::GiveUp { request });
+            let patience = self.scenario.tenants[tenant].patience.unwrap_or(self.scenario.patience);
+            self.schedule(patience, Event::GiveUp { request });
         }
         self.start_all(outcome.enters.then_some(request));
     }

@@ -23,6 +23,8 @@ pub struct Tenant {
     pub service: Service,
     /// The estimate for its first request; zero if nothing is known of it.
     pub first_estimate: Duration,
+    /// Its clients give up when they have waited this long for a slot; `None` if they have the scenario's patience.
+    pub patience: Option<Duration>,
 }
 
 /// When requests come.
@@ -63,13 +65,16 @@ pub enum Service {
     Exponential(Duration),
     /// Any time between these.
     Uniform(Duration, Duration),
+    /// One of these, each as often as the others.
+    OneOf(&'static [Duration]),
 }
 
 impl Tenant {
     /// A tenant of the first class with weight 1 and the estimate that suits its service.
     #[must_use]
     pub fn new(name: impl Into<String>, load: Load, service: Service) -> Self {
-        Self { name: name.into(), class: 0, weight: 1, load, service, first_estimate: service.mean() }
+        let (name, first_estimate) = (name.into(), service.mean());
+        Self { name, class: 0, weight: 1, load, service, first_estimate, patience: None }
     }
 
     /// The same tenant in another class.
@@ -83,6 +88,13 @@ impl Tenant {
     #[must_use]
     pub fn weighing(mut self, weight: u32) -> Self {
         self.weight = weight;
+        self
+    }
+
+    /// The same tenant, whose clients give up when they have waited this long for a slot.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
         self
     }
 
@@ -101,6 +113,10 @@ impl Service {
         match self {
             Self::Fixed(time) | Self::Exponential(time) => time,
             Self::Uniform(least, most) => (least + most) / 2,
+            Self::OneOf(times) => {
+                let count = u32::try_from(times.len()).unwrap_or(u32::MAX).max(1);
+                times.iter().sum::<Duration>() / count
+            }
         }
     }
 }
@@ -164,6 +180,10 @@ impl<'a> Clients<'a> {
             Service::Fixed(time) => time,
             Service::Exponential(mean) => self.rngs[tenant].exponential(mean),
             Service::Uniform(least, most) => self.rngs[tenant].between(least, most),
+            Service::OneOf(times) => {
+                let nth = self.rngs[tenant].next() % (times.len() as u64).max(1);
+                usize::try_from(nth).ok().and_then(|nth| times.get(nth)).copied().unwrap_or_default()
+            }
         }
     }
 
