@@ -170,9 +170,13 @@ enum Command {
     /// does not hold.
     Fairness {
         /// Run only these tests: T1 (elephant), T4 (weights), T5 (slow requests and readers), T8 (many keys); or those
-        /// that are not run unless named: T2 (0.5× to 10×), T3 (a flood that ends), T9 (reloads), retry (`Retry-After`).
+        /// that are not run unless named: T2 (0.5× to 10×), T3 (a flood that ends), T9 (reloads), T10 (hostile clients),
+        /// retry (`Retry-After`).
         #[arg(long, value_name = "TEST", value_delimiter = ',', value_parser = fairness::TESTS, ignore_case = true)]
         only: Vec<String>,
+        /// Run only the cases whose names contain this, and those that they are measured against.
+        #[arg(long, value_name = "TEXT")]
+        case: Option<String>,
         /// How long each case is measured.
         #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
         length: Duration,
@@ -437,8 +441,8 @@ impl Cli {
             }
             Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
             Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
-            Command::Fairness { only, length, repeat, slots, service_time, json } => {
-                let plan = Plan { only, length, repeat, slots: slots.into(), service_time };
+            Command::Fairness { only, case, length, repeat, slots, service_time, json } => {
+                let plan = Plan { only, case, length, repeat, slots: slots.into(), service_time };
                 Task::Fairness { plan, json }
             }
             Command::Check { config } => Task::Check(config.resolve()?),

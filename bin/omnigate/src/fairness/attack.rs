@@ -13,6 +13,8 @@ use super::load::Sending;
 const TRICKLE: Duration = Duration::from_millis(500);
 /// How long an attacker waits before it comes back after it was cut off.
 const COMES_BACK: Duration = Duration::from_millis(50);
+/// An attacker with many streams opens a new connection when nothing more has come for so long.
+const SILENCE: Duration = Duration::from_millis(200);
 /// Streams that an attacker opens on one HTTP/2 connection.
 const STREAMS: u32 = 500;
 
@@ -98,7 +100,13 @@ impl Attack {
             }
             Self::ManyStreams => {
                 conn.write_all(&many_streams()).await?;
-                drain(&mut conn).await
+                // Then once more on another connection.
+                while let Ok(more) = tokio::time::timeout(SILENCE, conn.read(&mut [0; 16 * 1024])).await {
+                    if more? == 0 {
+                        break;
+                    }
+                }
+                Ok(())
             }
             Self::DeadlineBomb => {
                 for _ in 0..10 {

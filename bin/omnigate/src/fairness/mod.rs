@@ -69,6 +69,8 @@ static TOPOLOGY: Topology = Topology {
 pub(crate) struct Plan {
     /// Only these [`TESTS`]; those about neighbours if empty.
     pub(crate) only: Vec<String>,
+    /// Only the cases whose names contain this, and those that they are measured against.
+    pub(crate) case: Option<String>,
     /// How long each case is measured.
     pub(crate) length: Duration,
     /// How often everything is run that is held to something; the rest is there to compare with, and run once.
@@ -96,7 +98,7 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
     };
     let sleeper = Sleeper::new(bench.slots, bench.service_time, server_scope.clock());
     let upstream = start_sleeper(&server, &server_scope, &sleeper).map_err(Failure::failed)?;
-    let cases = scenario::cases(&bench, &plan.only);
+    let cases = scenario::cases(&bench, &plan.only, plan.case.as_deref());
     let runs: Vec<_> = (1..=plan.repeat).flat_map(|round| runs_of(&cases, round)).collect();
     let stage =
         Stage { kernel: &kernel, scope: &scope, bench: &bench, sleeper: &sleeper, upstream, dir: dir.path() };
@@ -133,7 +135,7 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// One case in one mode. Blocking.
     fn run(&self, case: &Case, mode: Mode) -> io::Result<Outcomes> {
-        let subject = Subject::start(self.bench, mode, self.upstream, self.dir)?;
+        let subject = Subject::start(self.bench, (mode, case.per_ip_rps), self.upstream, self.dir)?;
         let before = subject.configurations()?;
         let (flows, busy) = self.kernel.block_on(self.play(case, &subject))?;
         Ok(Outcomes { flows, busy, reloads: subject.configurations()? - before })

@@ -132,10 +132,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "test  case                  admission  victim p50       p99  served  share  untimed  verdict"
-        )?;
+        let width = self.0.iter().map(|row| row.case.chars().count()).max().unwrap_or(0).max("case".len());
+        let figures = "admission  victim p50       p99  served  share  untimed  verdict";
+        writeln!(f, "test  {:<width$} {figures}", "case")?;
         for row in &self.0 {
             let verdict = match row.holds {
                 Some(true) => "holds",
@@ -143,7 +142,7 @@ impl fmt::Display for Report {
                 None => "",
             };
             let (test, case, mode) = (row.test, &row.case, row.mode.name());
-            writeln!(f, "{test:<5} {case:<21} {mode:<10} {}  {verdict}", row.shown)?;
+            writeln!(f, "{test:<5} {case:<width$} {mode:<10} {}  {verdict}", row.shown)?;
         }
         Ok(())
     }

@@ -69,15 +69,22 @@ pub(super) struct Case {
     pub(super) judge: Judge,
     /// The time between two reloads, if there are any.
     pub(super) reload_every: Option<Duration>,
+    /// Requests a second that one address may make; 0 for no limit, so that admission alone decides.
+    pub(super) per_ip_rps: u32,
 }
 
-/// All cases of the tests named in `only`; without a name, of those about neighbours.
-pub(super) fn cases(bench: &Bench, only: &[String]) -> Vec<Case> {
-    if only.is_empty() {
-        return neighbours::cases(bench);
+/// All cases of the tests named in `only`; without a name, of those about neighbours. With `part`, only those whose names
+/// contain it, and those that they are measured against.
+pub(super) fn cases(bench: &Bench, only: &[String], part: Option<&str>) -> Vec<Case> {
+    let mut cases = neighbours::cases(bench);
+    if !only.is_empty() {
+        cases.extend(overload::cases(bench).into_iter().chain(hostile::cases(bench)));
+        cases.retain(|case| only.iter().any(|test| test.eq_ignore_ascii_case(case.test)));
     }
-    let all = neighbours::cases(bench).into_iter().chain(overload::cases(bench)).chain(hostile::cases(bench));
-    all.filter(|case| only.iter().any(|test| test.eq_ignore_ascii_case(case.test))).collect()
+    if let Some(part) = part {
+        cases.retain(|case| matches!(case.judge, Judge::Solo) || case.name.contains(part));
+    }
+    cases
 }
 
 /// A flow that asks for `times` the capacity under the tenant name it is called by.
@@ -112,5 +119,5 @@ fn case(
     modes: &'static [Mode],
     judge: Judge,
 ) -> Case {
-    Case { test, name: name.into(), flows, modes, judge, reload_every: None }
+    Case { test, name: name.into(), flows, modes, judge, reload_every: None, per_ip_rps: 0 }
 }

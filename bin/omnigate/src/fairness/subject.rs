@@ -24,9 +24,14 @@ pub(super) struct Subject {
 
 impl Subject {
     /// Starts a gateway in front of `upstream` and waits until it has told where it listens. Blocking.
-    pub(super) fn start(bench: &Bench, mode: Mode, upstream: SocketAddr, dir: &Path) -> io::Result<Self> {
+    pub(super) fn start(
+        bench: &Bench,
+        (mode, per_ip_rps): (Mode, u32),
+        upstream: SocketAddr,
+        dir: &Path,
+    ) -> io::Result<Self> {
         let file = dir.join("fairness.toml");
-        let configs = [30, 31].map(|timeout_secs| config(bench, mode, upstream, timeout_secs));
+        let configs = [30, 31].map(|timeout_secs| config(bench, (mode, per_ip_rps), upstream, timeout_secs));
         write(&file, &configs[0])?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("gateway").arg("--config").arg(&file).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -105,8 +110,8 @@ fn find_updates(metrics: &str) -> Option<u64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// The configuration under test: only admission decides, so rates and client caps are out of the way.
-fn config(bench: &Bench, mode: Mode, upstream: SocketAddr, timeout_secs: u32) -> String {
+/// The configuration under test: admission decides, so client caps are out of the way, and rates unless a case wants them.
+fn config(bench: &Bench, (mode, per_ip_rps): (Mode, u32), upstream: SocketAddr, timeout_secs: u32) -> String {
     let (enabled, order) = match mode {
         Mode::Off => (false, "fair"),
         Mode::Fifo => (true, "fifo"),
@@ -127,7 +132,7 @@ max_conns = 8192
 max_conns_per_client = 8192
 write_timeout = "60s"
 tenant_from = ["header:x-tenant", "ip"]
-quotas = {{ per_ip_rps = 0, per_cap_rps = 0 }}
+quotas = {{ per_ip_rps = {per_ip_rps}, per_cap_rps = 0 }}
 drr = {{ rate_limit_rps = 0, tenant_quanta = {{ {} }} }}
 fair_queue = {{ enabled = {enabled}, order = "{order}", max_inflight = {} }}
 route = [{{ path = "/", upstream = "sleeper" }}, {{ path = "/stream", upstream = "sleeper", stream = true }}]
