@@ -6,6 +6,7 @@
     reason = "tests drive the program from outside and fail with the reason"
 )]
 
+mod abandoned;
 mod access_rules;
 mod admin;
 mod client_certificates;

@@ -10,12 +10,14 @@ mod h2;
 mod length;
 mod open;
 mod stall;
+mod unanswered;
 mod upload;
 
 pub use connect::{AnyConn, ConnectError, Protocol, Security, connect};
 pub use h1::HttpConn;
 pub use h2::{Drivers, H2_UPSTREAM, H2Conn, H2Options};
 pub use open::{Once, OpenError, open};
+pub use unanswered::{OnLeave, Unanswered};
 
 use crate::Request;
 

@@ -311,8 +311,8 @@ impl Passage<'_> {
     ) -> Result<Response, Refusal> {
         let mut sent = Sent::default();
         let now = self.proxy.shared.clock.now();
-        let occupancy = stream.or_else(|| holding.occupancy());
-        let answer = share.upstream.send(request, upload, occupancy, (now, deadline), &mut sent).await;
+        let held = (Some(&mut *holding), stream);
+        let answer = share.upstream.send(request, upload, held, (now, deadline), &mut sent).await;
         if let Some(entry) = &mut self.entry {
             entry.line().upstream = Some(Arc::clone(&share.name));
             entry.line().tries = sent.tries;
@@ -380,7 +380,8 @@ impl UpstreamSender for ByName<'_> {
     ) -> Result<Response, Refusal> {
         let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
         let mut sent = Sent::default();
-        let answer = upstream.send(&mut request, None, None, (self.clock.now(), deadline), &mut sent).await;
+        let held = (None, None);
+        let answer = upstream.send(&mut request, None, held, (self.clock.now(), deadline), &mut sent).await;
         self.tries.fetch_add(sent.tries, Ordering::Relaxed);
         answer
     }

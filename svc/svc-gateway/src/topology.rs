@@ -16,7 +16,7 @@ use crate::{
     shared,
     sweeper::POOL_SWEEPER,
     transfer::TRANSFER_WATCH,
-    upstream::{self, UPSTREAM_WATCH, WAITING_QUEUE},
+    upstream::{self, ABANDONED, UPSTREAM_WATCH, WAITING_QUEUE},
 };
 
 /// Everything the gateway is made of.
@@ -48,7 +48,7 @@ pub static TOPOLOGY: Topology = Topology {
         VERIFIER_KEY_REFRESHER,
         ACCESS_LOG_WRITER,
     ],
-    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM],
+    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, ABANDONED],
     queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
@@ -72,6 +72,11 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
         default: Duration::from_secs(5),
         doc: "from a request's head to the upstream's response head, all tries included; then 504; and each wait for \
               more of the response's body; then the client's connection ends",
+    },
+    TimeoutSpec {
+        name: "upstream.<name>.finish_abandoned",
+        default: Duration::from_secs(1),
+        doc: "a server that works on a request that nobody waits for any more; then its connection closes, and the slot is free",
     },
     TimeoutSpec {
         name: "upstream.<name>.connect_timeout",

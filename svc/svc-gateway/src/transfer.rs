@@ -122,6 +122,7 @@ struct State {
 }
 
 /// What a request that was admitted holds: its slot, and the transfer once there is one.
+#[derive(Debug)]
 pub(crate) struct Holding {
     transfers: Arc<Transfers>,
     tenant: Arc<Tenant>,
@@ -136,6 +137,7 @@ pub(crate) struct Holding {
 }
 
 /// A transfer in its core's list, taken out when dropped.
+#[derive(Debug)]
 struct Listed {
     transfers: Arc<Transfers>,
     transfer: Arc<Transfer>,
@@ -348,6 +350,12 @@ impl Holding {
     /// Which connection the transfer occupies; `None` before there is a transfer.
     pub(crate) fn occupancy(&self) -> Option<&Occupancy> {
         self.transfer.as_ref().map(|listed| &listed.transfer.occupancy)
+    }
+
+    /// Takes the slot out, for a request that nobody waits for while its server works on it.
+    pub(crate) fn take_slot(&mut self) -> Option<Slot> {
+        let listed = || self.transfer.as_ref()?.transfer.state().slot.take();
+        self.slot.take().or_else(listed)
     }
 
     /// The request was sent on a connection of this pool.

@@ -27,11 +27,12 @@ use ron_kernel::breaker::{State, Ticket};
 use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use crate::pool::Pool;
+use crate::{pool::Pool, transfer::Holding};
 use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
 use server::{Standing, Verdict};
 
+pub(crate) use exchange::ABANDONED;
 pub(crate) use group::{Group, Groups, Upstreams};
 pub(crate) use metrics::METRICS;
 pub(crate) use seats::Seat;
@@ -99,8 +100,9 @@ impl Upstream {
     /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's
     /// [wish](deadline::wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller
     /// has read it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's
-    /// turn; without, all the time. `occupancy` is told which server was chosen, and takes a place there if it is a stream. `sent`
-    /// tells afterwards how it went.
+    /// turn; without, all the time. If nobody waits for the answer any more, the slot in `holding` is kept until the server has
+    /// finished, or the upstream's `finish_abandoned` has passed. What the request occupies, `stream` or else what it holds, is
+    /// told which server was chosen, and takes a place there if it is a stream. `sent` tells afterwards how it went.
     ///
     /// The request is taken where it is: it is large, and is handed down through many futures, each of which would copy
     /// it. It is of no use afterwards.
@@ -110,7 +112,7 @@ impl Upstream {
         &self,
         request: &mut Request,
         upload: Option<UploadWatch>,
-        occupancy: Option<&Occupancy>,
+        (holding, stream): (Option<&mut Holding>, Option<&Occupancy>),
         (now, limit): (Moment, Deadline),
         sent: &mut Sent,
     ) -> Result<Response, Refusal> {
@@ -125,7 +127,7 @@ impl Upstream {
         deadline::tell(request.headers_mut(), value, deadline.remaining(now));
         let upload = upload.map(|watch| Upload { watch, timeout, limit });
         let own_timeout = (deadline == whole).then_some(timeout);
-        let mut trip = Trip::new(now, deadline, own_timeout, upload, occupancy);
+        let mut trip = Trip::new(now, deadline, own_timeout, upload, (holding, stream));
         let answer = self.deliver(request, &mut trip).await;
         *sent = Sent { tries: trip.tries, pool: trip.pool };
         answer
@@ -146,7 +148,7 @@ impl Upstream {
                 return Err(Fault::Refused(Refusal::new(Reason::BadGateway, what).retry_after(wait)));
             }
         };
-        if let Some(occupancy) = trip.occupancy {
+        if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_deref()) {
             occupancy.moves_to(&pool).map_err(|limit| self.full(limit))?;
         }
         trip.pool = Arc::downgrade(&pool);
@@ -159,7 +161,7 @@ impl Upstream {
     fn choose(&self, trip: &mut Trip<'_>) -> Choice {
         let (live_probes, roster) = (!self.group.config.health.is_on(), self.roster.load());
         // Before the choice, lest the test of an open breaker be spent on a stream that is not sent.
-        if let Some(occupancy) = trip.occupancy {
+        if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_deref()) {
             trip.full = roster.leave_out(&mut trip.tried, |pool| occupancy.fits(pool));
         }
         roster.choose(&mut trip.tried, live_probes, trip.now, fastrand::u64(..))

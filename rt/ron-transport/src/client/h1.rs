@@ -24,7 +24,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::{Home, SendFault, stall::StallWatch};
+use super::{Home, OnLeave, SendFault, Unanswered, stall::StallWatch};
 use crate::{Body, BodyError, Request, Response, stream::Stream, tls::TlsStream, tunnel::Tunnel, wire::Wire};
 use chunks::Found;
 use head::{Ends, Head};
@@ -126,13 +126,49 @@ impl HttpConn {
     ///
     /// # Errors
     /// [`SendFault`].
-    pub async fn send(mut self, request: &mut Request, home: Arc<dyn Home>) -> Result<Response, SendFault> {
+    pub fn send(
+        self,
+        request: &mut Request,
+        home: Arc<dyn Home>,
+    ) -> impl Future<Output = Result<Response, SendFault>> + Send {
+        self.send_for(request, home, None)
+    }
+
+    /// The same for a caller that may leave before the answer: `on_leave` takes the connection over then, instead of its being
+    /// closed.
+    ///
+    /// Cancel safe, as [`send`](Self::send).
+    ///
+    /// # Errors
+    /// [`SendFault`].
+    pub async fn send_for(
+        mut self,
+        request: &mut Request,
+        home: Arc<dyn Home>,
+        on_leave: Option<&mut (dyn OnLeave + '_)>,
+    ) -> Result<Response, SendFault> {
         let began = poll_fn(|cx| Poll::Ready(self.0.begin(request, cx))).await;
         if !began {
             return Err(SendFault::Unsent(Box::new(std::mem::take(request))));
         }
-        let method = request.method().clone();
-        let Head { parts, ends, stays } = poll_fn(|cx| self.0.poll_head(&method, cx)).await?;
+        let method = request.method();
+        let mut waiting = Waiting { conn: Some(self), method, home: &home, on_leave };
+        let answered = poll_fn(|cx| waiting.poll_head(cx)).await;
+        // Nobody leaves it any more.
+        let conn = waiting.conn.take();
+        drop(waiting);
+        let (Some(conn), head) = (conn, answered?) else { return Err(SendFault::broken(BrokeOff::NoAnswer)) };
+        Ok(conn.into_response(head, home))
+    }
+
+    /// The response to a request by `method` that has been sent.
+    async fn answer(mut self, method: Method, home: Arc<dyn Home>) -> Result<Response, SendFault> {
+        let head = poll_fn(|cx| self.0.poll_head(&method, cx)).await?;
+        Ok(self.into_response(head, home))
+    }
+
+    fn into_response(mut self, head: Head, home: Arc<dyn Home>) -> Response {
+        let Head { parts, ends, stays } = head;
         self.0.stays = stays;
         let body = if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             let Inner { wire, mut inbox, .. } = *self.0;
@@ -140,7 +176,7 @@ impl HttpConn {
         } else {
             self.into_body(ends, home)
         };
-        Ok(Response::from_parts(parts, body))
+        Response::from_parts(parts, body)
     }
 
     /// The body of a response that ends so. What is there as a whole needs no connection any more.
@@ -164,6 +200,38 @@ impl HttpConn {
             home.went_on();
         } else if *stays && outbox.is_done() && cut_short.is_none() {
             home.put_back(self);
+        }
+    }
+}
+
+/// A request that is out, and whose caller waits for the head of the answer.
+struct Waiting<'a, 'l> {
+    /// Gone once the head is there.
+    conn: Option<HttpConn>,
+    method: &'a Method,
+    home: &'a Arc<dyn Home>,
+    on_leave: Option<&'a mut (dyn OnLeave + 'l)>,
+}
+
+impl Waiting<'_, '_> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Head, SendFault>> {
+        match &mut self.conn {
+            Some(conn) => conn.0.poll_head(self.method, cx),
+            None => Poll::Ready(Err(SendFault::broken(BrokeOff::NoAnswer))),
+        }
+    }
+}
+
+impl Drop for Waiting<'_, '_> {
+    fn drop(&mut self) {
+        if let (Some(mut conn), Some(on_leave)) = (self.conn.take(), &mut self.on_leave) {
+            if !conn.0.outbox.is_done() {
+                // The rest of the request will never come; the server may be at work all the same.
+                conn.0.cut_short = Some(std::io::ErrorKind::BrokenPipe.into());
+                conn.0.outbox = Outbox::default();
+            }
+            let (method, home) = (self.method.clone(), Arc::clone(self.home));
+            on_leave.left(Unanswered::new(async move { conn.answer(method, home).await.ok() }));
         }
     }
 }

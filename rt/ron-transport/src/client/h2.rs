@@ -6,7 +6,13 @@
 mod driver;
 mod message;
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use ::h2::client::{Builder, ResponseFuture, SendRequest};
 use bytes::Bytes;
@@ -19,7 +25,7 @@ use ron_kernel::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
-    Home, SendFault,
+    Home, OnLeave, SendFault, Unanswered,
     counted::{Counted, Moves},
     length,
     upload::Upload,
@@ -177,7 +183,27 @@ impl H2Conn {
     /// # Errors
     /// [`SendFault`]. A request that the server refused unprocessed, or that came after its GOAWAY, is
     /// [`SendFault::Unsent`], unless part of its body is gone.
-    pub async fn send(&self, request: Request, home: Arc<dyn Home>) -> Result<Response, SendFault> {
+    pub fn send(
+        &self,
+        request: Request,
+        home: Arc<dyn Home>,
+    ) -> impl Future<Output = Result<Response, SendFault>> + Send {
+        self.send_for(request, home, None)
+    }
+
+    /// The same for a caller that may leave before the answer: if all of the request has been handed over by then, `on_leave`
+    /// takes the stream over instead of its being reset.
+    ///
+    /// Cancel safe, as [`send`](Self::send).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_for(
+        &self,
+        request: Request,
+        home: Arc<dyn Home>,
+        on_leave: Option<&mut (dyn OnLeave + '_)>,
+    ) -> Result<Response, SendFault> {
         let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
             return Err(SendFault::Unsent(Box::new(request)));
         };
@@ -186,15 +212,17 @@ impl H2Conn {
             return Err(SendFault::Unsent(Box::new(request)));
         }
         let (parts, body) = request.into_parts();
-        let exchange = Exchange { spare: Spare { parts: parts.clone(), body: body.try_clone() }, slot };
+        let spare = Spare { parts: parts.clone(), body: body.try_clone() };
         let head = message::head(parts, self.https);
         match sender.send_request(head, http_body::Body::is_end_stream(&body)) {
             Ok((response, stream)) => {
-                exchange.finish(response, Upload::new(body, stream), self.stall_limit, home).await
+                let reading = Reading { slot, stall_limit: self.stall_limit, home };
+                let (upload, out) = (Some(Upload::new(body, stream)), Some((response, reading)));
+                Exchange { out, upload, on_leave }.finish(spare).await
             }
             // Ended a moment ago; anything else is wrong with the request itself.
             Err(error) if error.is_go_away() || error.is_io() => {
-                Err(SendFault::Unsent(Box::new(Request::from_parts(exchange.spare.parts, body))))
+                Err(SendFault::Unsent(Box::new(Request::from_parts(spare.parts, body))))
             }
             Err(error) => Err(SendFault::broken(error)),
         }
@@ -220,50 +248,76 @@ impl Spare {
     }
 }
 
-/// A request that is out.
-struct Exchange {
-    spare: Spare,
-    slot: OwnedSemaphorePermit,
+/// A request that is out, and whose caller waits for the head of the answer.
+struct Exchange<'a, 'l> {
+    /// Gone once the head is there.
+    out: Option<(ResponseFuture, Reading)>,
+    /// What is left of the request's body.
+    upload: Option<Upload>,
+    on_leave: Option<&'a mut (dyn OnLeave + 'l)>,
 }
 
-impl Exchange {
-    async fn finish(
-        self,
-        mut response: ResponseFuture,
-        upload: Upload,
-        stall_limit: Option<Duration>,
-        home: Arc<dyn Home>,
-    ) -> Result<Response, SendFault> {
-        let mut upload = Some(upload);
-        let outcome = poll_fn(|cx| {
-            // The response first: once it is there, what is left of the upload goes on with its body.
-            if let Poll::Ready(outcome) = std::pin::Pin::new(&mut response).poll(cx) {
-                return Poll::Ready(outcome.map_err(Lost::Response));
+/// What the body of an answer needs.
+struct Reading {
+    slot: OwnedSemaphorePermit,
+    stall_limit: Option<Duration>,
+    home: Arc<dyn Home>,
+}
+
+impl Exchange<'_, '_> {
+    async fn finish(mut self, spare: Spare) -> Result<Response, SendFault> {
+        let outcome = poll_fn(|cx| self.poll(cx)).await;
+        let (out, upload) = (self.out.take(), self.upload.take());
+        match (outcome, out) {
+            (Ok(response), Some((_, reading))) => reading.response(response, upload),
+            (Err(Lost::Response(error)), _) => {
+                Err(spare.fault(error, upload.and_then(Upload::into_untouched)))
             }
-            match upload.as_mut().map(|upload| upload.poll(cx)) {
-                Some(Poll::Ready(Err(error))) => return Poll::Ready(Err(Lost::Upload(error))),
-                Some(Poll::Ready(Ok(()))) => upload = None,
-                Some(Poll::Pending) | None => {}
-            }
-            Poll::Pending
-        })
-        .await;
-        match outcome {
-            Ok(mut response) => {
-                let length = length::read_all(response.headers()).map_err(SendFault::broken)?;
-                if let Some(length) = length {
-                    length::make_one(response.headers_mut(), length);
-                }
-                Ok(response
-                    .map(|stream| Download::body(stream, length, upload, stall_limit, home, self.slot)))
-            }
-            Err(Lost::Upload(error)) => Err(SendFault::broken(error)),
-            Err(Lost::Response(error)) => {
-                Err(self.spare.fault(error, upload.and_then(Upload::into_untouched)))
-            }
+            (Err(Lost::Upload(error)), _) => Err(SendFault::broken(error)),
+            (Ok(_), None) => Err(SendFault::broken(::h2::Error::from(::h2::Reason::CANCEL))),
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answer, Lost>> {
+        // The response first: once it is there, what is left of the upload goes on with its body.
+        if let Some((response, _)) = &mut self.out
+            && let Poll::Ready(outcome) = Pin::new(response).poll(cx)
+        {
+            return Poll::Ready(outcome.map_err(Lost::Response));
+        }
+        match self.upload.as_mut().map(|upload| upload.poll(cx)) {
+            Some(Poll::Ready(Err(error))) => return Poll::Ready(Err(Lost::Upload(error))),
+            Some(Poll::Ready(Ok(()))) => self.upload = None,
+            Some(Poll::Pending) | None => {}
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Exchange<'_, '_> {
+    fn drop(&mut self) {
+        if let (Some((response, reading)), None, Some(on_leave)) =
+            (self.out.take(), &self.upload, &mut self.on_leave)
+        {
+            let answer = async move { reading.response(response.await.ok()?, None).ok() };
+            on_leave.left(Unanswered::new(answer));
         }
     }
 }
+
+impl Reading {
+    fn response(self, mut response: Answer, upload: Option<Upload>) -> Result<Response, SendFault> {
+        let length = length::read_all(response.headers()).map_err(SendFault::broken)?;
+        if let Some(length) = length {
+            length::make_one(response.headers_mut(), length);
+        }
+        let Self { slot, stall_limit, home } = self;
+        Ok(response.map(|stream| Download::body(stream, length, upload, stall_limit, home, slot)))
+    }
+}
+
+/// An answer as the library gives it.
+type Answer = http::Response<::h2::RecvStream>;
 
 /// What went wrong with an exchange.
 enum Lost {

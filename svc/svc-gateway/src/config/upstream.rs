@@ -39,6 +39,10 @@ pub struct UpstreamConfig {
     /// From a request's head to the response's head, all tries included, and each wait for more of the response's
     /// body.
     pub timeout: HumanDuration,
+    /// How long a server may finish a request that nobody waits for any more: its client has left, or its deadline has
+    /// passed. The request keeps its slot meanwhile, because the server is still at work; then the connection closes. `0s`
+    /// closes it at once.
+    pub finish_abandoned: HumanDuration,
     /// The longest wait for one server to accept a connection, TLS included; then the next one is tried.
     pub connect_timeout: HumanDuration,
     /// Connections to one server, over all cores. Streams hold at most 80 % of them, those of one tenant a quarter.
@@ -68,6 +72,7 @@ impl Default for UpstreamConfig {
             protocol: Protocol::default(),
             tls: UpstreamTlsConfig::default(),
             timeout: Duration::from_secs(5).into(),
+            finish_abandoned: Duration::from_secs(1).into(),
             connect_timeout: Duration::from_secs(1).into(),
             max_conns: 512,
             max_waiting: 512,

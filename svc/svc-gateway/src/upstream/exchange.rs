@@ -2,10 +2,11 @@
 
 use std::{error::Error, pin::pin, sync::Arc};
 
+use ron_kernel::topology::{ChildSpec, Plane, Stage};
 use ron_transport::{
     BodyError, Request, Response,
     addr::Scheme,
-    client::{self, AnyConn, Home, HttpConn, Security, SendFault},
+    client::{self, AnyConn, Home, HttpConn, OnLeave, Security, SendFault, Unanswered},
     dial::{self, DialError},
 };
 use types::{Reason, Refusal};
@@ -13,7 +14,20 @@ use types::{Reason, Refusal};
 use super::{
     Fault, Late, Upstream, group::Group, retry, retry::Trip, seats::Grant, seats::Seat, server::Server,
 };
-use crate::pool::{Held, Idle, Link, Pool};
+use crate::{
+    pool::{Held, Idle, Link, Pool},
+    transfer::Holding,
+};
+
+/// What is left of a request that nobody waits for.
+pub(crate) const ABANDONED: ChildSpec = ChildSpec {
+    kind: "abandoned",
+    plane: Plane::Data,
+    stop: Stage::Workers,
+    bound: "the slots, each of which one such request holds",
+    doc: "waits until a server has answered a request whose client has left or whose deadline has passed, or for \
+          `finish_abandoned`; then the slot goes to the next request",
+};
 
 /// A connection and its way home.
 enum Ready {
@@ -71,14 +85,16 @@ impl Upstream {
         mut conn: HttpConn,
         link: Arc<Link>,
         request: &mut Request,
-        trip: &Trip<'_>,
+        trip: &mut Trip<'_>,
     ) -> Result<Response, Fault> {
         conn.set_stall(self.group.config.timeout.as_duration());
         // Pinned where it is made: it is large, and every hand it passes through would copy it.
+        let mut leaving = self.leaving(trip);
         let outcome = {
-            let answer = pin!(conn.send(request, link));
+            let answer = pin!(conn.send_for(request, link, leaving.watch()));
             trip.answer(self.group.tools.clock, answer).await
         };
+        trip.holding = leaving.holding;
         self.answer(request, outcome)
     }
 
@@ -87,14 +103,25 @@ impl Upstream {
         pool: &Pool,
         held: Held,
         request: &mut Request,
-        trip: &Trip<'_>,
+        trip: &mut Trip<'_>,
     ) -> Result<Response, Fault> {
         let load = Load::begin(&pool.server);
         let sent = head_and_body_of(request);
-        let answer = pin!(held.conn.send(sent, Arc::clone(&held.link) as Arc<dyn Home>));
-        let response = self.answer(request, trip.answer(self.group.tools.clock, answer).await)?;
+        let mut leaving = self.leaving(trip);
+        let outcome = {
+            let home = Arc::clone(&held.link) as Arc<dyn Home>;
+            let answer = pin!(held.conn.send_for(sent, home, leaving.watch()));
+            trip.answer(self.group.tools.clock, answer).await
+        };
+        trip.holding = leaving.holding;
+        let response = self.answer(request, outcome)?;
         // The connection's seat is taken for as long as any response is on its way.
         Ok(response.map(|body| body.holding((load, held.link))))
+    }
+
+    /// What hears of it if the request's client leaves before the answer, or its deadline passes.
+    fn leaving<'h>(&self, trip: &mut Trip<'h>) -> Leaving<'h, '_> {
+        Leaving { holding: trip.holding.take(), group: &self.group }
     }
 
     /// What came of sending; a request that was not sent is put back.
@@ -238,6 +265,36 @@ pub(super) async fn reach(
         Ok(client::connect(stream, security, group.config.protocol.into(), &options, &tools.drivers).await?)
     };
     tools.clock.by(deadline, opened).await.unwrap_or(Err(NotReached::Late))
+}
+
+/// Hears of a request that nobody waits for any more while its server works on it.
+///
+/// Its slot is there for what the server does. It is given back when the server has answered, or has had
+/// `finish_abandoned` for it; otherwise a client that leaves at once could have a server do more than there are slots.
+struct Leaving<'h, 'g> {
+    /// What the request holds; `None` if it holds nothing, as a part of a view.
+    holding: Option<&'h mut Holding>,
+    group: &'g Group,
+}
+
+impl Leaving<'_, '_> {
+    fn watch(&mut self) -> Option<&mut (dyn OnLeave + '_)> {
+        let waits = !self.group.config.finish_abandoned.as_duration().is_zero();
+        if self.holding.is_some() && waits { Some(self) } else { None }
+    }
+}
+
+impl OnLeave for Leaving<'_, '_> {
+    fn left(&mut self, request: Unanswered) {
+        let Some(slot) = self.holding.as_mut().and_then(|holding| holding.take_slot()) else { return };
+        let tools = &self.group.tools;
+        let (clock, until) =
+            (tools.clock, tools.clock.within(self.group.config.finish_abandoned.as_duration()));
+        tools.abandoned.spawn(async move {
+            let _ = clock.by(until, request.finish()).await;
+            drop(slot);
+        });
+    }
 }
 
 /// The same request with the body that it had; its head stays for another try.

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use arc_swap::{ArcSwap, Guard};
-use ron_kernel::{Clock, Scope, blocking::Blocking, metrics::LatencyHistogram, retry::RetryBudget};
+use ron_kernel::{
+    Clock, Scope, blocking::Blocking, metrics::LatencyHistogram, retry::RetryBudget, supervisor::Children,
+};
 use ron_transport::{
     addr::{Endpoint, Host, Target},
     client::{Drivers, H2Options},
@@ -13,6 +15,7 @@ use ron_transport::{
 use types::Moment;
 
 use super::{
+    exchange::ABANDONED,
     metrics::{GroupMetrics, UpstreamFamilies},
     roster::Roster,
     server::{Server, Standing},
@@ -44,6 +47,8 @@ pub(crate) struct Tools {
     pub(crate) families: UpstreamFamilies,
     /// Run what shared connections need.
     pub(crate) drivers: Drivers,
+    /// Run what is left of requests that nobody waits for.
+    pub(crate) abandoned: Children,
     blocking: Blocking,
     cores: usize,
 }
@@ -55,6 +60,7 @@ impl Upstreams {
             resolver,
             families: UpstreamFamilies::register(scope),
             drivers: Drivers::new(scope),
+            abandoned: scope.children(&ABANDONED),
             blocking: scope.blocking().clone(),
             cores: scope.planes().cores().len(),
         };

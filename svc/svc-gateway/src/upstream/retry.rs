@@ -10,7 +10,7 @@ use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use super::{Fault, Late, Occupancy, Upstream, roster::Tried};
-use crate::pool::Pool;
+use crate::{pool::Pool, transfer::Holding};
 
 /// When to come back if too many wait for a connection.
 pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);
@@ -21,6 +21,8 @@ const MOST_MOVES: u32 = 64;
 /// A request on its way: what its tries share.
 #[derive(Debug)]
 pub(super) struct Trip<'a> {
+    /// What the request holds; `None` if it holds nothing, as a part of a view.
+    pub(super) holding: Option<&'a mut Holding>,
     /// The present moment, as it was last read.
     pub(super) now: Moment,
     pub(super) deadline: Deadline,
@@ -29,8 +31,8 @@ pub(super) struct Trip<'a> {
     /// When the present try began.
     pub(super) attempt_began: Moment,
     pub(super) tried: Tried,
-    /// `None` for a request that holds a slot until it is over.
-    pub(super) occupancy: Option<&'a Occupancy>,
+    /// What a stream occupies; `None` for anything else.
+    pub(super) stream: Option<&'a Occupancy>,
     /// Why a server was left out that has as many streams as allowed; `None` if there is none.
     pub(super) full: Option<StreamLimit>,
     /// The pool of the connection of the present try.
@@ -50,16 +52,17 @@ impl<'a> Trip<'a> {
         deadline: Deadline,
         own_timeout: Option<Duration>,
         upload: Option<Upload>,
-        occupancy: Option<&'a Occupancy>,
+        (holding, stream): (Option<&'a mut Holding>, Option<&'a Occupancy>),
     ) -> Self {
         Self {
+            holding,
             now,
             deadline,
             own_timeout,
             upload,
             attempt_began: now,
             tried: Tried::default(),
-            occupancy,
+            stream,
             full: None,
             pool: Weak::new(),
             began: now,
@@ -75,6 +78,14 @@ impl<'a> Trip<'a> {
         let is_servers = |timeout: Duration| now.since(self.attempt_began) >= timeout / 2;
         if self.own_timeout.is_some_and(is_servers) { Late::Server } else { Late::Request }
     }
+}
+
+/// What a request occupies: as a stream, or by what it holds. `None` for a request that holds a slot until it is over.
+pub(super) fn occupancy<'o>(
+    stream: Option<&'o Occupancy>,
+    holding: Option<&'o Holding>,
+) -> Option<&'o Occupancy> {
+    stream.or_else(|| holding.and_then(Holding::occupancy))
 }
 
 /// A request's body that is still on its way.
