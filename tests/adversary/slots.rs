@@ -167,6 +167,32 @@ fn a_slow_upload_that_loses_its_slot_arrives_whole() {
 }
 
 #[test]
+fn one_address_of_a_tenant_leaves_slots_to_the_others() {
+    let upstream = Upstream::start();
+    let node =
+        node(&upstream, "tenant_from = [\"header:x-tenant\", \"ip\"]\nupstream.up.timeout = \"60s\"\n");
+    let hold = |client: &mut Client, over: &Flag| {
+        client.send_raw("GET /hold HTTP/1.1\r\nhost: localhost\r\nx-tenant: acme\r\n\r\n")?;
+        while !over.is_set() {
+            thread::park_timeout(Duration::from_millis(50));
+        }
+        Ok(())
+    };
+    attacked(node.gateway, 40, 1, hold, || {
+        let inside = "fq_inflight{node=\"omnigate\",service=\"gateway\",class=\"authed\"}";
+        // Of the 5 slots that a slow tenant may hold.
+        eventually("slots are held", || (node.metric(inside) >= 4.0).then_some(()));
+        let mut other = Client::connect_from(200, node.gateway).unwrap();
+        for _ in 0..20 {
+            let answer =
+                other.ask("GET /other HTTP/1.1\r\nhost: localhost\r\nx-tenant: acme\r\n\r\n").unwrap();
+            assert_eq!((answer.status, answer.body.as_str()), (200, "/other"));
+        }
+    });
+    upstream.release();
+}
+
+#[test]
 fn requests_that_the_server_never_answers_leave_slots_for_others() {
     let hold = |client: &mut Client, over: &Flag| {
         client.send("/hold")?;

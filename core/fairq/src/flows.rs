@@ -1,6 +1,7 @@
 //! The tenants that are known, under small numbers: what they owe, what waits, and which lists they are in.
 
 use crate::{
+    addresses::Addresses,
     buckets::{BUCKETS, Buckets},
     cost::Account,
     list::{Links, List},
@@ -50,8 +51,12 @@ pub(crate) struct Flow<K> {
     pub(crate) slow_running: u32,
     /// Slots that it has held for longer than what counts as slow.
     pub(crate) overdue: u32,
-    /// Its waiting tickets, oldest first.
+    /// Its waiting tickets, oldest first, but for those behind.
     pub(crate) tickets: List,
+    /// Its waiting tickets of an address that had more than half of all, oldest first: served after the others.
+    pub(crate) behind: List,
+    /// What its addresses have in the queue.
+    pub(crate) addresses: Addresses,
     pub(crate) waiting: usize,
     pub(crate) promises: Promises,
     pub(crate) idle_since: Moment,
@@ -69,6 +74,11 @@ impl<K> Flow<K> {
         let unknown = self.mean == 0 && self.account.running() > 0;
         let is_slow = self.told_slow || unknown || self.mean > slow_after || self.overdue > tolerated;
         if is_slow { LaneKind::Slow } else { LaneKind::Quick }
+    }
+
+    /// The ticket that is served next.
+    pub(crate) fn first_ticket(&self) -> Option<u32> {
+        self.tickets.first().or(self.behind.first())
     }
 
     pub(crate) fn standing(&self, now: Moment) -> u64 {

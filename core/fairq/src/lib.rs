@@ -21,6 +21,8 @@
 //! * **Slow tenants** hold at most four fifths of the slots together, and one of them at most half, because a slot once
 //!   given cannot be taken back. Running requests count as well as those that have ended, and the judgement is made when
 //!   a slot is given.
+//! * **Addresses of a tenant.** Where a tenant has several addresses, the tickets of one that has more than half of what the
+//!   tenant has here wait behind those of the others, and leave them one of the slots that a slow tenant may hold.
 //!
 //! Every operation is O(1) in tenants and tickets, amortised; classes are few and are looked at one by one.
 //!
@@ -43,6 +45,7 @@
 //! # Ok::<(), fairq::SettingsError>(())
 //! ```
 
+mod addresses;
 mod buckets;
 mod calendar;
 mod class;

@@ -184,10 +184,18 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         }
         self.flows.get_mut(id).promises.estimate = (estimate, client.guessed);
         let promised = self.claim(id, client.promise, now);
+        let behind = self.flows.get_mut(id).addresses.enter(client.address);
         let mut verdict = Verdict::Queued;
         match self.find_place(id, promised, now) {
             Place::Free => {}
+            // Its tenant has its share of the room, but an address that has most of that makes place for the others.
+            Place::Refused if !behind && self.flows.get(id).behind.first().is_some() => {
+                if let Some((victim, retry_after)) = self.shed(id, now) {
+                    verdict = Verdict::Shed { victim, retry_after };
+                }
+            }
             Place::Refused => {
+                self.flows.get_mut(id).addresses.leave(client.address);
                 self.classes[class].counts.busy += 1;
                 self.count_if_inside_share(id, self.flows.get(id).waiting + 1);
                 self.classes[class].counts.returned_in_vain += u64::from(promised);
@@ -203,7 +211,9 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
                 }
             }
         }
-        self.enqueue(id, index, Ticket { value: ticket, flow: id, estimate, extra, promised }, now);
+        let (flow, address) = (id, client.address);
+        let ticket = Ticket { value: ticket, flow, estimate, extra, promised, address, behind };
+        self.enqueue(id, index, ticket, now);
         verdict
     }
 
@@ -220,7 +230,8 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         loop {
             let (id, lane) = self.next(now)?;
             // A tenant may have turned out slow since its tickets came to wait.
-            if lane == LaneKind::Slow || self.judge(id) == LaneKind::Quick {
+            let in_its_lane = lane == LaneKind::Slow || self.judge(id) == LaneKind::Quick;
+            if in_its_lane && !self.is_capped(id) {
                 return self.grant(id, lane, now);
             }
             self.file_again(id, now);
@@ -246,8 +257,10 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     /// A waiting ticket gives up; costs nothing. Says whether it waited.
     pub fn cancel(&mut self, index: usize, now: Moment) -> bool {
         let Some(id) = self.tickets.get(index).map(|ticket| ticket.flow) else { return false };
-        self.take_ticket(id, index, now);
-        self.classes[self.flows.get(id).class].counts.cancelled += 1;
+        let gone = self.take_ticket(id, index, now);
+        let flow = self.flows.get_mut(id);
+        flow.addresses.leave(gone.and_then(|ticket| ticket.address));
+        self.classes[flow.class].counts.cancelled += 1;
         true
     }
 
@@ -277,6 +290,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let flow = self.flows.get_mut(id);
         flow.mean = SlotMean::next(flow.mean, ran);
         flow.told_slow = false;
+        flow.addresses.leave(held.address);
         flow.overdue -= u32::from(held.overdue);
         flow.slow_running -= u32::from(held.overdue || held.slow);
         let class = &mut self.classes[flow.class];

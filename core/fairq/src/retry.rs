@@ -57,6 +57,9 @@ pub struct Client {
     pub promise: Option<Promise>,
     /// Whether the estimate is a guess, because nothing of this tenant has been measured yet.
     pub guessed: bool,
+    /// Which of its tenant's addresses it has, as a number that is the same for the same address; `None` where the tenant is
+    /// an address.
+    pub address: Option<u64>,
 }
 
 /// What a tenant was promised, and how fast it drains.

@@ -13,6 +13,8 @@ pub(crate) struct Held {
     pub(crate) slow: bool,
     /// Whether it has been held for longer than what counts as slow.
     pub(crate) overdue: bool,
+    /// Whose of the tenant's addresses it is; `None` where the tenant has one alone.
+    pub(crate) address: Option<u64>,
 }
 
 /// All slots in use, under small numbers. Grows to the most that are in use at once.
@@ -31,8 +33,8 @@ impl Running {
     }
 
     /// A slot is given; returns its number.
-    pub(crate) fn begin(&mut self, flow: u32, slow: bool, now: Moment) -> u32 {
-        let held = Held { flow, start: now, slow, overdue: false };
+    pub(crate) fn begin(&mut self, flow: u32, address: Option<u64>, slow: bool, now: Moment) -> u32 {
+        let held = Held { flow, start: now, slow, overdue: false, address };
         let id = match self.vacant.pop() {
             Some(id) => {
                 self.slots[id as usize] = held;
@@ -79,7 +81,7 @@ mod tests {
         let at = Moment::from_nanos;
         let mut running = Running::new();
         let ids: Vec<u32> =
-            (0..4).map(|flow| running.begin(flow, flow == 2, at(10 * u64::from(flow)))).collect();
+            (0..4).map(|flow| running.begin(flow, None, flow == 2, at(10 * u64::from(flow)))).collect();
         running.end(ids[1]);
         let overdue = |running: &mut Running, before| -> Vec<u32> {
             std::iter::from_fn(|| running.next_overdue(at(before))).map(|held| held.flow).collect()
@@ -90,7 +92,7 @@ mod tests {
         let ended = running.end(ids[2]);
         assert!(ended.overdue && ended.slow);
         assert!(!running.end(ids[3]).overdue);
-        assert_eq!(running.begin(9, false, at(50)), ids[3], "numbers are used again");
+        assert_eq!(running.begin(9, None, false, at(50)), ids[3], "numbers are used again");
         assert_eq!(overdue(&mut running, 99), [9]);
     }
 }

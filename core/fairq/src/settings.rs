@@ -114,6 +114,13 @@ impl Settings {
         self.slots.div_ceil(2).min(self.slow_slots()).max(1)
     }
 
+    /// How many slots a slow tenant may hold while only tickets of an address wait that has more than half of them: an eighth
+    /// less, and at least one less if there are several.
+    pub(crate) fn slow_address_slots(&self) -> u32 {
+        let most = self.slow_tenant_slots();
+        (most - most.div_ceil(8)).max(1)
+    }
+
     /// How many slots a tenant may hold for longer than `slow_after` before it counts as slow for it.
     pub(crate) fn tolerated_overdue(&self) -> u32 {
         self.slots / 16

@@ -154,7 +154,7 @@ impl Play<'_> {
         self.requests.push(Request { tenant, arrived: self.now, refusals, started: None });
         self.count(request, |report| report.came(refusals));
         let arrival = self.clients.arrival(tenant);
-        let client = Client { promise, guessed: self.clients.is_guessed(tenant) };
+        let client = Client { promise, guessed: self.clients.is_guessed(tenant), address: None };
         let outcome = self.door.arrive(request, client, arrival, self.now);
         if let Some(refused) = outcome.refused {
             let shed = refused.request != request;

@@ -1,6 +1,7 @@
 //! The steps of which the queue's operations are made: how tickets and tenants move between its lists.
 
 use crate::{
+    addresses::Addresses,
     cost::{Account, nanos, virtual_time},
     flows::{Flow, LaneKind, Place},
     list::List,
@@ -42,6 +43,8 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             slow_running: 0,
             overdue: 0,
             tickets: List::EMPTY,
+            behind: List::EMPTY,
+            addresses: Addresses::default(),
             waiting: 0,
             promises: Promises::default(),
             idle_since: now,
@@ -76,12 +79,16 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         }
         let class = &mut self.classes[self.flows.get(id).class];
         class.shelves.change(&mut self.flows, id, |flow| flow.waiting += 1);
-        let flow = self.flows.get_mut(id);
-        self.tickets.push_back(&mut flow.tickets, index, ticket);
+        let (flow, ahead) = (self.flows.get_mut(id), !ticket.behind);
+        let list = if ahead { &mut flow.tickets } else { &mut flow.behind };
+        self.tickets.push_back(list, index, ticket);
         self.depth += 1;
         class.waiting += 1;
         class.counts.queued += 1;
         if flow.waiting > 1 {
+            if ahead {
+                self.uncap(id, now);
+            }
             return;
         }
         if flow.place == Place::Idle {
@@ -121,10 +128,14 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         }
     }
 
-    /// Whether a tenant is slow and holds as many slots as one slow tenant may.
-    fn is_capped(&self, id: u32) -> bool {
-        self.flows.get(id).slow_running >= self.settings.slow_tenant_slots()
-            && self.judge(id) == LaneKind::Slow
+    /// Whether a tenant is slow and holds as many slots as one slow tenant may, some of which are left to addresses that do
+    /// not have the most already.
+    pub(crate) fn is_capped(&self, id: u32) -> bool {
+        let flow = self.flows.get(id);
+        let all_behind = flow.tickets.first().is_none() && flow.behind.first().is_some();
+        let most =
+            if all_behind { self.settings.slow_address_slots() } else { self.settings.slow_tenant_slots() };
+        flow.slow_running >= most && self.judge(id) == LaneKind::Slow
     }
 
     /// Files a tenant again that was taken out of its rounds and still waits, where it belongs now.
@@ -168,9 +179,10 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     }
 
     pub(crate) fn grant(&mut self, id: u32, kind: LaneKind, now: Moment) -> Option<Grant<T>> {
-        let first = self.flows.get(id).tickets.first().map(|index| index as usize)?;
         let flow = self.flows.get(id);
-        let (estimate, extra) = self.tickets.get(first).map(|ticket| (ticket.estimate, ticket.extra))?;
+        let first = flow.first_ticket()? as usize;
+        let ticket = self.tickets.get(first)?;
+        let (estimate, extra, address) = (ticket.estimate, ticket.extra, ticket.address);
         let class = &mut self.classes[flow.class];
         class.counts.granted += 1;
         let class_weight = u64::from(self.settings.classes[flow.class].weight);
@@ -192,24 +204,29 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let slow = kind == LaneKind::Slow || flow.mean == 0;
         flow.slow_running += u32::from(slow);
         self.slow_running += u32::from(slow);
-        let slot = self.running.begin(id, slow, now);
-        let ticket = self.take_ticket(id, first, now)?;
+        let slot = self.running.begin(id, address, slow, now);
+        let ticket = self.take_ticket(id, first, now)?.value;
         Some(Grant { ticket, pass: Pass { flow: id, lane: kind, slot, estimate } })
     }
 
     /// Drops the oldest ticket of a tenant, if possible one whose client was not promised its place.
     pub(crate) fn shed(&mut self, id: u32, now: Moment) -> Option<(T, RetryAfter)> {
-        let oldest = self.tickets.oldest_to_drop(self.flows.get(id).tickets)? as usize;
+        let flow = self.flows.get(id);
+        let behind = self.tickets.oldest_to_drop(flow.behind);
+        let oldest = behind.or_else(|| self.tickets.oldest_to_drop(flow.tickets))? as usize;
         let retry_after = self.promise(id, now);
-        let victim = self.take_ticket(id, oldest, now)?;
+        let Ticket { value: victim, address, .. } = self.take_ticket(id, oldest, now)?;
+        self.flows.get_mut(id).addresses.leave(address);
         self.classes[self.flows.get(id).class].counts.shed += 1;
         Some((victim, retry_after))
     }
 
     /// Takes out a waiting ticket, and puts its tenant where it then belongs.
-    pub(crate) fn take_ticket(&mut self, id: u32, index: usize, now: Moment) -> Option<T> {
+    pub(crate) fn take_ticket(&mut self, id: u32, index: usize, now: Moment) -> Option<Ticket<T>> {
         let flow = self.flows.get_mut(id);
-        let ticket = self.tickets.take(&mut flow.tickets, index)?;
+        let behind = self.tickets.get(index)?.behind;
+        let list = if behind { &mut flow.behind } else { &mut flow.tickets };
+        let ticket = self.tickets.take(list, index)?;
         let class = &mut self.classes[flow.class];
         class.shelves.change(&mut self.flows, id, |flow| flow.waiting -= 1);
         class.waiting -= 1;
@@ -237,7 +254,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
                 self.rest(id, now);
             }
         }
-        Some(ticket.value)
+        Some(ticket)
     }
 
     /// Puts a tenant that neither waits nor runs among the idle.

@@ -17,6 +17,10 @@ pub(crate) struct Ticket<T> {
     pub(crate) extra: u64,
     /// Whether its client was promised this place.
     pub(crate) promised: bool,
+    /// Whose of the tenant's addresses it is; `None` where the tenant has one alone.
+    pub(crate) address: Option<u64>,
+    /// Whether it waits behind the tickets of its tenant's other addresses.
+    pub(crate) behind: bool,
 }
 
 /// Grows to the highest number seen.

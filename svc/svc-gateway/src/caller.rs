@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use quota::Bucket;
+use ron_transport::caps::ClientKey;
 use types::{ActorId, Moment};
 
 pub(crate) use credential::Credential;
@@ -31,6 +32,8 @@ pub(crate) struct Caller {
     /// How far the rate of the client's address is used up.
     pub(crate) client: Arc<Bucket>,
     pub(crate) tenant: Arc<Tenant>,
+    /// The client's address; `None` where the tenant is the address.
+    pub(crate) address: Option<ClientKey>,
     /// The tenant as servers are told; absent for tenants without a name.
     pub(crate) tenant_field: Option<HeaderValue>,
     pub(crate) credential: Credential,
@@ -99,7 +102,9 @@ impl Caller {
             TenantName::Named(name) => HeaderValue::from_str(name).ok(),
             TenantName::Client(_) | TenantName::Other => None,
         };
-        Self { client: shared.client(client.key, now), tenant, tenant_field, credential }
+        let is_address = matches!(tenant.key.name, TenantName::Client(_));
+        let address = (!is_address).then_some(client.key);
+        Self { client: shared.client(client.key, now), tenant, address, tenant_field, credential }
     }
 }
 

@@ -270,7 +270,7 @@ impl Passage<'_> {
         let slow_after = self.proxy.door.slow_after();
         let mut holding = self.proxy.transfers.hold(
             slot,
-            (&caller.tenant, self.client.key),
+            (&caller.tenant, caller.address),
             slow_after,
             self.policy.max_streams,
         );
@@ -358,7 +358,7 @@ impl Passage<'_> {
         let place = caller.tenant.open_stream(self.policy.max_streams).ok_or_else(|| {
             Refusal::new(Reason::Busy, "this tenant has as many streams as it may").retry_after(STREAMS_RETRY)
         })?;
-        let occupancy = Occupancy::of_stream(&caller.tenant, self.client.key);
+        let occupancy = Occupancy::of_stream(&caller.tenant, caller.address);
         Ok(OpenStream { _place: place, occupancy })
     }
 }

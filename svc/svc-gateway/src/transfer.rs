@@ -128,8 +128,8 @@ pub(crate) struct Holding {
     tenant: Arc<Tenant>,
     slow_after: Duration,
     max_streams: u32,
-    /// The client's.
-    address: ClientKey,
+    /// The client's address; `None` where the tenant is the address.
+    address: Option<ClientKey>,
     slot: Option<Slot>,
     transfer: Option<Listed>,
     /// Where the request was sent; dangling before, and if it was not sent to a server.
@@ -153,7 +153,7 @@ impl Transfers {
     pub(crate) fn hold(
         self: &Arc<Self>,
         slot: Option<Slot>,
-        (tenant, address): (&Arc<Tenant>, ClientKey),
+        (tenant, address): (&Arc<Tenant>, Option<ClientKey>),
         slow_after: Duration,
         max_streams: u32,
     ) -> Holding {

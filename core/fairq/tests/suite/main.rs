@@ -1,5 +1,6 @@
 //! One program for all of these tests: each more would be linked on its own.
 
+mod addresses;
 mod attacks;
 mod isolation;
 mod model;

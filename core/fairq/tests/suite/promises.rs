@@ -194,7 +194,7 @@ fn a_crowd_that_is_refused_by_a_queue_that_has_just_begun_is_told_a_few_seconds(
         let mut queue = FairQueue::<&str, usize>::new(small, origin).expect("sound settings");
         let arrival =
             Arrival { class: 0, tenant: "crowd", weight: 1, estimate: ms(10), extra_units: 0, slow: false };
-        let client = Client { promise: None, guessed: true };
+        let client = Client { guessed: true, ..Client::default() };
         let refused: Vec<u64> = (0..116)
             .filter_map(|ticket| match queue.push_from(client, arrival.clone(), ticket, ticket, origin) {
                 Verdict::Busy(retry_after) => Some(retry_after.seconds()),

@@ -1,6 +1,10 @@
 //! The waiting room: the fair queue behind the gate's lock, told the time and who is slow.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use fairq::{
     Arrival, Client, Counts, FairQueue, Pass, Promise, RetryAfter, Settings, Verdict as Queued, slow_slots,
@@ -24,6 +28,8 @@ pub(super) struct FairRoom {
     queue: FairQueue<TenantName, TicketId>,
     order: Order,
     clock: Clock,
+    /// Makes numbers of addresses.
+    hasher: RandomState,
 }
 
 /// A request at the gate.
@@ -51,7 +57,7 @@ impl FairRoom {
     pub(super) fn new(settings: Settings, order: Order, clock: Clock) -> Self {
         let queue =
             FairQueue::new(in_order(settings, order), clock.now()).expect("the configuration was checked");
-        Self { queue, order, clock }
+        Self { queue, order, clock, hasher: RandomState::new() }
     }
 
     /// Puts other settings into force; those that make no sense were refused with the configuration.
@@ -109,6 +115,11 @@ impl FairRoom {
         }
     }
 
+    /// The number of a client's address, where its tenant may have several and is told apart.
+    fn address_of(&self, caller: &Caller) -> Option<u64> {
+        caller.address.filter(|_| self.order == Order::Fair).map(|address| self.hasher.hash_one(address))
+    }
+
     fn arrival(&self, newcomer: &Newcomer) -> Arrival<TenantName> {
         let (class, tenant) = self.flow_of(&newcomer.caller.tenant);
         let (weight, estimate, slow) = match self.order {
@@ -147,7 +158,8 @@ impl Room for FairRoom {
     fn push(&mut self, newcomer: Newcomer, id: TicketId) -> Verdict<RetryAfter> {
         let arrival = self.arrival(&newcomer);
         let guessed = self.order == Order::Fifo || newcomer.caller.tenant.mean_slot().is_zero();
-        let client = Client { promise: newcomer.promise, guessed };
+        let client =
+            Client { promise: newcomer.promise, guessed, address: self.address_of(&newcomer.caller) };
         match self.queue.push_from(client, arrival, id.index(), id, self.clock.now()) {
             Queued::Queued => Verdict::Queued,
             Queued::Busy(wait) => Verdict::Refused(wait),

@@ -21,7 +21,7 @@ use super::server::Server;
 use crate::{
     config::Protocol,
     pool::{MAX_SHARED, Pool},
-    tenant::{Tenant, TenantKey, TenantName},
+    tenant::{Tenant, TenantKey},
 };
 
 /// When a refused stream may be tried again. A constant, because nobody knows when a stream ends.
@@ -160,12 +160,12 @@ struct Occupied {
 
 impl Occupancy {
     /// That of a request which holds a slot.
-    pub(crate) fn of_request(tenant: &Tenant, address: ClientKey) -> Self {
+    pub(crate) fn of_request(tenant: &Tenant, address: Option<ClientKey>) -> Self {
         Self { owner: owner(tenant, address), state: Mutex::default() }
     }
 
     /// That of a stream.
-    pub(crate) fn of_stream(tenant: &Tenant, address: ClientKey) -> Self {
+    pub(crate) fn of_stream(tenant: &Tenant, address: Option<ClientKey>) -> Self {
         let state = Mutex::new(Occupied { is_stream: true, ..Occupied::default() });
         Self { owner: owner(tenant, address), state }
     }
@@ -218,15 +218,17 @@ impl Occupancy {
     }
 }
 
-fn owner(tenant: &Tenant, address: ClientKey) -> Owner {
-    let is_address = matches!(tenant.key.name, TenantName::Client(_));
-    StreamOwner { tenant: tenant.key.clone(), address: (!is_address).then_some(address) }
+fn owner(tenant: &Tenant, address: Option<ClientKey>) -> Owner {
+    StreamOwner { tenant: tenant.key.clone(), address }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{UpstreamConfig, tenant::Class};
+    use crate::{
+        UpstreamConfig,
+        tenant::{Class, TenantName},
+    };
     use ron_kernel::Clock;
 
     fn pool(max_conns: usize, protocol: Protocol) -> Arc<Pool> {
