@@ -26,6 +26,7 @@ mod jwt_tenants;
 mod log_floods;
 mod odd_requests;
 mod promises;
+mod reread_files;
 mod sandbox;
 mod scripted_server;
 mod slots;

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use captoken::{Bearer, KeyRing, RevocationList, TokenError};
 
 pub(crate) use jwt_keys::JwtKeys;
-pub use load::{AuthError, load_auth, load_revoked, load_root_key};
+pub use load::{AuthError, AuthFiles, Doubt, load_auth, load_revoked, load_root_key};
 
 use crate::jwt::Verifier;
 

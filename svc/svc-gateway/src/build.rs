@@ -25,7 +25,7 @@ use types::Deadline;
 use crate::{
     AuthConfig, AuthError, GatewayConfig, RouteConfig,
     access_log::{AccessLog, OpenError, Output},
-    auth::{Auth, JwtKeys, load_auth},
+    auth::{Auth, AuthFiles, JwtKeys},
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
     policy::{Policies, Policy, Ways},
@@ -101,6 +101,7 @@ pub struct Gateway {
     shared: Arc<Shared>,
     ends: Ends,
     jwt: JwtKeys,
+    auth_files: Arc<AuthFiles>,
     policies: Policies,
     server: HttpServer<Proxy>,
     redirect: Option<HttpServer<ToHttps>>,
@@ -124,7 +125,8 @@ impl Gateway {
         check_services(config, services.names())?;
         let tls = load_tls(scope, config).await?;
         let resolver = Resolver::new(scope);
-        let keys = load_keys(scope, settings.auth).await?;
+        let auth_files = Arc::new(AuthFiles::default());
+        let keys = load_keys(scope, &auth_files, settings.auth).await?;
         let jwt = JwtKeys::new(scope, &resolver, settings, keys.jwks.clone());
         let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
@@ -153,7 +155,7 @@ impl Gateway {
         }
         sample(scope, &policies, &ends.upstreams);
         let scope = scope.clone();
-        Ok(Arc::new(Self { scope, shared, ends, jwt, policies, server, redirect, access_log }))
+        Ok(Arc::new(Self { scope, shared, ends, jwt, auth_files, policies, server, redirect, access_log }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -208,7 +210,7 @@ impl Gateway {
         let (config, auth) = (new.get::<GatewayConfig>(), new.get::<AuthConfig>());
         check_services(&config, self.ends.services.names())?;
         let tls = load_tls(&self.scope, &config).await?;
-        let keys = load_keys(&self.scope, &auth).await?;
+        let keys = load_keys(&self.scope, &self.auth_files, &auth).await?;
         let (jwt, jwks, checks) = (self.jwt.clone(), keys.jwks.clone(), Arc::new(keys.auth(&self.jwt)));
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
         let output = Output::open(&self.scope, &config.access_log).await?;
@@ -286,10 +288,10 @@ impl Keys {
     }
 }
 
-async fn load_keys(scope: &Scope, config: &AuthConfig) -> Result<Keys, BuildError> {
-    let config = config.clone();
+async fn load_keys(scope: &Scope, files: &Arc<AuthFiles>, config: &AuthConfig) -> Result<Keys, BuildError> {
+    let (files, config) = (Arc::clone(files), config.clone());
     let load = move || -> Result<Keys, BuildError> {
-        let (ring, revoked) = load_auth(&config)?;
+        let (ring, revoked) = files.load(&config)?;
         Ok(Keys { ring, revoked, jwks: JwksSettings::load(&config)? })
     };
     scope.blocking().run("load keys", load).await?

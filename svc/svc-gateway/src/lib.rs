@@ -44,7 +44,7 @@ mod upstream;
 pub mod views;
 
 pub use access_log::OpenError as AccessLogError;
-pub use auth::{AuthError, load_auth, load_revoked, load_root_key};
+pub use auth::{AuthError, AuthFiles, Doubt, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway, GatewaySettings};
 pub use config::{
     AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, ClaimWanted, ClassWeights, ClientAuth,

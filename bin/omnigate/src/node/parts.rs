@@ -12,7 +12,7 @@ use ron_traces::{Traces, TracesConfig};
 use ron_transport::{addr::ListenAddr, inherit::Inherited, listen::Listener};
 use svc_edge::{Edge, EdgeConfig, EdgeSettings};
 use svc_gateway::{
-    AuthConfig, Gateway, GatewayConfig, GatewaySettings, LocalServices, OBJECTS, ObjectBridge, load_auth,
+    AuthConfig, AuthFiles, Gateway, GatewayConfig, GatewaySettings, LocalServices, OBJECTS, ObjectBridge,
 };
 use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
 use svc_rewarder::{Rewarder, RewarderConfig};
@@ -197,11 +197,14 @@ async fn open_overlay(
     if !overlay.enabled {
         return Ok(None);
     }
+    let auth_files = AuthFiles::default();
     let settings = OverlaySettings {
         config,
         data_dir: (!node.amnesia).then_some(node.data_dir.as_path()),
         idle: node.profile.idle(),
-        tokens: Arc::new(|config| load_auth(&config.get::<AuthConfig>()).map_err(|error| error.to_string())),
+        tokens: Arc::new(move |config| {
+            auth_files.load(&config.get::<AuthConfig>()).map_err(|error| error.to_string())
+        }),
     };
     let built = Overlay::build(&kernel.scope(&svc_overlay::TOPOLOGY), settings, inherited).await;
     built.map(Some).map_err(|error| error.to_string())

@@ -6,7 +6,7 @@ use ron_accounting::Announce;
 use ron_kernel::{Kernel, config::Snapshot};
 use ron_ledger::{Ledger, Place, Scrutiny};
 use ron_transport::inherit::Inherited;
-use svc_gateway::{AuthConfig, load_auth};
+use svc_gateway::{AuthConfig, AuthFiles};
 use svc_rewarder::{
     Authority, LoadAuthority, Rewarder, RewarderConfig, RewarderSettings, StorePlace, TOPOLOGY,
 };
@@ -35,7 +35,8 @@ pub(super) async fn open(
         Place::File(_) | Place::Memory => StorePlace::Local,
     };
     let scope = kernel.scope(&TOPOLOGY);
-    let load_authority: LoadAuthority = Arc::new(load_authority);
+    let auth_files = AuthFiles::default();
+    let load_authority: LoadAuthority = Arc::new(move |config| load_authority(&auth_files, config));
     let (load, snapshot) = (Arc::clone(&load_authority), config.clone());
     let open = move || Ok::<_, String>((open_ledger(&place, &scrutiny)?, load(&snapshot)?));
     let (ledger, authority) =
@@ -62,8 +63,9 @@ pub(super) async fn open(
 }
 
 /// What capability tokens are checked with: the same keys as the gateway's. Blocking.
-fn load_authority(config: &Snapshot) -> Result<Authority, String> {
-    let (ring, revoked) = load_auth(&config.get::<AuthConfig>()).map_err(|error| error.to_string())?;
+fn load_authority(files: &AuthFiles, config: &Snapshot) -> Result<Authority, String> {
+    let loaded = files.load(&config.get::<AuthConfig>());
+    let (ring, revoked) = loaded.map_err(|error| error.to_string())?;
     Ok(Authority { ring, revoked })
 }
 
