@@ -24,6 +24,7 @@ mod fault;
 mod heartbeat;
 mod inflight;
 mod kernel;
+pub mod lines;
 pub mod lock;
 pub mod meter;
 pub mod metrics;

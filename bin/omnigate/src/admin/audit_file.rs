@@ -10,12 +10,10 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use futures_util::FutureExt as _;
 use ron_kernel::{
     Scope,
-    queue::SharedReceiver,
-    readiness::{Condition, Effect},
-    supervisor::{TaskCtx, TaskResult},
+    lines::{self, LineLog, LineSink},
+    readiness::Effect,
     topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
 };
 
@@ -23,9 +21,6 @@ use crate::{
     audit_outlet::{AuditOutlet, Fields},
     settings::AdminConfig,
 };
-
-/// How much is written at once, in bytes, about.
-const BATCH: usize = 64 * 1024;
 
 /// The task that writes the file.
 pub(super) const AUDIT_WRITER: TaskSpec = TaskSpec {
@@ -47,6 +42,9 @@ pub(super) const AUDIT_QUEUE: QueueSpec = QueueSpec {
     doc: "lines of the audit trail; when full, new lines are in the ordinary log alone, and counted",
 };
 
+const AUDIT_LOG: LineLog =
+    LineLog { task: &AUDIT_WRITER, condition: "audit_log", name: "audit log", job: "write the audit log" };
+
 /// The file in use; `None` for none. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AuditFile(Arc<ArcSwapOption<PathBuf>>);
@@ -63,9 +61,10 @@ impl AuditFile {
                 drop(sender.try_send(line(clock.unix(), fields)));
             }
         }));
-        let condition = scope.condition("audit_log", Effect::Report, Duration::ZERO);
-        let writer = Arc::new(Writer { lines: receiver.share(), file: file.clone(), condition });
-        scope.task(&AUDIT_WRITER, move |ctx| Arc::clone(&writer).run(ctx));
+        let current = file.clone();
+        lines::start_writer(scope, AUDIT_LOG, receiver.share(), move || {
+            current.0.load_full().map(|path| Arc::new(TrailFile(path)) as _)
+        });
         file
     }
 
@@ -99,48 +98,26 @@ fn line(at: Duration, mut fields: Fields) -> Vec<u8> {
     line
 }
 
-struct Writer {
-    lines: SharedReceiver<Vec<u8>>,
-    file: AuditFile,
-    /// Raised while lines are lost.
-    condition: Condition,
-}
+/// A file that the trail is appended to.
+struct TrailFile(Arc<PathBuf>);
 
-impl Writer {
-    /// Writes until the node stops, then what is left.
-    async fn run(self: Arc<Self>, ctx: TaskCtx) -> TaskResult {
-        loop {
-            tokio::select! {
-                biased;
-                line = self.lines.recv() => match line {
-                    Some(line) => self.write(&ctx.scope, line).await,
-                    None => return Ok(()),
-                },
-                () = ctx.stopping() => return Ok(()),
-            }
-        }
+impl LineSink<Vec<u8>> for TrailFile {
+    fn add(&self, line: Vec<u8>, batch: &mut Vec<u8>) {
+        batch.extend_from_slice(&line);
     }
 
-    /// Writes a line and those that wait behind it.
-    async fn write(&self, scope: &Scope, first: Vec<u8>) {
-        let mut batch = first;
-        while batch.len() < BATCH
-            && let Some(line) = self.lines.recv().now_or_never().flatten()
-        {
-            batch.extend_from_slice(&line);
-        }
-        let Some(path) = self.file.0.load_full() else { return };
+    fn write(&self, batch: &[u8]) -> io::Result<()> {
         // Opened each time, so that the file can be moved away and a new one begins.
-        let append = move || open(&path).and_then(|mut file| file.write_all(&batch));
-        let written = scope.blocking().run("write the audit log", append).await;
-        match written.map_err(io::Error::other).and_then(|done| done) {
-            Ok(()) => self.condition.clear(),
-            Err(error) => self.condition.raise(format!("lines of the audit log are lost: {error}")),
-        }
+        open(&self.0)?.write_all(batch)
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "on the blocking pool")]
+/// Appends one event to a file, for a command that ends after it. Blocking.
+pub(crate) fn append_now(path: &Path, at: Duration, fields: Fields) -> io::Result<()> {
+    open(path)?.write_all(&line(at, fields))
+}
+
+#[expect(clippy::disallowed_methods, reason = "on the blocking pool, or in a command without a runtime")]
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }

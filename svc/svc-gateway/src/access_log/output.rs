@@ -25,7 +25,7 @@ pub enum OpenError {
     /// The file cannot be opened or made.
     #[error("access_log.path {}: {error}: name a file in a directory that the node may write to", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What the system said.
         error: io::Error,

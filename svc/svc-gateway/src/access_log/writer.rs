@@ -1,67 +1,34 @@
 //! The task that writes the access log.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
-use futures_util::FutureExt as _;
 use ron_kernel::{
     Scope,
+    lines::{self, LineLog, LineSink},
     queue::SharedReceiver,
-    readiness::{Condition, Effect},
-    supervisor::{TaskCtx, TaskResult},
 };
 
-use super::{ACCESS_LOG_WRITER, Line, Shared};
+use super::{ACCESS_LOG_WRITER, Line, Shared, Sink};
 
-/// How much is written at once, in bytes, about.
-const BATCH: usize = 64 * 1024;
+const ACCESS_LOG: LineLog = LineLog {
+    task: &ACCESS_LOG_WRITER,
+    condition: "access_log",
+    name: "access log",
+    job: "write the access log",
+};
 
 /// Starts it.
 pub(super) fn start(scope: &Scope, lines: SharedReceiver<Line>, shared: &Arc<Shared>) {
-    let condition = scope.condition("access_log", Effect::Report, Duration::ZERO);
-    let writer = Arc::new(Writer { lines, shared: Arc::clone(shared), condition });
-    scope.task(&ACCESS_LOG_WRITER, move |ctx| Arc::clone(&writer).run(ctx));
+    let shared = Arc::clone(shared);
+    lines::start_writer(scope, ACCESS_LOG, lines, move || Some(shared.sink.load_full() as _));
 }
 
-struct Writer {
-    lines: SharedReceiver<Line>,
-    shared: Arc<Shared>,
-    /// Raised while lines are lost.
-    condition: Condition,
-}
-
-impl Writer {
-    /// Writes until the node stops, then what is left.
-    async fn run(self: Arc<Self>, ctx: TaskCtx) -> TaskResult {
-        loop {
-            tokio::select! {
-                biased;
-                line = self.lines.recv() => match line {
-                    Some(line) => self.write(&ctx.scope, line).await,
-                    None => return Ok(()),
-                },
-                // Only reached with nothing to write: no request is left to add to it.
-                () = ctx.stopping() => return Ok(()),
-            }
-        }
+impl LineSink<Line> for Sink {
+    fn add(&self, line: Line, batch: &mut Vec<u8>) {
+        line.write(self.format, batch);
     }
 
-    /// Writes a line and those that wait behind it.
-    async fn write(&self, scope: &Scope, first: Line) {
-        let sink = self.shared.sink.load_full();
-        let mut batch = Vec::new();
-        first.write(sink.format, &mut batch);
-        while batch.len() < BATCH
-            && let Some(line) = self.lines.recv().now_or_never().flatten()
-        {
-            line.write(sink.format, &mut batch);
-        }
-        let written = scope.blocking().run("write the access log", move || sink.output.write(&batch)).await;
-        match written
-            .map_err(|error| error.to_string())
-            .and_then(|done| done.map_err(|error| error.to_string()))
-        {
-            Ok(()) => self.condition.clear(),
-            Err(error) => self.condition.raise(format!("lines of the access log are lost: {error}")),
-        }
+    fn write(&self, batch: &[u8]) -> io::Result<()> {
+        self.output.write(batch)
     }
 }
