@@ -21,46 +21,46 @@ pub enum FileError {
     /// The file is not there.
     #[error("{} does not exist; check the path, or create the file", .path.display())]
     Missing {
-        /// The file.
+        /// The path that was tried.
         path: PathBuf,
     },
     /// The file is there and cannot be read.
     #[error("{} cannot be read: {source}; check its owner and mode", .path.display())]
     Unreadable {
-        /// The file.
+        /// The file that could not be read.
         path: PathBuf,
-        /// What the system said.
+        /// What the system reported.
         source: io::Error,
     },
     /// The file is far larger than it ought to be.
     #[error("{} is larger than {limit} bytes", .path.display())]
     TooLarge {
-        /// The file.
+        /// The file that is too large.
         path: PathBuf,
-        /// The most that is read.
+        /// The most that is read, in bytes.
         limit: u64,
     },
     /// Others than the owner may use the key file.
     #[error("key {} has mode {mode:04o} and is open to others than its owner; run: chmod 600 {}",
         .path.display(), .path.display())]
     KeyPermissions {
-        /// The file.
+        /// The key file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits of the file.
         mode: u32,
     },
     /// A file would be overwritten.
     #[error("{} exists already and is not overwritten; move it away first", .path.display())]
     Exists {
-        /// The file.
+        /// The file that is kept.
         path: PathBuf,
     },
     /// The file cannot be written.
     #[error("{} cannot be written: {source}; check the directory and the free space", .path.display())]
     Unwritable {
-        /// The file.
+        /// The file that could not be written.
         path: PathBuf,
-        /// What the system said.
+        /// What the system reported.
         source: io::Error,
     },
 }

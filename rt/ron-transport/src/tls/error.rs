@@ -14,13 +14,13 @@ pub enum TlsError {
     /// The file is not there.
     #[error("{} does not exist; check the path, or create the file", .path.display())]
     Missing {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// The file is there and cannot be read.
     #[error("{} cannot be read: {source}; check its owner and mode", .path.display())]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -28,7 +28,7 @@ pub enum TlsError {
     /// The file is far larger than any PEM file ought to be.
     #[error("{} is larger than {limit} bytes; point to a PEM file", .path.display())]
     TooLarge {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The most that is read.
         limit: u64,
@@ -37,7 +37,7 @@ pub enum TlsError {
     #[error("private key {} has mode {mode:04o} and is open to others than its owner; run: chmod 600 {}",
         .path.display(), .path.display())]
     KeyPermissions {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -45,32 +45,32 @@ pub enum TlsError {
     /// A PEM section is cut off or damaged.
     #[error("{} is damaged PEM; write the file anew", .path.display())]
     BadPem {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// There is no certificate in the file.
     #[error("{} holds no certificate; it needs a PEM section CERTIFICATE, leaf first", .path.display())]
     NoCertificate {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// A certificate in the file does not parse.
     #[error("{} holds a certificate that does not parse as X.509 v3; issue it anew", .path.display())]
     BadCertificate {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// There is no private key in the file.
     #[error("{} holds no private key; it needs an unencrypted PEM section PRIVATE KEY, EC PRIVATE KEY or \
         RSA PRIVATE KEY", .path.display())]
     NoKey {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// The private key is of no kind that can be used.
     #[error("private key {} cannot be used; supply {wanted}", .path.display())]
     UnsupportedKey {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The kinds that can.
         wanted: &'static str,
@@ -93,7 +93,7 @@ pub enum TlsError {
     /// The file is no OCSP response, or one that says that the responder failed.
     #[error("{} is not a successful OCSP response in DER; fetch it anew from the authority", .path.display())]
     BadOcsp {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// There is no revocation list in the bundle, or one that does not parse.
@@ -132,13 +132,13 @@ pub enum TlsError {
     /// A key would overwrite a file.
     #[error("{} exists already and is not overwritten; move it away first", .path.display())]
     Exists {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// The file cannot be written.
     #[error("{} cannot be written: {source}; check the directory and the free space", .path.display())]
     Unwritable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,

@@ -20,6 +20,7 @@ mod provider;
 mod raw_endpoint;
 pub mod raw_key;
 mod resolver;
+mod rule;
 mod server;
 pub mod settings;
 mod stream;
@@ -32,5 +33,6 @@ pub use config::{
     SniIdentity,
 };
 pub use error::{HandshakeError, TlsError, TlsWarning};
+pub use rule::{CertificateRule, RuleVerifier};
 pub use server::ServerTls;
 pub use stream::TlsStream;

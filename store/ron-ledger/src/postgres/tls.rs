@@ -10,13 +10,11 @@ use std::{
 };
 
 use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use ron_transport::tls::{CertificateRule, RuleVerifier};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    CertificateError, ClientConfig, Error, RootCertStore,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+    crypto::CryptoProvider,
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -41,10 +39,10 @@ impl Connector {
     pub(super) fn new(trust: &Trust) -> Result<Self, PostgresAddressError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match trust {
-            Trust::Anybody => Arc::new(Lenient { provider: Arc::clone(&provider), signed: None }),
+            Trust::Anybody => Arc::new(RuleVerifier::new(Lenient(None), &provider)),
             Trust::Authority(root) => {
-                let signed = Some(by_authority(root, &provider)?);
-                Arc::new(Lenient { provider: Arc::clone(&provider), signed })
+                let rule = Lenient(Some(by_authority(root, &provider)?));
+                Arc::new(RuleVerifier::new(rule, &provider))
             }
             Trust::Full(root) => by_authority(root, &provider)?,
         };
@@ -76,49 +74,24 @@ fn by_authority(
 
 /// Believes certificates of any name, and of anybody unless an authority is named.
 #[derive(Debug)]
-struct Lenient {
-    provider: Arc<CryptoProvider>,
-    signed: Option<Arc<WebPkiServerVerifier>>,
-}
+struct Lenient(Option<Arc<WebPkiServerVerifier>>);
 
-impl ServerCertVerifier for Lenient {
-    fn verify_server_cert(
+impl CertificateRule for Lenient {
+    fn judge(
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let Some(signed) = &self.signed else { return Ok(ServerCertVerified::assertion()) };
+    ) -> Result<(), Error> {
+        let Some(signed) = &self.0 else { return Ok(()) };
         match signed.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            verdict => verdict,
+            )) => Ok(()),
+            verdict => verdict.map(drop),
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

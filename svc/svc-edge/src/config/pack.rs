@@ -35,7 +35,7 @@ pub(super) struct Table {
 /// One tile pack: `"./packs/world.pmtiles"`, or `{ path = "./packs/world.pmtiles", name = "world" }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackConfig {
-    /// The file.
+    /// The path of the pack's file.
     pub path: PathBuf,
     name: String,
     /// What its bytes must hash to; empty to trust the file as it is found at mount.

@@ -2,11 +2,8 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-};
+use ron_transport::tls::{CertificateRule, RuleVerifier};
+use rustls::{ClientConfig, ClientConnection, Error, StreamOwned};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
 
 use super::admin_client::Socket;
@@ -21,7 +18,7 @@ impl PinnedTls {
         let unreadable = |error| format!("{}: {error}", cert_path.display());
         let cert = CertificateDer::from_pem_file(cert_path).map_err(unreadable)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let verifier = Arc::new(Pinned { cert, provider: Arc::clone(&provider) });
+        let verifier = Arc::new(RuleVerifier::new(Pinned(cert), &provider));
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(|error| error.to_string())?;
         let config = config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
@@ -37,47 +34,22 @@ impl PinnedTls {
     }
 }
 
-/// Accepts one certificate, from whoever can sign with its key.
+/// Accepts one certificate.
 #[derive(Debug)]
-struct Pinned {
-    cert: CertificateDer<'static>,
-    provider: Arc<CryptoProvider>,
-}
+struct Pinned(CertificateDer<'static>);
 
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
+impl CertificateRule for Pinned {
+    fn judge(
         &self,
         end_entity: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        if *end_entity == self.cert {
-            return Ok(ServerCertVerified::assertion());
+    ) -> Result<(), Error> {
+        if *end_entity == self.0 {
+            return Ok(());
         }
         Err(Error::General("the node shows another certificate than `admin.tls.cert_path` has".to_owned()))
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
