@@ -13,7 +13,7 @@ use svc_edge::EdgeConfig;
 use svc_gateway::{AuthConfig, GatewayConfig};
 use svc_overlay::{OverlayConfig, PeerAddr};
 use svc_rewarder::RewarderConfig;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::{
     failure::Failure,
@@ -180,6 +180,13 @@ impl ConfigSource {
     fn load_text(&self, file: Option<(PathBuf, String)>) -> Result<Snapshot, Report> {
         let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE, ENV_CRASH]);
         loader.load(Sources { file, env: self.env.clone(), flags: self.flags.clone() })
+    }
+}
+
+impl Drop for ConfigSource {
+    /// Variables and flags may hold secrets.
+    fn drop(&mut self) {
+        self.env.iter_mut().chain(&mut self.flags).for_each(|(_, value)| value.zeroize());
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
+use zeroize::Zeroizing;
+
 use crate::{Ledger, LedgerError, Scrutiny, SqliteLedger};
 
 /// Where a ledger is: `sqlite:./data/ledger.db`, `memory:`, or `postgres://user@host/database`.
@@ -11,8 +13,8 @@ pub enum Place {
     File(PathBuf),
     /// This process's memory: gone when it ends.
     Memory,
-    /// A PostgreSQL database. The text may hold a password.
-    Server(String),
+    /// A PostgreSQL database. The text may hold a password, and is wiped when it goes.
+    Server(Zeroizing<String>),
 }
 
 /// The text names no place.
@@ -28,7 +30,7 @@ impl FromStr for Place {
             Some(("sqlite", ":memory:") | ("memory", "")) => Ok(Self::Memory),
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::File(path.into())),
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
-                Ok(Self::Server(text.to_owned()))
+                Ok(Self::Server(Zeroizing::new(text.to_owned())))
             }
             _ => Err(InvalidPlace),
         }
@@ -63,6 +65,16 @@ impl Place {
         }
     }
 
+    /// The file with the authority that signs the server's certificate; `None` if none is named.
+    #[must_use]
+    pub fn authority_file(&self) -> Option<PathBuf> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Server(url) => crate::PostgresServer::authority_file(url),
+            _ => None,
+        }
+    }
+
     /// Opens the ledger that is there, or a new one.
     ///
     /// # Errors
@@ -93,11 +105,11 @@ mod tests {
         assert_eq!("sqlite:./a/b.db".parse(), Ok(Place::File("./a/b.db".into())));
         assert_eq!("sqlite::memory:".parse(), Ok(Place::Memory));
         assert_eq!("memory:".parse(), Ok(Place::Memory));
-        assert_eq!(server.parse(), Ok(Place::Server(server.to_owned())));
-        assert_eq!("postgresql://h/d".parse(), Ok(Place::Server("postgresql://h/d".to_owned())));
+        assert_eq!(server.parse(), Ok(Place::Server(server.to_owned().into())));
+        assert_eq!("postgresql://h/d".parse(), Ok(Place::Server("postgresql://h/d".to_owned().into())));
         for wrong in ["", "sqlite:", "ledger.db", "mysql://h/d", "postgres:h"] {
             assert_eq!(wrong.parse::<Place>(), Err(InvalidPlace), "{wrong}");
         }
-        assert!(!format!("{:?}", Place::Server(server.to_owned())).contains("secret"));
+        assert!(!format!("{:?}", Place::Server(server.to_owned().into())).contains("secret"));
     }
 }

@@ -15,6 +15,7 @@ use ron_transport::{
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use types::ActorId;
+use zeroize::Zeroizing;
 
 use crate::{
     RewarderConfig, RewarderError, accountant,
@@ -31,8 +32,8 @@ const MAX_KEY_BYTES: u64 = 4096;
 pub enum StorePlace {
     /// With the rest of the node's data.
     Local,
-    /// On a server that nodes share; the address may hold a password.
-    Postgres(String),
+    /// On a server that nodes share; the address may hold a password, and is wiped when it goes.
+    Postgres(Zeroizing<String>),
 }
 
 impl std::fmt::Debug for StorePlace {
@@ -59,7 +60,7 @@ pub enum BuildError {
     /// The node's key cannot be used.
     #[error("rewarder: the key {} cannot be used: {problem}", .path.display())]
     Key {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -81,7 +82,7 @@ pub enum BuildError {
     /// A policy in a file is refused.
     #[error("rewarder: {}: {error}", .path.display())]
     Policy {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// Why.
         error: Box<RewarderError>,

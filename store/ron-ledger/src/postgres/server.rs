@@ -9,6 +9,7 @@ use postgres::{
     Client, Config,
     config::{Host, SslMode},
 };
+use zeroize::Zeroizing;
 
 use super::tls::{Connector, Trust};
 
@@ -36,7 +37,7 @@ pub enum PostgresAddressError {
     /// The authority's file cannot be used.
     #[error("sslrootcert {}: {problem}", path.display())]
     Root {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -79,6 +80,12 @@ impl PostgresServer {
         Ok(elsewhere && matches!(options.mode(elsewhere)?, Mode::Disable | Mode::Prefer))
     }
 
+    /// The file that an address names as `sslrootcert`; `None` if it names none.
+    #[must_use]
+    pub fn authority_file(address: &str) -> Option<PathBuf> {
+        Options::take_from(address).root
+    }
+
     /// The other settings of a connection.
     pub fn settings(&mut self) -> &mut Config {
         &mut self.config
@@ -112,7 +119,8 @@ enum Mode {
 
 /// The options of an address that the library does not know, and the rest.
 struct Options {
-    rest: String,
+    /// May hold a password.
+    rest: Zeroizing<String>,
     mode: Option<String>,
     root: Option<PathBuf>,
 }
@@ -124,12 +132,14 @@ impl Options {
                 let (rest, mode, root) = sorted_out(query.split('&'));
                 let rest =
                     if rest.is_empty() { start.to_owned() } else { format!("{start}?{}", rest.join("&")) };
-                Self { rest, mode, root: root.map(|root| unescaped(&root).into()) }
+                Self { rest: rest.into(), mode, root: root.map(|root| unescaped(&root).into()) }
             }
-            None if address.contains("://") => Self { rest: address.to_owned(), mode: None, root: None },
+            None if address.contains("://") => {
+                Self { rest: address.to_owned().into(), mode: None, root: None }
+            }
             _ => {
                 let (rest, mode, root) = sorted_out(address.split_whitespace());
-                Self { rest: rest.join(" "), mode, root: root.map(PathBuf::from) }
+                Self { rest: rest.join(" ").into(), mode, root: root.map(PathBuf::from) }
             }
         }
     }
