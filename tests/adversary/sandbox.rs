@@ -1,12 +1,35 @@
-//! Whoever takes a node over: the process can reach the folders that its configuration names, and no other.
+//! Whoever takes a node over: the process can reach the folders that its configuration names and no other, and make only
+//! the system calls that a node needs.
 
 use ron_transport::tls::testkit::TestCa;
 
-use crate::support::{Node, config, eventually, get};
+use crate::support::{Node, config, eventually, get, listener_pid, signal};
 
 /// What `/topology` says of the sandbox.
 fn held(node: &Node) -> String {
     get(node.admin, "/topology").unwrap().json()["sandbox"].as_str().unwrap().to_owned()
+}
+
+/// Threads of a process that no filter of system calls holds, or that could gain rights by starting a program.
+fn free_threads(pid: u32) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let statuses = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
+    let is_free = |status: &String| !status.contains("Seccomp:\t2\n") || !status.contains("NoNewPrivs:\t1\n");
+    statuses.filter(is_free).collect()
+}
+
+#[test]
+fn a_node_is_held_in_all_its_threads_unless_told_otherwise() {
+    let node = Node::start("[log]\nlevel = \"info\"\n");
+    let topology = get(node.admin, "/topology").unwrap().json();
+    assert_eq!((topology["sandbox"].as_str(), topology["syscalls"].as_str()), (Some("on"), Some("on")));
+    let pid = listener_pid(node.admin.port()).unwrap();
+    assert_eq!(free_threads(pid), Vec::<String>::new());
+    let log = node.log();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("sandbox: files: on")).collect();
+    assert!(told.len() == 1 && told[0].contains("system calls: on"), "{log}");
+    let off = Node::start("[log]\nlevel = \"info\"\n[node]\nsandbox = \"off\"\n");
+    assert!(off.log().contains("files: off, because node.sandbox is off"), "{}", off.log());
 }
 
 /// `[gateway]` settings with certificates.
@@ -34,7 +57,7 @@ fn a_node_reaches_only_the_folders_that_its_configuration_names() {
         let answer = get(node.admin, "/readyz").ok()?;
         answer.body.contains("bad_reload").then_some(answer.body)
     });
-    assert!(said.contains("sandbox") && said.contains("restart the node"), "{said}");
+    assert!(said.contains("outside the sandbox") && said.contains("restart the node"), "{said}");
     assert_eq!(get(node.gateway, "/").unwrap().status, 301, "the old configuration serves on");
     // Beside the configuration file it is taken, though nobody named it before.
     let files = ca.server(&["localhost"]).write(node.path(), "inside");
@@ -57,6 +80,26 @@ fn a_successor_is_held_as_its_predecessor_was() {
     });
     assert_eq!(held(&node), "inherited");
     assert_eq!(get(node.gateway, "/").unwrap().status, 404);
+    let successor = listener_pid(node.admin.port()).unwrap();
+    assert_eq!(free_threads(successor), Vec::<String>::new());
+    // It knows what its predecessor was held to, and says so of a file that is elsewhere.
+    let outside = tempfile::tempdir().unwrap();
+    let files = TestCa::new("sandbox").server(&["localhost"]).write(outside.path(), "outside");
+    node.write_config(&config(node.gateway, node.admin, &with_tls(&files)));
+    signal(successor, "HUP");
+    let said = eventually("the certificate outside is refused", || {
+        let answer = get(node.admin, "/readyz").ok()?;
+        answer.body.contains("bad_reload").then_some(answer.body)
+    });
+    assert!(said.contains("outside the sandbox, which was set up at start"), "{said}");
+}
+
+#[test]
+fn a_node_without_upgrades_starts_no_program() {
+    let node = Node::start("[node]\nupgrades = false\n");
+    node.signal("USR2");
+    eventually("the signal is refused", || node.log().contains("node.upgrades is false").then_some(()));
+    assert_eq!(get(node.gateway, "/").unwrap().status, 404, "the node goes on");
 }
 
 #[test]

@@ -1,10 +1,14 @@
-//! The sandbox: which folders this process can still reach once it has read its configuration.
+//! The sandbox: what this process can still do once it has read its configuration.
 //!
-//! Landlock holds the thread that asks for it and every thread that it starts later, so the sandbox is entered before
-//! the first runtime. It stays for the life of the process and of the successor that an upgrade starts. What is open by
-//! then stays open. Network addresses are not restricted: servers, peers and databases come from the configuration.
+//! Two parts of the kernel hold it. Landlock lets it reach the folders that the configuration names and no other; a
+//! filter of system calls (seccomp) refuses those that a node never makes. Both hold the thread that asks for them and
+//! every thread that it starts later, so the sandbox is entered before the first runtime. It stays for the life of the
+//! process and of the successor that an upgrade starts. What is open by then stays open. Network addresses are not
+//! restricted: servers, peers and databases come from the configuration.
 
 mod folders;
+mod inherited;
+mod syscalls;
 
 use std::{path::Path, sync::OnceLock};
 
@@ -19,83 +23,164 @@ use crate::{
     settings::{NodeConfig, SandboxMode},
 };
 pub(crate) use folders::{Folders, StaysWithin};
+pub(crate) use inherited::tell_successor;
 
 /// The newest interface of the kernel that is used; older kernels restrict what they can.
 const INTERFACE: ABI = ABI::V5;
 
 /// What holds this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sandbox {
-    /// Nothing, because `node.sandbox` is `off`.
+pub(crate) struct Sandbox {
+    /// What it can reach of the file system.
+    files: Files,
+    /// Which system calls it can make.
+    calls: Calls,
+}
+
+/// What a process can reach of the file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Files {
+    /// Everything that its user can, because `node.sandbox` is `off`.
     Off,
-    /// Nothing, because the kernel has no Landlock; says why.
+    /// Everything that its user can, because the kernel cannot restrict it; says why.
     Unavailable(String),
-    /// Landlock, to these folders; `partly` on a kernel that does not know every restriction.
-    Within {
-        /// What can be reached.
-        folders: Folders,
-        /// Whether some restrictions do not hold.
-        partly: bool,
-    },
-    /// The sandbox of the process that this one succeeds.
+    /// These folders; `partly` on a kernel that does not know every restriction.
+    Within { folders: Folders, partly: bool },
+    /// The folders of the process that this one succeeds; `None` if it did not say which.
+    Inherited(Option<Folders>),
+}
+
+/// Which system calls a process can make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Calls {
+    /// All, because `node.sandbox` is `off`.
+    Off,
+    /// All, because the kernel takes no filter; says why.
+    Unavailable(String),
+    /// All but so many.
+    Filtered(usize),
+    /// All but those that the process that this one succeeds could not make.
     Inherited,
+}
+
+impl Files {
+    /// In a word.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Unavailable(_) => "unavailable",
+            Self::Within { partly: true, .. } => "partly",
+            Self::Within { .. } => "on",
+            Self::Inherited(_) => "inherited",
+        }
+    }
+}
+
+impl Calls {
+    /// In a word.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Unavailable(_) => "unavailable",
+            Self::Filtered(_) => "on",
+            Self::Inherited => "inherited",
+        }
+    }
+}
+
+impl std::fmt::Display for Sandbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.files {
+            Files::Off => f.write_str("files: off, because node.sandbox is off")?,
+            Files::Unavailable(why) => write!(f, "files: unavailable, because {why}")?,
+            Files::Within { folders, partly } => {
+                let partly = if *partly { ", as far as this kernel can restrict it" } else { "" };
+                write!(f, "files: on, {folders}{partly}")?;
+            }
+            Files::Inherited(_) => f.write_str("files: on, the folders of the process before this one")?,
+        }
+        match &self.calls {
+            Calls::Off => f.write_str("; system calls: off, because node.sandbox is off"),
+            Calls::Unavailable(why) => write!(f, "; system calls: unavailable, because {why}"),
+            Calls::Filtered(count) => write!(f, "; system calls: on, {count} are refused"),
+            Calls::Inherited => f.write_str("; system calls: on, as for the process before this one"),
+        }
+    }
 }
 
 /// What holds this process; unset before anything does.
 static HELD: OnceLock<Sandbox> = OnceLock::new();
 
-/// What holds this process, in a word.
-pub(crate) fn held() -> &'static str {
-    match HELD.get() {
-        None | Some(Sandbox::Off) => "off",
-        Some(Sandbox::Unavailable(_)) => "unavailable",
-        Some(Sandbox::Within { partly: true, .. }) => "partly",
-        Some(Sandbox::Within { .. }) => "on",
-        Some(Sandbox::Inherited) => "inherited",
-    }
+/// Whether the file system is restricted, in a word.
+pub(crate) fn files_word() -> &'static str {
+    HELD.get().map_or("off", |held| held.files.word())
 }
 
-/// The folders that this process is held to; `None` if it is not, or if its predecessor's sandbox holds it.
+/// Whether system calls are restricted, in a word.
+pub(crate) fn calls_word() -> &'static str {
+    HELD.get().map_or("off", |held| held.calls.word())
+}
+
+/// The folders that this process is held to; `None` if it is not, or does not know them.
 pub(crate) fn held_to() -> Option<Folders> {
-    match HELD.get() {
-        Some(Sandbox::Within { folders, .. }) => Some(folders.clone()),
+    match &HELD.get()?.files {
+        Files::Within { folders, .. } | Files::Inherited(Some(folders)) => Some(folders.clone()),
         _ => None,
     }
 }
 
-/// Enters the sandbox that a configuration asks for. Must be called while this is the only thread.
-pub(crate) fn enter(config: &Snapshot, file: Option<&Path>) -> Result<(), Failure> {
-    let mode = config.get::<NodeConfig>().sandbox;
-    let sandbox = if mode == SandboxMode::Off { Sandbox::Off } else { restrict(config, file)? };
-    match &sandbox {
-        Sandbox::Off => tracing::info!("no sandbox: node.sandbox is off"),
-        Sandbox::Unavailable(why) if mode == SandboxMode::On => {
-            return Err(Failure::failed(format!("node.sandbox is `on`, and there is no sandbox: {why}"))
-                .help("use a Linux kernel with Landlock (5.13 or newer), or node.sandbox = \"auto\""));
+/// Enters the sandbox that a configuration asks for and logs what holds; `is_successor` says whether another node started
+/// this process. Must be called while this is the only thread.
+pub(crate) fn enter(config: &Snapshot, file: Option<&Path>, is_successor: bool) -> Result<(), Failure> {
+    let node = config.get::<NodeConfig>();
+    let sandbox = match inherited::of_predecessor(is_successor) {
+        Some(inherited) => inherited,
+        None if node.sandbox == SandboxMode::Off => Sandbox { files: Files::Off, calls: Calls::Off },
+        None => {
+            let files = restrict_files(config, file)?;
+            Sandbox { files, calls: restrict_calls(node.upgrades) }
         }
-        Sandbox::Unavailable(why) => {
-            tracing::warn!(why, "no sandbox: this process can reach every file that its user can");
+    };
+    let lacking = match &sandbox {
+        Sandbox { files: Files::Unavailable(why), .. } | Sandbox { calls: Calls::Unavailable(why), .. } => {
+            Some(why)
         }
-        Sandbox::Within { .. } | Sandbox::Inherited => {
-            tracing::info!("sandbox: this process can reach only the folders that its configuration named");
+        _ => None,
+    };
+    match lacking {
+        Some(why) if node.sandbox == SandboxMode::On => {
+            return Err(Failure::failed(format!(
+                "node.sandbox is `on`, and there is no whole sandbox: {why}"
+            ))
+            .help(
+                "use a Linux kernel with Landlock (5.19 or newer) and seccomp, or node.sandbox = \"auto\"",
+            ));
         }
+        Some(_) => tracing::warn!("sandbox: {sandbox}"),
+        None => tracing::info!("sandbox: {sandbox}"),
     }
     HELD.get_or_init(|| sandbox);
     Ok(())
 }
 
-fn restrict(config: &Snapshot, file: Option<&Path>) -> Result<Sandbox, Failure> {
-    if folders::is_confined() {
-        return Ok(Sandbox::Inherited);
+fn restrict_calls(may_start_programs: bool) -> Calls {
+    match syscalls::restrict(may_start_programs) {
+        Ok(()) => Calls::Filtered(syscalls::refused_count(may_start_programs)),
+        Err(error) => Calls::Unavailable(error.to_string()),
     }
+}
+
+fn restrict_files(config: &Snapshot, file: Option<&Path>) -> Result<Files, Failure> {
     folders::make_data_folder(config).map_err(Failure::failed)?;
     let folders = Folders::of(config, file);
     Ok(match apply(&folders) {
         Ok(RulesetStatus::NotEnforced) => {
-            Sandbox::Unavailable("the kernel has no Landlock, or it is switched off".to_owned())
+            Files::Unavailable("the kernel has no Landlock, or it is switched off".to_owned())
         }
-        Ok(status) => Sandbox::Within { folders, partly: status == RulesetStatus::PartiallyEnforced },
-        Err(error) => Sandbox::Unavailable(error.to_string()),
+        Ok(status) => Files::Within { folders, partly: status == RulesetStatus::PartiallyEnforced },
+        Err(error) => Files::Unavailable(format!(
+            "the kernel has no Landlock that could be used (5.19 or newer): {error}"
+        )),
     })
 }
 
@@ -103,6 +188,9 @@ fn apply(folders: &Folders) -> Result<RulesetStatus, landlock::RulesetError> {
     let (all, execute) = (AccessFs::from_all(INTERFACE), AccessFs::Execute);
     let read = AccessFs::from_read(INTERFACE) & !execute;
     let ruleset = Ruleset::default()
+        // Before 5.19, Landlock forbids every move of a file to another folder, which the stores need.
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::Refer)?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)?
         .create()?

@@ -22,7 +22,8 @@ pub(super) fn topology(scope: &Scope, declared: &[&'static Topology]) -> Value {
         .collect();
     json!({
         "phase": super::events::phase_name(scope.shutdown().phase()),
-        "sandbox": crate::sandbox::held(),
+        "sandbox": crate::sandbox::files_word(),
+        "syscalls": crate::sandbox::calls_word(),
         "cores": cores,
         "services": topology_json(declared, &live)["services"].take(),
     })

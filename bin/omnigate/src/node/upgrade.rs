@@ -8,7 +8,7 @@ use std::{
     io,
     num::NonZeroU32,
     path::PathBuf,
-    process::Child,
+    process::{Child, Command},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -23,11 +23,12 @@ use ron_kernel::{
     supervisor::{TaskCtx, TaskFault, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
-use ron_transport::{inherit::spawn_successor, listen::Listener};
+use ron_transport::{inherit::hand_over, listen::Listener};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
 use super::parts::Parts;
+use crate::{sandbox, settings::NodeConfig};
 
 /// How long a successor may take to be ready.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -67,6 +68,8 @@ impl Successor {
 
 /// What a successor is started with.
 struct Upgrade {
+    /// Whether there may be a successor at all.
+    may_start: bool,
     exe: PathBuf,
     args: Vec<OsString>,
     parts: Arc<Parts>,
@@ -88,6 +91,7 @@ pub(super) fn start(
         std::env::current_exe().map_err(|error| format!("cannot find the program's own file: {error}"))?;
     let successor = Arc::new(Successor::default());
     let upgrade = Arc::new(Upgrade {
+        may_start: store.current().get::<NodeConfig>().upgrades,
         exe,
         args: std::env::args_os().skip(1).collect(),
         parts,
@@ -119,6 +123,10 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
             signal = asked.recv() => if signal.is_none() { return Err(TaskFault::new("signals are gone")) },
+        }
+        if !upgrade.may_start {
+            tracing::warn!("SIGUSR2 starts no successor: node.upgrades is false");
+            continue;
         }
         let Some(sockets) = upgrade.parts.listeners(&upgrade.store.current()) else {
             continue;
@@ -154,7 +162,11 @@ impl Upgrade {
         let spawned = scope.blocking().run("start the successor", move || {
             let named: Vec<(&str, &Listener)> =
                 sockets.iter().map(|(name, socket)| (name.as_str(), &**socket)).collect();
-            spawn_successor(&exe, &args, &named)
+            let mut command = Command::new(exe);
+            command.args(args);
+            sandbox::tell_successor(&mut command);
+            hand_over(&mut command, &named)?;
+            command.spawn()
         });
         let child = spawned.await.map_err(|error| error.to_string())?;
         child.map_err(|error| error.to_string())

@@ -1,17 +1,18 @@
 //! The folders that a configuration names, and whether a new configuration stays within those of the old one.
 
 use std::{
-    io,
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use ron_kernel::{
     Scope,
-    config::{Snapshot, Table as _},
+    config::Snapshot,
     reload::{Commit, Preparing, Reconfigure},
 };
 use ron_ledger::Place;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_edge::EdgeConfig;
 use svc_overlay::OverlayConfig;
@@ -33,7 +34,9 @@ const SYSTEM: [&str; 10] = [
     "/dev/random",
 ];
 /// Where the system's loader and libraries are, which a successor is started with.
-const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+const LIBRARIES: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store"];
+/// Files of the system that may be links to other folders.
+const LINKS: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"];
 /// What a successor's standard input is.
 const NULL: &str = "/dev/null";
 /// Settings that name what is written: a file, or a folder.
@@ -57,7 +60,7 @@ const READ: [&str; 12] = [
 ];
 
 /// What a process can reach.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Folders {
     /// Folders that the node may read, and not write to.
     pub(super) read: Vec<PathBuf>,
@@ -75,8 +78,13 @@ impl Folders {
             execute: LIBRARIES.iter().map(PathBuf::from).collect(),
             write: vec![NULL.into()],
         };
-        let program = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
-        folders.execute.extend(program);
+        folders.read.extend(LINKS.iter().flat_map(|link| around(Path::new(link))));
+        if config.get::<NodeConfig>().upgrades {
+            let program = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
+            folders.execute.extend(program);
+        } else {
+            folders.read.append(&mut folders.execute);
+        }
         folders.read.extend(file.into_iter().flat_map(around));
         for named in named(config) {
             match named {
@@ -84,6 +92,10 @@ impl Folders {
                 Named::Write(path) => folders.write.extend(around(&path)),
                 Named::Data(path) => folders.write.push(path),
             }
+        }
+        for list in [&mut folders.read, &mut folders.execute, &mut folders.write] {
+            list.sort_unstable();
+            list.dedup();
         }
         folders
     }
@@ -100,6 +112,14 @@ impl Folders {
             let is_within = allowed.iter().any(|folder| is_beneath(&path, folder));
             (!is_within).then_some(path)
         })
+    }
+}
+
+impl fmt::Display for Folders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<String> = self.write.iter().map(|folder| folder.display().to_string()).collect();
+        let (read, execute) = (self.read.len(), self.execute.len());
+        write!(f, "{read} folders to read, {execute} to start programs from, to write {}", shown.join(" "))
     }
 }
 
@@ -120,7 +140,9 @@ fn named(config: &Snapshot) -> Vec<Named> {
     for (setting, shown, _) in config.entries() {
         for (key, text) in texts(setting, shown) {
             if let Some(socket) = text.strip_prefix("unix:") {
-                found.push(Named::Write(socket.into()));
+                // A server's socket is only connected to.
+                let is_server = key == "endpoints";
+                found.push(if is_server { Named::Read(socket.into()) } else { Named::Write(socket.into()) });
             } else if let Some(file) = text.strip_prefix("file:") {
                 let is_store = setting == "edge.cas.url";
                 found.push(if is_store { Named::Data(file.into()) } else { Named::Read(file.into()) });
@@ -132,7 +154,9 @@ fn named(config: &Snapshot) -> Vec<Named> {
         }
     }
     let node = config.get::<NodeConfig>();
-    if let Place::File(path) = config.get::<LedgerConfig>().place(&node.data_dir, node.amnesia) {
+    let ledger = config.get::<LedgerConfig>().place(&node.data_dir, node.amnesia);
+    found.extend(ledger.authority_file().map(Named::Read));
+    if let Place::File(path) = ledger {
         found.extend(
             path.parent().filter(|folder| *folder != node.data_dir).map(|folder| Named::Data(folder.into())),
         );
@@ -212,10 +236,14 @@ fn is_beneath(path: &Path, folder: &Path) -> bool {
     real.is_some_and(|real| real.starts_with(&folder))
 }
 
-/// Whether a sandbox holds this process already: outside of one, everybody may look at the root folder.
-#[expect(clippy::disallowed_methods, reason = "runs before the runtimes start")]
-pub(super) fn is_confined() -> bool {
-    std::fs::read_dir("/").is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+/// A configuration names a path that the sandbox does not let this process reach.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} is outside the sandbox, which was set up at start for the folders that the configuration named then: restart the \
+     node, or set node.sandbox = \"off\" and restart", .path.display()
+)]
+struct OutsideSandbox {
+    path: PathBuf,
 }
 
 /// Refuses a configuration that names what the sandbox does not let this process reach.
@@ -242,12 +270,7 @@ impl Reconfigure for StaysWithin {
             let outside = self.scope.blocking().run("look for paths outside the sandbox", look).await;
             match outside.map_err(|error| error.to_string())? {
                 None => Ok(commit),
-                Some(path) => Err(format!(
-                    "{} is outside the folders that the configuration named when this process started, and its sandbox \
-                     reaches no other: restart the node, or set {}.sandbox = \"off\" and restart",
-                    path.display(),
-                    NodeConfig::NAME
-                )),
+                Some(path) => Err(OutsideSandbox { path }.to_string()),
             }
         })
     }

@@ -33,9 +33,13 @@ pub(crate) struct NodeConfig {
     pub(crate) cores: usize,
     /// Lets protecting limits pass their safe maximum. Each that does is warned about.
     pub(crate) danger_ok: bool,
-    /// Whether the process gives up reaching files outside the folders that the configuration names (Landlock): `off`,
-    /// `auto` (where the kernel can), or `on` (a node that cannot does not start).
+    /// Whether the process gives up reaching files outside the folders that the configuration names (Landlock), and the
+    /// system calls that a node never makes (seccomp): `auto` (where the kernel can), `on` (a node that cannot does not
+    /// start), or `off`.
     pub(crate) sandbox: SandboxMode,
+    /// Whether SIGUSR2 may start a new version of the program. With `false` a node in its sandbox can start no program at
+    /// all.
+    pub(crate) upgrades: bool,
     /// From the first sign of shutdown until what still runs is aborted and named; 1s to 5s.
     pub(crate) drain_deadline: HumanDuration,
 }
@@ -44,12 +48,12 @@ pub(crate) struct NodeConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SandboxMode {
-    /// Where the kernel has one; elsewhere the log warns.
-    Auto,
-    /// A node without one does not start.
-    On,
-    /// None.
+    /// The node has as much of a sandbox as the kernel offers; the log warns of what is missing.
     #[default]
+    Auto,
+    /// A node that cannot have the whole sandbox does not start.
+    On,
+    /// The node has no sandbox.
     Off,
 }
 
@@ -105,6 +109,7 @@ impl Default for NodeConfig {
             cores: 0,
             danger_ok: false,
             sandbox: SandboxMode::default(),
+            upgrades: true,
             drain_deadline: HumanDuration::from_secs(3),
         }
     }
@@ -113,7 +118,7 @@ impl Default for NodeConfig {
 impl Table for NodeConfig {
     const NAME: &'static str = "node";
     const RESTART: &'static [&'static str] =
-        &["name", "data_dir", "amnesia", "profile", "runtime", "cores", "sandbox"];
+        &["name", "data_dir", "amnesia", "profile", "runtime", "cores", "sandbox", "upgrades"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
