@@ -13,6 +13,7 @@ mod node;
 mod object_body;
 mod observe;
 mod preflight;
+mod private_data;
 mod rig;
 mod sandbox;
 mod settings;

@@ -107,6 +107,13 @@ const fn keeps_data(task: &Task) -> bool {
             | Task::NodeId(_)
             | Task::NodeKey(_)
             | Task::Fairness { .. }
+            | Task::Cas(
+                CasCommand::Put { .. }
+                    | CasCommand::Scrub { .. }
+                    | CasCommand::Stat { .. }
+                    | CasCommand::Rm { .. }
+            )
+            | Task::Epoch(EpochCommand::Seal(_) | EpochCommand::Usage(_))
     )
 }
 

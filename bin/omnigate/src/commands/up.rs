@@ -3,7 +3,9 @@
 use ron_kernel::ExitCode;
 use ron_transport::inherit::Inherited;
 
-use crate::{config_file::ConfigSource, failure::Failure, logging, node, sandbox, settings::LogConfig};
+use crate::{
+    config_file::ConfigSource, failure::Failure, logging, node, private_data, sandbox, settings::LogConfig,
+};
 
 /// Runs the node until it has stopped.
 pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
@@ -14,6 +16,7 @@ pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
     for problem in config.snapshot.warnings().problems() {
         tracing::warn!("{}", problem.message);
     }
-    sandbox::enter(&config.snapshot, source.file())?;
+    private_data::tighten(&config.snapshot);
+    sandbox::enter(&config.snapshot, source.file(), inherited.predecessor().is_some())?;
     node::run(source, &config, log, inherited)
 }
