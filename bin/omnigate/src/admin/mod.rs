@@ -41,6 +41,7 @@ use crate::{
     settings::{AdminConfig, OPEN_REMEDY, is_open},
 };
 use audit_file::AuditFile;
+pub(crate) use audit_file::append_now as append_to_trail;
 pub(crate) use console::{ConfigInForce, Part, Shown};
 use service::{AdminService, Shared};
 pub(crate) use topology::TOPOLOGY;

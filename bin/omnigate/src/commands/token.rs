@@ -4,6 +4,7 @@ mod args;
 mod make;
 mod revoke;
 mod show;
+mod trail;
 
 use std::{
     io::{self, Read},
@@ -22,12 +23,12 @@ pub(crate) use args::TokenCommand;
 /// Does what was asked for.
 pub(super) fn run(command: TokenCommand) -> Result<ExitCode, Failure> {
     let done = match command {
-        TokenCommand::Keygen { path } => make::keygen(&path),
+        TokenCommand::Keygen { path, audit } => make::keygen(&path, &audit),
         TokenCommand::Mint(args) => make::mint(&args),
         TokenCommand::Attenuate(args) => make::attenuate(&args),
         TokenCommand::Inspect { token, json } => show::inspect(&token, json),
         TokenCommand::Verify(args) => return show::verify(&args),
-        TokenCommand::Revoke { token, file } => revoke::run(&token, &file),
+        TokenCommand::Revoke { token, file, audit } => revoke::run(&token, &file, &audit),
     };
     done.map(|()| ExitCode::Clean)
 }

@@ -385,3 +385,33 @@ fn minting_for_every_tenant_warns_and_for_one_does_not() {
     assert!(warned.err.starts_with(FOR_EVERY_TENANT), "{}", warned.err);
     assert_eq!(fixture.token("mint --key root.key --scope read --tenant acme").err, "");
 }
+
+#[test]
+fn what_is_made_and_revoked_is_in_the_audit_log_and_no_secret_is() {
+    let fixture = Fixture::new();
+    let words =
+        format!("mint --key root.key --id {ID} --tenant acme --scope rewarder.run --audit-log audit.log");
+    let minted = fixture.token(&words);
+    assert_eq!(minted.code, Some(0), "{}", minted.err);
+    assert_eq!(fixture.token("keygen next.key --audit-log audit.log").code, Some(0));
+    assert_eq!(fixture.token(&format!("revoke {ID} --file list --audit-log audit.log")).code, Some(0));
+    let text = fs::read_to_string(fixture.path("audit.log")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let actions: Vec<&str> = lines.iter().map(|line| line["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["token mint", "token keygen", "token revoke"]);
+    let mint = &lines[0];
+    assert_eq!((mint["token"].as_str(), mint["tenant"].as_str()), (Some(ID), Some("acme")), "{mint}");
+    assert!(mint["actor"].as_str().unwrap().starts_with("user "), "{mint}");
+    assert!(mint["time"].is_string() && mint["key"].is_string() && mint["expires"].is_string(), "{mint}");
+    assert!(!text.contains(minted.out.trim()), "the token itself is nowhere: {text}");
+    let mode = fs::metadata(fixture.path("audit.log")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn nothing_is_handed_out_that_the_audit_log_cannot_tell() {
+    let fixture = Fixture::new();
+    let refused = fixture.token("mint --key root.key --tenant acme --audit-log no/such/folder/audit.log");
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    assert!(refused.out.is_empty() && refused.err.contains("audit.log cannot be written"));
+}

@@ -14,6 +14,8 @@ pub(crate) enum TokenCommand {
     Keygen {
         /// Where to write it; never overwrites.
         path: PathBuf,
+        #[command(flatten)]
+        audit: AuditArgs,
     },
     /// Make a token and print it.
     Mint(MintArgs),
@@ -36,7 +38,18 @@ pub(crate) enum TokenCommand {
         /// The list, made if it is not there; name it in `auth.revoked`.
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        audit: AuditArgs,
     },
+}
+
+/// Where the audit trail is.
+#[derive(Args, Debug)]
+pub(crate) struct AuditArgs {
+    /// Append a line to this file, which may be the node's `admin.audit_log`: who did it, and to which token or key. If it
+    /// cannot be written, nothing is printed.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit_log: Option<PathBuf>,
 }
 
 /// A token, which is a secret.
@@ -65,6 +78,8 @@ pub(crate) struct MintArgs {
     pub(crate) never_expires: bool,
     #[command(flatten)]
     pub(crate) conditions: Conditions,
+    #[command(flatten)]
+    pub(crate) audit: AuditArgs,
 }
 
 #[derive(Args, Debug)]

@@ -8,18 +8,22 @@ use ron_transport::files;
 use svc_gateway::load_root_key;
 use zeroize::Zeroizing;
 
-use super::args::{AttenuateArgs, Conditions, MintArgs};
+use super::{
+    args::{AttenuateArgs, AuditArgs, Conditions, MintArgs},
+    trail,
+};
 use crate::{commands::print, failure::Failure};
 
 /// How long a token is good for if nobody says.
 const USUAL_LIFE: Duration = Duration::from_secs(3600);
 
 /// Writes a new key, and says which it is.
-pub(super) fn keygen(path: &Path) -> Result<(), Failure> {
+pub(super) fn keygen(path: &Path, audit: &AuditArgs) -> Result<(), Failure> {
     let mut secret = Zeroizing::new([0; SECRET_LEN]);
     fill(&mut secret[..])?;
     files::create_private(path, key_text(&secret).as_bytes()).map_err(Failure::failed)?;
     let id = RootKey::new(&secret).id();
+    trail::note(audit.audit_log.as_deref(), "token keygen", &[("key", id.to_string())])?;
     print(&format!("wrote {}: key {id}; put the file first in auth.root_keys\n", path.display()))
 }
 
@@ -38,7 +42,26 @@ pub(super) fn mint(args: &MintArgs) -> Result<(), Failure> {
     if conditions.tenant.is_none() {
         eprintln!("warning: whoever holds this token may act for every tenant; --tenant names one");
     }
-    print_token(&Token::mint(&key, id, &grant, &caveats).map_err(Failure::bad_config)?)
+    let token = Token::mint(&key, id, &grant, &caveats).map_err(Failure::bad_config)?;
+    let about = [
+        ("token", id.to_string()),
+        ("key", key.id().to_string()),
+        ("tenant", conditions.tenant.clone().unwrap_or_else(|| "every tenant".to_owned())),
+        ("class", grant.class.as_str().to_owned()),
+        ("scopes", scopes.clone()),
+        ("expires", expires(&caveats)),
+    ];
+    trail::note(args.audit.audit_log.as_deref(), "token mint", &about)?;
+    print_token(&token)
+}
+
+/// When the token of these caveats expires, in seconds of Unix time; `never` if it does not.
+fn expires(caveats: &[Caveat<'_>]) -> String {
+    let at = caveats.iter().find_map(|caveat| match caveat {
+        Caveat::Expires(at) => Some(at.to_string()),
+        _ => None,
+    });
+    at.unwrap_or_else(|| "never".to_owned())
 }
 
 /// Adds conditions to a token and prints it.

@@ -15,11 +15,14 @@ use captoken::{RevocationList, Token, TokenId};
 use ron_transport::files::FileError;
 use svc_gateway::{AuthError, load_revoked};
 
-use super::args::TokenArg;
+use super::{
+    args::{AuditArgs, TokenArg},
+    trail,
+};
 use crate::{commands::print, failure::Failure};
 
 /// Adds the id of a token, given whole or by its id, to the list.
-pub(super) fn run(token: &TokenArg, file: &Path) -> Result<(), Failure> {
+pub(super) fn run(token: &TokenArg, file: &Path, audit: &AuditArgs) -> Result<(), Failure> {
     let id = id_of(&token.text()?)?;
     let shown = file.display();
     // Read whole first: a list with a mistake in it, or a full one, would be refused by every node.
@@ -36,6 +39,8 @@ pub(super) fn run(token: &TokenArg, file: &Path) -> Result<(), Failure> {
             .help("drop the ids of tokens that have expired"));
     }
     append(file, id).map_err(|error| Failure::failed(format!("cannot write {shown}: {error}")))?;
+    let about = [("token", id.to_string()), ("list", shown.to_string())];
+    trail::note(audit.audit_log.as_deref(), "token revoke", &about)?;
     print(&format!("revoked {id} in {shown}\n"))
 }
 
