@@ -3,10 +3,15 @@
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::TcpStream,
+    path::Path,
 };
 
-use ron_transport::tls::testkit::TestCa;
+use ron_transport::tls::{
+    ClientTls, ClientTlsConfig,
+    testkit::{HANDSHAKE_LIMIT, TestCa, TestIdentity, write_file},
+};
 use rustls_pki_types::ServerName;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Client, Node, ask, config, eventually, get};
 
@@ -134,4 +139,58 @@ fn the_admin_listener_speaks_tls_and_commands_know_its_certificate() {
         .unwrap();
     let said = String::from_utf8_lossy(&asked.stderr);
     assert!(said.contains("overlay"), "it was answered, if only that there is no overlay: {said}");
+}
+
+/// The first line of the admin listener's answer to a client that shows `identity`; `None` if there is no answer.
+fn answer_to(node: &Node, ca: &TestCa, identity: Option<&TestIdentity>) -> Option<String> {
+    let identity = identity.map(|identity| identity.write(node.path(), "client"));
+    let client = ClientTls::load(&ClientTlsConfig { identity, ..ClientTlsConfig::new(ca.roots()) }).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(node.admin).await.unwrap();
+        let mut stream = client.connect(stream, "localhost", HANDSHAKE_LIMIT).await.ok()?;
+        let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        // In TLS 1.3 a client learns after its handshake that its certificate was refused.
+        stream.read_to_end(&mut answer).await.ok()?;
+        String::from_utf8_lossy(&answer).lines().next().map(ToOwned::to_owned)
+    })
+}
+
+#[test]
+fn the_admin_listener_answers_only_those_whose_certificate_its_authority_signed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ca, stranger) = (TestCa::new("admin"), TestCa::new("stranger"));
+    let files = ca.server(&["localhost"]).write(dir.path(), "admin");
+    let (revoked, list) = ca.revoked_client("revoked.test");
+    let tls = |ca_path: &Path, crl_path: &Path| {
+        format!(
+            "tls = {{ cert_path = \"{}\", key_path = \"{}\", client_auth = \"required\", client_ca_path = \"{}\", \
+             crl_path = \"{}\" }}\n",
+            files.cert_path.display(),
+            files.key_path.display(),
+            ca_path.display(),
+            crl_path.display()
+        )
+    };
+    let crl = write_file(dir.path(), "revoked.pem", &list, 0o644);
+    let settings = tls(&ca.write(dir.path(), "clients"), &crl);
+    let node = node_in(dir, &settings);
+    assert_eq!(answer_to(&node, &ca, Some(&ca.client("operator.test"))).as_deref(), Some("HTTP/1.1 200 OK"));
+    for (who, identity) in [
+        ("nobody", None),
+        ("a stranger", Some(stranger.client("operator.test"))),
+        ("a revoked client", Some(revoked.clone())),
+    ] {
+        assert_eq!(answer_to(&node, &ca, identity.as_ref()), None, "{who}");
+    }
+    // A list that was emptied lifts nothing.
+    std::fs::write(&crl, "").unwrap();
+    node.signal("HUP");
+    eventually("the emptied list is refused", || {
+        node.log().contains("the configuration was refused").then_some(())
+    });
+    assert_eq!(answer_to(&node, &ca, Some(&revoked)), None);
+    assert_eq!(answer_to(&node, &ca, Some(&ca.client("operator.test"))).as_deref(), Some("HTTP/1.1 200 OK"));
 }
