@@ -112,4 +112,14 @@ mod tests {
         }
         assert!(!format!("{:?}", Place::Server(server.to_owned().into())).contains("secret"));
     }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn the_file_of_an_authority_is_known_before_it_is_read() {
+        let file = |url: &str| url.parse::<Place>().map(|place| place.authority_file());
+        let named = "postgres://u:p@h/d?sslmode=verify-full&sslrootcert=/srv/my%20ca.pem";
+        assert_eq!(file(named), Ok(Some("/srv/my ca.pem".into())));
+        assert_eq!(file("postgres://u:p@h/d"), Ok(None));
+        assert_eq!(file("sqlite:ledger.db"), Ok(None));
+    }
 }
