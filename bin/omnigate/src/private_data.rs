@@ -97,8 +97,8 @@ fn tell(path: &Path, tightened: io::Result<Option<u32>>) {
     match tightened {
         Ok(None) => {}
         Ok(Some(was)) => {
-            let (was, now) = (format!("{was:04o}"), format!("{:04o}", was & !OTHERS));
-            tracing::warn!(%path, was, now, "other users had access to the node's data; its mode is tightened");
+            let now = was & !OTHERS;
+            tracing::warn!(%path, "other users had access: its mode is tightened from {was:04o} to {now:04o}");
         }
         Err(error) => {
             tracing::warn!(%path, %error, "other users may have access to the node's data: its mode cannot be tightened");

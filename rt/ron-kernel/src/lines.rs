@@ -1,11 +1,11 @@
 //! Log files that a task of their own writes: it takes lines out of a queue and writes some at a time.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{fmt, io, sync::Arc};
 
 use crate::{
     Scope,
     queue::SharedReceiver,
-    readiness::{Condition, Effect},
+    readiness::Condition,
     supervisor::{TaskCtx, TaskResult},
     topology::TaskSpec,
 };
@@ -18,8 +18,6 @@ const BATCH: usize = 64 * 1024;
 pub struct LineLog {
     /// The task that writes it.
     pub task: &'static TaskSpec,
-    /// The readiness condition that is raised while lines are lost.
-    pub condition: &'static str,
     /// Its name in messages, such as `access log`.
     pub name: &'static str,
     /// The name of the blocking job that writes a batch.
@@ -39,14 +37,13 @@ pub trait LineSink<T>: Send + Sync {
 }
 
 /// Starts the task that writes the lines of a queue to the sink that `current` gives at that moment; lines for which there
-/// is none are dropped. When the node stops it writes what is left.
-pub fn start_writer<T, F>(scope: &Scope, log: LineLog, lines: SharedReceiver<T>, current: F)
+/// is none are dropped. `lost` is raised while lines are lost. When the node stops, the task writes what is left.
+pub fn start_writer<T, F>(scope: &Scope, log: LineLog, lines: SharedReceiver<T>, lost: Condition, current: F)
 where
     T: Send + 'static,
     F: Fn() -> Option<Arc<dyn LineSink<T>>> + Send + Sync + 'static,
 {
-    let condition = scope.condition(log.condition, Effect::Report, Duration::ZERO);
-    let writer = Arc::new(Writer { log, lines, current, condition });
+    let writer = Arc::new(Writer { log, lines, current, lost });
     scope.task(log.task, move |ctx| Arc::clone(&writer).run(ctx));
 }
 
@@ -55,7 +52,7 @@ struct Writer<T, F> {
     lines: SharedReceiver<T>,
     current: F,
     /// Raised while lines are lost.
-    condition: Condition,
+    lost: Condition,
 }
 
 impl<T, F> Writer<T, F>
@@ -90,8 +87,8 @@ where
         }
         let written = scope.blocking().run(self.log.job, move || sink.write(&batch)).await;
         match written.map_err(io::Error::other).and_then(|done| done) {
-            Ok(()) => self.condition.clear(),
-            Err(error) => self.condition.raise(format!("lines of the {} are lost: {error}", self.log.name)),
+            Ok(()) => self.lost.clear(),
+            Err(error) => self.lost.raise(format!("lines of the {} are lost: {error}", self.log.name)),
         }
     }
 

@@ -42,8 +42,7 @@ pub(super) const AUDIT_QUEUE: QueueSpec = QueueSpec {
     doc: "lines of the audit trail; when full, new lines are in the ordinary log alone, and counted",
 };
 
-const AUDIT_LOG: LineLog =
-    LineLog { task: &AUDIT_WRITER, condition: "audit_log", name: "audit log", job: "write the audit log" };
+const AUDIT_LOG: LineLog = LineLog { task: &AUDIT_WRITER, name: "audit log", job: "write the audit log" };
 
 /// The file in use; `None` for none. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +61,8 @@ impl AuditFile {
             }
         }));
         let current = file.clone();
-        lines::start_writer(scope, AUDIT_LOG, receiver.share(), move || {
+        let lost = scope.condition("audit_log", Effect::Report, Duration::ZERO);
+        lines::start_writer(scope, AUDIT_LOG, receiver.share(), lost, move || {
             current.0.load_full().map(|path| Arc::new(TrailFile(path)) as _)
         });
         file

@@ -1,26 +1,24 @@
 //! The task that writes the access log.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use ron_kernel::{
     Scope,
     lines::{self, LineLog, LineSink},
     queue::SharedReceiver,
+    readiness::Effect,
 };
 
 use super::{ACCESS_LOG_WRITER, Line, Shared, Sink};
 
-const ACCESS_LOG: LineLog = LineLog {
-    task: &ACCESS_LOG_WRITER,
-    condition: "access_log",
-    name: "access log",
-    job: "write the access log",
-};
+const ACCESS_LOG: LineLog =
+    LineLog { task: &ACCESS_LOG_WRITER, name: "access log", job: "write the access log" };
 
 /// Starts it.
 pub(super) fn start(scope: &Scope, lines: SharedReceiver<Line>, shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
-    lines::start_writer(scope, ACCESS_LOG, lines, move || Some(shared.sink.load_full() as _));
+    let lost = scope.condition("access_log", Effect::Report, Duration::ZERO);
+    lines::start_writer(scope, ACCESS_LOG, lines, lost, move || Some(shared.sink.load_full() as _));
 }
 
 impl LineSink<Line> for Sink {
