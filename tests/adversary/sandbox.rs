@@ -95,6 +95,24 @@ fn a_successor_is_held_as_its_predecessor_was() {
 }
 
 #[test]
+fn a_successor_that_needs_more_than_its_sandbox_says_so_and_the_node_goes_on() {
+    let node = Node::start("");
+    let outside = tempfile::tempdir().unwrap();
+    let files = TestCa::new("sandbox").server(&["localhost"]).write(outside.path(), "outside");
+    node.write_config(&config(node.gateway, node.admin, &with_tls(&files)));
+    node.signal("USR2");
+    let log = eventually("the successor gives up", || {
+        let log = node.log();
+        log.contains("the successor ended before it was ready").then_some(log)
+    });
+    // Of the successor, which ends with an error, and not of the reload, which is refused as well.
+    let folder = outside.path().display().to_string();
+    let is_error = |line: &str| line.starts_with("error: ") && line.contains(&folder);
+    assert!(log.lines().any(is_error), "{log}");
+    assert_eq!(get(node.gateway, "/").unwrap().status, 404, "the node goes on");
+}
+
+#[test]
 fn a_node_without_upgrades_starts_no_program() {
     let node = Node::start("[node]\nupgrades = false\n");
     node.signal("USR2");

@@ -134,7 +134,12 @@ pub(crate) fn held_to() -> Option<Folders> {
 pub(crate) fn enter(config: &Snapshot, file: Option<&Path>, is_successor: bool) -> Result<(), Failure> {
     let node = config.get::<NodeConfig>();
     let sandbox = match inherited::of_predecessor(is_successor) {
-        Some(inherited) => inherited,
+        Some(inherited) => {
+            if let Files::Inherited(Some(folders)) = &inherited.files {
+                folders.check(config).map_err(Failure::failed)?;
+            }
+            inherited
+        }
         None if node.sandbox == SandboxMode::Off => Sandbox { files: Files::Off, calls: Calls::Off },
         None => {
             let files = restrict_files(config, file)?;

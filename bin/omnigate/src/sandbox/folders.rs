@@ -100,6 +100,11 @@ impl Folders {
         folders
     }
 
+    /// Makes sure that a configuration names nothing outside these folders.
+    pub(super) fn check(&self, config: &Snapshot) -> Result<(), OutsideSandbox> {
+        self.outside(config).map_or(Ok(()), |path| Err(OutsideSandbox { path }))
+    }
+
     /// The first path that a configuration names and that is not within these folders.
     fn outside(&self, config: &Snapshot) -> Option<PathBuf> {
         let readable: Vec<&PathBuf> = self.read.iter().chain(&self.execute).chain(&self.write).collect();
@@ -242,7 +247,7 @@ fn is_beneath(path: &Path, folder: &Path) -> bool {
     "{} is outside the sandbox, which was set up at start for the folders that the configuration named then: restart the \
      node, or set node.sandbox = \"off\" and restart", .path.display()
 )]
-struct OutsideSandbox {
+pub(super) struct OutsideSandbox {
     path: PathBuf,
 }
 
@@ -266,12 +271,10 @@ impl Reconfigure for StaysWithin {
         Box::pin(async move {
             let commit: Commit = Box::new(|| ());
             let Some(folders) = folders else { return Ok(commit) };
-            let look = move || folders.outside(&new);
-            let outside = self.scope.blocking().run("look for paths outside the sandbox", look).await;
-            match outside.map_err(|error| error.to_string())? {
-                None => Ok(commit),
-                Some(path) => Err(OutsideSandbox { path }.to_string()),
-            }
+            let look = move || folders.check(&new);
+            let looked = self.scope.blocking().run("look for paths outside the sandbox", look).await;
+            looked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+            Ok(commit)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! `omnigate ledger`: what each command prints and leaves, and what it says of a ledger that is not what it was.
 
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 use crate::cli_run::{Ran, omnigate, run};
 use serde_json::{Value, json};
@@ -139,6 +139,12 @@ fn a_checkpoint_is_signed_with_a_key_of_openssl_and_believed_when_it_is_named() 
     );
     config("short");
     assert_eq!(fixture.ledger("verify").code, Some(2));
+    let set = |mode| fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+    set(0o640);
+    let open = fixture.ledger("checkpoint --key node.pem --url sqlite:data/ledger.db");
+    assert_eq!(open.code, Some(2));
+    assert!(open.err.contains("is open to others than its owner; run: chmod 600"), "{}", open.err);
+    set(0o600);
     fs::write(&key, "not a key").unwrap();
     assert_eq!(fixture.ledger("checkpoint --key node.pem --url sqlite:data/ledger.db").code, Some(2));
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ron_ledger::{Batch, Floor, Key, NodeKey, Reference, Scrutiny, Signer, Step, Terms, Transfer};
+use ron_transport::files;
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::json;
 
@@ -13,6 +14,9 @@ use super::{
     show::{hex, tally_text},
 };
 use crate::failure::Failure;
+
+/// A key file has a few lines.
+const MAX_KEY_BYTES: u64 = 4096;
 
 pub(super) fn open(args: &LedgerArgs, account: &AccountArgs) -> Result<(), Failure> {
     let AccountArgs { account, asset, overdraft, issuer } = account;
@@ -44,7 +48,8 @@ pub(super) fn transfer(args: &LedgerArgs, transfer: &TransferArgs) -> Result<(),
 
 pub(super) fn checkpoint(args: &LedgerArgs, key: &Path, as_json: bool) -> Result<(), Failure> {
     let unreadable = || Failure::bad_config(format!("{} is no Ed25519 private key in PEM", key.display()));
-    let document = PrivatePkcs8KeyDer::from_pem_file(key).map_err(|_| unreadable())?;
+    let pem = files::read_private(key, MAX_KEY_BYTES).map_err(Failure::bad_config)?;
+    let document = PrivatePkcs8KeyDer::from_pem_slice(&pem).map_err(|_| unreadable())?;
     let signer = NodeKey::from_pkcs8(document.secret_pkcs8_der()).ok_or_else(unreadable)?;
     let ledger = args.open(&Scrutiny::Nothing)?;
     let Some(signed) = ron_ledger::checkpoint(&*ledger, &signer).map_err(failure)? else {

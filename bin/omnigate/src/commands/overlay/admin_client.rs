@@ -15,6 +15,7 @@ use std::{
 use ron_kernel::config::Secret;
 use ron_transport::addr::ListenAddr;
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use super::pinned_tls::PinnedTls;
 use crate::{config_file::ConfigSource, failure::Failure, settings::AdminConfig};
@@ -201,14 +202,16 @@ impl AdminClient {
         self.on_io(Answer::read(socket))
     }
 
-    fn head(&self, method: &str, path: &str, framing: &str) -> String {
-        let mut head =
+    /// The head of a request. It may hold a token, so it has room for all of it from the start: a text that grows leaves
+    /// copies behind.
+    fn head(&self, method: &str, path: &str, framing: &str) -> Zeroizing<String> {
+        let start =
             format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Omnigate: 1\r\n");
-        if let Some(token) = &self.token {
-            head.push_str(&format!("Authorization: Bearer {}\r\n", token.expose()));
-        }
-        head.push_str(framing);
-        head.push_str("\r\n");
+        let token = self.token.as_ref().map(Secret::expose);
+        let shown = token.map_or([""; 3], |token| ["Authorization: Bearer ", token, "\r\n"]);
+        let parts = [&start, shown[0], shown[1], shown[2], framing, "\r\n"];
+        let mut head = Zeroizing::new(String::with_capacity(parts.iter().map(|part| part.len()).sum()));
+        parts.iter().for_each(|part| head.push_str(part));
         head
     }
 
