@@ -11,6 +11,7 @@ mod access_rules;
 mod admin;
 mod client_certificates;
 mod config_file;
+mod connections;
 #[path = "../../store/cas/tests/suite/support/damage.rs"]
 mod damage;
 mod data_files;

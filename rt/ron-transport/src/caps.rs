@@ -107,6 +107,8 @@ pub struct ConnPermit {
     client: ClientKey,
     /// Whether a newcomer has the place already.
     given_away: bool,
+    /// By which number it gives way to newcomers, and how it is told; `None` if it does not.
+    gives_way: Option<(u64, Arc<Notify>)>,
 }
 
 /// A connection that only waits for its client's next request. Its place may go to a newcomer: it is told so by
@@ -178,7 +180,9 @@ impl ConnCaps {
     ///
     /// When all places are taken, a [parked](ConnPermit::park) connection gives up its place: of the clients that have
     /// one, the client that holds the most connections loses the one that has been parked the longest. A client that
-    /// holds its share loses one of its own.
+    /// holds its share loses one of its own. If none is parked, or only those of clients with few connections are, the client
+    /// that holds the most loses the one it opened last, if that [gives way](ConnPermit::give_way) and the newcomer's client
+    /// has fewer.
     ///
     /// # Errors
     /// [`CapError`], counted.
@@ -193,7 +197,7 @@ impl ConnCaps {
             self.shared.evicted.fetch_add(1, Ordering::Relaxed);
             evicted.notify_one();
         }
-        Ok(ConnPermit { shared: Arc::clone(&self.shared), client, given_away: false })
+        Ok(ConnPermit { shared: Arc::clone(&self.shared), client, given_away: false, gives_way: None })
     }
 
     /// Changes the caps at once. Permits already given stay valid; a lower cap refuses newcomers until enough
@@ -255,6 +259,12 @@ impl ConnPermit {
         self.shared.counted(held.check_client(client))?;
         held.remove(self.client);
         held.add(client);
+        // Nobody takes the place of a connection without a client.
+        if let Some((id, told)) = &self.gives_way
+            && held.give_way_no_more(self.client, *id)
+        {
+            held.give_way(client, *id, Arc::clone(told));
+        }
         drop(held);
         self.client = client;
         Ok(())
@@ -262,19 +272,42 @@ impl ConnPermit {
 }
 
 impl ConnPermit {
+    /// Lets a newcomer have the connection's place, whatever it is doing, if all places are taken and its client holds the
+    /// most. The connection has to end when the returned signal comes.
+    pub fn give_way(&mut self) -> Arc<Notify> {
+        let told = Arc::new(Notify::new());
+        let mut held = self.shared.held();
+        let id = held.next_id();
+        held.give_way(self.client, id, Arc::clone(&told));
+        drop(held);
+        self.gives_way = Some((id, Arc::clone(&told)));
+        told
+    }
+
     /// Marks the connection as one that only waits, until the returned guard goes.
     #[must_use = "dropping the guard ends the parking"]
     pub fn park(&mut self) -> Parked<'_> {
         let told = Arc::new(Notify::new());
-        let id = self.shared.held().park(self.client, Arc::clone(&told));
+        let mut held = self.shared.held();
+        // While it is parked, it is not among those that give way otherwise.
+        if let Some((id, _)) = &self.gives_way {
+            self.given_away = !held.give_way_no_more(self.client, *id);
+        }
+        let id = if self.given_away { u64::MAX } else { held.park(self.client, Arc::clone(&told)) };
+        drop(held);
         Parked { permit: self, id, told }
     }
 }
 
 impl Drop for ConnPermit {
     fn drop(&mut self) {
-        if !self.given_away {
-            self.shared.held().remove(self.client);
+        if self.given_away {
+            return;
+        }
+        let mut held = self.shared.held();
+        let has_place = self.gives_way.as_ref().is_none_or(|(id, _)| held.give_way_no_more(self.client, *id));
+        if has_place {
+            held.remove(self.client);
         }
     }
 }
@@ -301,6 +334,9 @@ impl Drop for Parked<'_> {
         let mut held = self.permit.shared.held();
         if !held.unpark(self.permit.client, self.id) {
             held.add(self.permit.client);
+        }
+        if let Some((id, told)) = &self.permit.gives_way {
+            held.give_way(self.permit.client, *id, Arc::clone(told));
         }
     }
 }

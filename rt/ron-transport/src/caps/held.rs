@@ -21,6 +21,8 @@ pub(super) struct Held {
     parked_by_count: BTreeSet<(usize, ClientKey)>,
     /// The parked connections, each client's in the order in which they were parked, with whom to tell that one goes.
     parked: BTreeMap<(ClientKey, u64), Arc<Notify>>,
+    /// The connections that are not parked and give way, each client's in the order in which they were opened.
+    yielding: BTreeMap<(ClientKey, u64), Arc<Notify>>,
     next_id: u64,
 }
 
@@ -41,6 +43,7 @@ impl Held {
             by_count: BTreeSet::new(),
             parked_by_count: BTreeSet::new(),
             parked: BTreeMap::new(),
+            yielding: BTreeMap::new(),
             next_id: 0,
         }
     }
@@ -75,7 +78,7 @@ impl Held {
 
     /// Sees to it that `client` may have one more; gives whom to tell that its place was taken for that.
     pub(super) fn make_room_for(&mut self, client: ClientKey) -> Result<Option<Arc<Notify>>, CapError> {
-        let Err(full) = self.check_client(client) else { return self.make_room() };
+        let Err(full) = self.check_client(client) else { return self.make_room(client) };
         // Above the caps, one that goes makes no room.
         if self.count(client) > self.max_per_client || self.open > self.max_total {
             return Err(full);
@@ -83,8 +86,11 @@ impl Held {
         self.evict_longest_parked(client).map(Some).ok_or(full)
     }
 
-    /// Sees to it that there is room for one more; gives whom to tell that its place was taken for that.
-    fn make_room(&mut self) -> Result<Option<Arc<Notify>>, CapError> {
+    /// Sees to it that there is room for one more of `newcomer`; gives whom to tell that its place was taken for that.
+    ///
+    /// A parked connection goes first, unless a client holds more than twice as many as any that has one: otherwise the idle
+    /// connections of small clients would make room for all, and those that hold the places would keep them.
+    fn make_room(&mut self, newcomer: ClientKey) -> Result<Option<Arc<Notify>>, CapError> {
         if self.open < self.max_total {
             return Ok(None);
         }
@@ -93,8 +99,48 @@ impl Held {
         if self.open > self.max_total {
             return Err(full);
         }
-        let (_, largest) = *self.parked_by_count.last().ok_or(full)?;
-        self.evict_longest_parked(largest).map(Some).ok_or(full)
+        let parked = self.parked_by_count.last().copied();
+        let largest = self.largest_that_gives_way().filter(|(count, _)| *count > self.count(newcomer) + 1);
+        let told = match (parked, largest) {
+            (Some((parked, _)), Some((largest, client))) if largest > 2 * parked => self.evict_newest(client),
+            (Some((_, client)), _) => self.evict_longest_parked(client),
+            (None, Some((_, client))) => self.evict_newest(client),
+            (None, None) => None,
+        };
+        told.map(Some).ok_or(full)
+    }
+
+    /// Of the clients with a cap, the one with the most connections, if it has one that gives way.
+    fn largest_that_gives_way(&self) -> Option<(usize, ClientKey)> {
+        let (count, client) = *self.by_count.iter().rev().find(|(_, client)| client.is_capped())?;
+        self.newest(client).map(|_| (count, client))
+    }
+
+    fn newest(&self, client: ClientKey) -> Option<u64> {
+        self.yielding.range((client, 0)..=(client, u64::MAX)).next_back().map(|((_, id), _)| *id)
+    }
+
+    /// Takes the place of the connection that the client opened last; gives whom to tell.
+    fn evict_newest(&mut self, client: ClientKey) -> Option<Arc<Notify>> {
+        let told = self.yielding.remove(&(client, self.newest(client)?));
+        self.remove(client);
+        told
+    }
+
+    /// The number of a connection that may come to give way.
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// A newcomer may take the connection's place from now on.
+    pub(super) fn give_way(&mut self, client: ClientKey, id: u64, told: Arc<Notify>) {
+        self.yielding.insert((client, id), told);
+    }
+
+    /// No newcomer may take its place any more; false if one has.
+    pub(super) fn give_way_no_more(&mut self, client: ClientKey, id: u64) -> bool {
+        self.yielding.remove(&(client, id)).is_some()
     }
 
     /// Takes the place of the client's connection that has been parked the longest; gives whom to tell.
@@ -117,8 +163,7 @@ impl Held {
 
     /// Books a connection as parked, under the number that is returned.
     pub(super) fn park(&mut self, client: ClientKey, told: Arc<Notify>) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
+        let id = self.next_id();
         self.parked.insert((client, id), told);
         self.change(client, |account| account.parked += 1);
         id

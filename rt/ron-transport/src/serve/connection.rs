@@ -12,7 +12,10 @@ use std::{
 use bytes::Bytes;
 use http::StatusCode;
 use ron_kernel::{Clock, planes::Seat};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::Notify,
+};
 use types::{Moment, Reason, Refusal};
 
 use super::{
@@ -43,6 +46,8 @@ pub(super) struct Accepted {
     /// Whether a PROXY header is to tell who the client is.
     pub(super) proxied: bool,
     pub(super) permit: ConnPermit,
+    /// Tells that a newcomer has the place.
+    pub(super) given_away: Arc<Notify>,
     /// Whether its place is a spare one.
     pub(super) spare: bool,
     pub(super) seat: Seat,
@@ -62,7 +67,7 @@ enum End {
 /// The rare and the large parts are boxed: a task is as big as the biggest thing it ever awaits in place, and there
 /// are as many tasks as idle connections.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) {
-    let Accepted { stream, peer, proxied, mut permit, spare, seat } = accepted;
+    let Accepted { stream, peer, proxied, mut permit, given_away, spare, seat } = accepted;
     let limits = server.limits.load_full();
     let Ok(mut stream) = stream.register() else {
         return;
@@ -82,13 +87,19 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
         }
     }
     info.spare = spare;
-    let end = match server.tls.load_full() {
-        None => serve(&server, stream, ahead, info, false, limits, &mut permit).await,
-        Some(tls) => {
-            Box::pin(run_tls(&server, &tls, Rewound { ahead, stream }, info, limits, &mut permit)).await
+    let served = async {
+        match server.tls.load_full() {
+            None => serve(&server, stream, ahead, info, false, limits, &mut permit).await,
+            Some(tls) => {
+                Box::pin(run_tls(&server, &tls, Rewound { ahead, stream }, info, limits, &mut permit)).await
+            }
         }
     };
-    server.count_end(end);
+    tokio::select! {
+        biased;
+        end = served => server.count_end(end),
+        () = given_away.notified() => server.count_evicted(),
+    }
     drop((permit, seat));
 }
 

@@ -63,19 +63,21 @@ where
             None => std::future::pending().await,
         }
     };
-    tokio::select! {
+    let waited = tokio::select! {
         biased;
         read = first_bytes(io) => match read {
             Ok(bytes) if !bytes.is_empty() => Waited::Bytes(bytes),
             _ => Waited::Gone,
         },
         () = closing => Waited::Closing,
-        () = evicted => {
-            parked.into_iter().for_each(Parked::give_up);
-            Waited::Evicted
-        }
+        () = evicted => Waited::Evicted,
         () = sleep(patience) => Waited::Late,
+    };
+    // Only one that goes on needs a place, should its own be gone.
+    if !matches!(waited, Waited::Bytes(_)) {
+        parked.into_iter().for_each(Parked::give_up);
     }
+    waited
 }
 
 /// Reads what is there, usually a whole head. The buffer is on the stack of the poll, not in the future: thousands of

@@ -69,7 +69,7 @@ fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     // Decided once: a permit on a proxy's account must be booked on a client's later.
     let proxied = server.proxy_protocol.load().trusts(&peer);
     let client = if proxied { ClientKey::TrustedProxy } else { ClientKey::of(&peer) };
-    let (permit, spare) = match server.caps.try_admit(client) {
+    let (mut permit, spare) = match server.caps.try_admit(client) {
         Ok(permit) => (permit, None),
         Err(cap) => match server.spare.try_admit(client) {
             Some((permit, spare)) => (permit, Some(spare)),
@@ -78,7 +78,9 @@ fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     };
     let seat = server.workers.seat(server.scope.planes());
     let core = Arc::clone(seat.core());
-    let accepted = Accepted { stream, peer, proxied, permit, spare: spare.is_some(), seat };
+    // Before its task has run: a crowd that is only just accepted must not keep others out.
+    let given_away = permit.give_way();
+    let accepted = Accepted { stream, peer, proxied, permit, given_away, spare: spare.is_some(), seat };
     let server = Arc::clone(server);
     let (workers, connections) = (&server.workers, &server.connections);
     match spare {

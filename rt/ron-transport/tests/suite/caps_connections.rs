@@ -262,3 +262,42 @@ proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn at_the_cap_the_largest_holder_gives_way_to_a_client_with_fewer() {
+    let caps = ConnCaps::new(6, 4);
+    let [small, large, newcomer] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(client);
+    let mut held: Vec<_> = [small, small, large, large, large, large]
+        .map(|of| caps.try_admit(of).unwrap())
+        .into_iter()
+        .collect();
+    let told: Vec<_> = held.iter_mut().map(ConnPermit::give_way).collect();
+    let first = caps.try_admit(newcomer).unwrap();
+    // The one that was opened last.
+    told[5].notified().await;
+    assert_eq!((caps.total(), caps.held_by(large)), (6, 3));
+    drop(held.pop());
+    assert_eq!((caps.total(), caps.held_by(large)), (6, 3), "the place was given away before");
+    let second = caps.try_admit(newcomer).unwrap();
+    assert_eq!((caps.held_by(small), caps.held_by(large), caps.held_by(newcomer)), (2, 2, 2));
+    let third = caps.try_admit(newcomer).unwrap_err();
+    assert_eq!(third, CapError::Total { limit: 6 }, "nobody would have more than the newcomer");
+    drop((first, second, held));
+    assert_eq!((caps.total(), caps.stats().clients), (0, 0));
+}
+
+#[tokio::test]
+async fn idle_connections_of_small_clients_do_not_make_room_for_all() {
+    let caps = ConnCaps::new(8, 7);
+    let [small, large, newcomer] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(client);
+    let mut idle = caps.try_admit(small).unwrap();
+    let _ = idle.give_way();
+    let idle = idle.park();
+    let mut busy: Vec<_> = (0..7).map(|_| caps.try_admit(large).unwrap()).collect();
+    let told: Vec<_> = busy.iter_mut().map(ConnPermit::give_way).collect();
+    let _first = caps.try_admit(newcomer).unwrap();
+    told[6].notified().await;
+    assert_eq!((caps.held_by(small), caps.held_by(large)), (1, 6));
+    drop(idle);
+    assert_eq!(caps.total(), 8);
+}

@@ -1,0 +1,84 @@
+//! Clients that hold connections: several addresses together must not take them all.
+
+use std::{thread, time::Duration};
+
+use crate::support::{Client, Flag, Node, Upstream, to};
+
+/// All connections; one address may have a quarter.
+const MAX_CONNS: usize = 40;
+/// Addresses of attackers, enough to take all of them.
+const ATTACKERS: u8 = 5;
+
+/// Opens connections from all attackers' addresses, again and again, and sends `head` on each; another client must be served.
+fn assert_served_beside(head: &'static str) {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("max_conns = {MAX_CONNS}\n{}", to(upstream.addr)));
+    let over = Flag::default();
+    thread::scope(|s| {
+        let _end = over.set_at_the_end();
+        let (ready, all_open) = std::sync::mpsc::channel();
+        for at in 0..ATTACKERS {
+            let (over, gateway, ready) = (&over, node.gateway, ready.clone());
+            s.spawn(move || {
+                let mut held: Vec<Client> = Vec::new();
+                while !over.is_set() {
+                    held.retain_mut(|client| client.send_raw("").is_ok());
+                    held.drain(..held.len().saturating_sub(MAX_CONNS / 4));
+                    if let Ok(mut client) = Client::connect_from(2 + at, gateway)
+                        && client.send_raw(head).is_ok()
+                    {
+                        held.push(client);
+                    }
+                    if held.len() >= MAX_CONNS / 4 {
+                        let _ = ready.send(());
+                        thread::park_timeout(Duration::from_millis(5));
+                    }
+                }
+            });
+        }
+        for _ in 0..ATTACKERS {
+            all_open.recv().unwrap();
+        }
+        for _ in 0..50 {
+            let answer = Client::connect_from(200, node.gateway).and_then(|mut honest| honest.get("/honest"));
+            assert_eq!(answer.unwrap().body, "/honest");
+        }
+    });
+}
+
+#[test]
+fn silent_connections_of_several_addresses_lock_nobody_out() {
+    assert_served_beside("");
+}
+
+#[test]
+fn endless_heads_of_several_addresses_lock_nobody_out() {
+    assert_served_beside("GET / HTTP/1.1\r\nx-more: ");
+}
+
+#[test]
+fn uploads_that_stop_lock_nobody_out() {
+    assert_served_beside("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\nx");
+}
+
+#[test]
+fn http2_connections_of_several_addresses_lock_nobody_out() {
+    assert_served_beside("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0");
+}
+
+#[test]
+fn one_connection_of_the_largest_client_makes_room_for_a_newcomer() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("max_conns = 4\nmax_conns_per_client = 2\n{}", to(upstream.addr)));
+    let mut held: Vec<Client> =
+        [2, 2, 3, 3].map(|from| Client::connect_from(from, node.gateway).unwrap()).into_iter().collect();
+    for client in &mut held {
+        client.send("/hold").unwrap();
+    }
+    upstream.wait_for(4);
+    let mut newcomer = Client::connect_from(4, node.gateway).unwrap();
+    assert_eq!(newcomer.get("/honest").unwrap().status, 200);
+    upstream.release();
+    let answered = held.iter_mut().filter_map(|client| client.receive().ok()).count();
+    assert_eq!(answered, 3, "one of the four made room for a client that had none");
+}
