@@ -23,20 +23,31 @@ const GRPC_UNITS: [(u8, u128); 6] = [
     (b'H', 3_600_000_000_000),
 ];
 
-/// By when the client wants its answer; what cannot be read is no wish.
+/// By when the client wants its answer: the shortest of the times that it gives, in several fields or in a list. What
+/// cannot be read is no wish.
 #[must_use]
 pub fn wished(headers: &HeaderMap, now: Moment) -> Deadline {
     let within = |wait: Option<Duration>| wait.map_or(Deadline::NEVER, |wait| Deadline::within(now, wait));
-    let millis = headers.get(TIMEOUT_MS).and_then(|value| value.to_str().ok()?.parse().ok());
-    let grpc = headers.get(GRPC_TIMEOUT).and_then(|value| from_grpc(value.as_bytes()));
-    within(millis.map(Duration::from_millis)).tightened(within(grpc))
+    let millis = shortest(headers, &TIMEOUT_MS, from_millis);
+    let grpc = shortest(headers, &GRPC_TIMEOUT, from_grpc);
+    within(millis).tightened(within(grpc))
+}
+
+/// The shortest of the times that the fields of a name give; `None` if they give none.
+fn shortest(headers: &HeaderMap, name: &HeaderName, read: fn(&[u8]) -> Option<Duration>) -> Option<Duration> {
+    let values = headers.get_all(name).iter();
+    values
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|one| read(one.trim_ascii()))
+        .min()
 }
 
 /// Tells the server how long it has: `left`, which `millis` says in the plain form.
 pub fn tell(headers: &mut HeaderMap, millis: HeaderValue, left: Duration) {
     headers.insert(TIMEOUT_MS, millis);
-    if let Some(value) = headers.get_mut(GRPC_TIMEOUT) {
-        *value = to_grpc(left);
+    if headers.contains_key(GRPC_TIMEOUT) {
+        // Takes the place of all fields of that name.
+        headers.insert(GRPC_TIMEOUT, to_grpc(left));
     }
 }
 
@@ -52,6 +63,10 @@ pub fn tell_deadline(headers: &mut HeaderMap, deadline: Deadline, now: Moment) {
 #[must_use]
 pub fn in_millis(left: Duration) -> HeaderValue {
     HeaderValue::from(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn from_millis(text: &[u8]) -> Option<Duration> {
+    std::str::from_utf8(text).ok()?.parse().ok().map(Duration::from_millis)
 }
 
 fn from_grpc(text: &[u8]) -> Option<Duration> {
@@ -91,6 +106,23 @@ mod tests {
         for nonsense in ["", "-1", "1.5", "250ms", "99999999999999999999"] {
             assert_eq!(wish("x-request-timeout-ms", nonsense), None, "{nonsense}");
         }
+    }
+
+    #[test]
+    fn of_several_times_the_shortest_counts() {
+        let several = |name: &'static str, values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(HeaderName::from_static(name), value.parse().unwrap());
+            }
+            let wait = wished(&headers, NOW).remaining(NOW);
+            tell(&mut headers, in_millis(wait), wait);
+            (wait.as_millis(), headers.get_all(name).iter().count())
+        };
+        assert_eq!(several("x-request-timeout-ms", &["900", "x", "250"]), (250, 1));
+        assert_eq!(several("x-request-timeout-ms", &["900, 250", "700"]), (250, 1));
+        assert_eq!(several("grpc-timeout", &["1H", "250m", "nonsense"]), (250, 1));
+        assert_eq!(several("grpc-timeout", &["1H,2S", "3S"]), (2000, 1));
     }
 
     #[test]
