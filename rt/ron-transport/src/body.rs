@@ -14,7 +14,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use types::{Reason, Refusal};
 
-use crate::{UploadWatch, serve::Activity, tunnel::Tunnel};
+use crate::{UploadWatch, field_values, serve::Activity, tunnel::Tunnel};
 use watch::{Polled, Watch};
 
 /// Why a body ended early.
@@ -206,11 +206,21 @@ impl Kind {
                     Some(ahead) => Poll::Ready(Some(ahead)),
                     None => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
                 };
-                watch.polled(frame, cx)
+                watch.polled(frame.map(|frame| frame.map(checked)), cx)
             }
             Self::Streaming(body) => body.as_mut().poll_frame(cx),
         }
     }
+}
+
+/// A part of a request's body, unless it is malformed.
+fn checked(part: Result<Frame<Bytes>, BodyError>) -> Result<Frame<Bytes>, BodyError> {
+    let part = part?;
+    if part.trailers_ref().is_some_and(field_values::have_blanks) {
+        let refusal = Refusal::new(Reason::Malformed, "a trailer's value begins or ends with a blank");
+        return Err(BodyError::new(refusal));
+    }
+    Ok(part)
 }
 
 impl HttpBody for Body {

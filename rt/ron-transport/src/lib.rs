@@ -10,8 +10,13 @@ pub mod client;
 pub mod corr_id;
 pub mod deadline;
 pub mod dial;
+mod field_values;
 pub mod files;
+mod frame_guard;
 pub mod framing;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod inherit;
 pub mod listen;
 pub mod problem;

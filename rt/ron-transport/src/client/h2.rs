@@ -30,7 +30,9 @@ use super::{
     length,
     upload::Upload,
 };
-use crate::{Body, Request, Response, stream::Stream, tls::TlsStream, wire::Wire};
+use crate::{
+    Body, Request, Response, field_values, frame_guard::Guarded, stream::Stream, tls::TlsStream, wire::Wire,
+};
 use message::Download;
 
 /// The task of one HTTP/2 connection to a server; part of the topology of every service that dials over HTTP/2.
@@ -134,7 +136,7 @@ impl H2Conn {
 
     async fn over(wire: Wire, options: &H2Options, drivers: &Drivers) -> Result<Self, SendFault> {
         let (https, moves) = (matches!(wire, Wire::Tls(_)), Moves::default());
-        let handshake = builder(options).handshake(Counted::new(wire, moves.clone()));
+        let handshake = builder(options).handshake(Guarded::of_server(Counted::new(wire, moves.clone())));
         let (sender, connection) = handshake.await.map_err(SendFault::broken)?;
         let slots = Arc::new(Semaphore::new(options.streams as usize));
         let conn = Self {
@@ -307,6 +309,9 @@ impl Drop for Exchange<'_, '_> {
 
 impl Reading {
     fn response(self, mut response: Answer, upload: Option<Upload>) -> Result<Response, SendFault> {
+        if field_values::have_blanks(response.headers()) {
+            return Err(SendFault::broken(message::BlanksAround));
+        }
         let length = length::read_all(response.headers()).map_err(SendFault::broken)?;
         if let Some(length) = length {
             length::make_one(response.headers_mut(), length);

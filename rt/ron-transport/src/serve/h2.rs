@@ -3,10 +3,10 @@
 //! Floods are the peer's to pay for: streams opened and reset at once, header continuations without end and streams
 //! beyond the limit end the connection (the library counts them; the limits are ours).
 
-use std::{convert::Infallible, error::Error, pin::pin, sync::Arc};
+use std::{convert::Infallible, error::Error, future::poll_fn, io, pin::pin, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
 use hyper::{body::Incoming, rt::Executor, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use ron_kernel::supervisor::Children;
@@ -26,7 +26,11 @@ use super::{
     h1::Fault,
     metered::Metered,
 };
-use crate::service::Service;
+use crate::{
+    field_values,
+    frame_guard::{Guarded, Turns},
+    service::Service,
+};
 
 /// Flow-control window of a stream. The connection's is that times the streams, or one stalled upload would stop
 /// all the others.
@@ -69,7 +73,9 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Service,
 {
-    let io = TokioIo::new(Metered::new(io, ahead, Arc::clone(&state.activity)));
+    let io = Metered::new(io, ahead, Arc::clone(&state.activity));
+    let turns = Turns::default();
+    let io = TokioIo::new(Guarded::of_client(io, turns.clone()));
     let (shared, max_headers) = (Arc::clone(state), limits.max_headers);
     let service = service_fn(move |request| answer(Arc::clone(&shared), request, max_headers));
     let mut connection = pin!(builder(limits, streams).serve_connection(io, service));
@@ -81,7 +87,10 @@ where
     loop {
         let verdict = tokio::select! {
             biased;
-            result = &mut connection => return fault_of(result, state),
+            result = poll_fn(|cx| {
+                turns.begin();
+                connection.as_mut().poll(cx)
+            }) => return fault_of(result, state),
             () = &mut timer => state.activity.judge(state.now()),
             // A GOAWAY: streams under way finish, new ones go elsewhere.
             () = &mut draining, if !told_to_close => {
@@ -143,10 +152,7 @@ fn check_head(headers: &HeaderMap, max_headers: usize) -> Result<(), (StatusCode
             "the request's head has more fields than it may have",
         ));
     }
-    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    let has_blanks =
-        |value: &HeaderValue| is_blank(value.as_bytes().first()) || is_blank(value.as_bytes().last());
-    if headers.values().any(has_blanks) {
+    if field_values::have_blanks(headers) {
         return Err((StatusCode::BAD_REQUEST, "a field's value begins or ends with a blank"));
     }
     Ok(())
@@ -181,10 +187,11 @@ impl LastWords {
 /// Whether the connection ended because the client broke the protocol.
 fn fault_of<S: Service>(result: hyper::Result<()>, state: &ConnState<S>) -> Option<Fault> {
     let error = result.err()?;
-    let broke_protocol = error
-        .source()
-        .and_then(|cause| cause.downcast_ref::<::h2::Error>())
-        .is_some_and(::h2::Error::is_library);
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<::h2::Error>());
+    let broke_protocol = cause.is_some_and(|cause| {
+        let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::InvalidData;
+        cause.is_library() || cause.get_io().is_some_and(is_refused)
+    });
     (broke_protocol || state.activity.was_flooded()).then_some(Fault::Malformed)
 }
 

@@ -1,31 +1,37 @@
 //! A reader of DER, as far as names in certificates and OCSP responses need one. It borrows, and never allocates.
 
-pub(super) const SEQUENCE: u8 = 0x30;
-pub(super) const SET: u8 = 0x31;
-pub(super) const OBJECT_ID: u8 = 0x06;
-pub(super) const ENUMERATED: u8 = 0x0a;
+pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;
+pub(crate) const OBJECT_ID: u8 = 0x06;
+pub(crate) const ENUMERATED: u8 = 0x0a;
 
 /// What is left to be read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// How many bytes are left.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) const fn left(&self) -> usize {
+        self.0.len()
+    }
+
     /// The content of the next value, if that has this tag.
-    pub(super) fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
+    pub(crate) fn read(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, content) = self.any()?;
         (found == tag).then_some(content)
     }
 
     /// The tag and the content of the next value.
-    pub(super) fn any(&mut self) -> Option<(u8, &'a [u8])> {
+    pub(crate) fn any(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
         let (length, rest) = if first < 0x80 {

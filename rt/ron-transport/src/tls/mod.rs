@@ -13,7 +13,7 @@
 pub mod certificate;
 mod client;
 mod config;
-mod der;
+pub(crate) mod der;
 mod error;
 mod identity;
 mod provider;

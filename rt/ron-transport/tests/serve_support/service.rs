@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Barrier, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -33,6 +33,10 @@ struct Inner {
     clock: Clock,
     /// How much of its own time the service gives itself where it is timed, in milliseconds.
     time: AtomicU64,
+    /// The paths of the requests that are put down, in their order.
+    order: Mutex<Vec<String>>,
+    /// Where a request that blocks its core and who ends it meet.
+    blocked: Barrier,
 }
 
 impl Desk {
@@ -45,6 +49,8 @@ impl Desk {
             drivers,
             clock,
             time: AtomicU64::new(0),
+            order: Mutex::default(),
+            blocked: Barrier::new(2),
         }))
     }
 
@@ -80,6 +86,16 @@ impl Desk {
     /// Lets that many held requests go on.
     pub(crate) fn let_go(&self, requests: usize) {
         self.0.gate.add_permits(requests);
+    }
+
+    /// Ends the request that blocks its core.
+    pub(crate) fn unblock_core(&self) {
+        self.0.blocked.wait();
+    }
+
+    /// The requests under `/order/`, in the order in which they began, without that.
+    pub(crate) fn order(&self) -> Vec<String> {
+        self.0.order.lock().unwrap().clone()
     }
 
     async fn wait_at_gate(&self) {
@@ -123,7 +139,15 @@ impl Service for TestService {
         if let Some(port) = path.strip_prefix("/relay-h2/").and_then(|port| port.parse().ok()) {
             return relay::over_http2(port, request, &self.0.0.drivers).await;
         }
+        if let Some(name) = path.strip_prefix("/order/") {
+            self.0.0.order.lock().unwrap().push(name.to_owned());
+            return Ok(Response::new("in order".into()));
+        }
         match path.as_str() {
+            "/block-core" => {
+                self.0.0.blocked.wait();
+                Ok(Response::new("unblocked".into()))
+            }
             "/echo" => Ok(Response::new(request.into_body())),
             "/length" | "/any-time" => {
                 let mut body = request.into_body();

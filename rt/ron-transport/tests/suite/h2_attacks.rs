@@ -1,7 +1,7 @@
 //! HTTP/2 as dishonest clients speak it: the connection ends, after little work, and others notice nothing.
 
 use crate::serve_support::{
-    Node, eventually,
+    Node, client, eventually,
     frames::{self, Raw},
     h2_client::H2Client,
     patient, with_growing_time,
@@ -207,4 +207,33 @@ async fn a_preface_that_is_followed_by_nothing_is_idle_and_ends() {
         node.stop().await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_connection_with_many_streams_lets_the_others_of_its_core_have_their_turns() {
+    let node = Node::start_with(crate::serve_support::plan(patient()), 1);
+    let mut floods = [Raw(node.tcp().await), Raw(node.tcp().await)];
+    for flood in &mut floods {
+        flood.send(&[frames::hello(&[]), frames::get_frame(1, "/")].concat()).await.unwrap();
+        flood.until(frames::DATA).await.unwrap();
+    }
+    let (mut honest, mut blocking) = (node.connect().await, node.connect().await);
+    assert_eq!(honest.get("/").await.status, 200);
+    // Everything is there when the core goes on.
+    blocking.send(client::get("/block-core")).await;
+    node.desk.has_begun(4).await;
+    for (flood, path) in floods.iter_mut().zip(["/order/one", "/order/two"]) {
+        let burst: Vec<u8> = (1..=100).flat_map(|n| frames::get_frame(2 * n + 1, path)).collect();
+        flood.send(&burst).await.unwrap();
+    }
+    honest.send(client::get("/order/honest")).await;
+    node.desk.unblock_core();
+    assert_eq!(honest.answer().await.text(), "in order");
+    eventually("all are served", || node.desk.order().len() == 201).await;
+    let order = node.desk.order();
+    let first = |name: &str| order.iter().position(|begun| begun == name).unwrap();
+    // Eight of each flood in a turn; which connection begins is the machine's choice.
+    assert!(first("honest") <= 16 && first("one") <= 9 && first("two") <= 9, "{order:?}");
+    drop((floods, honest, blocking));
+    node.stop().await;
 }

@@ -11,11 +11,14 @@ use tokio::{
 };
 
 use super::{H2_UPSTREAM, H2Options};
-use crate::client::counted::{Counted, Moves};
+use crate::{
+    client::counted::{Counted, Moves},
+    frame_guard::Guarded,
+};
 
 /// Runs until the connection ends, its users are gone, its server is, or the node stops.
 pub(super) async fn run(
-    mut connection: Connection<Counted, Bytes>,
+    mut connection: Connection<Guarded<Counted>, Bytes>,
     moves: Moves,
     slots: Arc<Semaphore>,
     options: H2Options,

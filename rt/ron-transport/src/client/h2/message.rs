@@ -20,7 +20,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::{
     Body, BodyError,
     client::{Home, stall::StallWatch, upload::Upload},
+    field_values,
 };
+
+/// An answer that is malformed by RFC 9113, 8.2.1.
+#[derive(Debug, thiserror::Error)]
+#[error("the value of a field in the server's answer begins or ends with a blank")]
+pub(super) struct BlanksAround;
 
 /// Fields that belong to an HTTP/1.1 connection.
 const CONNECTION_FIELDS: [HeaderName; 6] = [
@@ -102,6 +108,9 @@ impl Download {
             }
         }
         match ready!(self.stream.poll_trailers(cx)) {
+            Ok(Some(trailers)) if field_values::have_blanks(&trailers) => {
+                Poll::Ready(Some(Err(BodyError::new(BlanksAround))))
+            }
             Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
             // Also a reset without an error: the library tells it only if the answer had not ended before.
             Err(error) => Poll::Ready(Some(Err(BodyError::new(error)))),

@@ -1,0 +1,152 @@
+//! What the HTTP/2 library does not check or bound: pseudo-header fields in trailers, and those of requests in responses;
+//! and the streams that one connection opens at once.
+//!
+//! The guard reads the frames that the library is about to read. It holds nothing back but the frames beyond a turn's
+//! streams, and changes nothing but one flag of trailers that are malformed.
+
+mod fields;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use scan::{Scan, Sender};
+
+/// How many streams a client may open before other tasks of the core have their turn. A connection that opens hundreds at
+/// once otherwise has hundreds of turns where a connection with one request has one.
+const STREAMS_PER_TURN: usize = 8;
+
+/// The stream of an HTTP/2 connection, whose frames are looked at on their way to the library.
+#[derive(Debug)]
+pub(crate) struct Guarded<IO> {
+    io: IO,
+    scan: Scan,
+    /// What was read and is for the next turns; at most as much as the library asked for at once.
+    rest: Bytes,
+    /// `None` for a server's frames, which open no streams.
+    turns: Option<Turns>,
+}
+
+/// The turns of a connection's task, one for each time that the task is polled. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turns(Arc<AtomicBool>);
+
+impl Turns {
+    /// The task is polled: a turn begins.
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a turn has begun since this was asked last. A load and a store, because only the connection's task does so.
+    fn has_begun(&self) -> bool {
+        let has_begun = self.0.load(Ordering::Relaxed);
+        self.0.store(false, Ordering::Relaxed);
+        has_begun
+    }
+}
+
+impl<IO> Guarded<IO> {
+    /// For frames of a client, whose connection is polled in these turns.
+    pub(crate) fn of_client(io: IO, turns: Turns) -> Self {
+        Self { io, scan: Scan::new(Sender::Client), rest: Bytes::new(), turns: Some(turns) }
+    }
+
+    /// For frames of a server.
+    pub(crate) fn of_server(io: IO) -> Self {
+        Self { io, scan: Scan::new(Sender::Server), rest: Bytes::new(), turns: None }
+    }
+
+    /// Looks at what `buf` has got since it had `before` bytes, and keeps what is for the next turn.
+    fn look(&mut self, buf: &mut ReadBuf<'_>, before: usize) -> io::Result<()> {
+        let fresh = &mut buf.filled_mut()[before..];
+        let looked_at = self.scan.look(fresh, STREAMS_PER_TURN);
+        let looked_at = looked_at.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let later = &fresh[looked_at..];
+        if !later.is_empty() {
+            let mut rest = Vec::with_capacity(later.len() + self.rest.len());
+            rest.extend_from_slice(later);
+            rest.extend_from_slice(&self.rest);
+            self.rest = rest.into();
+            buf.set_filled(before + looked_at);
+        }
+        Ok(())
+    }
+}
+
+/// Looks at the same bytes in two pieces and as a whole; see [`crate::fuzzing`].
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz(bytes: &[u8], cut: usize) {
+    for sender in [Sender::Client, Sender::Server] {
+        let mut whole = bytes.to_vec();
+        let is_whole_sound = Scan::new(sender).look(&mut whole, usize::MAX).is_ok();
+        let changed = bytes.iter().zip(&whole).filter(|(before, after)| before != after);
+        assert!(changed.clone().all(|(before, after)| before ^ after == 1), "only flags that end streams");
+        let is_changed = changed.count() > 0;
+        let (mut scan, mut pieces) = (Scan::new(sender), bytes.to_vec());
+        let (first, second) = pieces.split_at_mut(cut.min(bytes.len()));
+        let is_sound = scan.look(first, usize::MAX).and_then(|_| scan.look(second, usize::MAX)).is_ok();
+        assert!(!is_sound || is_whole_sound, "what ends a connection does so wherever it is cut");
+        assert!(!is_sound || (pieces == whole), "what is refused is refused wherever it is cut");
+        assert!(is_sound || !is_whole_sound || is_changed, "what is sound is so wherever it is cut");
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Guarded<IO> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.turns.as_ref().is_some_and(Turns::has_begun) {
+            this.scan.begin_turn();
+        }
+        if this.scan.opened_in_turn() >= STREAMS_PER_TURN {
+            // The library asks several times in a turn; only the next turn goes on.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buf.filled().len();
+        if this.rest.has_remaining() {
+            let n = this.rest.len().min(buf.remaining());
+            buf.put_slice(&this.rest.split_to(n));
+        } else {
+            ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
+        }
+        Poll::Ready(this.look(buf, before))
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
