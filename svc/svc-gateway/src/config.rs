@@ -72,10 +72,11 @@ pub struct GatewayConfig {
     pub min_rate: ByteSize,
     /// How much longer than `min_rate` allows a client may be waited for in one transfer.
     pub min_rate_grace: HumanDuration,
-    /// From the first byte of a request's head to the last byte of its body; then 408. `0s` for any time. Uploads on routes
+    /// From the first byte of a request's head to the last byte of its body; then 408. Each 16 KiB of the body that has
+    /// arrived add a second, so uploads faster than that have all the time they need. `0s` for any time. Uploads on routes
     /// with `stream = true` are exempt.
     pub request_timeout: HumanDuration,
-    /// The age at which a connection takes no more requests: HTTP/1.1 answers carry `Connection: close`, HTTP/2 clients get
+    /// The age at which a connection takes no more requests, give or take a tenth, by chance: HTTP/1.1 answers carry `Connection: close`, HTTP/2 clients get
     /// a GOAWAY, and requests under way are answered. `0s` for any age.
     pub max_conn_age: HumanDuration,
     /// Between two requests on a connection; longer than `limits.park_after`.

@@ -15,7 +15,7 @@ use types::{Moment, Reason, Refusal};
 use super::BodyError;
 use crate::{
     UploadWatch,
-    serve::{Activity, Pace, Slowness},
+    serve::{Activity, Pace, Slowness, more_time_for},
 };
 
 /// What a poll of a body gives.
@@ -27,7 +27,7 @@ pub(super) type Polled = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 /// There is no timer before the first wait. Later waits share that one, which is set anew only when it fires too early.
 pub(super) struct Watch {
     activity: Arc<Activity>,
-    /// By when all of it has to be here; `None` for a body that may take any time.
+    /// By when all of it has to be here, later with each byte that arrives; `None` for a body that may take any time.
     whole_by: Option<Moment>,
     waits_since: Option<Moment>,
     pace: Pace,
@@ -96,7 +96,8 @@ impl Watch {
     fn arrived(&mut self, bytes: usize) {
         self.unread = self.unread.saturating_sub(bytes as u64);
         let since = self.waits_since.take();
-        if self.whole_by.is_some() {
+        if let Some(whole_by) = &mut self.whole_by {
+            *whole_by = whole_by.after(more_time_for(bytes));
             self.activity.body_arrived(since, bytes, &mut self.pace);
         }
         self.servers_turn();

@@ -168,7 +168,7 @@ where
     S: Service,
 {
     let conn = Arc::new(Conn::new(info));
-    let opened = server.scope.clock().now();
+    let last_request_at = limits.last_request_at(server.scope.clock().now(), fastrand::u64(..));
     // A client that connects and says nothing gets as long as a head may take; later waits are idle ones.
     let (mut fresh, mut patience) = (true, limits.read_timeout);
     loop {
@@ -191,13 +191,15 @@ where
             }
         }
         match Box::pin(protocol(server, &mut io, &mut ahead, limits.read_timeout)).await {
-            Spoken::Http2 => return Box::pin(serve_h2(server, io, ahead, &conn, &limits, opened)).await,
+            Spoken::Http2 => {
+                return Box::pin(serve_h2(server, io, ahead, &conn, &limits, last_request_at)).await;
+            }
             Spoken::Http1 if !agreed_h2 => {}
             Spoken::Http1 => return Box::pin(fail(server, io, &conn, Fault::Malformed)).await,
             Spoken::Late => return Box::pin(fail(server, io, &conn, Fault::LateHead)).await,
             Spoken::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
         }
-        let state = server.state(&conn, Protocol::Http1, &limits, opened);
+        let state = server.state(&conn, Protocol::Http1, &limits, last_request_at);
         let ended = Box::pin(h1::serve(io, ahead, &state, &limits)).await;
         (io, ahead) = match ended {
             Ended::Parked(io, ahead) => (io, ahead),
@@ -215,13 +217,13 @@ async fn serve_h2<IO, S>(
     ahead: Bytes,
     conn: &Arc<Conn<S::PerConn>>,
     limits: &Arc<HttpLimits>,
-    opened: Moment,
+    last_request_at: Moment,
 ) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Service,
 {
-    let state = server.state(conn, h2::protocol(limits), limits, opened);
+    let state = server.state(conn, h2::protocol(limits), limits, last_request_at);
     let streams = h2::Streams(server.streams.clone());
     match h2::serve(&mut io, ahead, &state, limits, streams).await {
         None => finish_served(io, &state).await,
@@ -303,7 +305,7 @@ impl<S: Service> Shared<S> {
         conn: &Arc<Conn<S::PerConn>>,
         protocol: Protocol,
         limits: &Arc<HttpLimits>,
-        opened: Moment,
+        last_request_at: Moment,
     ) -> Arc<ConnState<S>> {
         let (clock, metrics) = (self.scope.clock(), self.scope.metrics().clone());
         let activity = Activity::new(clock, protocol, self.work.clone(), Arc::clone(limits), metrics);
@@ -311,7 +313,7 @@ impl<S: Service> Shared<S> {
             service: Arc::clone(&self.services[conn.core]),
             conn: Arc::clone(conn),
             activity: Arc::new(activity),
-            last_request_at: limits.last_request_at(opened),
+            last_request_at,
             shutdown: self.shutdown().clone(),
             metrics: self.scope.metrics().clone(),
             clock: self.scope.clock(),

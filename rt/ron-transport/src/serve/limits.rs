@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use types::Moment;
 
+use super::pace::time_for;
+
 /// What a client may cost. The worst case of memory is `max_conns` × 2 × 64 KiB of buffers (or `max_head_bytes` for each,
 /// if that is more), plus `h2_streams` × 2 × 64 KiB for each HTTP/2 connection that uploads and downloads on all its
 /// streams.
@@ -28,10 +30,11 @@ pub struct HttpLimits {
     pub min_rate: u64,
     /// How much longer than `min_rate` allows a client may be waited for in one transfer.
     pub min_rate_grace: Duration,
-    /// From the first byte of a request's head to the last byte of its body; zero for any time. It is judged while the
-    /// client is waited for.
+    /// From the first byte of a request's head to the last byte of its body, and a second more for each 16 KiB of the
+    /// body that has arrived; zero for any time. It is judged while the client is waited for.
     pub request_timeout: Duration,
-    /// The age at which a connection takes no more requests; those under way are answered. Zero for any age.
+    /// The age at which a connection takes no more requests, give or take a tenth, by chance; those under way are
+    /// answered. Zero for any age.
     pub max_conn_age: Duration,
     /// Between requests.
     pub idle_timeout: Duration,
@@ -65,10 +68,25 @@ impl HttpLimits {
         if self.request_timeout.is_zero() { Moment::END } else { began.after(self.request_timeout) }
     }
 
-    /// When a connection that opened at `opened` takes no more requests.
-    pub(super) fn last_request_at(&self, opened: Moment) -> Moment {
-        if self.max_conn_age.is_zero() { Moment::END } else { opened.after(self.max_conn_age) }
+    /// When a connection that opened at `opened` takes no more requests: at `max_conn_age`, or up to a tenth of that
+    /// earlier or later, as `chance` has it. So connections that opened together do not all close together.
+    pub(super) fn last_request_at(&self, opened: Moment, chance: u64) -> Moment {
+        if self.max_conn_age.is_zero() {
+            return Moment::END;
+        }
+        let tenth = self.max_conn_age / 10;
+        let spread = (tenth.as_nanos() * 2 * u128::from(chance)) >> u64::BITS;
+        let spread = Duration::from_nanos(u64::try_from(spread).unwrap_or(u64::MAX));
+        opened.after(self.max_conn_age.saturating_sub(tenth).saturating_add(spread))
     }
+}
+
+/// Bytes per second that a request has to arrive with to have all the time it needs.
+const UNTIMED_RATE: u64 = 16 * 1024;
+
+/// How much longer a request may take of whose body so many bytes have arrived.
+pub(crate) fn more_time_for(bytes: usize) -> Duration {
+    time_for(bytes as u64, UNTIMED_RATE)
 }
 
 impl Default for HttpLimits {
@@ -91,5 +109,25 @@ impl Default for HttpLimits {
             h2_streams: 128,
             h2_pending_resets: 20,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_opened_together_do_not_all_close_together() {
+        let limits = HttpLimits { max_conn_age: Duration::from_secs(1000), ..HttpLimits::default() };
+        let closes = |chance| limits.last_request_at(Moment::ORIGIN, chance).since(Moment::ORIGIN).as_secs();
+        assert_eq!((closes(0), closes(1 << 63), closes(u64::MAX)), (900, 1000, 1099));
+        let any_age = HttpLimits { max_conn_age: Duration::ZERO, ..limits };
+        assert_eq!(any_age.last_request_at(Moment::ORIGIN, 7), Moment::END);
+    }
+
+    #[test]
+    fn bytes_that_have_arrived_give_a_request_more_time() {
+        assert_eq!(more_time_for(160 * 1024), Duration::from_secs(10));
+        assert_eq!(more_time_for(1), Duration::from_nanos(61_035));
     }
 }

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 pub use activity::Activity;
 pub use limits::HttpLimits;
+pub(crate) use limits::more_time_for;
 pub(crate) use pace::Pace;
 pub use server::{HttpServer, ListenPlan, Roles};
 pub(crate) use waits::Slowness;
@@ -95,12 +96,12 @@ pub const TIMEOUTS: [TimeoutSpec; 8] = [
     TimeoutSpec {
         name: "request_timeout",
         default: Duration::from_secs(300),
-        doc: "from the first byte of a request's head to the last byte of its body; then 408",
+        doc: "from the first byte of a request's head to the last byte of its body, and 1 s more per 16 KiB of it; then 408",
     },
     TimeoutSpec {
         name: "max_conn_age",
         default: Duration::from_secs(3600),
-        doc: "the age of a connection; then it takes no more requests",
+        doc: "the age of a connection, give or take a tenth; then it takes no more requests",
     },
     TimeoutSpec {
         name: "idle_timeout",
