@@ -6,7 +6,11 @@ use std::{
     thread,
 };
 
-use crate::support::{Client, Node, Upstream, eventually, to};
+use crate::{
+    h2_frames::{DATA, H2Client, RST_STREAM, frame},
+    h2_server::{H2Server, ok},
+    support::{Client, Node, Upstream, ask, eventually, to},
+};
 
 /// More requests than the breaker's threshold of failures in a row, each with its own way of giving a deadline.
 const BOMBS: usize = 40;
@@ -116,4 +120,95 @@ fn an_upload_that_stops_after_an_early_answer_does_not_open_the_breaker() {
     }
     let answer = Client::connect_from(2, node.gateway).unwrap().get("/fine").unwrap();
     assert_eq!((answer.status, answer.body.as_str()), (200, "fine"));
+}
+
+/// Deadlines given several times, as fields or as a list; the first one is never the shortest sound one.
+const REPEATED: [&[(&str, &str)]; 5] = [
+    &[("grpc-timeout", "9H"), ("grpc-timeout", "500m")],
+    &[("grpc-timeout", "nonsense"), ("grpc-timeout", "500m"), ("grpc-timeout", "7M")],
+    &[("x-request-timeout-ms", "86400000"), ("x-request-timeout-ms", "500")],
+    &[("x-request-timeout-ms", "-1"), ("x-request-timeout-ms", "500")],
+    &[("x-request-timeout-ms", "86400000, 500"), ("grpc-timeout", "9H, 8M")],
+];
+
+/// The answer on HTTP/1.1 and on HTTP/2: status and body.
+fn on_both(node: &Node, path: &str, fields: &[(&str, &str)]) -> [(u16, String); 2] {
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let first = ask(node.gateway, format!("GET {path} HTTP/1.1\r\nhost: a\r\n{lines}\r\n")).unwrap();
+    let second = H2Client::connect(node.gateway).unwrap().get("a", path, fields).unwrap();
+    [(first.status, first.body), (second.status().unwrap(), second.body().to_owned())]
+}
+
+#[test]
+fn of_several_deadlines_the_shortest_counts_and_the_server_hears_one() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("{}upstream.up.timeout = \"1h\"\n", to(upstream.addr)));
+    for fields in REPEATED {
+        for (status, _) in on_both(&node, "/hold", fields) {
+            assert_eq!(status, 504, "{fields:?}");
+        }
+        for (status, head) in on_both(&node, "/head", fields) {
+            assert_eq!(status, 200, "{fields:?}");
+            let head = head.to_ascii_lowercase();
+            for name in ["x-request-timeout-ms: ", "grpc-timeout: "] {
+                let told: Vec<&str> = head.lines().filter_map(|line| line.strip_prefix(name)).collect();
+                let wanted =
+                    usize::from(name.starts_with('x') || fields.iter().any(|(n, _)| name.starts_with(n)));
+                assert_eq!(told.len(), wanted, "{fields:?}: {head}");
+                assert!(!told.iter().any(|told| told.contains(',') || told.ends_with('H')), "{head}");
+            }
+        }
+    }
+    upstream.release();
+}
+
+/// Asks until the breaker has opened: then a request is answered 502 and does not reach the server.
+#[track_caller]
+fn opens_the_breaker(server: &H2Server, what: &str) {
+    let node = Node::start(&format!("{}upstream.up.timeout = \"100ms\"\n", server.settings()));
+    let mut last = String::new();
+    for _ in 0..BOMBS {
+        let asked = server.asked();
+        let answer = Client::connect(node.gateway).unwrap().get("/");
+        if matches!(&answer, Ok(answer) if answer.status == 502) && server.asked() == asked {
+            return;
+        }
+        last = format!("{answer:?}");
+    }
+    panic!("{what}: the breaker stays closed, last {last}");
+}
+
+#[test]
+fn an_http2_server_is_blamed_for_its_own_silence_and_its_own_resets() {
+    let silent = H2Server::start(|_| Vec::new());
+    opens_the_breaker(&silent, "no answer");
+    let stalls = H2Server::start(|stream| {
+        [ok(stream, &[("content-length", "100")], false), frame(DATA, 0, stream, b"half")].concat()
+    });
+    opens_the_breaker(&stalls, "half an answer");
+    // INTERNAL_ERROR, CANCEL and NO_ERROR, before and inside an answer.
+    for code in [2_u32, 8, 0] {
+        let reset = move |stream| frame(RST_STREAM, 0, stream, &code.to_be_bytes());
+        opens_the_breaker(&H2Server::start(reset), &format!("reset with {code}"));
+        let midway = move |stream| {
+            let half = frame(DATA, 0, stream, b"half");
+            [ok(stream, &[], false), half, reset(stream)].concat()
+        };
+        opens_the_breaker(&H2Server::start(midway), &format!("reset midway with {code}"));
+    }
+}
+
+#[test]
+fn an_http2_server_is_not_blamed_for_its_clients() {
+    let server = H2Server::start(|_| Vec::new());
+    let node = Node::start(&format!("{}upstream.up.timeout = \"1h\"\n", server.settings()));
+    // More than the breaker bears in a row, and fewer than there are slots: each keeps its own until the server answers.
+    for _ in 0..8 {
+        // One that does not want to wait, and one that leaves.
+        let impatient = "GET / HTTP/1.1\r\nhost: a\r\nx-request-timeout-ms: 1\r\n\r\n";
+        assert_eq!(ask(node.gateway, impatient).unwrap().status, 504);
+        let (asked, mut leaves) = (server.asked(), Client::connect(node.gateway).unwrap());
+        leaves.send("/").unwrap();
+        eventually("the server is asked", || (server.asked() > asked).then_some(()));
+    }
 }

@@ -7,15 +7,15 @@ use std::{
 
 use crate::support::PATIENCE;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const ACK: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 /// The entry `:status: 200` of HPACK's static table.
 const STATUS_200: u8 = 0x88;
 
@@ -82,8 +82,19 @@ impl H2Client {
     pub(crate) fn ask(&mut self, fields: &[(&str, &str)]) -> io::Result<Outcome> {
         let stream = self.next_stream;
         self.next_stream += 2;
-        let block: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
-        self.stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, stream, &block))?;
+        self.stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, stream, &block(fields)))?;
+        self.outcome(stream)
+    }
+
+    /// A POST with a body and these trailers, of which a field block is given as bytes or as fields.
+    pub(crate) fn post_with_trailers(&mut self, path: &str, trailers: &[u8]) -> io::Result<Outcome> {
+        let stream = self.next_stream;
+        self.next_stream += 2;
+        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", path)];
+        let head = frame(HEADERS, END_HEADERS, stream, &block(&head));
+        let data = frame(DATA, 0, stream, b"body");
+        let trailers = frame(HEADERS, END_HEADERS | END_STREAM, stream, trailers);
+        self.stream.write_all(&[head, data, trailers].concat())?;
         self.outcome(stream)
     }
 
@@ -111,14 +122,24 @@ impl H2Client {
     }
 
     fn read_frame(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
-        let mut head = [0; 9];
-        self.stream.read_exact(&mut head)?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        let mut payload = vec![0; length as usize];
-        self.stream.read_exact(&mut payload)?;
-        Ok((head[3], head[4], stream, payload))
+        read_frame(&mut self.stream)
     }
+}
+
+/// A frame: its kind, its flags, its stream, its payload.
+pub(crate) fn read_frame(stream: &mut TcpStream) -> io::Result<(u8, u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head)?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let on = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    let mut payload = vec![0; length as usize];
+    stream.read_exact(&mut payload)?;
+    Ok((head[3], head[4], on, payload))
+}
+
+/// A field block of these fields.
+pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    fields.iter().flat_map(|(name, value)| literal(name, value)).collect()
 }
 
 /// The status in a problem document.
@@ -128,7 +149,7 @@ fn status_in(body: &str) -> io::Result<u16> {
     status.ok_or_else(|| io::Error::other(format!("no status in {body}")))
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut bytes = vec![length[1], length[2], length[3], kind, flags];
     bytes.extend_from_slice(&stream.to_be_bytes());

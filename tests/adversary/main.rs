@@ -21,6 +21,8 @@ mod edge_places;
 mod edge_requests;
 mod full_disk;
 mod h2_frames;
+mod h2_malformed;
+mod h2_server;
 mod identity_fields;
 mod jwt_issuer;
 mod jwt_tenants;

@@ -50,6 +50,29 @@ fn an_upload_that_trickles_is_answered_408_and_gives_its_slot_back() {
 }
 
 #[test]
+fn a_long_upload_at_a_good_speed_is_not_cut() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("request_timeout = \"1s\"\n{}", to(upstream.addr)));
+    let piece = "x".repeat(100 * 1024);
+    for head in ["content-length: 819200", "transfer-encoding: chunked"] {
+        let mut client = Client::connect(node.gateway).unwrap();
+        client.send_raw(format!("POST /length HTTP/1.1\r\nhost: localhost\r\n{head}\r\n\r\n")).unwrap();
+        let is_chunked = head.ends_with("chunked");
+        for _ in 0..8 {
+            // Three times the limit in all.
+            std::thread::park_timeout(Duration::from_millis(400));
+            let framed = if is_chunked { format!("19000\r\n{piece}\r\n") } else { piece.clone() };
+            client.send_raw(framed).unwrap();
+        }
+        if is_chunked {
+            client.send_raw("0\r\n\r\n").unwrap();
+        }
+        let answer = client.receive().unwrap();
+        assert_eq!((answer.status, answer.body.as_str()), (200, "819200"), "{head}");
+    }
+}
+
+#[test]
 fn a_request_has_only_so_much_time_in_all() {
     let upstream = Upstream::start();
     let node = Node::start(&format!("request_timeout = \"1s\"\nmin_rate = \"0B\"\n{}", to(upstream.addr)));
