@@ -20,6 +20,11 @@ impl Addresses {
         *count > 1 && u64::from(*count) * 2 > u64::from(self.all)
     }
 
+    /// Whether all that the tenant has in the queue is of one address.
+    pub(crate) fn is_one(&self) -> bool {
+        self.counts.len() <= 1
+    }
+
     /// A ticket of this address gave up, or its slot came back.
     pub(crate) fn leave(&mut self, address: Option<u64>) {
         let Some(address) = address else { return };

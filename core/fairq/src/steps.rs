@@ -212,8 +212,10 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     /// Drops the oldest ticket of a tenant, if possible one whose client was not promised its place.
     pub(crate) fn shed(&mut self, id: u32, now: Moment) -> Option<(T, RetryAfter)> {
         let flow = self.flows.get(id);
-        let behind = self.tickets.oldest_to_drop(flow.behind);
-        let oldest = behind.or_else(|| self.tickets.oldest_to_drop(flow.tickets))? as usize;
+        // Where there is one address alone, none of its tickets is in another's way.
+        let lists =
+            if flow.addresses.is_one() { [flow.tickets, flow.behind] } else { [flow.behind, flow.tickets] };
+        let oldest = lists.into_iter().find_map(|list| self.tickets.oldest_to_drop(list))? as usize;
         let retry_after = self.promise(id, now);
         let Ticket { value: victim, address, .. } = self.take_ticket(id, oldest, now)?;
         self.flows.get_mut(id).addresses.leave(address);

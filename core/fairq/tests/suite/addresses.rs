@@ -72,6 +72,22 @@ fn in_a_full_room_a_greedy_address_makes_place_for_a_modest_one_of_its_tenant() 
     assert_eq!(tenant.queue.depth(), 4);
 }
 
+#[test]
+fn a_tenant_with_one_address_loses_its_oldest_ticket() {
+    let mut tenant = Tenant::new(Settings { room: 3, ..Settings::default() });
+    (0..3).for_each(|_| assert_eq!(tenant.push(GREEDY, false), Verdict::Queued));
+    let other = Arrival {
+        class: 0,
+        tenant: 8,
+        weight: 1,
+        estimate: Duration::from_millis(10),
+        extra_units: 0,
+        slow: false,
+    };
+    let verdict = tenant.queue.push_from(Client::default(), other, 3, (MODEST, 3), NOW);
+    assert!(matches!(verdict, Verdict::Shed { victim: (GREEDY, 0), .. }), "{verdict:?}");
+}
+
 proptest! {
     #[test]
     fn every_ticket_is_granted_shed_or_refused_once_and_nothing_is_left(
