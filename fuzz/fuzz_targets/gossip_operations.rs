@@ -78,7 +78,8 @@ impl Run {
             }
             6 | 7 => {
                 let head = Head { entry, proof: PROOF };
-                let (entries, heads) = if what & 0x10 == 0 { (vec![], vec![head]) } else { (vec![entry], vec![]) };
+                let (entries, heads) =
+                    if what & 0x10 == 0 { (vec![], vec![head]) } else { (vec![entry], vec![]) };
                 let have = IHave { topic, entries, heads };
                 Event::Message { from: peer, message: Message::IHave(have) }
             }
