@@ -19,6 +19,7 @@ mod deadlines;
 mod edge_damage;
 mod edge_places;
 mod edge_requests;
+mod floods;
 mod full_disk;
 mod h2_frames;
 mod h2_malformed;

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, ops::Deref, sync::Arc};
 
 use http::HeaderValue;
+use tokio::sync::Notify;
 use types::Refusal;
 
 use crate::{Body, stream::Peer, tls::certificate::ClientCertificate};
@@ -26,6 +27,8 @@ pub struct ConnInfo {
     pub spare: bool,
     /// The client's IP address as a header value, made once because every request passes it on.
     client_header: Option<HeaderValue>,
+    /// Tells the connection to end; `None` if nobody serves it.
+    pub(crate) end: Option<Arc<Notify>>,
 }
 
 /// What a TLS handshake agreed.
@@ -42,7 +45,14 @@ impl ConnInfo {
     #[must_use]
     pub fn new(peer: Peer, core: usize) -> Self {
         let client_header = peer.addr.and_then(|addr| HeaderValue::from_str(&addr.ip().to_string()).ok());
-        Self { peer, core, tls: None, spare: false, client_header }
+        Self { peer, core, tls: None, spare: false, client_header, end: None }
+    }
+
+    /// Ends the connection at once, with whatever it is doing.
+    pub fn cut_off(&self) {
+        if let Some(end) = &self.end {
+            end.notify_one();
+        }
     }
 
     /// The client's IP address as a header value.
@@ -94,6 +104,11 @@ impl<P> Deref for Conn<P> {
 pub trait Service: Send + Sync + 'static {
     /// What it keeps for each connection, so as not to work it out for each request; `()` for nothing.
     type PerConn: Default + Send + Sync + 'static;
+
+    /// Whether a connection of this peer is closed before a byte of it is read.
+    fn turns_away(&self, _peer: &Peer) -> bool {
+        false
+    }
 
     /// Answers a request. A refusal becomes a problem document and is counted by its reason.
     ///

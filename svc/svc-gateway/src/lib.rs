@@ -17,6 +17,7 @@ mod build;
 mod caller;
 mod client_addr;
 mod config;
+mod floods;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -28,7 +28,7 @@ use crate::{
     message::{self, Onward, Survey},
     policy::Policy,
     proxy::Proxy,
-    quotas::Verdict,
+    quotas::{self, Verdict},
     router::{GoesTo, Route, Share},
     tenant::StreamPlace,
     trace::Trace,
@@ -180,6 +180,8 @@ impl Passage<'_> {
                 Ok(())
             }
             Err(used_up) => {
+                let (client, shared, now) = (self.client.key, &self.proxy.shared, self.began);
+                quotas::cut_off_floods(self.conn, client, &used_up, self.policy, shared, now);
                 let refusal = used_up.refusal();
                 self.allowance = Some(used_up);
                 Err(refusal)

@@ -12,7 +12,7 @@ use ron_kernel::{
     metrics::{RouteMetrics, ServiceMetrics},
     readiness::ServiceReadiness,
 };
-use ron_transport::{Conn, Request, Response, Service, problem};
+use ron_transport::{Conn, Request, Response, Service, caps::ClientKey, problem, stream::Peer};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
@@ -103,6 +103,10 @@ impl Service for Proxy {
             Some(entry) => entry.finish(response),
             None => response,
         })
+    }
+
+    fn turns_away(&self, peer: &Peer) -> bool {
+        self.shared.floods.turns_away(ClientKey::of(peer), self.shared.clock.now())
     }
 
     fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {

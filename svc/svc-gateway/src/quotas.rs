@@ -19,6 +19,7 @@ pub(crate) struct Rates {
     client: Option<Rate>,
     tenant: Option<Rate>,
     capability: Option<Rate>,
+    refusals: Option<Rate>,
 }
 
 /// A rate that said something worth telling the client.
@@ -36,6 +37,7 @@ impl Rates {
             client: rate(quotas.per_ip_rps),
             tenant: rate(drr.rate_limit_rps),
             capability: rate(quotas.per_cap_rps),
+            refusals: rate(quotas.refusals_rps),
         }
     }
 
@@ -104,8 +106,30 @@ pub(crate) fn charge_for_head(
     }
     let now = shared.clock.now();
     let client = shared.client(ClientKey::of(&conn.peer), now);
-    let charged = policy.rates.charge_client(&client, now);
-    charged.err().map_or(refusal, |used_up| used_up.refusal())
+    match policy.rates.charge_client(&client, now) {
+        Ok(_) => refusal,
+        Err(used_up) => {
+            cut_off_floods(conn, ClientKey::of(&conn.peer), &used_up, policy, shared, now);
+            used_up.refusal()
+        }
+    }
+}
+
+/// Counts a refusal because of the rate of an address, and ends the connection of an address that is refused too often. Not if
+/// a proxy speaks for the client: others may speak through the same connection.
+pub(crate) fn cut_off_floods(
+    conn: &ConnInfo,
+    client: ClientKey,
+    used_up: &Verdict,
+    policy: &Policy,
+    shared: &Shared,
+    now: Moment,
+) {
+    let Some(allowed) = &policy.rates.refusals else { return };
+    let is_its_own = client == ClientKey::of(&conn.peer) && !policy.trusted_proxies.trusts(&conn.peer);
+    if used_up.name == "client" && is_its_own && shared.floods.refused(client, allowed, now) {
+        conn.cut_off();
+    }
 }
 
 fn charge_one(

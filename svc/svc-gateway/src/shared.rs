@@ -11,8 +11,8 @@ use ron_transport::caps::ClientKey;
 use types::Moment;
 
 use crate::{
-    GatewayConfig, admission::Admission, buffers::BufferMemory, guard::DecodeBudget, tenant::Tenants,
-    transfer::Transfers,
+    GatewayConfig, admission::Admission, buffers::BufferMemory, floods::Floods, guard::DecodeBudget,
+    tenant::Tenants, transfer::Transfers,
 };
 
 pub(crate) use metrics::METRICS;
@@ -33,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) buffers: Arc<BufferMemory>,
     /// The transfers that hold slots, by core.
     pub(crate) transfers: Box<[Arc<Transfers>]>,
+    pub(crate) floods: Floods,
     clients: Buckets<ClientKey>,
     capabilities: Buckets<TokenId>,
     /// Of everybody there was no more room for.
@@ -53,6 +54,7 @@ impl Shared {
             tenants: Tenants::new(config.fair_queue.max_tenants, scope),
             admission: Admission::new(scope, config),
             decoding: Arc::new(DecodeBudget::new(config.limits.decode_memory.as_u64(), refused)),
+            floods: Floods::default(),
             clients: Buckets::new(MAX_BUCKETS, RandomState::new()),
             capabilities: Buckets::new(MAX_BUCKETS, RandomState::new()),
             other: Arc::default(),

@@ -46,7 +46,7 @@ pub(super) struct Accepted {
     /// Whether a PROXY header is to tell who the client is.
     pub(super) proxied: bool,
     pub(super) permit: ConnPermit,
-    /// Tells that a newcomer has the place.
+    /// Tells that the connection is to end: a newcomer has its place, or its service cuts it off.
     pub(super) given_away: Arc<Notify>,
     /// Whether its place is a spare one.
     pub(super) spare: bool,
@@ -87,6 +87,7 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
         }
     }
     info.spare = spare;
+    info.end = Some(Arc::clone(&given_away));
     let served = async {
         match server.tls.load_full() {
             None => serve(&server, stream, ahead, info, false, limits, &mut permit).await,

@@ -69,6 +69,9 @@ fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     // Decided once: a permit on a proxy's account must be booked on a client's later.
     let proxied = server.proxy_protocol.load().trusts(&peer);
     let client = if proxied { ClientKey::TrustedProxy } else { ClientKey::of(&peer) };
+    if !proxied && server.services.first().is_some_and(|service| service.turns_away(&peer)) {
+        return server.count_turned_away();
+    }
     let (mut permit, spare) = match server.caps.try_admit(client) {
         Ok(permit) => (permit, None),
         Err(cap) => match server.spare.try_admit(client) {

@@ -91,6 +91,7 @@ pub(super) struct Shared<S> {
 struct Refused {
     total: Counter,
     per_client: Counter,
+    flood: Counter,
 }
 
 /// The listening sockets of a server.
@@ -130,6 +131,7 @@ impl<S: Service> HttpServer<S> {
             refused: Refused {
                 total: scope.metrics().connections_refused(scope.service(), "total"),
                 per_client: scope.metrics().connections_refused(scope.service(), "per_client"),
+                flood: scope.metrics().connections_refused(scope.service(), "flood"),
             },
             sockets: Mutex::new(Sockets {
                 addr: listener.local_addr().clone(),
@@ -253,6 +255,10 @@ impl<S> Shared<S> {
             CapError::Total { .. } => self.refused.total.inc(),
             CapError::PerClient { .. } => self.refused.per_client.inc(),
         };
+    }
+
+    pub(super) fn count_turned_away(&self) {
+        self.refused.flood.inc();
     }
 
     fn sockets(&self) -> MutexGuard<'_, Sockets> {

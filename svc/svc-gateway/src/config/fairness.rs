@@ -90,6 +90,9 @@ pub struct DrrConfig {
 pub struct QuotasConfig {
     /// Requests a second of one client address; 0 for no limit. An IPv6 /64 is one client.
     pub per_ip_rps: u32,
+    /// Refusals a second of one client address beyond `per_ip_rps`; an address that is refused more often is turned away for a
+    /// second: its connections end, and new ones are closed unread. 0 for no limit.
+    pub refusals_rps: u32,
     /// Requests a second under one capability; 0 for no limit.
     pub per_cap_rps: u32,
     /// How many seconds' worth of a rate may come at once.
@@ -127,7 +130,7 @@ impl Default for DrrConfig {
 
 impl Default for QuotasConfig {
     fn default() -> Self {
-        Self { per_ip_rps: 50, per_cap_rps: 200, burst: 2.0 }
+        Self { per_ip_rps: 50, refusals_rps: 100, per_cap_rps: 200, burst: 2.0 }
     }
 }
 

@@ -1,0 +1,72 @@
+//! Clients that go on far beyond their rate: each refusal costs time, so there is an end to refusals.
+
+use std::io;
+
+use crate::support::{Client, Node, Upstream, eventually, to};
+
+/// Few, so that few requests make a flood.
+const RATES: &str = "quotas.per_ip_rps = 20\nquotas.refusals_rps = 50\n";
+
+fn node(upstream: &Upstream) -> Node {
+    Node::start(&to(upstream.addr).replace("quotas.per_ip_rps = 0\n", RATES))
+}
+
+fn turned_away(node: &Node) -> f64 {
+    node.metric(
+        "connections_refused_total{node=\"omnigate\",service=\"gateway\",listener=\"gateway\",cap=\"flood\"}",
+    )
+}
+
+/// Sends what is far too much from one address, whose connections must end; another must be served meanwhile.
+fn assert_cut_off(flood: impl Fn(&mut Client) -> io::Result<()>) {
+    let upstream = Upstream::start();
+    let node = node(&upstream);
+    eventually("the address is turned away", || {
+        if let Ok(mut client) = Client::connect_from(2, node.gateway) {
+            let _ = flood(&mut client);
+            // Whatever was answered, the connection ends.
+            let _ = client.wait_for_end();
+        }
+        (turned_away(&node) > 0.0).then_some(())
+    });
+    let answer = Client::connect_from(200, node.gateway).unwrap().get("/honest").unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (200, "/honest"));
+    eventually("the address may come back", || {
+        let answer =
+            Client::connect_from(2, node.gateway).and_then(|mut client| client.get("/again")).ok()?;
+        (answer.status == 200).then_some(())
+    });
+}
+
+#[test]
+fn an_address_that_floods_over_http1_is_turned_away_for_a_while() {
+    assert_cut_off(|client| client.send_raw("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(2000)));
+}
+
+#[test]
+fn an_address_that_floods_over_http2_is_turned_away_for_a_while() {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    // GET, http and / from the static table; the authority as a literal.
+    let head = b"\x82\x86\x84\x01\x09localhost";
+    for stream in 0..300_u32 {
+        bytes.extend([0, 0, u8::try_from(head.len()).unwrap(), 1, 5]);
+        bytes.extend((2 * stream + 1).to_be_bytes());
+        bytes.extend(head);
+    }
+    assert_cut_off(|client| client.send_raw(&bytes));
+}
+
+#[test]
+fn heads_that_cannot_be_served_count_too() {
+    assert_cut_off(|client| client.send_raw("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"));
+}
+
+#[test]
+fn a_client_that_is_refused_now_and_then_keeps_its_connection() {
+    let upstream = Upstream::start();
+    let node = node(&upstream);
+    let mut client = Client::connect_from(2, node.gateway).unwrap();
+    // The burst of the rate, and fewer refusals than make a flood.
+    let statuses: Vec<u16> = (0..100).map(|_| client.get("/").unwrap().status).collect();
+    assert!(statuses.contains(&200) && statuses.contains(&429), "{statuses:?}");
+}
