@@ -2,13 +2,13 @@
 
 use std::{
     io::{self, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    thread,
+    net::{SocketAddr, TcpStream},
 };
 
 use crate::{
     h2_frames::{DATA, H2Client, RST_STREAM, frame},
     h2_server::{H2Server, ok},
+    scripted_server,
     support::{Client, Node, Upstream, ask, eventually, to},
 };
 
@@ -64,14 +64,7 @@ fn waiting_for_our_own_connection_limit_does_not_open_the_breaker() {
 
 /// A server that answers before it has read the body of the request, then waits for the rest of it.
 fn early_server() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let addr = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || answer_early(stream));
-        }
-    });
-    addr
+    scripted_server::start(answer_early)
 }
 
 fn answer_early(mut stream: TcpStream) -> io::Result<()> {

@@ -2,11 +2,13 @@
 
 use std::{
     io::{self, BufRead, BufReader, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    thread,
+    net::{SocketAddr, TcpStream},
 };
 
-use crate::support::{Answer, Client, Node, eventually, free_addr};
+use crate::{
+    scripted_server,
+    support::{Answer, Client, Node, eventually, free_addr},
+};
 
 /// Places of the edge.
 const PLACES: usize = 32;
@@ -19,15 +21,7 @@ const PROTECTED: &str = "content-disposition: attachment; filename=\"a.png\"\r\n
 
 /// An origin that never answers below `/slow/`, and elsewhere at once with what the path says.
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let addr = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            // An end that the node makes is no failure of a test.
-            thread::spawn(move || serve(stream).ok());
-        }
-    });
-    addr
+    scripted_server::start(serve)
 }
 
 fn serve(stream: TcpStream) -> io::Result<()> {

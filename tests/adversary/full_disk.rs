@@ -3,12 +3,15 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     process::{Child, Command, Stdio},
     thread,
 };
 
-use crate::support::{Client, be_patient, eventually, free_addr, get};
+use crate::{
+    scripted_server,
+    support::{Client, be_patient, eventually, free_addr, get},
+};
 
 /// The length of every object of the origin.
 const LEN: usize = 300_000;
@@ -21,15 +24,7 @@ fn object(path: &str) -> Vec<u8> {
 }
 
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let addr = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            // An end that the node makes is no failure of a test.
-            thread::spawn(move || answer(stream).ok());
-        }
-    });
-    addr
+    scripted_server::start(answer)
 }
 
 fn answer(stream: TcpStream) -> std::io::Result<()> {

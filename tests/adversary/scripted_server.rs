@@ -7,19 +7,24 @@ use std::{
     thread,
 };
 
-/// Starts a server that answers each request, without a body, with the JSON text that `answer` makes of its head.
-pub(crate) fn json_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr {
+/// Starts a server that has each connection served by `serve`, on a thread of its own.
+pub(crate) fn start(serve: impl Fn(TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
-    let answer = Arc::new(answer);
+    let serve = Arc::new(serve);
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let answer = Arc::clone(&answer);
+            let serve = Arc::clone(&serve);
             // An end that the client makes is no failure of a test.
-            thread::spawn(move || serve(stream, &*answer).ok());
+            thread::spawn(move || serve(stream).ok());
         }
     });
     addr
+}
+
+/// Starts a server that answers each request, without a body, with the JSON text that `answer` makes of its head.
+pub(crate) fn json_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr {
+    start(move |stream| serve(stream, &answer))
 }
 
 fn serve(stream: TcpStream, answer: &(impl Fn(&str) -> String + ?Sized)) -> std::io::Result<()> {
