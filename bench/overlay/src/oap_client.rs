@@ -111,7 +111,7 @@ fn topic() -> Topic {
     Topic::new("bench").expect("a good name")
 }
 
-/// Some node.
+/// The id of the node with this number.
 fn node(number: u64) -> NodeId {
     NodeId::of_key(key(number).verifying_key().as_bytes())
 }

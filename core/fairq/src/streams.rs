@@ -9,7 +9,7 @@ use std::{collections::HashMap, hash::Hash};
 /// Whose a stream is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StreamOwner<T, A> {
-    /// The tenant.
+    /// The tenant whose share the stream counts towards.
     pub tenant: T,
     /// The address of the tenant's client; `None` where the tenant is the address.
     pub address: Option<A>,

@@ -33,7 +33,7 @@ pub(crate) struct Track {
     /// The highest number that some peer claims to have and that was neither seen nor proven. It is asked for, and never
     /// named or repeated. Zero if there is none.
     hinted: u64,
-    /// Publications delivered.
+    /// How many of the publisher's publications were delivered to subscribers of this node.
     pub(crate) deliveries: u64,
     /// The peer that told of the publisher first; absent for this node itself.
     pub(crate) introducer: Option<NodeId>,

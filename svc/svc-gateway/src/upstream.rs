@@ -107,7 +107,7 @@ impl Upstream {
     /// The request is taken where it is: it is large, and is handed down through many futures, each of which would copy
     /// it. It is of no use afterwards.
     ///
-    /// Cancel safe: dropping the future closes the connection in use.
+    /// Cancel safe: dropping the future closes the connection in use, at once or when the server has finished with it.
     pub(crate) async fn send(
         &self,
         request: &mut Request,

@@ -25,9 +25,9 @@ const PRIORITY: u8 = 0x20;
 /// Whose frames are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sender {
-    /// Requests, after a preface.
+    /// A client, which sends its preface and then requests.
     Client,
-    /// Responses.
+    /// A server, which sends responses.
     Server,
 }
 

@@ -33,7 +33,7 @@ pub(crate) const UNSETTLED: QueueSpec = QueueSpec {
           found at its next look",
 };
 
-/// The task.
+/// The task that hashes files again once they have settled.
 pub(crate) const FILE_SETTLER: TaskSpec = TaskSpec {
     name: "file_settler",
     plane: Plane::Control,

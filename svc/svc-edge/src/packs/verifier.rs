@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Packs that are mounted at once: each reads a whole file.
 const AT_ONCE: usize = 4;
 
-/// The task.
+/// The task that mounts packs and checks them.
 pub(crate) const PACK_VERIFIER: TaskSpec = TaskSpec {
     name: "pack_verifier",
     plane: Plane::Control,
