@@ -40,8 +40,9 @@ pub enum RewarderError {
         /// Why.
         reason: String,
     },
-    /// The epoch was closed with other inputs or another policy than the caller names.
-    #[error("epoch {epoch} was closed with {closed}, not with {asked}")]
+    /// The epoch is closed, or would be closed now, with other inputs or another policy than the caller names. Nothing
+    /// was changed.
+    #[error("epoch {epoch} has {closed}, not {asked}")]
     OtherInputs {
         /// The epoch.
         epoch: u64,

@@ -25,12 +25,31 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct WorkRequest {
     pub(crate) epoch: u64,
-    /// The inputs that the caller means, if it says so.
-    pub(crate) inputs: Option<String>,
-    /// The policy that the caller means, if it says so.
-    pub(crate) policy: Option<String>,
+    pub(crate) expected: Expected,
     pub(crate) deadline: Deadline,
     pub(crate) reply: oneshot::Sender<Result<Taken, RewarderError>>,
+}
+
+/// What a caller says of the epoch that it means. What it leaves out may be anything.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expected {
+    /// The hash of the list of snapshots.
+    pub(crate) inputs: Option<String>,
+    /// The hash of the policy.
+    pub(crate) policy: Option<String>,
+}
+
+impl Expected {
+    /// Refuses an epoch that is closed, or would be closed, with other inputs or another policy.
+    fn check(&self, epoch: u64, inputs: &str, policy: &str) -> Result<(), RewarderError> {
+        for (asked, closed) in [(&self.inputs, inputs), (&self.policy, policy)] {
+            if let Some(asked) = asked.as_ref().filter(|asked| *asked != closed) {
+                let (closed, asked) = (closed.to_owned(), asked.clone());
+                return Err(RewarderError::OtherInputs { epoch, closed, asked });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What became of a request.
@@ -86,29 +105,20 @@ impl Scheduler {
     }
 
     async fn answer(&self, request: WorkRequest) {
-        let WorkRequest { epoch, inputs, policy, deadline, reply } = request;
-        let taken = self.take(epoch, inputs, policy, deadline).await;
+        let WorkRequest { epoch, expected, deadline, reply } = request;
+        let taken = self.take(epoch, expected, deadline).await;
         // Who no longer waits for the answer will find it in the store.
         let _ = reply.send(taken);
     }
 
     /// Takes an epoch that somebody asks for.
-    async fn take(
-        &self,
-        epoch: u64,
-        inputs: Option<String>,
-        policy: Option<String>,
-        deadline: Deadline,
-    ) -> Result<Taken, RewarderError> {
+    async fn take(&self, epoch: u64, expected: Expected, deadline: Deadline) -> Result<Taken, RewarderError> {
         let record = match self.shared.with_store("find epoch", move |store| store.record(epoch)).await? {
             Some(record) => record,
-            None => self.close(epoch).await?,
+            None => self.close(epoch, expected.clone()).await?,
         };
-        for (asked, closed) in [(inputs, &record.inputs), (policy, &record.policy)] {
-            if let Some(asked) = asked.filter(|asked| asked != closed) {
-                return Err(RewarderError::OtherInputs { epoch, closed: closed.clone(), asked });
-            }
-        }
+        // Also after closing: another process may have closed it first, with something else.
+        expected.check(epoch, &record.inputs, &record.policy)?;
         match record.state {
             State::Sealed | State::Computing => {
                 self.enqueue(epoch, deadline).await?;
@@ -152,7 +162,7 @@ impl Scheduler {
         let Some(last) = self.last_over() else { return Ok(()) };
         let due = self.shared.with_store("find epochs to close", move |store| store.unclosed(last)).await?;
         for epoch in due {
-            match self.close(epoch).await {
+            match self.close(epoch, Expected::default()).await {
                 Ok(_) => self.shared.conditions.policy.clear(),
                 Err(error @ (RewarderError::NoPolicy(_) | RewarderError::Policy(_))) => {
                     self.shared.conditions.policy.raise(format!("epoch {epoch}: {error}"));
@@ -172,8 +182,8 @@ impl Scheduler {
         (present.saturating_sub(2)..present).rev().find(|epoch| windows.is_over(*epoch, unix))
     }
 
-    /// Closes the inputs of an epoch that is over.
-    async fn close(&self, epoch: u64) -> Result<Record, RewarderError> {
+    /// Closes the inputs of an epoch that is over, unless the caller expects others: then nothing is changed.
+    async fn close(&self, epoch: u64, expected: Expected) -> Result<Record, RewarderError> {
         let (shared, unix) = (&self.shared, self.shared.clock.unix());
         if !shared.windows.is_over(epoch, unix) {
             let closes_in = shared.windows.close(epoch).saturating_sub(unix);
@@ -189,6 +199,7 @@ impl Scheduler {
             let policy = policies::for_epoch(&store, &settings, number)?;
             let closing = calculus::closing(&store, epoch, &settings.nodes, policy)?;
             let closing = closing.ok_or(RewarderError::Unknown("epoch"))?;
+            expected.check(epoch, &closing.inputs, &closing.policy)?;
             crash::point("close.before_insert");
             let record = store.close(&closing)?;
             crash::point("close.after_insert");

@@ -22,7 +22,7 @@ use crate::{
     calculus::Outcome,
     policies,
     registry::Progress,
-    scheduler::{Taken, WorkRequest},
+    scheduler::{Expected, Taken, WorkRequest},
     shared::Shared,
     store::{EpochStore, StoreError},
 };
@@ -210,8 +210,8 @@ impl Handler {
         let meant = ask::compute_body(request, body)?;
         let wished = deadline::wished(&request.headers, self.shared.clock.now());
         let (reply, answered) = oneshot::channel();
-        let asked =
-            WorkRequest { epoch, inputs: meant.inputs, policy: meant.policy, deadline: wished, reply };
+        let expected = Expected { inputs: meant.inputs, policy: meant.policy };
+        let asked = WorkRequest { epoch, expected, deadline: wished, reply };
         self.requests.try_send(asked).map_err(|error| Refusal::from(Fault::from(error)))?;
         let patience = if wished == Deadline::NEVER { self.shared.clock.within(PATIENCE) } else { wished };
         let answered = self.shared.scope.by("rpc", patience, answered).await?;

@@ -165,6 +165,45 @@ fn an_epoch_is_not_computed_with_other_inputs_than_it_was_closed_with() {
 }
 
 #[test]
+fn a_request_that_names_other_inputs_or_another_policy_changes_nothing() {
+    let other = SigningKey::generate().unwrap();
+    let listed = other.node().to_string();
+    let running = Running::with(Wish::default(), |config| {
+        config.accounting_nodes = vec![listed];
+        config.automatic = false;
+    });
+    let (document, rows) = snapshot(&other, 5, "alice");
+    assert!(accept(&running, &document, &rows).unwrap());
+    let compute = |body: serde_json::Value| {
+        let json = [("content-type", "application/json")];
+        running.ask("POST", "/rewarder/epochs/5/compute", &json, body.to_string().as_bytes())
+    };
+    let counted = rewards::SnapshotSeal::read(&document).unwrap().snapshot;
+    let epoch = counted.epoch;
+    let inputs = rewards::InputSet::unchecked(epoch, vec![counted], rewards::Usage::new(1, 1)).root();
+    let signed = SignedPolicy::read(&policy(&running.signer, 1, 1000)).unwrap();
+    let policy = signed.policy().hash().to_string();
+    let wrong = "b3k:0000000000000000000000000000000000000000000000000000000000000000";
+    for body in [
+        serde_json::json!({ "inputs": wrong }),
+        serde_json::json!({ "policy": wrong }),
+        serde_json::json!({ "inputs": inputs.to_string(), "policy": wrong }),
+        serde_json::json!({ "inputs": wrong, "policy": policy }),
+    ] {
+        let answer = compute(body.clone());
+        assert_eq!((answer.status, answer.reason().as_str()), (409, "conflict"), "{body}");
+        let epoch = running.get("/rewarder/epochs/5").json();
+        assert_eq!((&epoch["state"], &epoch["inputs"]), (&"open".into(), &serde_json::Value::Null), "{body}");
+        assert!(running.epochs().is_empty(), "{body}");
+    }
+    assert_eq!(running.balance("pool/rewards"), 1_000_000);
+    let answer = compute(serde_json::json!({ "inputs": inputs.to_string(), "policy": policy }));
+    assert_eq!(answer.status, 202, "{answer:?}");
+    running.wait_for(Some(5), "settled");
+    assert_eq!(running.balance("actor/alice"), 1000);
+}
+
+#[test]
 fn an_epoch_whose_sums_overflow_is_quarantined_and_nobody_is_paid() {
     let other = SigningKey::generate().unwrap();
     let listed = other.node().to_string();
