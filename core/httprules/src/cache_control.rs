@@ -123,8 +123,8 @@ impl RequestDirectives {
     }
 }
 
-/// The directives of a field: their names and arguments.
-fn directives<'v>(
+/// The directives of a field: their names and arguments, without quotes around them.
+pub fn directives<'v>(
     values: impl IntoIterator<Item = &'v [u8]>,
 ) -> impl Iterator<Item = (&'v [u8], Option<&'v [u8]>)> {
     elements(values).map(|element| {

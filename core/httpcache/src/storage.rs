@@ -1,0 +1,177 @@
+//! Whether a shared cache stores a response (RFC 9111, 3), and which of its fields (3.1).
+//!
+//! Stricter than the RFC in three ways, because a shared answer that was meant for one is the worst mistake of a cache: an
+//! answer with `Set-Cookie` is stored only if the operator says so; the answer to a request with a cookie only if its
+//! freshness is explicit; and what could never be reused is not stored.
+
+use std::fmt;
+
+use http::{HeaderMap, HeaderName, StatusCode, header};
+use httprules::{cache_control::RequestDirectives, freshness::Stored};
+
+use crate::{
+    control::{Control, TARGETS},
+    variant::Vary,
+};
+
+/// What of a GET request decides about storing its response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Its directives.
+    pub directives: RequestDirectives,
+    /// Whether it has an `Authorization`.
+    pub is_authorized: bool,
+    /// Whether it has a `Cookie`.
+    pub has_cookie: bool,
+}
+
+/// What the operator says about a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Whether answers with `Set-Cookie` may be stored, cookie and all.
+    pub store_set_cookie: bool,
+    /// Freshness in seconds where the origin says nothing and there is nothing to compute it from.
+    pub default_lifetime: u64,
+    /// The longest freshness in seconds; `None` for any.
+    pub max_lifetime: Option<u64>,
+    /// For how many seconds a stale response answers when its origin cannot, unless the origin forbids it.
+    pub grace: u64,
+}
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotStored {
+    /// Its status is not final, or not one to be stored.
+    Status,
+    /// The request or the response has `no-store`.
+    NoStore,
+    /// It has `private`.
+    Private,
+    /// It sets a cookie.
+    SetCookie,
+    /// The request was authorized, and the response does not say that others may see it.
+    Authorization,
+    /// It depends on more than can be told from requests.
+    Vary,
+    /// It could never be reused: it is not fresh for any time and cannot be validated.
+    Useless,
+}
+
+impl NotStored {
+    /// A word for `Cache-Status` and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::NoStore => "no-store",
+            Self::Private => "private",
+            Self::SetCookie => "set-cookie",
+            Self::Authorization => "authorization",
+            Self::Vary => "vary",
+            Self::Useless => "no-lifetime",
+        }
+    }
+}
+
+impl fmt::Display for NotStored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// What is known of a response that may be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storable {
+    /// How long it is fresh.
+    pub freshness: Stored,
+    /// The fields that select it.
+    pub vary: Vec<HeaderName>,
+}
+
+/// Judges the response to a GET, asked for and received at these times in seconds since 1970.
+///
+/// # Errors
+/// The first reason against storing it.
+pub fn judge(
+    asked: &Asked,
+    rules: &Rules,
+    status: StatusCode,
+    headers: &HeaderMap,
+    (requested_at, received_at): (u64, u64),
+) -> Result<Storable, NotStored> {
+    let control = Control::of(headers);
+    let said = &control.directives;
+    let understood = !said.must_understand || is_understood(status);
+    if !is_final(status) || !understood {
+        return Err(NotStored::Status);
+    }
+    if asked.directives.no_store || said.no_store && !said.must_understand {
+        return Err(NotStored::NoStore);
+    }
+    if said.private {
+        return Err(NotStored::Private);
+    }
+    let sets_cookie =
+        headers.contains_key(header::SET_COOKIE) && !control.unstored_fields.contains(&header::SET_COOKIE);
+    if sets_cookie && !rules.store_set_cookie {
+        return Err(NotStored::SetCookie);
+    }
+    if asked.is_authorized && !(said.public || said.must_revalidate || said.s_maxage.is_some()) {
+        return Err(NotStored::Authorization);
+    }
+    let Vary::Fields(vary) = Vary::of(headers) else { return Err(NotStored::Vary) };
+    let mut freshness = control.freshness(status, headers, requested_at, received_at);
+    let is_personal = sets_cookie || asked.has_cookie;
+    freshness.unsaid = if is_personal { 0 } else { rules.default_lifetime };
+    freshness.at_most = rules.max_lifetime.unwrap_or(u64::MAX);
+    if is_personal && freshness.told_lifetime().is_none() {
+        return Err(NotStored::Useless);
+    }
+    let has_validator = headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED);
+    let is_of_use = freshness.lifetime() > 0 || has_validator && is_understood(status);
+    if is_of_use { Ok(Storable { freshness, vary }) } else { Err(NotStored::Useless) }
+}
+
+/// Removes what is not stored: fields that `no-cache` and `private` name, and those that are for this cache alone.
+pub fn strip(headers: &mut HeaderMap) {
+    for name in Control::of(headers).unstored_fields {
+        headers.remove(name);
+    }
+    for name in ["proxy-authenticate", "proxy-authentication-info", "proxy-authorization"] {
+        headers.remove(name);
+    }
+}
+
+/// Removes the fields that are for this cache alone from an answer to a client.
+pub fn strip_targeted(headers: &mut HeaderMap) {
+    headers.remove(&TARGETS[0]);
+}
+
+/// Whether a response with this status can be stored as a whole.
+fn is_final(status: StatusCode) -> bool {
+    !status.is_informational() && !matches!(status.as_u16(), 206 | 304 | 416)
+}
+
+/// Whether the cache knows what the status means (RFC 9110, 15).
+fn is_understood(status: StatusCode) -> bool {
+    matches!(
+        status.as_u16(),
+        200 | 203
+            | 204
+            | 300
+            | 301
+            | 302
+            | 303
+            | 307
+            | 308
+            | 400
+            | 401
+            | 403
+            | 404
+            | 405
+            | 410
+            | 414
+            | 451
+            | 500..=505
+    )
+}

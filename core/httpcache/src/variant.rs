@@ -1,0 +1,146 @@
+//! `Vary`: which of several stored responses a request selects (RFC 9111, 4.1).
+//!
+//! Values are compared in a normal form: the lines of a field as one list, without blanks around its elements; languages and
+//! codings also in lower case and in the order of their weights. What is absent equals only what is absent.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+/// Most fields that `Vary` may name; a response that names more is stored for nobody.
+pub const MAX_FIELDS: usize = 16;
+
+/// What `Vary` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Vary {
+    /// The response depends on these fields, which may be none.
+    Fields(Vec<HeaderName>),
+    /// It depends on more than can be told: `*`, what is no field name, or more than [`MAX_FIELDS`].
+    Anything,
+}
+
+impl Vary {
+    /// What a response says.
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Self {
+        let mut fields = Vec::new();
+        for value in headers.get_all(header::VARY) {
+            let names = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            for name in names.filter(|name| !name.is_empty()) {
+                match HeaderName::from_bytes(name) {
+                    Ok(_) if name == b"*" => return Self::Anything,
+                    Ok(name) if fields.contains(&name) => {}
+                    Ok(name) => fields.push(name),
+                    Err(_) => return Self::Anything,
+                }
+            }
+        }
+        fields.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        if fields.len() > MAX_FIELDS { Self::Anything } else { Self::Fields(fields) }
+    }
+}
+
+/// A request's fields as its server sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestFields<'a> {
+    /// The fields as the client sent them.
+    pub headers: &'a HeaderMap,
+    /// Those of them that are not passed on: they count as absent.
+    pub removed: &'a [HeaderName],
+}
+
+impl RequestFields<'_> {
+    /// A field's value in normal form; `None` if it is absent.
+    #[must_use]
+    pub fn value(&self, name: &HeaderName) -> Option<Vec<u8>> {
+        if self.removed.contains(name) || !self.headers.contains_key(name) {
+            return None;
+        }
+        Some(normal_form(name, self.headers.get_all(name).iter().map(HeaderValue::as_bytes)))
+    }
+}
+
+/// The values of the fields that a stored response was selected by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variant {
+    fields: Vec<(HeaderName, Option<Box<[u8]>>)>,
+}
+
+impl Variant {
+    /// The variant of a response that varies with `fields`, to this request.
+    #[must_use]
+    pub fn of(fields: &[HeaderName], request: &RequestFields<'_>) -> Self {
+        let value = |name: &HeaderName| (name.clone(), request.value(name).map(Vec::into_boxed_slice));
+        Self { fields: fields.iter().map(value).collect() }
+    }
+
+    /// Whether the request selects this variant.
+    #[must_use]
+    pub fn fits(&self, request: &RequestFields<'_>) -> bool {
+        self.fields.iter().all(|(name, value)| request.value(name).as_deref() == value.as_deref())
+    }
+
+    /// How many bytes it takes, about.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let field = |(name, value): &(HeaderName, Option<Box<[u8]>>)| {
+            64 + name.as_str().len() + value.as_ref().map_or(0, |value| value.len())
+        };
+        self.fields.iter().map(field).sum()
+    }
+}
+
+/// The lines of a field as one value that equals another if both mean the same.
+fn normal_form<'v>(name: &HeaderName, lines: impl Iterator<Item = &'v [u8]>) -> Vec<u8> {
+    let elements: Vec<&[u8]> =
+        lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).collect();
+    if *name != header::ACCEPT_LANGUAGE && *name != header::ACCEPT_ENCODING {
+        return elements.join(b",".as_slice());
+    }
+    let mut weighted: Vec<(u16, Vec<u8>)> =
+        elements.into_iter().filter(|element| !element.is_empty()).map(weighted).collect();
+    // Of equal weight means of equal preference, in whatever order.
+    weighted.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    let written = weighted.into_iter().map(|(weight, element)| {
+        let suffix = if weight == WHOLE { String::new() } else { format!(";{weight}") };
+        [element, suffix.into_bytes()].concat()
+    });
+    written.collect::<Vec<_>>().join(b",".as_slice())
+}
+
+/// The weight of what has none, in thousandths.
+const WHOLE: u16 = 1000;
+
+/// An element in lower case without its weight, and the weight in thousandths.
+fn weighted(element: &[u8]) -> (u16, Vec<u8>) {
+    let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let name = parts.next().unwrap_or_default();
+    let mut weight = WHOLE;
+    let mut kept = name.to_ascii_lowercase();
+    for part in parts {
+        match part {
+            [b'q' | b'Q', b'=', number @ ..] if thousandths(number).is_some() => {
+                weight = thousandths(number).unwrap_or(WHOLE);
+            }
+            // What is not understood still makes a difference.
+            other => {
+                kept.push(b';');
+                kept.extend_from_slice(other);
+            }
+        }
+    }
+    (weight, kept)
+}
+
+/// A weight between 0 and 1 with up to three decimals, in thousandths.
+fn thousandths(number: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(number).ok()?;
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let decimals: u16 = format!("{decimals:0<3}").parse().ok()?;
+    match whole {
+        "0" => Some(decimals),
+        "1" if decimals == 0 => Some(WHOLE),
+        _ => None,
+    }
+}

@@ -1,0 +1,69 @@
+//! Which stored response a request selects.
+
+use http::HeaderName;
+use httpcache::variant::{RequestFields, Variant, Vary};
+use proptest::prelude::*;
+
+use crate::fields;
+
+fn names(text: &str) -> Vec<HeaderName> {
+    match Vary::of(&fields(&format!("Vary: {text}"))) {
+        Vary::Fields(names) => names,
+        Vary::Anything => panic!("it names fields"),
+    }
+}
+
+fn same(vary: &str, one: &str, other: &str) -> bool {
+    let (one, other) = (fields(one), fields(other));
+    let stored = Variant::of(&names(vary), &RequestFields { headers: &one, removed: &[] });
+    stored.fits(&RequestFields { headers: &other, removed: &[] })
+}
+
+#[test]
+fn what_vary_names_is_read_from_all_lines() {
+    let read = Vary::of(&fields("Vary: Foo, bar\nVary: , baz ,foo"));
+    assert_eq!(read, Vary::Fields(names("bar, baz, foo")));
+    for text in ["*", "*, *", "foo, *", "fo o", "foo, \u{e9}", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"] {
+        assert_eq!(Vary::of(&fields(&format!("Vary: {text}"))), Vary::Anything, "{text}");
+    }
+}
+
+#[test]
+fn a_variant_fits_requests_with_the_same_values() {
+    let table = [
+        ("foo", "Foo: 1", "Foo: 1\nBar: 2", true),
+        ("foo", "Foo: 1", "Foo: 2", false),
+        ("foo", "Foo: 1", "", false),
+        ("foo", "", "Foo:", false),
+        ("foo, bar", "Foo: 1", "Foo: 1", true),
+        ("foo, bar", "Foo: 1", "Foo: 1\nBar: 1", false),
+        ("foo", "Foo: 1,2", "Foo: 1\nFoo:  2 ", true),
+        ("foo", "Foo: a", "Foo: A", false),
+        ("accept-language", "Accept-Language: en, de", "Accept-Language: DE,  en", true),
+        ("accept-language", "Accept-Language: en, de", "Accept-Language: en, de;q=0.5", false),
+        ("accept-language", "Accept-Language: en;q=0.50", "Accept-Language: en;q=0.5", true),
+        ("accept-language", "Accept-Language: en;q=5", "Accept-Language: en", false),
+        ("accept-encoding", "Accept-Encoding: gzip, br", "Accept-Encoding: br, gzip", true),
+    ];
+    for (vary, one, other, expected) in table {
+        assert_eq!(same(vary, one, other), expected, "{vary}: {one} / {other}");
+    }
+}
+
+#[test]
+fn a_field_that_is_not_passed_on_counts_as_absent() {
+    let (sent, none) = (fields("Foo: 1"), fields(""));
+    let removed = [HeaderName::from_static("foo")];
+    let stored = Variant::of(&names("foo"), &RequestFields { headers: &sent, removed: &removed });
+    assert!(stored.fits(&RequestFields { headers: &none, removed: &[] }));
+    assert!(!stored.fits(&RequestFields { headers: &sent, removed: &[] }));
+}
+
+proptest! {
+    #[test]
+    fn a_request_always_selects_its_own_variant(value in "[ -~]{0,60}", language in "[ -~]{0,60}") {
+        let request = fields(&format!("Foo:{value}\nAccept-Language:{language}"));
+        let request = RequestFields { headers: &request, removed: &[] };
+        prop_assert!(Variant::of(&names("foo, accept-language"), &request).fits(&request));
+    }
+}
