@@ -12,6 +12,7 @@
 //! | `Unknown` | 404 `not_found` | no | `rejected_total{reason}` |
 //! | `Policy` | 400, 403, 409 or 415 | no | `rejected_total{reason}` |
 //! | `Snapshot` | 400 or 403 | no | `rejected_total{reason}` |
+//! | `Ledger` | 503 `degraded` | yes | `readyz_degraded{cause="ledger"}` |
 //! | `Store` | 503 `degraded`, 500 if it is damaged | yes | `readyz_degraded{cause="epoch_store"}` |
 
 use std::time::Duration;
@@ -74,6 +75,9 @@ pub enum RewarderError {
     /// The epoch store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The ledger does not answer.
+    #[error("the ledger: {0}")]
+    Ledger(String),
     /// Something that belongs to the epoch cannot be read or written.
     #[error("{0}")]
     Files(String),
@@ -101,7 +105,7 @@ impl RewarderError {
                 }
                 _ => Reason::Malformed,
             },
-            Self::Store(StoreError::Unavailable(_)) => Reason::Degraded,
+            Self::Store(StoreError::Unavailable(_)) | Self::Ledger(_) => Reason::Degraded,
             Self::Store(_) | Self::Files(_) => Reason::Internal,
         }
     }
@@ -133,6 +137,9 @@ impl From<RewarderError> for Refusal {
             }
             RewarderError::Store(StoreError::Unavailable(_)) => {
                 Self::new(reason, "the epoch store does not answer").retry_after(COME_BACK)
+            }
+            RewarderError::Ledger(_) => {
+                Self::new(reason, "the ledger does not answer").retry_after(COME_BACK)
             }
             // What a database or a disk says may name paths and servers; it is in the log.
             RewarderError::Store(_) | RewarderError::Files(_) => reason.into(),

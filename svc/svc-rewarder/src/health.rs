@@ -6,6 +6,7 @@ use ron_kernel::supervisor::{TaskCtx, TaskResult};
 
 use crate::{
     RewarderError, ledger,
+    reconcile::Reconciler,
     shared::Shared,
     store::{Record, State},
 };
@@ -24,11 +25,13 @@ impl Health {
     ///
     /// Cancel safe.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        let mut reconciler = Reconciler::default();
         loop {
             // Each raises its condition when it does not answer, and clears it when it does.
             let _ = self.shared.with_store("ping", |store| store.ping()).await;
             self.tell_of_quarantine().await;
             let _ = ledger::available(&self.shared).await;
+            reconciler.step(&self.shared).await;
             if let Err(error) = self.let_go().await {
                 tracing::warn!(%error, "old files could not be removed");
             }

@@ -94,7 +94,7 @@ pub(crate) async fn sign(shared: &Shared) {
 }
 
 /// Calls the ledger, unless the breaker says to leave it alone.
-async fn call<T: Send + 'static>(
+pub(crate) async fn call<T: Send + 'static>(
     shared: &Shared,
     job: &'static str,
     work: impl Fn(&dyn Ledger) -> Result<T, LedgerError> + Clone + Send + 'static,

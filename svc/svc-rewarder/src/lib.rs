@@ -29,6 +29,7 @@ mod ledger;
 mod metrics;
 mod open;
 mod policies;
+mod reconcile;
 mod registry;
 mod scheduler;
 mod settings;

@@ -78,6 +78,7 @@ pub(crate) struct Conditions {
     pub(crate) policy: Condition,
     pub(crate) quarantine: Condition,
     pub(crate) unfunded: Condition,
+    pub(crate) ledger_behind: Condition,
 }
 
 impl Conditions {
@@ -92,6 +93,7 @@ impl Conditions {
             policy: report("policy"),
             quarantine: report("quarantine"),
             unfunded: report("unfunded"),
+            ledger_behind: report("ledger_behind"),
         }
     }
 }

@@ -214,6 +214,37 @@ impl EpochStore {
         self.0.query(&find, &[Value::text(one), Value::text(other)])?.into_iter().map(Record::read).collect()
     }
 
+    /// Epochs after `after` that have batches in the ledger, the oldest first; at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn paid(&self, after: u64, limit: u64) -> Result<Vec<Record>, StoreError> {
+        let find = format!(
+            "SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) AND posted > 0 AND epoch > $3
+             ORDER BY epoch LIMIT $4"
+        );
+        let [settled, emitting] = [State::Settled, State::Emitting].map(Value::text);
+        let parameters = [settled, emitting, Value::number(after), Value::number(limit)];
+        self.0.query(&find, &parameters)?.into_iter().map(Record::read).collect()
+    }
+
+    /// The ledger has lost batches of an epoch, from `first` on: they are to be posted again.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn reopen(&self, epoch: u64, first: u64, reason: &str) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1, posted = $2, reason = $3
+                      WHERE epoch = $4 AND state IN ($5, $1) AND posted > $2";
+        let parameters = [
+            Value::text(State::Emitting),
+            Value::number(first),
+            Value::text(reason),
+            Value::number(epoch),
+            Value::text(State::Settled),
+        ];
+        self.change(change, &parameters)
+    }
+
     /// Epochs that are set aside, the latest first; 16 at most.
     ///
     /// # Errors

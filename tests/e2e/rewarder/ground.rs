@@ -54,13 +54,16 @@ pub(super) struct Ground {
     dir: tempfile::TempDir,
     place: Place,
     nodes: usize,
+    /// Where each node's rewarder listens.
+    addrs: Vec<SocketAddr>,
     pub(super) epochs: Vec<u64>,
 }
 
 impl Ground {
     /// Nodes that have nothing to do yet, and a pool that is funded.
     pub(super) fn new(place: Place, nodes: usize) -> Self {
-        let ground = Self { dir: tempfile::tempdir().unwrap(), place, nodes, epochs: Vec::new() };
+        let addrs = (0..nodes).map(|_| free_addr()).collect();
+        let ground = Self { dir: tempfile::tempdir().unwrap(), place, nodes, addrs, epochs: Vec::new() };
         let signer = SecretKey::from_seed(&[7; 32]);
         let terms = format!(
             r#"{{"cap_ppm":1000000,"first_epoch":0,"format":"omnigate-policy/1","id":"default","last_epoch":null,
@@ -88,11 +91,11 @@ impl Ground {
         self.dir.path()
     }
 
-    fn config(&self, node: usize) -> PathBuf {
+    pub(super) fn config(&self, node: usize) -> PathBuf {
         self.dir.path().join(format!("node-{node}.toml"))
     }
 
-    fn ledger_url(&self) -> String {
+    pub(super) fn ledger_url(&self) -> String {
         match &self.place {
             Place::Files => format!("sqlite:{}", self.data(0).join("ledger.db").display()),
             Place::Postgres(database) => {
@@ -111,9 +114,10 @@ impl Ground {
         let text = format!(
             "[node]\nname = \"n{node}\"\ndata_dir = \"{data}\"\ncores = 1\n[log]\nlevel = \"warn\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nenabled = false\n[ledger]\nurl = \"{ledger}\"\n\
-             [rewarder]\nenabled = true\nlisten = \"127.0.0.1:0\"\nepoch_duration = \"1m\"\nmax_epoch_skew = \"0s\"\n\
+             [rewarder]\nenabled = true\nlisten = \"{listen}\"\nepoch_duration = \"1m\"\nmax_epoch_skew = \"0s\"\n\
              policy_files = [\"{policy}\"]\npolicy_keys = [\"{policy_key}\"]\naccounting_nodes = {nodes:?}\n",
             data = self.data(node).display(),
+            listen = self.addrs[node],
             ledger = self.ledger_url(),
             policy = self.dir.path().join("policy.json").display(),
         );
@@ -167,7 +171,7 @@ impl Ground {
     /// Starts a node that dies at a point, if one is given.
     pub(super) fn start(&self, node: usize, crash_at: Option<&str>) -> Process {
         let log = fs::File::options().create(true).append(true).open(self.path().join("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_omnigate"));
+        let mut command = Command::new(program());
         command.args(["rewarder", "--config"]).arg(self.config(node)).current_dir(self.path()).env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         be_patient(&mut command, &fs::read_to_string(self.config(node)).unwrap());
@@ -250,9 +254,14 @@ impl Drop for Process {
     }
 }
 
+/// The program, or another build of it.
+pub(super) fn program() -> String {
+    std::env::var("OMNIGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_omnigate").to_owned())
+}
+
 /// Runs a command to its end.
 pub(super) fn omnigate(args: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_omnigate")).args(args).env_clear().output().unwrap();
+    let output = Command::new(program()).args(args).env_clear().output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }

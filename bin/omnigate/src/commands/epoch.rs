@@ -4,6 +4,7 @@ mod bundle;
 mod files;
 mod live;
 mod prove;
+mod reconcile;
 mod rerun;
 mod show;
 mod usage;
@@ -40,6 +41,12 @@ pub(crate) enum EpochCommand {
     Usage(usage::UsageArgs),
     /// Show what the running rewarder knows of an epoch, and who is paid what.
     Show(live::OneArgs),
+    /// Compare paid epochs with the ledger, and have the running rewarder post again what the ledger lacks.
+    ///
+    /// A ledger that was restored from an older backup lacks batches of epochs that are settled. They are posted under the
+    /// keys of the first time, so nothing is paid twice. Exit codes: 0 nothing was missing, or it is posted again; 1 with
+    /// `--dry-run` something is missing.
+    Reconcile(reconcile::ReconcileArgs),
     /// List the latest epochs of the running rewarder.
     List(live::ListArgs),
     /// Compute an epoch anew from its policy and snapshots, and write what comes out.
@@ -117,6 +124,7 @@ pub(super) fn run(command: EpochCommand) -> Result<ExitCode, Failure> {
         EpochCommand::Compute(args) => live::compute(args).map(|()| ExitCode::Clean),
         EpochCommand::Usage(args) => usage::run(args).map(|()| ExitCode::Clean),
         EpochCommand::Show(args) => live::show(args).map(|()| ExitCode::Clean),
+        EpochCommand::Reconcile(args) => reconcile::run(args),
         EpochCommand::List(args) => live::list(args).map(|()| ExitCode::Clean),
         EpochCommand::Rerun(args) => rerun::run(&args).map(|()| ExitCode::Clean),
     }

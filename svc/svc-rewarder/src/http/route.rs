@@ -15,6 +15,8 @@ pub(crate) enum Route {
     Epoch(u64),
     /// That an epoch be computed.
     Compute(u64),
+    /// Whether the ledger has everything that was posted of an epoch, and that the rest be posted again.
+    Reconcile(u64),
     /// That an actor's line is part of an epoch.
     Proof(u64, String),
     /// A file of an epoch.
@@ -36,6 +38,7 @@ impl Route {
             ["epochs"] => Self::Epochs,
             ["epochs", id] => Self::Epoch(epoch(id)?),
             ["epochs", id, "compute"] => Self::Compute(epoch(id)?),
+            ["epochs", id, "reconcile"] => Self::Reconcile(epoch(id)?),
             ["epochs", id, "proof", actor] => Self::Proof(epoch(id)?, decoded(actor)?),
             ["epochs", id, "files", name @ ..] => {
                 Self::File(epoch(id)?, Some(name.join("/")).filter(|name| files::can_be(name))?)
@@ -49,6 +52,7 @@ impl Route {
     pub(crate) const fn methods(&self) -> &'static str {
         match self {
             Self::Compute(_) => "POST",
+            Self::Reconcile(_) => "GET, HEAD, POST",
             Self::Policy(_) => "GET, HEAD, PUT",
             _ => "GET, HEAD",
         }
@@ -65,6 +69,7 @@ impl Route {
             Self::Epochs => "/rewarder/epochs",
             Self::Epoch(_) => "/rewarder/epochs/{id}",
             Self::Compute(_) => "/rewarder/epochs/{id}/compute",
+            Self::Reconcile(_) => "/rewarder/epochs/{id}/reconcile",
             Self::Proof(..) => "/rewarder/epochs/{id}/proof/{actor}",
             Self::File(..) => "/rewarder/epochs/{id}/files/{name}",
             Self::Policy(_) => "/rewarder/policy/{id}",
@@ -72,11 +77,12 @@ impl Route {
     }
 
     /// Every name there is.
-    pub(crate) const NAMES: [&'static str; 7] = [
+    pub(crate) const NAMES: [&'static str; 8] = [
         "/rewarder/openapi.json",
         "/rewarder/epochs",
         "/rewarder/epochs/{id}",
         "/rewarder/epochs/{id}/compute",
+        "/rewarder/epochs/{id}/reconcile",
         "/rewarder/epochs/{id}/proof/{actor}",
         "/rewarder/epochs/{id}/files/{name}",
         "/rewarder/policy/{id}",
@@ -124,6 +130,7 @@ mod tests {
             ("/rewarder/epochs/", None),
             ("/rewarder/epochs/7/compute", Some(Route::Compute(7))),
             ("/rewarder/epochs/7/compute/", None),
+            ("/rewarder/epochs/7/reconcile", Some(Route::Reconcile(7))),
             ("/rewarder/epochs/7/proof/a%2Fb", Some(Route::Proof(7, "a/b".to_owned()))),
             ("/rewarder/epochs/7/proof/a%2", None),
             ("/rewarder/epochs/7/proof/%+1", None),
@@ -151,6 +158,7 @@ mod tests {
             Route::Epochs,
             Route::Epoch(1),
             Route::Compute(1),
+            Route::Reconcile(1),
             Route::Proof(1, String::new()),
             Route::File(1, String::new()),
             Route::Policy(String::new()),

@@ -20,11 +20,11 @@ use super::{access, answer, ask, route::Route};
 use crate::{
     RewarderError, calculus,
     calculus::Outcome,
-    policies,
+    policies, reconcile,
     registry::Progress,
     scheduler::{Expected, Taken, WorkRequest},
     shared::Shared,
-    store::{EpochStore, StoreError},
+    store::{Changed, EpochStore, StoreError},
 };
 
 /// The description of this interface.
@@ -127,6 +127,7 @@ impl Handler {
             Route::Epochs => self.epochs(request.uri.query().unwrap_or_default()).await?,
             Route::Epoch(epoch) => self.epoch(*epoch, request).await?,
             Route::Compute(epoch) => self.compute(*epoch, request, &body).await?,
+            Route::Reconcile(epoch) => self.reconcile(*epoch, writes).await?,
             Route::Proof(epoch, actor) => self.proof(*epoch, actor, request).await?,
             Route::File(epoch, name) => self.file(*epoch, name).await?,
             Route::Policy(id) if writes => self.put_policy(id, body).await?,
@@ -221,6 +222,25 @@ impl Handler {
             Taken::Accepted(record) => answer::document(StatusCode::ACCEPTED, &answer::summary(&record)),
             Taken::Exists(record) => answer::document(StatusCode::OK, &answer::summary(&record)),
         })
+    }
+
+    /// Compares an epoch with the ledger; `writes` has what the ledger lacks posted again.
+    async fn reconcile(&self, epoch: u64, writes: bool) -> Answer {
+        let record = self.store("find epoch", move |store| store.record(epoch)).await?;
+        let record = record.ok_or(RewarderError::Unknown("epoch"))?;
+        let (found, changed) = if writes {
+            reconcile::post_again(&self.shared, &record).await.map_err(refused)?
+        } else {
+            let found = reconcile::difference(&self.shared, &record).await;
+            (found.map_err(|_| RewarderError::Ledger("it does not answer".to_owned()))?, Changed::Before)
+        };
+        let first = (found.missing > 0).then_some(found.first);
+        let said = json!({
+            "epoch": epoch, "state": record.state.as_str(), "batches_posted": record.posted,
+            "missing": found.missing, "first_missing": first, "posted_again": changed == Changed::Now,
+        });
+        let status = if changed == Changed::Now { StatusCode::ACCEPTED } else { StatusCode::OK };
+        Ok(answer::document(status, &said))
     }
 
     async fn proof(&self, epoch: u64, actor: &str, request: &Parts) -> Answer {

@@ -11,6 +11,8 @@ use super::database::{Columns, StoreError, Value};
 ///    └──────────┴────────────┴───────────┴─────▶ quarantined
 /// ```
 ///
+/// A settled epoch is emitting again if the ledger has lost batches of it and somebody asks for them.
+///
 /// Each arrow is one conditional update of one row, so of two that try the same one, one does and the other is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {

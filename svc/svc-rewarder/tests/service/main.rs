@@ -10,4 +10,5 @@ mod bad_input;
 mod interface;
 mod ledger_trouble;
 mod life;
+mod reconcile;
 mod support;

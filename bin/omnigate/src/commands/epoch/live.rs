@@ -48,7 +48,7 @@ pub(crate) struct SealArgs {
 
 /// How the rewarder is asked.
 #[derive(Args, Debug)]
-struct Asking {
+pub(super) struct Asking {
     #[command(flatten)]
     config: ConfigArgs,
     /// The file with a capability for `rewarder.run` or `rewarder.inspect`, where `auth.root_keys` are set.
@@ -172,7 +172,7 @@ impl Which {
 }
 
 impl Asking {
-    fn client(self) -> Result<(AdminClient, bool), Failure> {
+    pub(super) fn client(self) -> Result<(AdminClient, bool), Failure> {
         let source: ConfigSource = self.config.resolve()?;
         let rewarder = source.load()?.get::<RewarderConfig>();
         let token = self.token_file.map(|path| files::read_private(&path, MAX_TOKEN));

@@ -1,0 +1,215 @@
+//! Epochs compared with the ledger: whether every batch that the store notes as posted is there under its key.
+//!
+//! A ledger that is restored from an older backup has lost batches that the store has noted. Nobody would post them
+//! again, because their epochs are settled. So the health reporter compares all of them at the start, and again whenever
+//! the chain of the ledger is not a continuation of the chain that it knows. What is missing is told, and posted again
+//! when an operator asks for it: the keys are those of the first time, so nothing is paid twice.
+
+use std::collections::BTreeMap;
+
+use ron_ledger::{Key, Ledger, LedgerError, Link};
+
+use crate::{
+    RewarderError,
+    ledger::{self, NotPaid},
+    shared::Shared,
+    store::{Changed, Record},
+};
+
+/// Epochs that are looked up in the store at once.
+const PAGE: u64 = 64;
+/// Pages that are compared between two looks at everything else.
+const PAGES_PER_STEP: usize = 16;
+/// Epochs with missing batches that are remembered by number; the condition counts no more than these.
+const MAX_DIFFERENCES: usize = 1024;
+/// Epochs that the condition names.
+const NAMED: usize = 4;
+
+/// What the ledger lacks of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// Batches that are noted as posted and are not in the ledger under the run's key; 0 if all are.
+    pub(crate) missing: u64,
+    /// The first of them, counted from zero.
+    pub(crate) first: u64,
+}
+
+/// Compares the epochs of the store with the ledger, a part at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Reconciler {
+    /// The last link of the chain that the comparison holds for; `None` before the first.
+    known: Option<Link>,
+    /// The last epoch that was compared; `None` when all are.
+    cursor: Option<u64>,
+    differences: BTreeMap<u64, Difference>,
+}
+
+impl Reconciler {
+    /// Compares what is to be compared, and raises or clears the condition. What does not answer now is asked next time.
+    ///
+    /// Cancel safe: what was not compared is compared with the next step.
+    pub(crate) async fn step(&mut self, shared: &Shared) {
+        if let Err(error) = self.compare(shared).await {
+            tracing::debug!(error, "epochs could not be compared with the ledger; it is tried again");
+            return;
+        }
+        let condition = &shared.conditions.ledger_behind;
+        match told_of(&self.differences) {
+            Some(told) => condition.raise(told),
+            None if self.cursor.is_none() => condition.clear(),
+            None => {}
+        }
+    }
+
+    async fn compare(&mut self, shared: &Shared) -> Result<(), String> {
+        self.follow_chain(shared).await?;
+        for _ in 0..PAGES_PER_STEP {
+            let Some(after) = self.cursor else { break };
+            let page = move |store: &crate::store::EpochStore| store.paid(after, PAGE);
+            let page =
+                shared.with_store("find paid epochs", page).await.map_err(|error| error.to_string())?;
+            self.cursor = page.last().map(|record| record.epoch);
+            for record in page {
+                self.look_at(shared, &record).await?;
+            }
+        }
+        let epochs: Vec<u64> = self.differences.keys().copied().collect();
+        for epoch in epochs {
+            let record = shared.with_store("find epoch", move |store| store.record(epoch)).await;
+            match record.map_err(|error| error.to_string())? {
+                Some(record) => self.look_at(shared, &record).await?,
+                None => drop(self.differences.remove(&epoch)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins anew if the ledger is not the one that was compared, with more behind it.
+    async fn follow_chain(&mut self, shared: &Shared) -> Result<(), String> {
+        let known = self.known;
+        let look = move |ledger: &dyn Ledger| continues(ledger, known.as_ref());
+        let (head, continues) = ledger::call(shared, "look at the chain", look).await.map_err(said)?;
+        if !continues {
+            if let Some(known) = known {
+                tracing::warn!(
+                    known = known.number,
+                    head = head.number,
+                    "the ledger is another one than before"
+                );
+            }
+            self.cursor = Some(0);
+            self.differences.clear();
+        }
+        self.known = Some(head);
+        Ok(())
+    }
+
+    async fn look_at(&mut self, shared: &Shared, record: &Record) -> Result<(), String> {
+        let difference = difference(shared, record).await.map_err(said)?;
+        if difference.missing == 0 {
+            self.differences.remove(&record.epoch);
+        } else if self.differences.len() < MAX_DIFFERENCES
+            && self.differences.insert(record.epoch, difference).is_none()
+        {
+            let (epoch, Difference { missing, first }) = (record.epoch, difference);
+            tracing::error!(epoch, missing, first, "batches of a paid epoch are not in the ledger");
+        }
+        Ok(())
+    }
+}
+
+/// The last link, and whether the chain leads there by way of a link that is known.
+fn continues(ledger: &dyn Ledger, known: Option<&Link>) -> Result<(Link, bool), LedgerError> {
+    let mut snapshot = ledger.snapshot()?;
+    let head = snapshot.head()?;
+    let continues = match known {
+        None => false,
+        Some(known) if known.number == 0 => true,
+        Some(known) => {
+            let found = snapshot.links(known.number - 1, 1)?;
+            found.first().is_some_and(|link| link.number == known.number && link.hash == known.hash)
+        }
+    };
+    Ok((head, continues))
+}
+
+/// What the ledger lacks of an epoch, as far as the store notes it as posted.
+pub(crate) async fn difference(shared: &Shared, record: &Record) -> Result<Difference, NotPaid> {
+    let (epoch, posted) = (record.epoch, record.posted);
+    let run_key = record.run_key.clone().unwrap_or_default();
+    let look = move |ledger: &dyn Ledger| {
+        let mut found = Difference { missing: 0, first: 0 };
+        for batch in 0..posted {
+            let is_there = match Key::new(&format!("reward/{epoch}/{batch}")) {
+                Ok(key) => ledger.request(&key)?.is_some_and(|request| request.reference.as_str() == run_key),
+                Err(_) => false,
+            };
+            if !is_there {
+                found.first = if found.missing == 0 { batch } else { found.first };
+                found.missing += 1;
+            }
+        }
+        Ok(found)
+    };
+    ledger::call(shared, "compare with the ledger", look).await
+}
+
+/// Has the batches that the ledger lacks of an epoch posted again, from the first of them on. Says what it lacks, and
+/// whether anything is posted now.
+///
+/// Cancel safe: the store says what is to be posted.
+pub(crate) async fn post_again(
+    shared: &Shared,
+    record: &Record,
+) -> Result<(Difference, Changed), RewarderError> {
+    let found = difference(shared, record).await.map_err(|error| RewarderError::Ledger(said(error)))?;
+    if found.missing == 0 {
+        return Ok((found, Changed::Before));
+    }
+    let (epoch, Difference { missing, first }) = (record.epoch, found);
+    let reason = format!("reconcile: {missing} of its batches are not in the ledger");
+    let reopen = move |store: &crate::store::EpochStore| store.reopen(epoch, first, &reason);
+    let changed = shared.with_store("post an epoch again", reopen).await?;
+    if changed == Changed::Now {
+        tracing::warn!(epoch, missing, first, "batches that the ledger lacks are posted again");
+    }
+    Ok((found, changed))
+}
+
+fn said(error: NotPaid) -> String {
+    match error {
+        NotPaid::Unfunded(why) | NotPaid::Outage(why) | NotPaid::Never(_, why) => why,
+    }
+}
+
+/// What readiness says of the epochs that the ledger lacks batches of; `None` if it lacks nothing.
+fn told_of(differences: &BTreeMap<u64, Difference>) -> Option<String> {
+    let (epoch, first) = differences.first_key_value()?;
+    let others: Vec<String> = differences.keys().skip(1).take(NAMED).map(u64::to_string).collect();
+    let rest = differences.len() - 1 - others.len();
+    let mut told = format!("epoch {epoch}: {} batches are not in the ledger", first.missing);
+    if !others.is_empty() {
+        told.push_str(&format!("; also {}", others.join(", ")));
+    }
+    if rest > 0 {
+        told.push_str(&format!(" and {rest} more"));
+    }
+    Some(told + "; `omnigate epoch reconcile` posts them again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_epochs_are_named_and_the_rest_is_counted() {
+        let lacks = |epochs: std::ops::Range<u64>| {
+            told_of(&epochs.map(|epoch| (epoch, Difference { missing: 2, first: 0 })).collect())
+        };
+        assert_eq!(lacks(0..0), None);
+        let of = |epochs| lacks(epochs).unwrap_or_default();
+        assert!(of(7..8).starts_with("epoch 7: 2 batches are not in the ledger; `omnigate"), "{}", of(7..8));
+        assert!(of(7..9).contains("ledger; also 8; `omnigate"), "{}", of(7..9));
+        assert!(of(7..20).contains("; also 8, 9, 10, 11 and 8 more; `"), "{}", of(7..20));
+    }
+}
