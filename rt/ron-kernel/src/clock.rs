@@ -18,10 +18,8 @@ pub struct Clock {
 impl Clock {
     /// A clock whose origin is now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn start() -> Self {
-        let wall_origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { origin: Instant::now(), wall_origin }
+        Self { origin: Instant::now(), wall_origin: wall() }
     }
 
     /// The present moment.
@@ -34,6 +32,13 @@ impl Clock {
     #[must_use]
     pub fn unix(&self) -> Duration {
         self.wall_origin + self.origin.elapsed()
+    }
+
+    /// What the machine's wall clock says now, since the Unix epoch. Somebody may set it, so unlike [`Clock::unix`] it may
+    /// jump, in both directions.
+    #[must_use]
+    pub fn wall(&self) -> Duration {
+        wall()
     }
 
     /// A deadline `budget` from now.
@@ -59,6 +64,11 @@ impl Clock {
             _ => Some(work.await),
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::{fmt, path::Path, time::Duration};
 use cas::{OpenError, WriteError};
 
 use crate::{
-    BootId, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError, SnapshotFiles, Tally,
-    Used, Windows, rows_of, seal_rows,
+    BootId, Corrected, Journal, JournalError, Reading, Rows, Sealed, SigningKey, SnapshotError,
+    SnapshotFiles, Tally, Used, Windows, rows_of, seal_rows,
 };
 
 /// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.
@@ -39,7 +39,7 @@ pub struct Flushed {
     pub epoch: u64,
     /// Rows that were written down.
     pub rows: u64,
-    /// Rows that came after their epoch was sealed, and are lost to it.
+    /// Rows that came after their epoch was sealed, and are quarantined.
     pub late: u64,
     /// Epochs that were given up because nothing could be written for too long, since the start.
     pub lost: u64,
@@ -100,6 +100,49 @@ impl Accounts {
         let rows = pages.iter().map(|page| page.units.len() as u64).sum::<u64>() - late;
         self.tally.written();
         Ok(Flushed { epoch: self.tally.epoch(), rows, late, lost: self.tally.lost_pages() })
+    }
+
+    /// Says that the clock was wrong: it said `before`, and is known to be `after` now. What was booked since the present
+    /// epoch began is booked in the epoch that it belongs to, or quarantined where that cannot be known. `None` if
+    /// nothing was to be corrected. Everything that was read is written down first.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`]; nothing is corrected then, and it is to be said again.
+    pub fn correct(&mut self, before: Duration, after: Duration) -> Result<Option<Corrected>, AccountsError> {
+        let pages = self.tally.unwritten();
+        if !pages.is_empty() {
+            self.journal.book(self.boot, &pages)?;
+            self.tally.written();
+        }
+        let mut tally = self.tally.clone();
+        let Some(correction) = tally.correct(before, after) else {
+            self.tally = tally;
+            return Ok(None);
+        };
+        let next = self.boot.after_correction();
+        let corrected = self.journal.correct((self.boot, next), correction)?;
+        if !matches!(corrected, Corrected::Moved(_)) {
+            tally.forget_page();
+        }
+        (self.tally, self.boot) = (tally, next);
+        Ok(Some(corrected))
+    }
+
+    /// The latest epoch that an earlier process has written, if it is later than the present one: its clock was ahead, or
+    /// the clock is behind now.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn written_ahead(&self) -> Result<Option<u64>, AccountsError> {
+        Ok(Some(self.journal.last_epoch()?).filter(|last| *last > self.tally.epoch()))
+    }
+
+    /// How many rows are quarantined.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn quarantined_rows(&self) -> Result<u64, AccountsError> {
+        Ok(self.journal.quarantined_rows()?)
     }
 
     /// Epochs that are over at `unix` and not sealed, the oldest first.

@@ -4,6 +4,7 @@
 //! that is killed has lost what it counted since its last write, about a second, and nothing is counted twice when its
 //! successor begins at zero: the seal adds up the boots.
 
+mod quarantine;
 mod schema;
 
 use std::{path::Path, time::Duration};
@@ -13,6 +14,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, pa
 use types::{ActorId, ObjectId};
 
 use crate::{Page, Sealed};
+pub use quarantine::{Corrected, Quarantined};
 
 /// Why usage could not be written down or read.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +60,12 @@ impl From<rusqlite::Error> for JournalError {
 pub struct BootId([u8; 16]);
 
 impl BootId {
+    /// The name under which the same process goes on after its clock was corrected.
+    #[must_use]
+    pub(crate) fn after_correction(self) -> Self {
+        Self(u128::from_be_bytes(self.0).wrapping_add(1).to_be_bytes())
+    }
+
     /// The name made of these random bytes.
     #[must_use]
     pub const fn new(random: [u8; 16]) -> Self {
@@ -108,7 +116,7 @@ impl Journal {
     }
 
     /// Writes down what a boot has counted; durable when this returns. Says how many rows came after their epoch was
-    /// sealed, and were left out.
+    /// sealed, and were quarantined.
     ///
     /// # Errors
     /// [`JournalError`]; nothing is written then.
@@ -118,6 +126,7 @@ impl Journal {
         for page in pages {
             if document(&transaction, page.epoch)?.is_some() {
                 late += page.units.len() as u64;
+                quarantine::late(&transaction, boot, page)?;
                 continue;
             }
             let mut put = transaction.prepare_cached(

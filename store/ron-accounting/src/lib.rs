@@ -26,11 +26,11 @@ mod window;
 
 pub use accounts::{Accounts, AccountsError, Announce, Flushed};
 pub use files::{Rows, SnapshotFiles};
-pub use journal::{BootId, Journal, JournalError, Used};
+pub use journal::{BootId, Corrected, Journal, JournalError, Quarantined, Used};
 pub use rewards::ed25519::Ed25519;
 pub use rowfile::{FileFault, MAX_FILE_ROWS, read_rows, take_in};
 pub use sign::{KeyError, SigningKey, node_actor, node_id};
 pub use snapshot::{MAX_ROW_BYTES, Sealed, SnapshotError, check_rows, check_seal, rows_of, seal_rows};
-pub use tally::{MAX_PAGES, Page, Reading, Tally};
+pub use tally::{Correction, MAX_PAGES, Page, Reading, Tally};
 pub use types::NodeId;
 pub use window::Windows;

@@ -31,7 +31,7 @@ pub struct Page {
 }
 
 /// The usage of the present epoch, and of earlier ones that are not written down yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tally {
     windows: Windows,
     max_actors: usize,
@@ -42,25 +42,38 @@ pub struct Tally {
     lost_pages: u64,
 }
 
-#[derive(Debug, Default)]
+/// What the node has to do with usage that it booked by a clock that was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Correction {
+    /// The epoch that it was booked in.
+    pub from: u64,
+    /// The epoch that it belongs to; `None` if that cannot be known, because it was used in more than one.
+    pub to: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
 struct Open {
     epoch: u64,
+    /// When it was opened, since 1970.
+    since: Duration,
     actors: BTreeSet<ActorId>,
     units: BTreeMap<(ActorId, &'static str), u64>,
     dirty: BTreeSet<(ActorId, &'static str)>,
 }
 
 impl Tally {
-    /// A tally from `unix` on, in no earlier epoch than `last_epoch`, of at most `max_actors` in each; the rest is booked
-    /// as `other`.
+    /// A tally from `unix` on, of at most `max_actors` in each epoch; the rest is booked as `other`. It begins in the epoch
+    /// of `unix`, or in `last_epoch`, the latest that an earlier process wrote, if their clocks can be so far apart.
     #[must_use]
     pub fn new(windows: Windows, last_epoch: u64, unix: Duration, max_actors: usize) -> Self {
-        let epoch = windows.epoch_at(unix).max(last_epoch);
-        let pages = VecDeque::from([Open { epoch, ..Open::default() }]);
+        let latest = windows.epoch_at(unix.saturating_add(windows.tolerance()));
+        let present = windows.epoch_at(unix);
+        let epoch = if last_epoch <= latest { present.max(last_epoch) } else { present };
+        let pages = VecDeque::from([Open { epoch, since: unix, ..Open::default() }]);
         Self { windows, max_actors, seen: BTreeMap::new(), pages, lost_pages: 0 }
     }
 
-    /// The present epoch, which only grows, whatever the clock does.
+    /// The present epoch. It only grows, unless [`Tally::correct`] says that the clock was wrong.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.pages.back().map_or(0, |page| page.epoch)
@@ -86,13 +99,42 @@ impl Tally {
         }
         let now = self.windows.epoch_at(unix);
         if now > self.epoch() {
-            self.pages.push_back(Open { epoch: now, ..Open::default() });
+            self.pages.push_back(Open { epoch: now, since: unix, ..Open::default() });
             self.pages.retain_mut(|page| page.epoch == now || !page.dirty.is_empty());
             if self.pages.len() > MAX_PAGES {
                 self.pages.pop_front();
                 self.lost_pages += 1;
             }
         }
+    }
+
+    /// The clock said `before`, and is known to be `after` now: what is open is what was used since it was opened, by the
+    /// clock of now. If that is one epoch, it is open from now on; if not, what was open is given up and an empty page is
+    /// opened. `None` if nothing changes, because the clock was off by no more than clocks may be.
+    ///
+    /// Everything must be written down.
+    pub fn correct(&mut self, before: Duration, after: Duration) -> Option<Correction> {
+        if before.abs_diff(after) <= self.windows.tolerance() {
+            return None;
+        }
+        let present = self.windows.epoch_at(after);
+        let page = self.pages.back_mut().expect("there is always a present epoch");
+        let since = page.since.saturating_add(after).saturating_sub(before);
+        let from = page.epoch;
+        if self.windows.epoch_at(since) == present {
+            (page.epoch, page.since) = (present, since);
+            return (from != present).then_some(Correction { from, to: Some(present) });
+        }
+        let was_used = !page.units.is_empty();
+        self.pages = VecDeque::from([Open { epoch: present, since: after, ..Open::default() }]);
+        was_used.then_some(Correction { from, to: None })
+    }
+
+    /// What the present page has is kept elsewhere: it is counted anew from here on.
+    pub fn forget_page(&mut self) {
+        let page = self.pages.back_mut().expect("there is always a present epoch");
+        let Open { epoch, since, .. } = *page;
+        *page = Open { epoch, since, ..Open::default() };
     }
 
     /// What changed and is not known to be written down, the oldest epoch first.
@@ -190,7 +232,47 @@ mod tests {
         tally.read([(actor("a"), "m", 3)], at(4));
         assert_eq!((tally.epoch(), tally.unwritten()[0].epoch), (2, 2));
         let windows = Windows::new(at(10), Duration::ZERO);
-        assert_eq!(Tally::new(windows, 9, at(5), 1).epoch(), 9, "nor with a restart");
+        assert_eq!(
+            Tally::new(windows, 1, at(9), 1).epoch(),
+            1,
+            "nor with a restart, by what clocks are apart"
+        );
+        assert_eq!(Tally::new(windows, 1, at(8), 1).epoch(), 0, "and no further");
+    }
+
+    #[test]
+    fn usage_that_was_booked_by_a_wrong_clock_goes_to_the_epoch_that_it_belongs_to() {
+        for (before, after, to) in [(at(8), at(18), 1), (at(108), at(38), 3)] {
+            let windows = Windows::new(at(10), Duration::ZERO);
+            let mut tally = Tally::new(windows, 0, before - at(2), 9);
+            tally.read([(actor("a"), "m", 5)], before);
+            tally.written();
+            let from = windows.epoch_at(before);
+            assert_eq!(tally.correct(before, after), Some(Correction { from, to: Some(to) }));
+            tally.read([(actor("a"), "m", 6)], after);
+            let page = &tally.unwritten()[0];
+            assert_eq!((page.epoch, units(page)[0].1), (to, 6), "all of it, with what came since");
+        }
+    }
+
+    #[test]
+    fn usage_of_more_than_one_epoch_is_given_up_when_the_clock_was_wrong() {
+        let mut tally = tally(9);
+        tally.read([(actor("a"), "m", 5)], at(8));
+        tally.written();
+        assert_eq!(tally.correct(at(8), at(22)), Some(Correction { from: 0, to: None }), "from 19 to 22");
+        tally.read([(actor("a"), "m", 7)], at(23));
+        let page = &tally.unwritten()[0];
+        assert_eq!((page.epoch, units(page)[0].1), (2, 2), "what came since is booked by the clock of now");
+    }
+
+    #[test]
+    fn a_clock_that_is_off_by_what_clocks_may_be_moves_nothing() {
+        let mut tally = Tally::new(Windows::new(at(10), at(4)), 0, at(11), 9);
+        tally.read([(actor("a"), "m", 5)], at(12));
+        tally.written();
+        assert_eq!((tally.correct(at(12), at(8)), tally.epoch()), (None, 1));
+        assert_eq!(tally.correct(at(12), at(7)), Some(Correction { from: 1, to: Some(0) }));
     }
 
     #[test]

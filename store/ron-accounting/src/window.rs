@@ -30,6 +30,12 @@ impl Windows {
         self.duration
     }
 
+    /// How far a clock may be off without anybody minding: as far as clocks of nodes may be apart, and a second at least.
+    #[must_use]
+    pub fn tolerance(&self) -> Duration {
+        self.skew.max(Duration::from_secs(1))
+    }
+
     /// The epoch that the moment `unix`, since 1970, is in.
     #[must_use]
     pub fn epoch_at(&self, unix: Duration) -> u64 {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use super::JournalError;
 
 /// The version of what follows.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// How long another process may hold the file: a successor and its predecessor write to the same one.
 const BUSY: Duration = Duration::from_secs(5);
@@ -32,6 +32,20 @@ const SCHEMA: &str = "
     PRAGMA user_version = 1;
 ";
 
+/// From version 1 to version 2.
+const QUARANTINE: &str = "
+    CREATE TABLE quarantined (
+        epoch  INTEGER NOT NULL,
+        actor  TEXT    NOT NULL,
+        metric TEXT    NOT NULL,
+        boot   BLOB    NOT NULL,
+        units  INTEGER NOT NULL,
+        reason TEXT    NOT NULL,
+        PRIMARY KEY (epoch, actor, metric, boot)
+    ) STRICT, WITHOUT ROWID;
+    PRAGMA user_version = 2;
+";
+
 /// Makes the tables if there are none, and sees to it that the epochs are those that the file was begun with.
 pub(super) fn prepare(
     mut connection: Connection,
@@ -44,7 +58,8 @@ pub(super) fn prepare(
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     match transaction.query_row("PRAGMA user_version", (), |row| row.get(0))? {
-        0 => transaction.execute_batch(SCHEMA)?,
+        0 => transaction.execute_batch(&[SCHEMA, QUARANTINE].concat())?,
+        1 => transaction.execute_batch(QUARANTINE)?,
         VERSION => {}
         other => {
             return Err(JournalError::Damaged(format!("it is of version {other}, later than this program")));
