@@ -6,14 +6,16 @@ use std::{
 };
 
 use rewards::SnapshotSeal;
-use ron_accounting::{Accounts, AccountsError, Flushed, Sealed};
+use ron_accounting::{Accounts, AccountsError, Corrected, Flushed, Sealed};
 use ron_kernel::{
     lock::lock,
     supervisor::{TaskCtx, TaskResult},
 };
 
 use crate::{
-    RewarderError, crash, policies,
+    RewarderError, crash,
+    epoch_clock::{Judged, Watch, shifted},
+    policies,
     shared::Shared,
     store::{EpochStore, Listed, State},
 };
@@ -36,10 +38,13 @@ impl Accountant {
     ///
     /// Cancel safe: a write that is cut off is made up for by the next.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        let mut watch = Watch::default();
+        self.compare_with_what_is_written().await;
         if let Err(error) = self.tell_again().await {
             tracing::warn!(%error, "the last snapshots could not be told of again");
         }
         loop {
+            self.keep_time(&mut watch).await;
             self.turn().await;
             let wake = self.shared.clock.within(self.until_next());
             if self.shared.clock.by(wake, ctx.stopping()).await.is_some() {
@@ -51,7 +56,7 @@ impl Accountant {
 
     /// A second, or until the epoch ends, so that the line is drawn there.
     fn until_next(&self) -> Duration {
-        let (windows, unix) = (&self.shared.windows, self.shared.clock.unix());
+        let (windows, unix) = (&self.shared.windows, self.shared.unix());
         windows.end(windows.epoch_at(unix)).saturating_sub(unix).min(PERIOD)
     }
 
@@ -81,6 +86,57 @@ impl Accountant {
         }
     }
 
+    /// Says so if an earlier process has written usage of an epoch that has not begun.
+    async fn compare_with_what_is_written(&self) {
+        let accounts = Arc::clone(&self.accounts);
+        let look = move || lock(&accounts).written_ahead();
+        let (windows, present) = (&self.shared.windows, self.shared.windows.epoch_at(self.shared.unix()));
+        if let Ok(Ok(Some(last))) =
+            self.shared.scope.blocking().run("compare with what is written", look).await
+        {
+            let told = format!(
+                "usage of epoch {last} is written down, and now is epoch {present}: the clock was ahead then, or is \
+                 behind now"
+            );
+            tracing::warn!(last, present, "{told}");
+            self.shared.clock_told(told, windows.end(last.saturating_sub(1)));
+        }
+    }
+
+    /// Compares the time that epochs follow with the wall clock, and follows it.
+    async fn keep_time(&self, watch: &mut Watch) {
+        let (shared, epochs) = (&self.shared, &self.shared.epoch_clock);
+        let ahead = epochs.wall_is_ahead();
+        let seconds = Duration::from_nanos(ahead.unsigned_abs()).as_secs();
+        let side = if ahead < 0 { "behind" } else { "ahead of" };
+        match watch.judge(ahead, shared.clock.now()) {
+            Judged::Agrees => {
+                epochs.follow(ahead);
+                shared.clock_agrees();
+            }
+            Judged::Doubtful => {
+                let told = format!("the wall clock is {seconds} s {side} the time that epochs follow");
+                shared.clock_told(told, Duration::ZERO);
+            }
+            Judged::Stepped => {
+                let accounts = Arc::clone(&self.accounts);
+                let (before, after) = (epochs.unix(), shifted(epochs.unix(), ahead));
+                let correct = move || lock(&accounts).correct(before, after);
+                let corrected = shared.scope.blocking().run("correct the clock", correct).await;
+                let corrected = corrected.map_err(RewarderError::from).and_then(|done| done.map_err(failed));
+                match corrected {
+                    Ok(corrected) => {
+                        epochs.follow(ahead);
+                        let told = step_told(seconds, ahead < 0, corrected);
+                        tracing::warn!(seconds, "{told}");
+                        shared.clock_told(told, shared.windows.end(shared.windows.epoch_at(shared.unix())));
+                    }
+                    Err(error) => shared.conditions.accounting.raise(error.to_string()),
+                }
+            }
+        }
+    }
+
     /// Forgets the usage of epochs that are settled and older than those to keep.
     async fn let_go(&self) -> Result<(), RewarderError> {
         let keep = self.shared.settings.load().retain_epochs;
@@ -88,7 +144,7 @@ impl Accountant {
             return Ok(());
         }
         let (accounts, store) = (Arc::clone(&self.accounts), self.shared.store.clone());
-        let first = self.shared.windows.epoch_at(self.shared.clock.unix()).saturating_sub(keep);
+        let first = self.shared.windows.epoch_at(self.shared.unix()).saturating_sub(keep);
         let forget = move || -> Result<(), RewarderError> {
             let old = lock(&accounts).prunable(first).map_err(failed)?;
             for epoch in old {
@@ -104,15 +160,25 @@ impl Accountant {
     }
 
     async fn flush(&self) -> Result<(Flushed, Vec<u64>), RewarderError> {
-        let (accounts, unix) = (Arc::clone(&self.accounts), self.shared.clock.unix());
+        let (accounts, unix) = (Arc::clone(&self.accounts), self.shared.unix());
         let readings = self.shared.scope.meters().totals();
         let flush = move || -> Result<_, AccountsError> {
             let mut accounts = lock(&accounts);
             let flushed = accounts.flush(readings, unix)?;
-            Ok((flushed, accounts.due(unix)?))
+            Ok((flushed, accounts.due(unix)?, accounts.quarantined_rows()?))
         };
         let flushed = self.shared.scope.blocking().run("write usage down", flush).await?;
-        flushed.map_err(failed)
+        let (flushed, due, quarantined) = flushed.map_err(failed)?;
+        let condition = &self.shared.conditions.late_usage;
+        if quarantined == 0 {
+            condition.clear();
+        } else {
+            condition.raise(format!(
+                "{quarantined} rows of usage are quarantined, because no epoch can take them: `omnigate epoch usage \
+                 --quarantined` shows them"
+            ));
+        }
+        Ok((flushed, due))
     }
 
     fn publish(&self, flushed: &Flushed) {
@@ -167,11 +233,36 @@ impl Accountant {
     }
 }
 
+/// What is said of a wall clock that was set.
+fn step_told(seconds: u64, back: bool, corrected: Option<Corrected>) -> String {
+    let side = if back { "ahead" } else { "behind" };
+    let done = match corrected {
+        None => "no usage is affected".to_owned(),
+        Some(Corrected::Moved(rows)) => format!("{rows} rows of usage are booked in the present epoch now"),
+        Some(Corrected::Quarantined(rows)) => format!("{rows} rows of usage are quarantined"),
+        Some(Corrected::Sealed) => "the usage since is sealed, and stays in its epoch".to_owned(),
+    };
+    format!("the clock was {seconds} s {side}, and is followed now: {done}")
+}
+
 fn failed(error: AccountsError) -> RewarderError {
     RewarderError::Files(error.to_string())
 }
 
 impl Shared {
+    /// Says something of the clock, until a time.
+    fn clock_told(&self, told: String, until: Duration) {
+        *lock(&self.clock_told_until) = until;
+        self.conditions.clock.raise(told);
+    }
+
+    /// The clock agrees; what was said of it stands until its time.
+    fn clock_agrees(&self) {
+        if self.unix() >= *lock(&self.clock_told_until) {
+            self.conditions.clock.clear();
+        }
+    }
+
     /// Lists this node's snapshot, if it counts, and tells others of it. Blocking.
     fn list(&self, sealed: &Sealed, rows: &[u8]) -> Result<(), RewarderError> {
         if self.settings.load().nodes.contains(&self.key.node()) {

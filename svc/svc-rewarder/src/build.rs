@@ -29,6 +29,7 @@ use crate::{
     Authority, BuildError, RewarderConfig, RewarderError,
     accountant::{Accountant, list},
     emitter::Emitter,
+    epoch_clock::{EpochClock, WallClock},
     health::Health,
     http::Handler,
     open::{self, StorePlace},
@@ -63,6 +64,8 @@ pub struct RewarderSettings<'a> {
     pub authority: Authority,
     /// And with each new configuration.
     pub load_authority: LoadAuthority,
+    /// The wall clock that epochs follow.
+    pub wall_clock: WallClock,
     /// Who is told of snapshots; `None` for nobody.
     pub announce: Option<Arc<dyn Announce>>,
 }
@@ -96,15 +99,17 @@ impl Rewarder {
             checkpoint_keys,
             authority,
             load_authority,
+            wall_clock,
             announce,
         } = settings;
+        let epoch_clock = EpochClock::new(scope.clock(), wall_clock);
         let tls = load_tls(scope, config).await?;
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         let plan = open::Plan {
             config: config.clone(),
             data_dir: data_dir.map(ToOwned::to_owned),
             store,
-            unix: scope.clock().unix(),
+            unix: epoch_clock.unix(),
         };
         let found = scope.blocking().run("open the rewarder's data", move || open::open(plan)).await??;
         // The word of a key that nobody knows, or that ends with the process, is worth nothing.
@@ -112,6 +117,7 @@ impl Rewarder {
         let known = checkpoint_keys.is_empty() || checkpoint_keys.contains(found.key.public_key().as_bytes());
         let opened = Opened {
             windows: config.windows(),
+            epoch_clock,
             settings: Settings::new(config, found.key.node(), authority),
             store: found.store,
             ledger,

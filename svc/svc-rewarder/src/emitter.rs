@@ -174,7 +174,7 @@ impl Emitter {
     async fn post(&self, intent: &Intent) -> Result<(), NotPaid> {
         let shared = &self.shared;
         let pool = shared.settings.load().pool_account.clone();
-        let batch = ledger::batch(intent, &pool, shared.clock.unix().as_secs())?;
+        let batch = ledger::batch(intent, &pool, shared.unix().as_secs())?;
         crash::point("batch.before_post");
         let posted = ledger::post(shared, batch).await?;
         crash::point("batch.after_post");

@@ -58,7 +58,7 @@ impl Health {
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
-        let first = shared.windows.epoch_at(shared.clock.unix()).saturating_sub(keep);
+        let first = shared.windows.epoch_at(shared.unix()).saturating_sub(keep);
         let remove = move || {
             let failed = |error: std::io::Error| RewarderError::Files(error.to_string());
             let old = shared.artifacts.epochs().map_err(failed)?.into_iter().filter(|epoch| *epoch < first);

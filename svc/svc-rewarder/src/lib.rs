@@ -18,6 +18,7 @@ mod calculus;
 mod config;
 mod crash;
 mod emitter;
+mod epoch_clock;
 mod error;
 mod files;
 #[cfg(any(test, fuzzing))]
@@ -42,6 +43,7 @@ mod writer;
 pub use build::{LoadAuthority, Rewarder, RewarderSettings};
 pub use config::{ConcurrencyConfig, LimitsConfig, RewarderConfig};
 pub use crash::CRASH_POINTS;
+pub use epoch_clock::WallClock;
 pub use error::RewarderError;
 pub use open::{BuildError, StorePlace, node_key, seal_epoch};
 pub use settings::Authority;

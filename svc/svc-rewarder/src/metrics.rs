@@ -56,7 +56,7 @@ pub(crate) const METRICS: [MetricSpec; 10] = [
     MetricSpec {
         name: "accounting_late_rows_total",
         labels: "",
-        doc: "rows that came after their epoch was sealed, and are lost to it",
+        doc: "rows that came after their epoch was sealed, and are quarantined",
     },
 ];
 

@@ -177,14 +177,14 @@ impl Scheduler {
 
     /// The last epoch whose inputs may be closed.
     fn last_over(&self) -> Option<u64> {
-        let (windows, unix) = (&self.shared.windows, self.shared.clock.unix());
+        let (windows, unix) = (&self.shared.windows, self.shared.unix());
         let present = windows.epoch_at(unix);
         (present.saturating_sub(2)..present).rev().find(|epoch| windows.is_over(*epoch, unix))
     }
 
     /// Closes the inputs of an epoch that is over, unless the caller expects others: then nothing is changed.
     async fn close(&self, epoch: u64, expected: Expected) -> Result<Record, RewarderError> {
-        let (shared, unix) = (&self.shared, self.shared.clock.unix());
+        let (shared, unix) = (&self.shared, self.shared.unix());
         if !shared.windows.is_over(epoch, unix) {
             let closes_in = shared.windows.close(epoch).saturating_sub(unix);
             return Err(RewarderError::NotOver { epoch, closes_in });

@@ -1,6 +1,9 @@
 //! What all tasks and cores share, and how they call what may not answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use ron_accounting::{Announce, SigningKey, SnapshotFiles, Windows};
@@ -16,8 +19,8 @@ use tokio::sync::Notify;
 use types::Deadline;
 
 use crate::{
-    RewarderError, artifacts::Artifacts, calculus::Calculus, metrics::RewarderMetrics, registry::Registry,
-    settings::Settings, store::EpochStore,
+    RewarderError, artifacts::Artifacts, calculus::Calculus, epoch_clock::EpochClock,
+    metrics::RewarderMetrics, registry::Registry, settings::Settings, store::EpochStore,
 };
 
 /// Calls that may be repeated are tried three times.
@@ -48,6 +51,8 @@ const SETTLE: Duration = Duration::from_secs(1);
 pub(crate) struct Shared {
     pub(crate) scope: Scope,
     pub(crate) clock: Clock,
+    /// The time that epochs follow.
+    pub(crate) epoch_clock: EpochClock,
     pub(crate) windows: Windows,
     pub(crate) settings: ArcSwap<Settings>,
     pub(crate) store: EpochStore,
@@ -62,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<RewarderMetrics>,
     pub(crate) breaker: Breaker,
     pub(crate) conditions: Conditions,
+    /// Until when the condition `clock` stands, since 1970.
+    pub(crate) clock_told_until: Mutex<Duration>,
     /// Rung when there may be an epoch to close.
     pub(crate) due: Notify,
     budget: RetryBudget,
@@ -79,6 +86,8 @@ pub(crate) struct Conditions {
     pub(crate) quarantine: Condition,
     pub(crate) unfunded: Condition,
     pub(crate) ledger_behind: Condition,
+    pub(crate) clock: Condition,
+    pub(crate) late_usage: Condition,
 }
 
 impl Conditions {
@@ -94,6 +103,8 @@ impl Conditions {
             quarantine: report("quarantine"),
             unfunded: report("unfunded"),
             ledger_behind: report("ledger_behind"),
+            clock: report("clock"),
+            late_usage: report("late_usage"),
         }
     }
 }
@@ -102,6 +113,7 @@ impl Conditions {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) windows: Windows,
+    pub(crate) epoch_clock: EpochClock,
     pub(crate) settings: Settings,
     pub(crate) store: EpochStore,
     pub(crate) ledger: Arc<dyn Ledger>,
@@ -114,11 +126,22 @@ pub(crate) struct Opened {
 
 impl Shared {
     pub(crate) fn new(scope: &Scope, opened: Opened) -> Arc<Self> {
-        let Opened { windows, settings, store, ledger, signs_checkpoints, files, artifacts, key, announce } =
-            opened;
+        let Opened {
+            windows,
+            epoch_clock,
+            settings,
+            store,
+            ledger,
+            signs_checkpoints,
+            files,
+            artifacts,
+            key,
+            announce,
+        } = opened;
         Arc::new(Self {
             scope: scope.clone(),
             clock: scope.clock(),
+            epoch_clock,
             windows,
             settings: ArcSwap::from_pointee(settings),
             store,
@@ -132,10 +155,16 @@ impl Shared {
             metrics: RewarderMetrics::new(scope),
             breaker: Breaker::new(LEDGER_BREAKER),
             conditions: Conditions::new(scope),
+            clock_told_until: Mutex::default(),
             due: Notify::new(),
             budget: RetryBudget::new(200, 10),
             retries: scope.metrics().retries("rpc"),
         })
+    }
+
+    /// Time since the Unix epoch, as epochs follow it.
+    pub(crate) fn unix(&self) -> Duration {
+        self.epoch_clock.unix()
     }
 
     /// Asks the store, or files: each try on the blocking pool and within the time of a call, three tries in all. What is

@@ -48,6 +48,7 @@ pub(super) async fn open(
             rewarder.listen
         ));
     }
+    let clock = scope.clock();
     let settings = RewarderSettings {
         rewarder: &rewarder,
         data_dir: (!node.amnesia).then_some(node.data_dir.as_path()),
@@ -56,6 +57,7 @@ pub(super) async fn open(
         checkpoint_keys: &checkpoint_keys,
         authority,
         load_authority,
+        wall_clock: Arc::new(move || clock.wall()),
         announce,
     };
     let built = Rewarder::build(&scope, settings, inherited).await;

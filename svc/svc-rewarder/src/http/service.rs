@@ -111,7 +111,7 @@ impl Handler {
         }
         let writes = !matches!(request.method, Method::GET | Method::HEAD);
         let right = if writes { access::RUN } else { access::INSPECT };
-        let unix = self.shared.clock.unix().as_secs();
+        let unix = self.shared.unix().as_secs();
         match conn {
             Some(conn) => access::admit(&self.shared.settings.load().authority, conn, request, right, unix)?,
             None if writes => return Err(Reason::Forbidden.into()),

@@ -7,6 +7,7 @@
 )]
 
 mod bad_input;
+mod clock;
 mod interface;
 mod ledger_trouble;
 mod life;

@@ -18,7 +18,7 @@ use ron_ledger::{
     AccountId, Asset, Batch, Floor, Key, Ledger, Reference, SqliteLedger, Step, Terms, Transfer,
 };
 use ron_transport::{addr::ListenAddr, inherit::Inherited};
-use svc_rewarder::{Authority, Rewarder, RewarderConfig, RewarderSettings, StorePlace, TOPOLOGY};
+use svc_rewarder::{Authority, Rewarder, RewarderConfig, RewarderSettings, StorePlace, TOPOLOGY, WallClock};
 use types::ActorId;
 
 /// How long something may take before it counts as missing: far longer than it does on a busy machine.
@@ -63,6 +63,8 @@ pub(crate) struct Wish {
     pub(crate) with_policy: bool,
     pub(crate) pool: u64,
     pub(crate) checkpoint_keys: Vec<[u8; 32]>,
+    /// The wall clock; the machine's unless a test has its own.
+    pub(crate) wall_clock: Option<WallClock>,
 }
 
 impl Default for Wish {
@@ -73,6 +75,7 @@ impl Default for Wish {
             with_policy: true,
             pool: 1_000_000,
             checkpoint_keys: Vec::new(),
+            wall_clock: None,
         }
     }
 }
@@ -116,6 +119,7 @@ impl Running {
         let data = dir.path().join("data");
         let nobody =
             || Authority { ring: KeyRing::new(Vec::new()).unwrap(), revoked: RevocationList::default() };
+        let clock = scope.clock();
         let settings = RewarderSettings {
             rewarder: &config,
             data_dir: (!wish.amnesia).then_some(data.as_path()),
@@ -124,6 +128,7 @@ impl Running {
             checkpoint_keys: &wish.checkpoint_keys,
             authority: nobody(),
             load_authority: Arc::new(move |_| Ok(nobody())),
+            wall_clock: wish.wall_clock.clone().unwrap_or_else(|| Arc::new(move || clock.wall())),
             announce: None,
         };
         let mut inherited = Inherited::from_env().unwrap();
