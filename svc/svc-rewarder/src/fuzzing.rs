@@ -51,7 +51,7 @@ pub fn check_request(request: &Parts, body: &[u8]) {
 /// Numbers are those that JSON carries, and names of files lead nowhere else.
 fn check_route(route: &Route) {
     match route {
-        Route::Epoch(epoch) | Route::Compute(epoch) | Route::Proof(epoch, _) => {
+        Route::Epoch(epoch) | Route::Compute(epoch) | Route::Reconcile(epoch) | Route::Proof(epoch, _) => {
             assert!(*epoch < 1 << 53, "{epoch}");
             assert_eq!(Route::find(&format!("/rewarder/epochs/{epoch}")), Some(Route::Epoch(*epoch)));
         }

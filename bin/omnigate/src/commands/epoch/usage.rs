@@ -1,7 +1,7 @@
 //! `omnigate epoch usage`: what this node has written down, which is what would be left if it died now.
 
 use clap::Args;
-use ron_accounting::{Accounts, Journal, Used};
+use ron_accounting::{Accounts, BootId, Journal, Quarantined, Used};
 use serde_json::{Value, json};
 use svc_rewarder::RewarderConfig;
 
@@ -11,6 +11,9 @@ use crate::{
     failure::Failure,
     settings::NodeConfig,
 };
+
+/// Rows of quarantined usage that are shown.
+const MAX_QUARANTINED: u32 = 100_000;
 
 #[derive(Args, Debug)]
 pub(crate) struct UsageArgs {
@@ -22,6 +25,12 @@ pub(crate) struct UsageArgs {
     /// Of how many of the latest epochs.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "epoch")]
     limit: u32,
+    /// What no epoch could take: it came after its epoch was sealed (`late`), or the clock was wrong (`clock`).
+    #[arg(long, conflicts_with = "epoch")]
+    quarantined: bool,
+    /// Book what is quarantined in this epoch, which must not be sealed.
+    #[arg(long, value_name = "EPOCH", requires = "quarantined", value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    book_in: Option<u64>,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -49,7 +58,18 @@ pub(super) fn run(args: UsageArgs) -> Result<(), Failure> {
             Failure::failed(format!("the node has written nothing down in {}", path.display())).help(help)
         );
     }
-    let journal = Journal::open(&path, rewarder.windows().duration()).map_err(Failure::failed)?;
+    let mut journal = Journal::open(&path, rewarder.windows().duration()).map_err(Failure::failed)?;
+    if let Some(epoch) = args.book_in {
+        return book_quarantined(&mut journal, epoch);
+    }
+    if args.quarantined {
+        let rows = journal.quarantined(MAX_QUARANTINED).map_err(Failure::failed)?;
+        return print(&if args.json {
+            pretty(&quarantined_document(&rows))
+        } else {
+            quarantined_table(&rows)
+        });
+    }
     let mut epochs = match args.epoch {
         Some(epoch) => vec![epoch],
         None => journal.latest(args.limit).map_err(Failure::failed)?,
@@ -58,6 +78,28 @@ pub(super) fn run(args: UsageArgs) -> Result<(), Failure> {
     let written = epochs.into_iter().map(|epoch| read(&journal, epoch));
     let written = written.collect::<Result<Vec<_>, _>>()?;
     print(&if args.json { pretty(&document(&written)) } else { table(&written) })
+}
+
+fn book_quarantined(journal: &mut Journal, epoch: u64) -> Result<(), Failure> {
+    let boot = BootId::new(std::array::from_fn(|_| fastrand::u8(..)));
+    match journal.book_quarantined(epoch, boot).map_err(Failure::failed)? {
+        Some(rows) => print(&format!("{rows} rows are booked in epoch {epoch}\n")),
+        None => Err(Failure::failed(format!("epoch {epoch} is sealed")).help("name one that is not over")),
+    }
+}
+
+/// A line for each epoch, actor and metric.
+fn quarantined_table(rows: &[Quarantined]) -> String {
+    let line = |Quarantined { epoch, used: Used { actor, metric, units }, reason }: &Quarantined| {
+        format!("{epoch}  {reason:<6}  {}  {metric}  {units}\n", actor.as_str())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// The same for programs.
+fn quarantined_document(rows: &[Quarantined]) -> Value {
+    let one = |Quarantined { epoch, used: Used { actor, metric, units }, reason }: &Quarantined| json!({ "epoch": epoch, "reason": reason, "actor": actor.as_str(), "metric": metric, "units": units.to_string() });
+    rows.iter().map(one).collect()
 }
 
 fn read(journal: &Journal, epoch: u64) -> Result<Written, Failure> {
