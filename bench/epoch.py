@@ -221,7 +221,7 @@ def million(arguments, folder):
         print(f"| {name} | {seconds:.2f} s | {cpu:.2f} s | {peak / 1e6:.0f} MB |")
         return said
 
-    verify = ["verify", str(folder), "--policy-key", key, "--actor", "actor-0777777"]
+    verify = ["verify", str(folder), "--policy-key", key, "--require", "policy,rows", "--actor", "actor-0777777"]
     for threads in ("1", str(arguments.threads)):
         row(f"compute and write, {threads} threads",
             ["rerun", str(folder), "--into", str(folder), "--threads", threads])

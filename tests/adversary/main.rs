@@ -9,6 +9,7 @@
 mod abandoned;
 mod access_rules;
 mod admin;
+mod bundles;
 mod client_certificates;
 mod config_file;
 mod connections;

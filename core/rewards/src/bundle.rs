@@ -15,6 +15,9 @@ pub const ALLOCATIONS: &str = crate::Manifest::ALLOCATIONS;
 /// The run's commitment, and a line feed.
 pub const COMMITMENT: &str = "commitment";
 
+/// Why nothing more of an epoch is paid.
+pub const QUARANTINE: &str = "quarantine.json";
+
 /// Where a snapshot's rows are: `snapshots/<digits of its root>.jsonl`.
 #[must_use]
 pub fn rows_file(rows_root: Digest) -> String {

@@ -2,7 +2,7 @@
 
 use types::ActorId;
 
-use crate::{Amount, Epoch, Json, PolicyError, RowFault, json::Int};
+use crate::{Amount, DocumentError, Epoch, Json, PolicyError, RowFault, json::Int, json::fields::Fields};
 
 /// The epoch must not be paid as it stands. No intent follows from a quarantined epoch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,16 +76,58 @@ impl Quarantine {
         }
     }
 
-    /// The document that stands in the place of `run.json`, in canonical JSON.
+    /// The document that says so, of an epoch of which nothing was paid.
     #[must_use]
-    pub fn manifest(&self, epoch: Epoch) -> Vec<u8> {
+    pub fn notice(&self, epoch: Epoch) -> QuarantineNotice {
+        let (reason, detail) = (self.code().to_owned(), self.to_string());
+        QuarantineNotice { epoch, intents: Int::from(0), reason, detail }
+    }
+}
+
+/// `quarantine.json`: an epoch is set aside, and nothing more of it is paid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuarantineNotice {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// How many intents were posted before; none if it was set aside before it was computed.
+    pub intents: Int,
+    /// The reason as one word.
+    pub reason: String,
+    /// A sentence for people.
+    pub detail: String,
+}
+
+impl QuarantineNotice {
+    /// The `format` of the document.
+    pub const FORMAT: &str = "omnigate-quarantine/1";
+
+    /// The document, in canonical JSON.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
         Json::map([
-            ("detail", Json::text(self)),
-            ("epoch", Json::Int(epoch.int())),
-            ("format", Json::text("omnigate-quarantine/1")),
-            ("intents", Json::Int(Int::from(0))),
-            ("reason", Json::text(self.code())),
+            ("detail", Json::text(&self.detail)),
+            ("epoch", Json::Int(self.epoch.int())),
+            ("format", Json::text(Self::FORMAT)),
+            ("intents", Json::Int(self.intents)),
+            ("reason", Json::text(&self.reason)),
         ])
         .to_canonical()
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// [`DocumentError`], if it is not canonical or lacks something.
+    pub fn read(bytes: &[u8]) -> Result<Self, DocumentError> {
+        let mut fields = Fields::of_document(Json::read_canonical(bytes)?, Self::FORMAT)?;
+        let text = |text: &str| Ok::<_, ()>(text.to_owned());
+        let notice = Self {
+            epoch: fields.int("epoch")?.into(),
+            intents: fields.int("intents")?,
+            reason: fields.text("reason", text)?,
+            detail: fields.text("detail", text)?,
+        };
+        fields.end()?;
+        Ok(notice)
     }
 }

@@ -1,6 +1,6 @@
 //! A node's word for what it counted: the snapshot's name, signed.
 
-use types::ActorId;
+use types::{ActorId, NodeId};
 
 use crate::{
     Digest, DocumentError, Epoch, Int, Json, PublicKey, Sign, Signature, Verify, json::fields::Fields,
@@ -19,7 +19,7 @@ pub struct Snapshot {
     pub rows_root: Digest,
 }
 
-/// A snapshot's name with the signature of its node's key. Whether that key is the node's is for the caller to say.
+/// A snapshot's name with a signature. Whether it is that of the node is for [`SnapshotSeal::is_by_its_node`] to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSeal {
     /// What is sealed.
@@ -70,10 +70,16 @@ impl SnapshotSeal {
     /// The `format` of the document.
     pub const FORMAT: &str = "omnigate-seal/1";
 
-    /// Whether the signature is good. Whose key it is, is another question.
+    /// Whether the signature is good. Whose key it is, is another question: see [`Self::is_by_its_node`].
     #[must_use]
     pub fn is_good(&self, verify: &dyn Verify) -> bool {
         verify.is_signed(&self.key, &self.snapshot.message(), &self.signature)
+    }
+
+    /// Whether the key is that of the node that the snapshot names: a node's id is the hash of its key.
+    #[must_use]
+    pub fn is_by_its_node(&self) -> bool {
+        NodeId::of_key(self.key.as_bytes()).to_string() == self.snapshot.node.as_str()
     }
 
     /// The document, in canonical JSON.

@@ -208,6 +208,12 @@ impl UsageTable {
         self.actors.binary_search_by(|(name, _)| (**name).cmp(actor)).ok()
     }
 
+    /// The units of an actor and a metric; zero where there is no such row.
+    pub(crate) fn units(&self, actor: &str, metric: &str) -> u128 {
+        let mut rows = self.find(actor).into_iter().flat_map(|at| self.of(at));
+        rows.find(|row| row.metric == metric).map_or(0, |row| row.units)
+    }
+
     /// One row per metric of the actor at a place in the order, also where there are no units.
     pub(crate) fn of(&self, at: usize) -> impl Iterator<Item = Row<'_>> {
         let (actor, place) = &self.actors[at];

@@ -1,6 +1,6 @@
 //! A stranger's check: compute the epoch anew and compare every byte.
 
-use crate::{Digest, InputSet, Manifest, Policy, Quarantine, Run, compute};
+use crate::{Digest, InputSet, Manifest, Policy, Quarantine, Row, Run, compute};
 
 /// What somebody says an epoch came to.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,18 @@ pub enum Mismatch {
     /// A line of the allocations differs. Counted from zero, and shown as editors count.
     #[error("line {} of allocations.jsonl is not what is computed", .0 + 1)]
     Line(usize),
+    /// Rows that are there have more units of an actor and a metric than the allocations say.
+    #[error("the rows have {rows} units of {metric} of {actor}, and allocations.jsonl has {line}")]
+    Units {
+        /// The actor.
+        actor: String,
+        /// The metric.
+        metric: String,
+        /// Units in the rows that are there.
+        rows: u128,
+        /// Units in the actor's line.
+        line: u128,
+    },
     /// There are lines missing or too many.
     #[error("allocations.jsonl has {found} lines instead of {expected}")]
     Lines {
@@ -51,6 +63,24 @@ pub fn verify(policy: &Policy, inputs: &InputSet, claim: Claim<'_>) -> Result<Ru
     }
     debug_assert_eq!(claim.manifest, run.document(), "equal in every field, and canonical");
     if claim.commitment == run.commitment() { Ok(run) } else { Err(Mismatch::Commitment) }
+}
+
+/// Sees to it that the units of some of an epoch's snapshots are within those that `claimed` says it has in all, for the
+/// metrics that the policy pays for. For those who have not all rows, and take the rest from the allocations.
+///
+/// # Errors
+/// [`Mismatch::Units`], with the first actor and metric for which they are not.
+pub fn within(policy: &Policy, some: &InputSet, claimed: &InputSet) -> Result<(), Mismatch> {
+    let paid_for =
+        |row: &Row<'_>| policy.terms().weights_ppm.keys().any(|metric| metric.as_str() == row.metric);
+    for row in some.usage().rows().filter(paid_for) {
+        let line = claimed.usage().units(row.actor, row.metric);
+        if row.units > line {
+            let (actor, metric) = (row.actor.to_owned(), row.metric.to_owned());
+            return Err(Mismatch::Units { actor, metric, rows: row.units, line });
+        }
+    }
+    Ok(())
 }
 
 /// The first field that differs, beginning with what the others follow from.

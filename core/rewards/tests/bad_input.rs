@@ -387,7 +387,7 @@ fn a_seal_is_good_for_the_snapshot_it_was_made_for() {
 #[test]
 fn a_quarantined_epoch_leaves_a_document_that_says_why() {
     let reason = Quarantine::Row { node: actor("node-0"), row: 3, fault: RowFault::Unsorted };
-    let said = String::from_utf8(reason.manifest(epoch(7))).unwrap();
+    let said = String::from_utf8(reason.notice(epoch(7)).to_bytes()).unwrap();
     let expected = concat!(
         r#"{"detail":"row 3 of node-0's snapshot: it belongs before the row above it","epoch":7,"#,
         r#""format":"omnigate-quarantine/1","intents":0,"reason":"rows_unsorted"}"#,

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use rewards::{Digest, Epoch, InputSet, Limits, Quarantine, Run, SnapshotSeal, Usage, compute};
-use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, node_actor, node_id, take_in};
+use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, take_in};
 use types::ObjectId;
 
 use crate::{
@@ -117,7 +117,7 @@ impl Calculus {
         let mut set = InputSet::builder(epoch, nodes, Limits::default());
         for (one, seal) in listed.iter().zip(&seals) {
             let node = &seal.snapshot.node;
-            if node_actor(node_id(&seal.key)) != *node || !seal.is_good(&Ed25519) {
+            if !seal.is_by_its_node() || !seal.is_good(&Ed25519) {
                 return Ok(Err(Quarantine::BadSeal(node.clone())));
             }
             // Rows that cannot be had now may be had later; rows that are wrong stay wrong.

@@ -42,6 +42,16 @@ pub(crate) fn batch(intent: &Intent, pool: &str, unix: u64) -> Result<Batch, Not
     Batch::opening_receivers(key, reference, unix, steps).map_err(|error| never(&error))
 }
 
+/// The batch that an intent is to the ledger when it is paid from this account, for those who look for it there.
+///
+/// # Errors
+/// A sentence, if there can be no such batch.
+pub fn payout_batch(intent: &Intent, pool: &AccountId) -> Result<Batch, String> {
+    batch(intent, pool.as_str(), 0).map_err(|not_paid| match not_paid {
+        NotPaid::Unfunded(why) | NotPaid::Outage(why) | NotPaid::Never(_, why) => why,
+    })
+}
+
 /// What the pool's account can pay, without end if it has no floor; `None` if there is no such account.
 pub(crate) async fn available(shared: &Shared) -> Result<Option<i128>, NotPaid> {
     let pool = shared.settings.load().pool_account.clone();

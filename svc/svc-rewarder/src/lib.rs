@@ -45,6 +45,7 @@ pub use config::{ConcurrencyConfig, LimitsConfig, RewarderConfig};
 pub use crash::CRASH_POINTS;
 pub use epoch_clock::WallClock;
 pub use error::RewarderError;
+pub use ledger::payout_batch;
 pub use open::{BuildError, StorePlace, node_key, seal_epoch};
 pub use settings::Authority;
 pub use topology::TOPOLOGY;

@@ -18,9 +18,11 @@ fn an_epochs_folder_is_a_bundle_that_verifies_offline() {
     ground.check();
     let bundle = ground.path().join("node-0/rewards").join(ground.epochs[0].to_string());
     let bundle = bundle.to_str().unwrap();
-    let verified = omnigate(&["epoch", "verify", bundle, "--actor", "actor-00007"]);
+    let config = ground.config(0);
+    let config = config.to_str().unwrap();
+    let verified = omnigate(&["epoch", "verify", bundle, "--config", config, "--actor", "actor-00007"]);
     let told = String::from_utf8(verified.stdout).unwrap();
-    assert!(told.contains("actor-00007"), "{told}");
+    assert!(told.contains(": verified\n") && told.contains("actor-00007"), "{told}");
     let proof = omnigate(&["epoch", "prove", bundle, "actor-00007"]).stdout;
     assert!(proof.len() < 2048, "{}", proof.len());
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports, reason = "several test programs share it, and each uses a part")]
 
+pub(crate) mod bundle;
 mod client;
 mod node;
 mod ports;

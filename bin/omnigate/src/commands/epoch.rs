@@ -1,28 +1,34 @@
 //! `omnigate epoch`: check what an epoch paid, prove a payout, and compute an epoch anew.
 
+mod attested;
 mod bundle;
 mod files;
 mod live;
 mod prove;
 mod reconcile;
 mod rerun;
+mod settled;
 mod show;
+mod trust;
 mod usage;
 mod verify;
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use rewards::PublicKey;
-use ron_kernel::ExitCode;
+use rewards::{Digest, PublicKey};
+use ron_kernel::{ExitCode, config::Secret};
+use ron_ledger::AccountId;
 
 use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EpochCommand {
-    /// Check an epoch by its files alone: compute it anew, compare every byte, and show the sums.
+    /// Check an epoch by its files alone: compute it anew, compare every byte, and say what is proved and what is not.
     ///
-    /// No server is asked. Exit codes: 0 everything is as it should be; 1 something is not, and it is said what.
+    /// No server is asked. A bundle cannot vouch for itself: say whose policy counts (`--policy-key`) and which nodes
+    /// (`--nodes`), or have both taken from `--config`. Exit codes: 0 everything that is required is proved; 1 something is
+    /// wrong or not proved, and it is said what.
     Verify(VerifyArgs),
     /// Write the proof that an actor's payout is part of an epoch, at most 2 KiB for a million actors.
     ///
@@ -61,11 +67,16 @@ pub(crate) struct VerifyArgs {
     /// The folder with the epoch's files, or with several such folders, of which the latest is checked; or a proof, to be
     /// checked against `--run`.
     bundle: PathBuf,
-    /// A key whose signature on the policy counts: `ed25519:` and 64 digits. May be repeated.
+    #[command(flatten)]
+    trust: TrustArgs,
+    /// What has to be proved, separated by commas: `policy`, `seals`, `rows`, `commitment`, `settled`; or `none`.
     ///
-    /// Without any, the signatures are checked and it is for you to say whether you know the keys.
-    #[arg(long, value_name = "KEY")]
-    policy_key: Vec<PublicKey>,
+    /// `policy`: a key of `--policy-key` signed it. `seals`: each snapshot is sealed by the node that it names, which is one
+    /// of `--nodes`. `rows`: every row is there and was added up. `commitment`: it is the one of `--commitment`, or one of
+    /// `--nodes` attests to it. `settled`: every payout is in `--ledger`. Unless said otherwise, all but the last, and that one
+    /// too where a ledger is named. Whatever is there is checked in any case.
+    #[arg(long, value_name = "LIST")]
+    require: Option<trust::Required>,
     /// Show how this actor's payout adds up. May be repeated.
     #[arg(long, value_name = "ACTOR")]
     actor: Vec<String>,
@@ -77,6 +88,37 @@ pub(crate) struct VerifyArgs {
     /// As JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// What the caller believes before it looks at a bundle.
+#[derive(Args, Debug)]
+struct TrustArgs {
+    /// A key whose signature on the policy counts: `ed25519:` and 64 digits. May be repeated.
+    #[arg(long, value_name = "KEY")]
+    policy_key: Vec<PublicKey>,
+    /// A file with the ids of the nodes whose word counts, one a line, as `omnigate node id` prints them: those that count
+    /// usage, and those that compute epochs. What follows `#` is for people.
+    #[arg(long, value_name = "FILE")]
+    nodes: Option<PathBuf>,
+    /// The commitment, as it was published elsewhere: `b3k:` and 64 digits.
+    #[arg(long, value_name = "HASH")]
+    commitment: Option<Digest>,
+    /// The ledger that has to have every payout, such as `sqlite:./data/ledger.db`. All of it is checked.
+    ///
+    /// Other users of the machine can see the address; give no password in it.
+    #[arg(long, value_name = "URL", value_parser = secret)]
+    ledger: Option<Secret>,
+    /// The account of that ledger that payouts are taken from.
+    #[arg(long, value_name = "ACCOUNT", default_value = "pool/rewards")]
+    pool_account: AccountId,
+    /// Believe what this configuration file believes: `rewarder.policy_keys`, `rewarder.accounting_nodes`, and the node
+    /// itself.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+fn secret(text: &str) -> Result<Secret, String> {
+    Ok(Secret::new(text))
 }
 
 #[derive(Args, Debug)]

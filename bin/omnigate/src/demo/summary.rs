@@ -40,7 +40,7 @@ pub(super) fn introduce(node: &Node, dir: &Path, epoch: Duration) {
          was paid:\n\
          \n\
          \x20 {omnigate} epoch show latest --config {config}\n\
-         \x20 {omnigate} epoch verify {rewards} --actor north\n\
+         \x20 {omnigate} epoch verify {rewards} --config {config} --actor north\n\
          \x20 {omnigate} ledger balances --config {config}\n\
          \n\
          Ctrl-C drains it, and nothing of it is left.\n\n",

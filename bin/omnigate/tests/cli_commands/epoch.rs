@@ -6,14 +6,21 @@ use std::{
     process::Command,
 };
 
-use crate::cli_run::{Ran, omnigate, run};
+use crate::{
+    bundle::{Plan, key, node_id, write},
+    cli_run::{Ran, omnigate, run},
+};
+use rewards::Sign;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const ORACLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracle");
 const KEY: &str = "ed25519:3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
 
-/// A folder of its own with the bundle of a ruleset in `v1` or `v2`.
+/// The nodes whose bundles these are, by the numbers of their keys.
+const NODES: [u8; 2] = [1, 2];
+
+/// A folder of its own with the bundle of a ruleset in `v1` or `v2`, and the ids of the nodes in `nodes`.
 struct Fixture {
     dir: TempDir,
 }
@@ -22,9 +29,16 @@ impl Fixture {
     fn new() -> Self {
         let fixture = Self { dir: TempDir::new().unwrap() };
         for version in ["v1", "v2"] {
-            copy(&Path::new(ORACLE).join("golden").join(version), &fixture.path(version));
+            write(&sealed(version).files(), &fixture.path(version));
         }
+        let ids: String = NODES.iter().map(|node| format!("{}  # a comment\n", node_id(*node))).collect();
+        fs::write(fixture.path("nodes"), format!("# whose word counts\n\n{ids}")).unwrap();
         fixture
+    }
+
+    /// Checks a bundle as somebody does who knows whose policy and which nodes count.
+    fn verify(&self, words: &str) -> Ran {
+        self.run(&format!("epoch verify {words} --policy-key {KEY} --nodes nodes"))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -54,17 +68,16 @@ impl Fixture {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
+/// The epoch of a ruleset, with nodes that have keys.
+fn sealed(version: &str) -> Plan {
+    Plan::resealed(&Path::new(ORACLE).join("golden").join(version), &NODES)
+}
+
+/// The name of a file in the first bundle, by what it is.
+fn file_of(kind: &str) -> String {
+    let files = sealed("v1").files();
+    let name = files.keys().find(|name| name.contains(kind)).unwrap();
+    format!("v1/{name}")
 }
 
 #[track_caller]
@@ -76,12 +89,16 @@ fn assert_refused(ran: &Ran, words: &str) {
 #[test]
 fn a_bundle_is_verified_and_the_sums_are_shown() {
     let fixture = Fixture::new();
-    let ran = fixture.run(&format!("epoch verify v1 --policy-key {KEY} --actor node-c --actor node-a"));
+    let ran = fixture.verify("v1 --actor node-c --actor node-a");
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     for words in [
         "epoch 7: verified\n",
-        "(trusted)\n",
-        "2 snapshots, 10 rows, every row added up; 2 seals are good\n",
+        "  proved      calculation  run.json and 5 lines",
+        "  proved      policy       default version 1, ruleset 1, signed by ed25519:3d40",
+        "  proved      seals        2 of 2 snapshots are sealed by the nodes that they name, which you trust\n",
+        "  proved      rows         10 rows in 2 snapshots, every row added up\n",
+        "  proved      commitment   b3k:",
+        "  not proved  settled      no ledger was looked into",
         " 648490 + 351513 = 1000003\n",
         "node-c is paid 124244\n",
         " 1500000 units × 1000000 ppm = 1500000000000 points\n",
@@ -90,31 +107,131 @@ fn a_bundle_is_verified_and_the_sums_are_shown() {
     ] {
         assert!(ran.out.contains(words), "{words:?} is missing in\n{}", ran.out);
     }
-    let ran = fixture.run("epoch verify v2 --json --actor node-c");
+    let ran = fixture.verify("v2 --json --actor node-c");
     let shown: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&shown["paid"], &shown["residual"]), (&json!("988284"), &json!("11719")));
     assert_eq!(
         (&shown["actors"][0]["payout"], &shown["actors"][0]["divided"]),
         (&json!("292969"), &json!("600002"))
     );
-    assert_eq!((&shown["policy"]["trusted"], &shown["attested_by"]), (&json!(false), &json!([KEY])));
-    let ran = fixture.run("epoch verify v1 --actor acme");
-    assert_eq!(ran.code, Some(1), "who asks for somebody without a line is told so");
+    assert_eq!((&shown["verified"], &shown["policy"]["trusted"]), (&json!(true), &json!(true)));
+    assert_eq!(shown["checks"][0]["check"], "policy");
+    let ran = fixture.verify("v1 --actor acme");
+    assert_eq!(ran.code, Some(1), "whoever asks for somebody without a line is told so");
     assert!(ran.out.ends_with("acme has no line: no units that count\n"), "{}", ran.out);
 }
 
+/// What is required and not proved fails the check, whatever else is right.
 #[test]
-fn without_the_rows_the_rest_is_verified_and_that_is_said() {
+fn what_is_required_and_not_proved_is_a_failure_and_is_named() {
+    let fixture = Fixture::new();
+    let policy = format!("--policy-key {KEY}");
+    let commitment = fixture.read("v1/commitment");
+    let published = format!("--commitment {commitment}");
+    let all = format!("{policy} --nodes nodes");
+    for (flags, code, verdict) in [
+        (String::new(), 1, "not verified: policy, seals, commitment"),
+        (policy.clone(), 1, "not verified: seals, commitment"),
+        ("--nodes nodes".to_owned(), 1, "not verified: policy"),
+        (published.clone(), 1, "not verified: policy, seals"),
+        (all.clone(), 0, "verified"),
+        (format!("{published} --require rows,commitment"), 0, "verified"),
+        ("--require none".to_owned(), 0, "verified"),
+        ("--require rows".to_owned(), 0, "verified"),
+        (format!("{all} --require settled"), 1, "not verified: settled"),
+    ] {
+        let ran = fixture.run(&format!("epoch verify v1 {flags}"));
+        assert_eq!(ran.code, Some(code), "{flags}: {}{}", ran.out, ran.err);
+        assert!(ran.out.starts_with(&format!("epoch 7: {verdict}\n")), "{flags}: {}", ran.out);
+    }
+    let ran = fixture.run("epoch verify v1 --json");
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &shown["verified"]), (Some(1), &json!(false)));
+    assert_eq!(shown["checks"][1]["required"], true);
+    let other = fixture.read("v2/commitment");
+    assert_refused(
+        &fixture.run(&format!("epoch verify v1 {all} --commitment {other}")),
+        "the commitment is b3k:",
+    );
+    let ran = fixture.run("epoch verify v1 --require rows,everything");
+    assert!(ran.code == Some(2) && ran.err.contains("`everything` is no check"), "{}", ran.err);
+    for (nodes, words) in [("", "names no node"), ("b3:12\n", "nodes, line 1: a node is named by")] {
+        fs::write(fixture.path("nodes"), nodes).unwrap();
+        assert_refused(&fixture.verify("v1"), words);
+    }
+    fs::write(fixture.path("nodes"), format!("{}\n", node_id(NODES[0]))).unwrap();
+    let left_out = format!("snapshots of {} do not count here", node_id(NODES[1]));
+    assert_refused(&fixture.verify("v1"), &left_out);
+}
+
+#[test]
+fn what_a_node_believes_is_taken_from_its_configuration() {
+    let fixture = Fixture::new();
+    let [one, other] = NODES.map(node_id);
+    let config = |nodes: &str| {
+        let text = format!("[rewarder]\npolicy_keys = [\"{KEY}\"]\naccounting_nodes = [{nodes}]\n");
+        fs::write(fixture.path("omnigate.toml"), text).unwrap();
+        fixture.run("epoch verify v1 --config omnigate.toml")
+    };
+    let ran = config(&format!("\"{one}\", \"{other}\""));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert_refused(&config(&format!("\"{one}\"")), "do not count here");
+    assert!(!fixture.path("data").exists(), "looking makes nothing");
+}
+
+#[test]
+fn rows_that_are_missing_are_a_failure_unless_allowed_and_the_others_are_checked() {
     let fixture = Fixture::new();
     fs::remove_file(fixture.path(&fixture.snapshot_file(0))).unwrap();
-    let ran = fixture.run("epoch verify v1");
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = fixture.verify("v1");
+    assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
+    assert!(ran.out.starts_with("epoch 7: not verified: rows\n"), "{}", ran.out);
     assert!(
-        ran.out.contains("rows are not in the bundle: units are taken from the allocations"),
+        ran.out.contains("NOT PROVED  rows         the rows of 1 of 2 snapshots are not in the bundle"),
         "{}",
         ran.out
     );
-    assert!(ran.out.contains("no key was named as trusted"), "{}", ran.out);
+    let allowed = "v1 --require policy,seals,commitment";
+    let ran = fixture.verify(allowed);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("  not proved  rows  "), "{}", ran.out);
+    // Rows that are there are checked, whatever is missing.
+    let second = fixture.snapshot_file(1);
+    fixture.alter(&second, "2000001", "2000002");
+    assert_refused(&fixture.verify(allowed), "snapshot are not the sealed ones");
+    assert_refused(&fixture.run("epoch verify v1 --require none"), "snapshot are not the sealed ones");
+}
+
+/// An epoch whose allocations say less than the rows that are there is found, although other rows are missing.
+#[test]
+fn allocations_with_fewer_units_than_the_rows_that_are_there_are_found() {
+    let fixture = Fixture::new();
+    let (truly, mut less) = (sealed("v1"), sealed("v1"));
+    for counted in &mut less.counted {
+        counted.rows.values_mut().for_each(|units| *units /= 2);
+    }
+    // Units as the allocations have them, under the names of the true snapshots.
+    let mut files = less.files();
+    files.retain(|name, _| !name.starts_with("snapshots/"));
+    let [first, _] = &truly.counted[..] else { panic!("two nodes") };
+    files.insert(rewards::bundle::rows_file(first.snapshot().rows_root), first.lines());
+    files.insert(rewards::bundle::INPUTS.to_owned(), truly.files()[rewards::bundle::INPUTS].clone());
+    write(&files, &fixture.path("less"));
+    assert_refused(&fixture.run("epoch verify less --require none"), "and allocations.jsonl has");
+}
+
+#[test]
+fn an_epoch_that_is_set_aside_is_not_verified_whatever_was_computed() {
+    let fixture = Fixture::new();
+    let notice = r#"{"detail":"somebody else has the key","epoch":7,"format":"omnigate-quarantine/1","intents":1,"reason":"conflict"}"#;
+    fs::write(fixture.path("v1/quarantine.json"), notice).unwrap();
+    let words = "epoch 7 is quarantined, 1 of its batches were paid: conflict: somebody else has the key";
+    assert_refused(&fixture.verify("v1"), words);
+    fs::create_dir(fixture.path("8")).unwrap();
+    fs::write(fixture.path("8/quarantine.json"), notice.replace("\"intents\":1", "\"intents\":0")).unwrap();
+    assert_refused(&fixture.verify("8"), "quarantined, nothing of it was paid");
+    fs::write(fixture.path("8/quarantine.json"), "{}").unwrap();
+    assert_refused(&fixture.verify("8"), "quarantine.json: the format is not");
 }
 
 #[test]
@@ -125,8 +242,8 @@ fn of_a_folder_with_epochs_the_latest_is_verified() {
     for (bundle, epoch) in [("v1", "9"), ("v2", "10")] {
         fs::rename(fixture.path(bundle), fixture.path("epochs").join(epoch)).unwrap();
     }
-    let [all, tenth, ninth] = ["epochs", "epochs/10", "epochs/9"]
-        .map(|folder| fixture.run(&format!("epoch verify {folder} --json")));
+    let [all, tenth, ninth] =
+        ["epochs", "epochs/10", "epochs/9"].map(|folder| fixture.verify(&format!("{folder} --json")));
     assert_eq!((all.code, &all.out), (Some(0), &tenth.out));
     assert_ne!(all.out, ninth.out);
     let ran = fixture.run("epoch show first");
@@ -144,10 +261,10 @@ fn whatever_is_altered_in_a_bundle_is_found() {
             r#""pool":"2000003""#,
             "policy.json: the signature of ed25519:3d40",
         ),
-        ("v1/inputs.json", r#""rows":6"#, r#""rows":7"#, "is not the seal of one of the snapshots"),
-        ("ROWS", "7000000", "7000001", "the rows of node-1's snapshot are not the sealed ones"),
-        ("ROWS", "node-b", "node-!", "row 2 of node-1's snapshot: it belongs before the row above it"),
-        ("ROWS", "\"7000000\"", "\"-1\"", "row 0 of node-1's snapshot: its units are negative"),
+        ("v1/inputs.json", r#""rows":6"#, r#""rows":7"#, "it is not the seal of one of the snapshots"),
+        ("ROWS", "7000000", "7000001", "'s snapshot are not the sealed ones"),
+        ("ROWS", "node-b", "node-!", "'s snapshot: it belongs before the row above it"),
+        ("ROWS", "\"7000000\"", "\"-1\"", "'s snapshot: its units are negative"),
         ("v1/run.json", "648490", "648491", "run.json: `residual` has a value it cannot have"),
         (
             "v1/run.json",
@@ -157,23 +274,36 @@ fn whatever_is_altered_in_a_bundle_is_found() {
         ),
         ("v1/run.json", r#"{"allocations""#, r#"{ "allocations""#, "not in canonical form"),
         ("v1/allocations.jsonl", "124245", "124246", "line 2 of allocations.jsonl is not what is computed"),
-        ("v1/commitment", "b3k:aa", "b3k:ab", "the commitment is not that of run.json"),
+        ("v1/commitment", "b3k:", "b3k:0", "commitment: there is no digest"),
+        ("SEAL", r#""signature":""#, r#""signature":"0"#, "signature"),
         ("v1/commitment", "b3k:", "", "commitment: there is no digest"),
     ];
     for (file, from, to, words) in cases {
         let fixture = Fixture::new();
-        let file = if *file == "ROWS" { fixture.snapshot_file(0) } else { (*file).to_owned() };
+        let file = match *file {
+            "ROWS" => fixture.snapshot_file(0),
+            "SEAL" => file_of(".seal.json"),
+            file => file.to_owned(),
+        };
         fixture.alter(&file, from, to);
-        assert_refused(&fixture.run("epoch verify v1"), words);
+        assert_refused(&fixture.verify("v1"), words);
+        assert_refused(&fixture.run("epoch verify v1 --require none"), words);
     }
     let fixture = Fixture::new();
     assert_refused(
         &fixture.run(&format!("epoch verify v1 --policy-key {stranger}")),
         "not signed by a trusted key",
     );
-    let attestation = format!("v1/attestations/{}.json", &KEY["ed25519:".len()..]);
-    fixture.alter(&attestation, "b3k:aa", "b3k:ab");
-    assert_refused(&fixture.run("epoch verify v1"), "does not attest to this run");
+    let other = fixture.read("v2/commitment");
+    fs::write(fixture.path("v1/commitment"), other.as_bytes()).unwrap();
+    assert_refused(&fixture.verify("v1"), "the commitment is not that of run.json");
+    let fixture = Fixture::new();
+    let attestation = file_of("attestations/");
+    fixture.alter(&attestation, "\"epoch\":7", "\"epoch\":8");
+    assert_refused(&fixture.verify("v1"), "does not attest to this run");
+    let fixture = Fixture::new();
+    fs::write(fixture.path("v1/snapshots/more.jsonl"), "").unwrap();
+    assert_refused(&fixture.verify("v1"), "snapshots/more.jsonl: it belongs to none of the snapshots");
     fs::remove_file(fixture.path("v2/run.json")).unwrap();
     assert_refused(&fixture.run("epoch verify v2"), "v2 cannot be read: it has no run.json and no epochs");
     assert_refused(&fixture.run("epoch verify v3"), "there is no v3");
@@ -196,10 +326,18 @@ fn rows_may_come_in_the_file_that_the_node_sealed() {
         })
         .unwrap();
         fs::write(sealed, ron_accounting::rows_of(&used).unwrap().0).unwrap();
+        if at == 0 {
+            // Both kinds of file may be there, and both are checked.
+            assert_eq!(fixture.verify("v1").code, Some(0));
+            let whole = fs::read(sealed).unwrap();
+            fs::write(sealed, &whole[..whole.len() - 1]).unwrap();
+            assert_eq!(fixture.verify("v1").code, Some(1));
+            fs::write(sealed, whole).unwrap();
+        }
         fs::remove_file(lines).unwrap();
     }
-    let ran = fixture.run("epoch verify v1");
-    assert!(ran.out.contains("2 snapshots, 10 rows, every row added up"), "{}{}", ran.out, ran.err);
+    let ran = fixture.verify("v1");
+    assert!(ran.out.contains("10 rows in 2 snapshots, every row added up"), "{}{}", ran.out, ran.err);
     for threads in ["1", "2"] {
         let ran = fixture.run(&format!("epoch rerun v1 --into out --threads {threads}"));
         assert_eq!(ran.code, Some(0), "{}", ran.err);
@@ -226,6 +364,12 @@ fn a_proof_convinces_whoever_has_the_run() {
     );
     let ran = fixture.run("epoch verify proof.json --run v1/run.json --json");
     assert_eq!(serde_json::from_str::<Value>(&ran.out).unwrap()["payout"], "124244");
+    assert!(ran.err.is_empty());
+    let of = |bundle: &str| fixture.read(&format!("{bundle}/commitment"));
+    let ran = fixture.run(&format!("epoch verify proof.json --run v1/run.json --commitment {}", of("v1")));
+    assert!(ran.code == Some(0) && ran.out.contains(", which you named\n"), "{}{}", ran.out, ran.err);
+    let ran = fixture.run(&format!("epoch verify proof.json --run v1/run.json --commitment {}", of("v2")));
+    assert_refused(&ran, "v1/run.json: the commitment is b3k:");
     assert_refused(&fixture.run("epoch verify proof.json --run v2/run.json"), "it is about another run");
     let ran = fixture.run("epoch verify proof.json");
     assert_eq!(ran.code, Some(2), "{}", ran.err);
@@ -364,14 +508,24 @@ fn a_policy_is_signed_checked_and_shown() {
     assert_refused(&fixture.run("policy sign terms.json --key old.key"), "terms.json: the format is not");
 }
 
-/// The page shows the files of the first ruleset's epoch, laid out for reading.
+/// The page shows the files of one epoch, laid out for reading. `OMNIGATE_WRITE_GOLDEN` writes these files.
 #[test]
 fn the_page_of_formats_shows_files_that_verify() {
     let page = fs::read_to_string(Path::new(ORACLE).join("../../docs/rewards-format.md")).unwrap();
-    let golden = Path::new(ORACLE).join("golden/v1");
-    let list: Value = serde_json::from_str(&fs::read_to_string(golden.join("inputs.json")).unwrap()).unwrap();
-    let root = list[0]["rows_root"].as_str().unwrap().replace("b3k:", "");
-    let key = &KEY["ed25519:".len()..];
+    let golden = Path::new(ORACLE).join("golden/sealed");
+    let plan = sealed("v1");
+    let mut files = plan.files();
+    files.insert("proof-node-c.json".to_owned(), plan.run().prove("node-c").unwrap().to_bytes());
+    let ids: String = NODES.iter().map(|node| format!("{}\n", node_id(*node))).collect();
+    files.insert("nodes".to_owned(), ids.into_bytes());
+    if std::env::var_os("OMNIGATE_WRITE_GOLDEN").is_some() {
+        write(&files, &golden);
+    }
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(golden.join(name)).unwrap(), *bytes, "{name}");
+    }
+    let (first, node) = (&plan.counted[0], digits(&key(plan.counted[0].seed)));
+    let root = first.snapshot().rows_root.hex();
     let documents = |text: &str| -> Vec<Value> {
         serde_json::Deserializer::from_str(text).into_iter().map(Result::unwrap).collect()
     };
@@ -380,18 +534,25 @@ fn the_page_of_formats_shows_files_that_verify() {
         let (name, rest) = block.split_once('\n').unwrap();
         let file = match name {
             "rows" => format!("snapshots/{root}.jsonl"),
-            "seal" => format!("snapshots/{root}.{key}.seal.json"),
-            "attestation" => format!("attestations/{key}.json"),
+            "seal" => format!("snapshots/{root}.{node}.seal.json"),
+            "attestation" => format!("attestations/{node}.json"),
             name => name.to_owned(),
         };
-        let text = fs::read_to_string(golden.join(&file)).unwrap();
-        assert_eq!(documents(rest.split("\n```").next().unwrap()), documents(&text), "{name}");
+        let Some(bytes) = files.get(&file) else { continue };
+        let text = str::from_utf8(bytes).unwrap();
+        assert_eq!(documents(rest.split("\n```").next().unwrap()), documents(text), "{name}");
         shown += 1;
     }
     assert_eq!(shown, 8, "the page has lost its examples");
     let proof = golden.join("proof-node-c.json");
     let ran = run(omnigate(&golden, &["epoch", "verify", proof.to_str().unwrap(), "--run", "run.json"]));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = run(omnigate(&golden, &["epoch", "verify", ".", "--policy-key", KEY, "--nodes", "nodes"]));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+}
+
+fn digits(key: &rewards::ed25519::SecretKey) -> String {
+    key.public_key().to_string()["ed25519:".len()..].to_owned()
 }
 
 #[test]

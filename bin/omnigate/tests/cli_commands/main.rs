@@ -6,6 +6,8 @@
     reason = "tests: a failure may panic, and nothing here runs on a runtime"
 )]
 
+#[path = "../../../../tests/e2e/support/bundle.rs"]
+mod bundle;
 mod cas;
 mod check;
 #[path = "../cli_run/mod.rs"]
@@ -13,6 +15,7 @@ mod cli_run;
 mod config;
 mod docs_examples;
 mod epoch;
+mod epoch_settled;
 mod generated;
 mod ledger;
 mod pack;

@@ -104,13 +104,29 @@ pub(super) fn has_rows(folder: &Folder, snapshot: &Snapshot) -> bool {
 fn add_rows(folder: &Folder, set: &mut InputSetBuilder, snapshot: &Snapshot) -> Result<(), InputsError> {
     let (lines, sealed) =
         (bundle::rows_file(snapshot.rows_root), bundle::sealed_rows_file(snapshot.rows_root));
-    if !folder.has(&lines) && folder.has(&sealed) {
-        return Ok(take_in(set, snapshot, &folder.read_rows(&sealed)?, |_| ())?);
+    match (folder.has(&lines), folder.has(&sealed)) {
+        (_, false) => add_lines(folder, set, snapshot, &lines),
+        (false, true) => Ok(take_in(set, snapshot, &folder.read_rows(&sealed)?, |_| ())?),
+        (true, true) => {
+            // Both are there: one is added up, and the other has to be the same.
+            let node = BTreeSet::from([snapshot.node.clone()]);
+            let mut aside = InputSet::builder(snapshot.epoch, node, Limits::default());
+            take_in(&mut aside, snapshot, &folder.read_rows(&sealed)?, |_| ())?;
+            add_lines(folder, set, snapshot, &lines)
+        }
     }
+}
+
+fn add_lines(
+    folder: &Folder,
+    set: &mut InputSetBuilder,
+    snapshot: &Snapshot,
+    file: &str,
+) -> Result<(), InputsError> {
     let mut rows = set.snapshot(snapshot.clone())?;
     let mut fault = None;
     let read =
-        folder.lines(&lines, |line| rows.line(line).map_err(|quarantine| fault.insert(quarantine).clone()));
+        folder.lines(file, |line| rows.line(line).map_err(|quarantine| fault.insert(quarantine).clone()));
     match fault {
         Some(quarantine) => Err(quarantine.into()),
         None => Ok(read.map(|()| rows.finish())??),
@@ -133,15 +149,38 @@ pub(super) fn by_allocations(
     Ok(InputSet::unchecked(epoch, snapshots, usage))
 }
 
-/// The nodes whose seals are in the bundle and good, with their keys. A seal that is not good is an error.
+/// The nodes whose seals are in the bundle, with their keys. A seal that is not good, or not by the node that it names, is
+/// an error; so is a file in the folder of snapshots that belongs to none of them.
 pub(super) fn seals(folder: &Folder, snapshots: &[Snapshot]) -> Result<Vec<(ActorId, PublicKey)>, Failure> {
-    let seal = |name: String| {
-        let seal = SnapshotSeal::read(&folder.read(&name)?);
-        let seal = seal.map_err(|error| Failure::failed(format!("{name}: {error}")))?;
-        if !snapshots.contains(&seal.snapshot) || !seal.is_good(&Ed25519) {
-            return Err(Failure::failed(format!("{name} is not the seal of one of the snapshots")));
-        }
-        Ok((seal.snapshot.node, seal.key))
-    };
-    folder.names("snapshots", ".seal.json").into_iter().map(seal).collect()
+    let rows: BTreeSet<String> = snapshots
+        .iter()
+        .flat_map(|snapshot| {
+            [bundle::rows_file(snapshot.rows_root), bundle::sealed_rows_file(snapshot.rows_root)]
+        })
+        .collect();
+    let names = folder.names("snapshots", "").into_iter().filter(|name| !rows.contains(name));
+    let mut sealed: Vec<_> = names.map(|name| seal(folder, snapshots, &name)).collect::<Result<_, _>>()?;
+    sealed.sort_unstable();
+    Ok(sealed)
+}
+
+fn seal(folder: &Folder, snapshots: &[Snapshot], name: &str) -> Result<(ActorId, PublicKey), Failure> {
+    let wrong = |wrong: &dyn std::fmt::Display| Failure::failed(format!("{name}: {wrong}"));
+    if !name.ends_with(".seal.json") {
+        return Err(wrong(&"it belongs to none of the snapshots in inputs.json"));
+    }
+    let seal = SnapshotSeal::read(&folder.read(name)?).map_err(|error| wrong(&error))?;
+    if !snapshots.contains(&seal.snapshot) {
+        return Err(wrong(&"it is not the seal of one of the snapshots in inputs.json"));
+    }
+    if !seal.is_good(&Ed25519) {
+        return Err(wrong(&"its signature is not good"));
+    }
+    if !seal.is_by_its_node() {
+        return Err(wrong(&format_args!("its key is not that of {}", seal.snapshot.node)));
+    }
+    if bundle::seal_file(seal.snapshot.rows_root, seal.key) != name {
+        return Err(wrong(&"it has the name of another seal"));
+    }
+    Ok((seal.snapshot.node, seal.key))
 }

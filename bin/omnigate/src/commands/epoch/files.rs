@@ -37,15 +37,20 @@ impl Folder {
     /// The folder of an epoch; of the latest, if this one has such folders.
     pub(super) fn of_epoch(path: &Path) -> Result<Self, Failure> {
         let folder = Self::open(path)?;
-        if folder.has(bundle::RUN) {
+        if folder.is_epoch() {
             return Ok(folder);
         }
         let entries = fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
         let epochs = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
         let computed = epochs.map(|epoch| (epoch, Self(path.join(epoch.to_string()))));
-        let latest = computed.filter(|(_, folder)| folder.has(bundle::RUN)).max_by_key(|(epoch, _)| *epoch);
+        let latest = computed.filter(|(_, folder)| folder.is_epoch()).max_by_key(|(epoch, _)| *epoch);
         let none = || unreadable(path, format_args!("it has no {} and no epochs", bundle::RUN));
         latest.map(|(_, folder)| folder).ok_or_else(none)
+    }
+
+    /// Whether it has what an epoch came to: a run, or why there is none.
+    fn is_epoch(&self) -> bool {
+        self.has(bundle::RUN) || self.has(bundle::QUARANTINE)
     }
 
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {

@@ -9,9 +9,6 @@ use super::{
 };
 use crate::{commands::print, failure::Failure};
 
-/// The file that says why an epoch cannot be paid.
-const QUARANTINE: &str = "quarantine.json";
-
 /// Computes the epoch and writes what came out.
 pub(super) fn run(args: &RerunArgs) -> Result<(), Failure> {
     let folder = Folder::open(&args.bundle)?;
@@ -25,7 +22,7 @@ pub(super) fn run(args: &RerunArgs) -> Result<(), Failure> {
         Ok(run) => write(&into, &run),
         Err(InputsError::Failure(failure)) => Err(failure),
         Err(InputsError::Quarantine(reason)) => {
-            into.write(QUARANTINE, |out| out.write_all(&reason.manifest(epoch)))?;
+            into.write(bundle::QUARANTINE, |out| out.write_all(&reason.notice(epoch).to_bytes()))?;
             Err(Failure::failed(format!("epoch {epoch} cannot be paid: {}: {reason}", reason.code())))
         }
     }

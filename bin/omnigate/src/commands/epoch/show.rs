@@ -5,19 +5,29 @@ use std::fmt::Write;
 use rewards::{Explanation, Manifest, Proof, Residual, Rule, Ruleset, Run};
 use serde_json::{Value, json};
 
-use super::verify::Verified;
+use super::{
+    trust::Check,
+    verify::{Finding, Verified},
+};
 
-/// The sums, and how the payouts asked for add up.
+/// What is proved and what is not, the sums, and how the payouts asked for add up.
 pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'_>>)]) -> String {
     let (run, manifest) = (&verified.run, verified.run.manifest());
     let Manifest { pool, paid, residual, .. } = manifest;
     let payees = run.allocations().filter(|allocation| allocation.payout.minor() > 0).count();
-    let mut out = format!("epoch {}: verified\n", run.epoch());
+    let mut out = format!("epoch {}: {}\n", run.epoch(), verdict(verified));
+    out += &format!("  {:<11} {:<12} {}\n", "proved", "calculation", calculation(run));
+    for Finding { check, proved, required, detail } in &verified.findings {
+        let state = match (proved, required) {
+            (true, _) => "proved",
+            (false, true) => "NOT PROVED",
+            (false, false) => "not proved",
+        };
+        out += &format!("  {state:<11} {:<12} {detail}\n", check.name());
+    }
     let mut line = |name: &str, value: String| {
         let _ = writeln!(out, "  {name:<13} {value}");
     };
-    line("policy", policy(verified));
-    line("inputs", inputs(verified));
     line("pool", pool.to_string());
     line("paid", format!("{paid} to {payees} of {} actors", run.lines()));
     line("residual", format!("{residual} {}", destination(run)));
@@ -25,7 +35,6 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     line("points", manifest.score_total.to_string());
     line("allocations", format!("{} lines, {}", run.lines(), manifest.allocations.root));
     line("run key", run.key().to_string());
-    line("commitment", run.commitment().to_string());
     for key in &verified.attested_by {
         line("attested by", key.to_string());
     }
@@ -38,24 +47,16 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     out
 }
 
-fn policy(verified: &Verified) -> String {
-    let terms = verified.run.policy().terms();
-    let keys: Vec<_> = verified.signed_by.iter().map(ToString::to_string).collect();
-    let trust = if verified.trusted { "trusted" } else { "no key was named as trusted" };
-    let (id, version, rules) = (&terms.id, terms.version.get(), terms.ruleset.number());
-    format!("{id} version {version}, ruleset {rules}, signed by {} ({trust})", keys.join(" and "))
+fn verdict(verified: &Verified) -> String {
+    let missing: Vec<_> = verified.missing().map(Check::name).collect();
+    if missing.is_empty() { "verified".to_owned() } else { format!("not verified: {}", missing.join(", ")) }
 }
 
-fn inputs(verified: &Verified) -> String {
-    let snapshots = verified.run.inputs().snapshots();
-    let rows: u64 = snapshots.iter().map(|snapshot| snapshot.rows.get()).sum();
-    let checked = if verified.rows_checked {
-        "every row added up"
-    } else {
-        "rows are not in the bundle: units are taken from the allocations"
-    };
-    let sealed = verified.sealed_by.len();
-    format!("{} snapshots, {rows} rows, {checked}; {sealed} seals are good", snapshots.len())
+fn calculation(run: &Run) -> String {
+    format!(
+        "run.json and {} lines of allocations follow from the policy and the units, to the byte",
+        run.lines()
+    )
 }
 
 fn destination(run: &Run) -> String {
@@ -101,12 +102,17 @@ fn reason(rule: Rule, run: &Run) -> String {
 pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'_>>)]) -> Value {
     let texts = |keys: &[rewards::PublicKey]| -> Vec<_> { keys.iter().map(ToString::to_string).collect() };
     let manifest = verified.run.manifest();
+    let finding = |found: &Finding| {
+        json!({ "check": found.check.name(), "proved": found.proved, "required": found.required,
+            "detail": found.detail })
+    };
     json!({
-        "verified": true,
+        "verified": verified.missing().next().is_none(),
+        "checks": verified.findings.iter().map(finding).collect::<Vec<_>>(),
         "epoch": manifest.epoch.number(),
         "policy": { "id": manifest.policy_id.as_str(), "version": manifest.policy_version.get(),
-            "signed_by": texts(&verified.signed_by), "trusted": verified.trusted },
-        "inputs": { "snapshots": manifest.snapshots.get(), "rows_checked": verified.rows_checked,
+            "signed_by": texts(&verified.signed_by), "trusted": verified.is_proved(Check::Policy) },
+        "inputs": { "snapshots": manifest.snapshots.get(), "rows_checked": verified.is_proved(Check::Rows),
             "sealed_by": verified.sealed_by.iter().map(|(node, key)| json!([node.as_str(), key.to_string()]))
                 .collect::<Vec<_>>() },
         "pool": manifest.pool.to_string(),
@@ -141,13 +147,15 @@ fn explanation_json((actor, explanation): &(&str, Option<Explanation<'_>>)) -> V
     })
 }
 
-/// What a proof proves.
-pub(super) fn proof(proof: &Proof, manifest: &Manifest) -> String {
+/// What a proof proves. Whether the run is the one that was published is known if its commitment was named.
+pub(super) fn proof(proof: &Proof, manifest: &Manifest, is_published: bool) -> String {
     let (allocation, line) = (&proof.allocation, proof.index.get() + 1);
     let paid = format!("{} is paid {} ({})", allocation.actor, allocation.payout, allocation.rule.name());
     let (lines, epoch, pool) = (proof.lines.get(), proof.epoch, manifest.pool);
+    let published =
+        if is_published { "which you named" } else { "if that is the one that was published: --commitment" };
     format!(
-        "{paid}: line {line} of {lines} of epoch {epoch}, whose pool is {pool}\n  run {}\n",
+        "{paid}: line {line} of {lines} of epoch {epoch}, whose pool is {pool}\n  run {}, {published}\n",
         proof.commitment
     )
 }

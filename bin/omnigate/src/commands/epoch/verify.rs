@@ -1,37 +1,59 @@
-//! `omnigate epoch verify`: compute anew, compare every byte, show the sums.
+//! `omnigate epoch verify`: compute anew, compare every byte, and say what is proved and what is not.
 
 use std::path::Path;
 
 use rewards::{
-    Attestation, Claim, Digest, LineCheck, Manifest, Mismatch, Proof, PublicKey, Run, bundle,
-    ed25519::Ed25519, verify,
+    Claim, Digest, Epoch, InputSet, LineCheck, Manifest, Mismatch, Policy, Proof, PublicKey, Quarantine,
+    QuarantineNotice, Run, Snapshot, bundle, verify, within,
 };
 use ron_kernel::ExitCode;
 use types::ActorId;
 
 use super::{
     VerifyArgs,
+    attested::{Attested, attested},
     bundle::{Judged, by_allocations, has_rows, policy, rows, seals, snapshots},
     files::{self, Folder},
+    settled::{Settled, settled},
     show,
+    trust::{Check, Required, Trust},
 };
 use crate::{
     commands::{pretty, print},
     failure::Failure,
 };
 
-/// What was found to be as it should be.
+/// What was found of one check.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub(super) check: Check,
+    pub(super) proved: bool,
+    pub(super) required: bool,
+    /// What was compared with what, or what is missing and how to provide it.
+    pub(super) detail: String,
+}
+
+/// A bundle in which nothing contradicts anything, and what is proved by that.
 #[derive(Debug)]
 pub(super) struct Verified {
     pub(super) run: Run,
     /// Keys whose signatures on the policy are good.
     pub(super) signed_by: Vec<PublicKey>,
-    /// Whether these keys were named as trusted.
-    pub(super) trusted: bool,
-    /// Whether the snapshots' rows were there to be added up.
-    pub(super) rows_checked: bool,
     pub(super) sealed_by: Vec<(ActorId, PublicKey)>,
     pub(super) attested_by: Vec<PublicKey>,
+    /// One for each check, in their order.
+    pub(super) findings: Vec<Finding>,
+}
+
+impl Verified {
+    /// What is required and not proved.
+    pub(super) fn missing(&self) -> impl Iterator<Item = Check> {
+        self.findings.iter().filter(|found| found.required && !found.proved).map(|found| found.check)
+    }
+
+    pub(super) fn is_proved(&self, check: Check) -> bool {
+        self.findings.iter().any(|found| found.check == check && found.proved)
+    }
 }
 
 /// Checks a bundle or a proof, and says what came of it.
@@ -48,30 +70,153 @@ pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         print(&show::text(&verified, &explained))?;
     }
     let all_found = explained.iter().all(|(_, explanation)| explanation.is_some());
-    Ok(if all_found { ExitCode::Clean } else { ExitCode::Failed })
+    let all_proved = verified.missing().next().is_none();
+    Ok(if all_found && all_proved { ExitCode::Clean } else { ExitCode::Failed })
 }
 
 fn bundle(args: &VerifyArgs) -> Result<Verified, Failure> {
+    let trust = Trust::read(&args.trust)?;
     let folder = Folder::of_epoch(&args.bundle)?;
-    let Judged { policy, keys: signed_by } = policy(&folder, &args.policy_key)?;
+    not_quarantined(&folder)?;
+    let judged = policy(&folder, &trust.policy_keys)?;
     let document = folder.read(bundle::RUN)?;
     let epoch = Manifest::read(&document).map_err(Mismatch::from).map_err(Failure::failed)?.epoch;
     let snapshots = snapshots(&folder)?;
+    counts(&snapshots, epoch, &trust)?;
     let sealed_by = seals(&folder, &snapshots)?;
-    let rows_checked = snapshots.iter().all(|snapshot| has_rows(&folder, snapshot));
-    let inputs = if rows_checked {
-        rows(&folder, epoch, &snapshots, args.threads.number())?
-    } else {
-        by_allocations(&folder, epoch, snapshots)?
-    };
+    let (inputs, without_rows) = inputs(&folder, &judged.policy, epoch, &snapshots, args.threads.number())?;
     let claim = Claim { manifest: &document, commitment: commitment(&folder)? };
-    let run = verify(&policy, &inputs, claim).map_err(Failure::failed)?;
+    let run = verify(&judged.policy, &inputs, claim).map_err(Failure::failed)?;
     let mut lines = LineCheck::new(&run);
     folder.lines(bundle::ALLOCATIONS, |line| lines.line(line))?;
     lines.finish().map_err(Failure::failed)?;
-    let attested_by = attestations(&folder, &run)?;
-    let trusted = !args.policy_key.is_empty();
-    Ok(Verified { run, signed_by, trusted, rows_checked, sealed_by, attested_by })
+    let attested = attested(&folder, &run, &trust)?;
+    let found = [
+        (Check::Policy, signed(&judged, &trust)),
+        (Check::Seals, sealed(&snapshots, &sealed_by, &trust)),
+        (Check::Rows, counted(&snapshots, without_rows)),
+        (Check::Commitment, published(&run, &attested, &trust)?),
+        (Check::Settled, paid(settled(&args.trust, &run)?)),
+    ];
+    let required = args.require.clone().unwrap_or_else(|| Required::usual(args.trust.ledger.is_some()));
+    let finding =
+        |(check, (proved, detail))| Finding { check, proved, required: required.includes(check), detail };
+    let findings = found.into_iter().map(finding).collect();
+    Ok(Verified { run, signed_by: judged.keys, sealed_by, attested_by: attested.by, findings })
+}
+
+/// An epoch that is set aside is not verified, whatever was computed before.
+fn not_quarantined(folder: &Folder) -> Result<(), Failure> {
+    if !folder.has(bundle::QUARANTINE) {
+        return Ok(());
+    }
+    let notice = QuarantineNotice::read(&folder.read(bundle::QUARANTINE)?)
+        .map_err(|error| Failure::failed(format!("{}: {error}", bundle::QUARANTINE)))?;
+    let QuarantineNotice { epoch, intents, reason, detail } = notice;
+    let paid = match intents.get() {
+        0 => "nothing of it was paid".to_owned(),
+        some => format!("{some} of its batches were paid"),
+    };
+    Err(Failure::failed(format!("epoch {epoch} is quarantined, {paid}: {reason}: {detail}")))
+}
+
+/// Sees to it that every snapshot is of the epoch, and of a node that counts if it is known which do.
+fn counts(snapshots: &[Snapshot], epoch: Epoch, trust: &Trust) -> Result<(), Failure> {
+    for Snapshot { node, epoch: of, .. } in snapshots {
+        if *of != epoch {
+            return Err(Failure::failed(Quarantine::WrongEpoch { node: node.clone(), epoch: *of }));
+        }
+        let listed = |nodes: &std::collections::BTreeSet<types::NodeId>| {
+            node.as_str().parse().is_ok_and(|node| nodes.contains(&node))
+        };
+        if !trust.nodes.as_ref().is_none_or(listed) {
+            return Err(Failure::failed(Quarantine::UnknownNode(node.clone())));
+        }
+    }
+    Ok(())
+}
+
+/// The units of an epoch, and how many of its snapshots are without rows. Rows that are there are added up; where some are
+/// missing, units are taken from the allocations, which must not be less than what the others add up to.
+fn inputs(
+    folder: &Folder,
+    policy: &Policy,
+    epoch: Epoch,
+    snapshots: &[Snapshot],
+    threads: usize,
+) -> Result<(InputSet, usize), Failure> {
+    let there: Vec<_> = snapshots.iter().filter(|snapshot| has_rows(folder, snapshot)).cloned().collect();
+    let counted = rows(folder, epoch, &there, threads)?;
+    let missing = snapshots.len() - there.len();
+    if missing == 0 {
+        return Ok((counted, 0));
+    }
+    let claimed = by_allocations(folder, epoch, snapshots.to_vec())?;
+    within(policy, &counted, &claimed).map_err(Failure::failed)?;
+    Ok((claimed, missing))
+}
+
+fn signed(judged: &Judged, trust: &Trust) -> (bool, String) {
+    let terms = judged.policy.terms();
+    let keys: Vec<_> = judged.keys.iter().map(ToString::to_string).collect();
+    let (id, version, rules) = (&terms.id, terms.version.get(), terms.ruleset.number());
+    let said = format!("{id} version {version}, ruleset {rules}, signed by {}", keys.join(" and "));
+    if trust.policy_keys.is_empty() {
+        (false, format!("{said}; no key is trusted: name those that are with --policy-key"))
+    } else {
+        (true, format!("{said}, which you trust"))
+    }
+}
+
+fn sealed(snapshots: &[Snapshot], by: &[(ActorId, PublicKey)], trust: &Trust) -> (bool, String) {
+    let sealed = |snapshot: &&Snapshot| by.iter().any(|(node, _)| *node == snapshot.node);
+    let (all, there) = (snapshots.len(), snapshots.iter().filter(sealed).count());
+    let said = format!("{there} of {all} snapshots are sealed by the nodes that they name");
+    if there < all {
+        (false, format!("{said}; the other seals are not in the bundle"))
+    } else if trust.nodes.is_none() {
+        (false, format!("{said}; nobody said which nodes count: name a file of their ids with --nodes"))
+    } else {
+        (true, format!("{said}, which you trust"))
+    }
+}
+
+fn counted(snapshots: &[Snapshot], missing: usize) -> (bool, String) {
+    let rows: u64 = snapshots.iter().map(|snapshot| snapshot.rows.get()).sum();
+    let all = snapshots.len();
+    if missing == 0 {
+        (true, format!("{rows} rows in {all} snapshots, every row added up"))
+    } else {
+        let said = format!("the rows of {missing} of {all} snapshots are not in the bundle");
+        (false, format!("{said}: units are taken from the allocations"))
+    }
+}
+
+fn published(run: &Run, attested: &Attested, trust: &Trust) -> Result<(bool, String), Failure> {
+    let commitment = run.commitment();
+    if let Some(named) = trust.commitment
+        && named != commitment
+    {
+        return Err(Failure::failed(format!("the commitment is {commitment}, not {named}")));
+    }
+    let nodes: Vec<_> = attested.trusted.iter().map(ToString::to_string).collect();
+    Ok(if trust.commitment.is_some() {
+        (true, format!("{commitment}, which you named"))
+    } else if !nodes.is_empty() {
+        (true, format!("{commitment}, attested to by {}, which you trust", nodes.join(" and ")))
+    } else {
+        let help =
+            "name the one that was published with --commitment, or the nodes that may attest with --nodes";
+        (false, format!("{commitment}: no node that you trust attests to it: {help}"))
+    })
+}
+
+fn paid(settled: Settled) -> (bool, String) {
+    match settled {
+        Settled::NotAsked => (false, "no ledger was looked into: name one with --ledger".to_owned()),
+        Settled::All(batches) => (true, format!("{batches} batches are in the ledger as they have to be")),
+        Settled::Missing(key) => (false, format!("the batch {key} is not in the ledger")),
+    }
 }
 
 fn commitment(folder: &Folder) -> Result<Digest, Failure> {
@@ -79,20 +224,6 @@ fn commitment(folder: &Folder) -> Result<Digest, Failure> {
     let digest = text.strip_suffix('\n').and_then(|line| line.parse().ok());
     digest
         .ok_or_else(|| Failure::failed(format!("{}: there is no digest and a line feed", bundle::COMMITMENT)))
-}
-
-fn attestations(folder: &Folder, run: &Run) -> Result<Vec<PublicKey>, Failure> {
-    let check = |name: String| {
-        let attestation = Attestation::read(&folder.read(&name)?);
-        let attestation = attestation.map_err(|error| Failure::failed(format!("{name}: {error}")))?;
-        let about_this = (attestation.epoch, attestation.commitment) == (run.epoch(), run.commitment());
-        if about_this && attestation.is_good(&Ed25519) {
-            Ok(attestation.key)
-        } else {
-            Err(Failure::failed(format!("{name} does not attest to this run")))
-        }
-    };
-    folder.names("attestations", ".json").into_iter().map(check).collect()
 }
 
 /// A proof stands by itself once somebody says which run it is about.
@@ -111,10 +242,15 @@ fn proof(args: &VerifyArgs) -> Result<(), Failure> {
     let proof = proof.map_err(|error| Failure::failed(format!("{shown}: {error}")))?;
     let manifest = manifest(run)?;
     proof.check(&manifest).map_err(|error| Failure::failed(format!("{shown}: {error}")))?;
+    let named = args.trust.commitment;
+    if let Some(named) = named.filter(|named| *named != manifest.commitment()) {
+        let message = format!("{}: the commitment is {}, not {named}", run.display(), manifest.commitment());
+        return Err(Failure::failed(message));
+    }
     if args.json {
         return print(&pretty(&show::proof_json(&proof)));
     }
-    print(&show::proof(&proof, &manifest))
+    print(&show::proof(&proof, &manifest, named.is_some()))
 }
 
 fn manifest(path: &Path) -> Result<Manifest, Failure> {
