@@ -21,6 +21,10 @@ pub use unanswered::{OnLeave, Unanswered};
 
 use crate::Request;
 
+/// The most interim responses (1xx) that a server may send before its answer. Whoever sends more has the reader do nothing
+/// else.
+pub(crate) const MAX_INTERIM: usize = 16;
+
 /// Where a connection goes when its response is complete.
 pub trait Home: Send + Sync + 'static {
     /// Takes a connection that can be used again. HTTP/2 connections never leave, and never come back.

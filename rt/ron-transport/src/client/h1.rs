@@ -23,8 +23,9 @@ use std::{
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::task::coop;
 
-use super::{Home, OnLeave, SendFault, Unanswered, stall::StallWatch};
+use super::{Home, MAX_INTERIM, OnLeave, SendFault, Unanswered, stall::StallWatch};
 use crate::{Body, BodyError, Request, Response, stream::Stream, tls::TlsStream, tunnel::Tunnel, wire::Wire};
 use chunks::Found;
 use head::{Ends, Head};
@@ -50,6 +51,8 @@ struct Inner {
     cut_short: Option<std::io::Error>,
     /// Whether the request's own body broke off, which is not the server's fault.
     request_broke_off: bool,
+    /// Interim responses to the present request.
+    interim: usize,
     /// Whether the server takes another request after the present one.
     stays: bool,
     /// How long a response's body may make its reader wait.
@@ -65,6 +68,8 @@ enum BrokeOff {
     Midway,
     #[error("the head of the server's answer is too long")]
     LongHead,
+    #[error("the server sent too many interim responses before its answer")]
+    Interim,
 }
 
 impl HttpConn {
@@ -90,6 +95,7 @@ impl HttpConn {
             unasked,
             cut_short: None,
             request_broke_off: false,
+            interim: 0,
             stays: true,
             stall_limit: None,
         }))
@@ -250,6 +256,7 @@ impl Inner {
         if self.listen(cx) != Unasked::Nothing {
             return false;
         }
+        self.interim = 0;
         let announced = head::write(request, self.outbox.head());
         let body = std::mem::take(request.body_mut());
         if let Some(announced) = announced {
@@ -288,6 +295,10 @@ impl Inner {
                 seen = 0;
                 let status = head.parts.status;
                 if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+                    self.interim += 1;
+                    if self.interim > MAX_INTERIM {
+                        return Poll::Ready(Err(SendFault::broken(BrokeOff::Interim)));
+                    }
                     continue;
                 }
                 return Poll::Ready(Ok(head));
@@ -408,7 +419,12 @@ impl HttpBody for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let Some(conn) = &mut this.conn else { return Poll::Ready(None) };
+        // What has been read may be thousands of small chunks: other tasks of the core have their turn in between.
+        let turn = ready!(coop::poll_proceed(cx));
         let piece = conn.0.poll_piece(&mut this.ends, cx);
+        if piece.is_ready() {
+            turn.made_progress();
+        }
         match piece {
             Poll::Ready(Some(Err(_))) => this.break_off(),
             Poll::Ready(None) => this.go_home(),

@@ -1,6 +1,7 @@
 //! The frames of one direction of an HTTP/2 connection, one after the other, as their bytes pass.
 
 use super::fields::Table;
+use crate::client::MAX_INTERIM;
 
 pub(super) const PREFACE: usize = 24;
 const FRAME_HEAD: usize = 9;
@@ -31,10 +32,16 @@ pub(super) enum Sender {
     Server,
 }
 
-/// A malformed message whose stream the library cannot be made to reset.
+/// Why a connection ends: its stream alone cannot be made to end by the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pseudo-header fields where they have no place, or trailers after a field block that is too long")]
-pub(super) struct Malformed;
+pub(super) enum Unsound {
+    #[error(
+        "pseudo-header fields where they have no place, or trailers after a field block that is too long"
+    )]
+    Malformed,
+    #[error("too many interim responses before the answer")]
+    Interim,
+}
 
 /// What a frame with fields is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +51,8 @@ enum Judged {
     BadTrailers,
     /// The head of a response with pseudo-header fields of requests.
     BadHead,
+    /// One more interim response than there may be before the answer.
+    InterimTooMany,
 }
 
 #[derive(Debug)]
@@ -64,6 +73,8 @@ pub(super) struct Scan {
     /// In order: of a server, streams whose response has begun and not ended; of a client, streams that it has opened in
     /// this turn and not reset.
     open: Vec<u32>,
+    /// Of a server, in order: streams that have had interim responses and no answer yet, and how many.
+    interim: Vec<(u32, usize)>,
     /// Whether it is unknown what the dynamic table holds.
     is_table_unknown: bool,
 }
@@ -88,6 +99,7 @@ impl Scan {
             block: None,
             highest: 0,
             open: Vec::new(),
+            interim: Vec::new(),
             is_table_unknown: false,
         }
     }
@@ -108,7 +120,7 @@ impl Scan {
     /// Looks at the next bytes, up to the frame that opens the `most`th stream of the turn, and returns how many those are.
     /// Of trailers with pseudo-header fields the flag that ends their stream is taken away, which the library answers with
     /// a stream error, as RFC 9113 8.1.1 wants.
-    pub(super) fn look(&mut self, bytes: &mut [u8], most: usize) -> Result<usize, Malformed> {
+    pub(super) fn look(&mut self, bytes: &mut [u8], most: usize) -> Result<usize, Unsound> {
         let mut looked_at = 0;
         while looked_at < bytes.len() && self.opened_in_turn() < most {
             looked_at += self.step(&mut bytes[looked_at..])?;
@@ -117,7 +129,7 @@ impl Scan {
     }
 
     /// Looks at some of the bytes; returns how many.
-    fn step(&mut self, bytes: &mut [u8]) -> Result<usize, Malformed> {
+    fn step(&mut self, bytes: &mut [u8]) -> Result<usize, Unsound> {
         if self.skip > 0 {
             let skipped = self.skip.min(bytes.len());
             self.skip -= skipped;
@@ -143,7 +155,7 @@ impl Scan {
     }
 
     /// Takes more of a frame that is needed whole.
-    fn collect(&mut self, frame: Frame, bytes: &[u8]) -> Result<usize, Malformed> {
+    fn collect(&mut self, frame: Frame, bytes: &[u8]) -> Result<usize, Unsound> {
         let taken = (frame.length - self.payload.len()).min(bytes.len());
         self.payload.extend_from_slice(&bytes[..taken]);
         if self.payload.len() < frame.length {
@@ -153,12 +165,13 @@ impl Scan {
         let payload = std::mem::take(&mut self.payload);
         match self.fields(frame, &payload) {
             Judged::Fine => Ok(taken),
-            Judged::BadTrailers | Judged::BadHead => Err(Malformed),
+            Judged::BadTrailers | Judged::BadHead => Err(Unsound::Malformed),
+            Judged::InterimTooMany => Err(Unsound::Interim),
         }
     }
 
     /// A frame's head is here, and perhaps all of the frame.
-    fn whole_or_begun(&mut self, bytes: &mut [u8]) -> Result<usize, Malformed> {
+    fn whole_or_begun(&mut self, bytes: &mut [u8]) -> Result<usize, Unsound> {
         let Some(frame) = Frame::read(bytes) else { return Ok(bytes.len()) };
         let end = FRAME_HEAD + frame.length;
         if !frame.has_fields() || bytes.len() < end {
@@ -171,7 +184,8 @@ impl Scan {
                 bytes[4] &= !END_STREAM;
                 Ok(end)
             }
-            Judged::BadTrailers | Judged::BadHead => Err(Malformed),
+            Judged::BadTrailers | Judged::BadHead => Err(Unsound::Malformed),
+            Judged::InterimTooMany => Err(Unsound::Interim),
         }
     }
 
@@ -245,6 +259,9 @@ impl Scan {
             Sender::Client => trailers,
             Sender::Server => {
                 let is_trailers = self.open.binary_search(&frame.stream).is_ok();
+                if summary.is_informational && !self.interim_may_come(frame.stream) {
+                    return Judged::InterimTooMany;
+                }
                 if ends_stream {
                     self.close(frame.stream);
                 } else if !is_trailers && !summary.is_informational {
@@ -261,7 +278,28 @@ impl Scan {
         }
     }
 
+    /// Counts an interim response of a stream; says whether there may be that many.
+    fn interim_may_come(&mut self, stream: u32) -> bool {
+        let at = self.interim.binary_search_by_key(&stream, |(of, _)| *of).unwrap_or_else(|at| {
+            self.interim.insert(at, (stream, 0));
+            at
+        });
+        self.interim[at].1 += 1;
+        let may_come = self.interim[at].1 <= MAX_INTERIM;
+        if self.interim.len() > MOST_OPEN {
+            self.interim.remove(0);
+        }
+        may_come
+    }
+
+    fn forget_interim(&mut self, stream: u32) {
+        if let Ok(at) = self.interim.binary_search_by_key(&stream, |(of, _)| *of) {
+            self.interim.remove(at);
+        }
+    }
+
     fn open(&mut self, stream: u32) {
+        self.forget_interim(stream);
         if let Err(at) = self.open.binary_search(&stream) {
             self.open.insert(at, stream);
         }
@@ -271,6 +309,7 @@ impl Scan {
     }
 
     fn close(&mut self, stream: u32) {
+        self.forget_interim(stream);
         if let Ok(at) = self.open.binary_search(&stream) {
             self.open.remove(at);
         }

@@ -1,15 +1,18 @@
 //! The client side of HTTP/1.1: reuse through a home, connections that died in their sleep, bodies left unread.
 
 use std::{
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
 use crate::serve_support::{Node, SHORT, eventually, patient, pattern};
 use bytes::Bytes;
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use ron_transport::{
     Body, Request,
@@ -357,4 +360,35 @@ async fn a_request_whose_head_was_sent_can_be_sent_again() {
     }
     shelf.0.lock().unwrap().clear();
     node.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_of_many_small_chunks_lets_other_tasks_have_their_turns() {
+    const CHUNKS: usize = 10_000;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    let (stream, server) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
+    let (mut server, _) = server.unwrap();
+    let chunks = "1\r\nx\r\n".repeat(CHUNKS);
+    let answer = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
+    let serve = async move {
+        server.read_u8().await.unwrap();
+        server.write_all(answer.as_bytes()).await.unwrap();
+    };
+    let mut asked = request("GET", "/", "");
+    let home: Arc<dyn Home> = Arc::new(Shelf::default());
+    let ((), response) = tokio::join!(serve, open(stream.unwrap()).send(&mut asked, home));
+    let mut body = response.unwrap().into_body();
+    let (mut most, mut read) = (0, 0);
+    std::future::poll_fn(|cx| {
+        for in_turn in 1.. {
+            let Some(frame) = std::task::ready!(Pin::new(&mut body).poll_frame(cx)) else { break };
+            read += frame.unwrap().data_ref().map_or(0, Bytes::len);
+            most = most.max(in_turn);
+        }
+        Poll::Ready(())
+    })
+    .await;
+    assert_eq!(read, CHUNKS);
+    assert!(most < 1000, "{most} chunks in one turn");
 }
