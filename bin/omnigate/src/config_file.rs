@@ -20,6 +20,9 @@ use crate::{
     settings::{AdminConfig, LedgerConfig, LogConfig, NodeConfig},
 };
 
+/// The route of `--to`.
+const ROUTE_TO: &str =
+    r#"[{ path = "/", upstream = "to", upgrade = ["websocket"], max_body_bytes = "1GiB" }]"#;
 /// The file that is used if there is one and none is named.
 pub(crate) const DEFAULT_FILE: &str = "omnigate.toml";
 /// Begins the names of all environment variables that are settings.
@@ -72,12 +75,14 @@ impl ConfigSource {
         Self { file: Some(file), env: Vec::new(), flags: Vec::new() }
     }
 
-    /// The same, with one route that passes every request to `server`.
+    /// The same, with one route that passes every request to `server`, and lets it be an ordinary app: with WebSockets, large
+    /// uploads, and a minute for an answer or the next of its events.
     pub(crate) fn passing_everything_to(mut self, server: &Endpoint) -> Self {
         let server = toml::Value::String(server.to_string());
         self.flags.extend([
-            ("gateway.route".to_owned(), r#"[{ path = "/", upstream = "to" }]"#.to_owned()),
+            ("gateway.route".to_owned(), ROUTE_TO.to_owned()),
             ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
+            ("gateway.upstream.to.timeout".to_owned(), r#""60s""#.to_owned()),
         ]);
         self
     }
