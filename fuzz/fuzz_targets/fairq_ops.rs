@@ -82,9 +82,10 @@ impl Run {
             class: usize::from(a) % 4,
             tenant: b % 16,
             weight: u32::from(a) * 8,
-            estimate,
+            slot_time: estimate.into(),
             extra_units: u32::from(b) << (a % 24),
             slow: b % 5 == 0,
+            slots_held: u32::from(a) % 32,
         };
         match self.queue.push(arrival, ticket, ticket, self.now) {
             Verdict::Queued => assert!(self.waiting.insert(ticket)),

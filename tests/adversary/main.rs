@@ -9,6 +9,7 @@
 mod abandoned;
 mod access_rules;
 mod admin;
+mod blame;
 mod bundles;
 mod client_certificates;
 mod config_file;
@@ -26,6 +27,7 @@ mod h2_frames;
 mod h2_malformed;
 mod h2_server;
 mod identity_fields;
+mod interim;
 mod jwt_issuer;
 mod jwt_tenants;
 mod log_floods;

@@ -27,7 +27,7 @@ fn trace_is_not_forwarded_unless_a_route_lists_it() {
          upstream.up.endpoints = [\"http://{}\"]\n",
         upstream.addr
     ));
-    for method in ["TRACE", "TRACK"] {
+    for method in ["TRACE", "TRACK", "trace", "Track"] {
         let answer = ask(node.gateway, format!("{method} /x HTTP/1.1\r\nhost: a\r\n\r\n")).unwrap();
         assert_eq!((answer.status, answer.json()["reason"].as_str()), (405, Some("method_not_allowed")));
         let allow = answer.header("allow").unwrap();

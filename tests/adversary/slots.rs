@@ -1,7 +1,13 @@
 //! Clients that try to hold the slots: slow uploads, slow readers, many streams. Another client must not notice.
 
-use std::{io, net::SocketAddr, thread, time::Duration};
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    net::SocketAddr,
+    thread,
+    time::Duration,
+};
 
+use crate::scripted_server;
 use crate::support::{Client, Flag, Node, Upstream, eventually, to};
 
 /// Few slots, so that an attack needs few connections; timeouts that trickling keeps alive.
@@ -214,4 +220,50 @@ fn requests_that_the_server_never_answers_leave_slots_for_others() {
         });
         upstream.release();
     }
+}
+
+#[test]
+fn answers_that_never_end_do_not_keep_their_slots() {
+    let events = scripted_server::start(|stream| {
+        let mut reader = BufReader::new(stream);
+        loop {
+            let (mut line, mut first) = (String::new(), String::new());
+            while line != "\r\n" {
+                line.clear();
+                if reader.read_line(&mut line)? == 0 {
+                    return Ok(());
+                }
+                if first.is_empty() {
+                    first.clone_from(&line);
+                }
+            }
+            let stream = reader.get_mut();
+            if !first.contains("/events") {
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n/honest")?;
+                continue;
+            }
+            stream.write_all(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+            )?;
+            loop {
+                stream.write_all(b"9\r\ndata: x\n\n\r\n")?;
+                thread::park_timeout(Duration::from_millis(20));
+            }
+        }
+    });
+    let node = Node::start(&format!("{FEW_SLOTS}{}", to(events)));
+    let listen = |client: &mut Client, over: &Flag| {
+        client.send("/events")?;
+        client.receive_head()?;
+        while !over.is_set() {
+            client.wait_for_line("data: x")?;
+        }
+        Ok(())
+    };
+    attacked(node.gateway, 40, 8, listen, || {
+        eventually("the answers are underway and hold no slots", || {
+            (node.metric("upstream_streams") >= 40.0 && slots_taken(&node) == 0.0).then_some(())
+        });
+        assert_served(node.gateway, 50);
+    });
 }

@@ -16,26 +16,53 @@ pub(crate) const MAX_CREDIT_ROUNDS: u64 = 1024;
 pub(crate) const GENESIS: u64 = 1 << 40;
 /// The most slot-time that one charge can be, in nanoseconds: a day. Keeps the arithmetic within 64 bits.
 const MAX_CHARGE: u64 = 24 * 3600 * 1_000_000_000;
+/// How many samples a mean is made of, so that about ten slow requests make a quick tenant slow.
+const SAMPLES: u64 = 8;
 
-/// A tenant's recent mean slot time, for the estimates that [`crate::Arrival`] asks for.
+/// How long a tenant's recent requests held their slots: two means of the same samples, in nanoseconds, both 0 while there
+/// is none.
 ///
-/// The caller keeps the mean, for example in an atomic, because requests that never wait count too.
-#[derive(Debug, Clone, Copy)]
-pub struct SlotMean;
+/// The caller keeps it, for example in two atomics, because requests that never wait count too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SlotMean {
+    /// What the next request is expected to take. A sample counts an eighth.
+    pub expected: u64,
+    /// What a tenant is judged slow by: it rises as fast, and falls four times as slowly, so that quick requests among slow
+    /// ones do not make a tenant quick.
+    pub high: u64,
+}
 
 impl SlotMean {
-    /// The mean in nanoseconds after one more sample; an `old` of 0 means that there was none. A sample counts an
-    /// eighth, so that about ten requests make a tenant slow or quick again.
+    /// The means after one more sample.
     #[must_use]
-    pub fn next(old: u64, sample: Duration) -> u64 {
-        let sample = nanos(sample).max(1);
-        if old == 0 {
-            return sample;
+    pub fn next(self, sample: Duration) -> Self {
+        let sample = nanos(sample).clamp(1, MAX_CHARGE);
+        if self.is_unknown() {
+            return Self { expected: sample, high: sample };
         }
-        let (old, step) =
-            (old.min(MAX_CHARGE), sample.min(MAX_CHARGE).abs_diff(old.min(MAX_CHARGE)).div_ceil(8));
-        if sample >= old { old + step } else { old - step }
+        let falls_by = if sample < self.high { 4 * SAMPLES } else { SAMPLES };
+        Self { expected: step(self.expected, sample, SAMPLES), high: step(self.high, sample, falls_by) }
     }
+
+    /// Whether no request has ended yet.
+    #[must_use]
+    pub fn is_unknown(self) -> bool {
+        self.expected == 0
+    }
+}
+
+impl From<Duration> for SlotMean {
+    /// Of requests that all took as long.
+    fn from(each: Duration) -> Self {
+        Self { expected: nanos(each), high: nanos(each) }
+    }
+}
+
+/// Moves a mean towards a sample by one part in `parts` of what lies between them, at least by one.
+fn step(mean: u64, sample: u64, parts: u64) -> u64 {
+    let mean = mean.min(MAX_CHARGE);
+    let by = sample.abs_diff(mean).div_ceil(parts);
+    if sample >= mean { mean + by } else { mean - by }
 }
 
 /// The slots that a tenant holds, for judging whether it is slow before any of them comes back. Of the start of each
@@ -49,13 +76,13 @@ pub struct SlotsHeld {
 }
 
 impl SlotsHeld {
-    /// Whether a tenant with this [mean](SlotMean) slot time, in nanoseconds, is slow: its requests take longer than
-    /// `slow_after`, going by those that have ended or by those that hold these slots. A tenant that holds slots and of
-    /// which nothing is known, because none of its requests has ended, counts as slow.
+    /// Whether a tenant with this mean slot time is slow: its requests take longer than `slow_after`, going by those that
+    /// have ended or by those that hold these slots. A tenant that holds slots and of which nothing is known, because none
+    /// of its requests has ended, counts as slow.
     #[must_use]
-    pub fn is_slow(self, mean: u64, slow_after: Duration, now: Moment) -> bool {
-        let unknown = mean == 0 && self.count > 0;
-        unknown || Duration::from_nanos(mean.max(self.mean_age(now))) > slow_after
+    pub fn is_slow(self, mean: SlotMean, slow_after: Duration, now: Moment) -> bool {
+        let unknown = mean.is_unknown() && self.count > 0;
+        unknown || Duration::from_nanos(mean.high.max(self.mean_age(now))) > slow_after
     }
 
     /// For how long these slots have been held on average, in nanoseconds; 0 if there are none.
@@ -203,7 +230,9 @@ mod tests {
     #[test]
     fn a_tenant_is_slow_by_what_has_ended_by_what_runs_and_while_nothing_is_known() {
         let (slow_after, mut held) = (Duration::from_millis(100), SlotsHeld::default());
-        let is_slow = |held: SlotsHeld, mean: u64, now| held.is_slow(mean * MS, slow_after, at(now));
+        let is_slow = |held: SlotsHeld, mean: u64, now| {
+            held.is_slow(Duration::from_millis(mean).into(), slow_after, at(now))
+        };
         assert!(!is_slow(held, 0, 5) && !is_slow(held, 100, 5) && is_slow(held, 101, 5));
         held.start(at(1000));
         assert!(is_slow(held, 0, 1001), "nothing is known of it, and it has a slot");
@@ -225,14 +254,28 @@ mod tests {
 
     #[test]
     fn the_mean_follows_its_samples_and_is_never_zero() {
-        let mut mean = SlotMean::next(0, Duration::from_millis(10));
-        assert_eq!(mean, 10 * MS);
+        let mut mean = SlotMean::default().next(Duration::from_millis(10));
+        assert_eq!(mean, Duration::from_millis(10).into());
         for _ in 0..30 {
-            mean = SlotMean::next(mean, Duration::from_millis(200));
+            mean = mean.next(Duration::from_millis(200));
         }
-        assert!((195 * MS..=200 * MS).contains(&mean), "{mean}");
-        assert_eq!(SlotMean::next(0, Duration::ZERO), 1);
-        assert_eq!(SlotMean::next(1, Duration::ZERO), 1);
-        assert!(SlotMean::next(u64::MAX, Duration::MAX) > 0);
+        assert!((195 * MS..=200 * MS).contains(&mean.expected) && mean.high == mean.expected, "{mean:?}");
+        let least = SlotMean { expected: 1, high: 1 };
+        assert_eq!([SlotMean::default(), least].map(|mean| mean.next(Duration::ZERO)), [least; 2]);
+        assert!(SlotMean { expected: u64::MAX, high: u64::MAX }.next(Duration::MAX).expected > 0);
+    }
+
+    #[test]
+    fn quick_requests_among_slow_ones_do_not_make_a_tenant_quick() {
+        let mut mean = SlotMean::default();
+        for quick_or_slow in [300, 1].repeat(50) {
+            mean = mean.next(Duration::from_millis(quick_or_slow));
+        }
+        assert!(mean.high > 200 * MS && mean.expected < 160 * MS, "{mean:?}");
+        let quick = (0..).take_while(|_| {
+            mean = mean.next(Duration::from_millis(1));
+            mean.high > 100 * MS
+        });
+        assert!((20..40).contains(&quick.count()), "it is quick again once its requests are");
     }
 }

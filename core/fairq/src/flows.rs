@@ -3,7 +3,7 @@
 use crate::{
     addresses::Addresses,
     buckets::{BUCKETS, Buckets},
-    cost::Account,
+    cost::{Account, SlotMean},
     list::{Links, List},
     retry::Promises,
 };
@@ -28,8 +28,8 @@ pub(crate) enum Place {
     Fresh,
     /// It waits for the round in this bucket.
     Round(usize),
-    /// It waits until one of its own slots comes back, because it is slow and holds as many as one slow tenant may: in its
-    /// class's list of capped tenants.
+    /// It waits until one of its own slots comes back, because it holds as many as one tenant may, or one slow tenant: in
+    /// its class's list of capped tenants.
     Capped,
 }
 
@@ -43,10 +43,12 @@ pub(crate) struct Flow<K> {
     pub(crate) lane: LaneKind,
     pub(crate) place: Place,
     pub(crate) account: Account,
-    /// The slot time of its requests that have ended, in nanoseconds; 0 if none is known to have.
-    pub(crate) mean: u64,
+    /// The slot time of its requests that have ended; unknown if none is known to have.
+    pub(crate) mean: SlotMean,
     /// Whether its last arrival was said to be slow.
     pub(crate) told_slow: bool,
+    /// Slots that it was given around the queue, as of its last arrival, less those that have come back since.
+    pub(crate) unqueued: u32,
     /// Slots that it holds and that count as slow: it was slow when it got them, or they are overdue.
     pub(crate) slow_running: u32,
     /// Slots that it has held for longer than what counts as slow.
@@ -71,9 +73,14 @@ impl<K> Flow<K> {
     /// `slow_after` nanoseconds, if more than `tolerated` of those that run are overdue, and if some run while none is known
     /// to have ended.
     pub(crate) fn judge(&self, slow_after: u64, tolerated: u32) -> LaneKind {
-        let unknown = self.mean == 0 && self.account.running() > 0;
-        let is_slow = self.told_slow || unknown || self.mean > slow_after || self.overdue > tolerated;
+        let unknown = self.mean.is_unknown() && self.account.running() > 0;
+        let is_slow = self.told_slow || unknown || self.mean.high > slow_after || self.overdue > tolerated;
         if is_slow { LaneKind::Slow } else { LaneKind::Quick }
+    }
+
+    /// How many slots it holds.
+    pub(crate) fn slots_held(&self) -> u32 {
+        self.account.running().saturating_add(self.unqueued)
     }
 
     /// The ticket that is served next.

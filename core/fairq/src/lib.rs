@@ -21,6 +21,7 @@
 //! * **Slow tenants** hold at most four fifths of the slots together, and one of them at most half, because a slot once
 //!   given cannot be taken back. Running requests count as well as those that have ended, and the judgement is made when
 //!   a slot is given.
+//! * **One tenant** never holds the last eighth of the slots while there are others, however quick it has been so far.
 //! * **Addresses of a tenant.** Where a tenant has several addresses, the tickets of one that has more than half of what the
 //!   tenant has here wait behind those of the others, and leave them one of the slots that a slow tenant may hold.
 //!
@@ -33,7 +34,7 @@
 //!
 //! let now = Moment::ORIGIN;
 //! let mut queue = FairQueue::new(Settings::default(), now)?;
-//! let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, estimate: Duration::from_millis(10), extra_units: 0, slow: false };
+//! let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, slot_time: Duration::from_millis(10).into(), extra_units: 0, slow: false, slots_held: 0 };
 //! for ticket in 0..3 {
 //!     assert_eq!(queue.push(arrival("elephant"), ticket, ticket, now), Verdict::Queued);
 //! }
@@ -45,6 +46,7 @@
 //! # Ok::<(), fairq::SettingsError>(())
 //! ```
 
+mod active;
 mod addresses;
 mod buckets;
 mod calendar;
@@ -66,6 +68,7 @@ mod steps;
 mod streams;
 mod tickets;
 
+pub use active::{ActiveTenants, LastSeen};
 pub use calendar::Promise;
 pub use cost::{SlotMean, SlotsHeld};
 pub use queue::{Arrival, FairQueue, Grant, Pass, Verdict};

@@ -34,13 +34,15 @@ pub struct Arrival<K> {
     pub tenant: K,
     /// The tenant's weight within its class, 1 to [`crate::MAX_WEIGHT`]; it counts from now on.
     pub weight: u32,
-    /// The slot time that the tenant's requests have been taking, see [`crate::SlotMean`]; zero if none has ended yet.
-    pub estimate: Duration,
+    /// The slot time that the tenant's requests have been taking; unknown if none has ended yet.
+    pub slot_time: SlotMean,
     /// Units of cost (slot-milliseconds) on top of the time, for example for a large body.
     pub extra_units: u32,
     /// Whether the tenant is known to be slow by what the queue does not see, such as slots that it holds around the queue,
     /// see [`crate::SlotsHeld`]. It holds until the next arrival, or until a slot of the tenant comes back.
     pub slow: bool,
+    /// How many slots the tenant holds, given by the queue or around it.
+    pub slots_held: u32,
 }
 
 /// The answer to a newcomer.
@@ -97,6 +99,8 @@ pub struct FairQueue<K, T> {
     pub(crate) unqueued: u32,
     /// Tenants that have a slot through the queue.
     pub(crate) running_tenants: u32,
+    /// Tenants that have come lately, waiting or not; 0 if that is not known.
+    pub(crate) active_tenants: u32,
     /// Since when somebody waits, or nobody.
     pub(crate) turned_at: Moment,
     /// When refused clients were told to return.
@@ -122,6 +126,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             slow_running: 0,
             unqueued: 0,
             running_tenants: 0,
+            active_tenants: 0,
             turned_at: now,
             calendar: Calendar::new(now),
             drain_rate: DrainRate::default(),
@@ -167,7 +172,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         now: Moment,
     ) -> Verdict<T> {
         debug_assert!(self.tickets.get(index).is_none(), "ticket {index} waits already");
-        let estimate = match nanos(arrival.estimate) {
+        let estimate = match arrival.slot_time.expected {
             0 => FIRST_ESTIMATE,
             known => known.clamp(LEAST_ESTIMATE, MOST_ESTIMATE),
         };
@@ -178,11 +183,13 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             return Verdict::Busy(RetryAfter::SHORTEST);
         };
         self.find_overdue(now);
-        self.flows.get_mut(id).told_slow = arrival.slow;
-        if !arrival.estimate.is_zero() {
-            self.flows.get_mut(id).mean = estimate;
+        let flow = self.flows.get_mut(id);
+        flow.told_slow = arrival.slow;
+        flow.unqueued = arrival.slots_held.saturating_sub(flow.account.running());
+        if !arrival.slot_time.is_unknown() {
+            flow.mean = arrival.slot_time;
         }
-        self.flows.get_mut(id).promises.estimate = (estimate, client.guessed);
+        flow.promises.estimate = (estimate, client.guessed);
         let promised = self.claim(id, client.promise, now);
         let behind = self.flows.get_mut(id).addresses.enter(client.address);
         let mut verdict = Verdict::Queued;
@@ -221,6 +228,12 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     /// Whose they are is not known, so they count as slow ones until they come back.
     pub fn set_slots_in_use(&mut self, slots_in_use: u32) {
         self.unqueued = slots_in_use.saturating_sub(self.given());
+    }
+
+    /// Says how many tenants have come lately, see [`crate::ActiveTenants`]. While there are several, none of them holds the
+    /// last eighth of the slots.
+    pub fn set_active_tenants(&mut self, active_tenants: u32) {
+        self.active_tenants = active_tenants;
     }
 
     /// A slot is free: takes out the ticket that is next. `None` if nobody waits, or if only slow tenants do and they
@@ -288,7 +301,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let ran = now.since(held.start);
         let charge = Charge { estimate, ran: nanos(ran) };
         let flow = self.flows.get_mut(id);
-        flow.mean = SlotMean::next(flow.mean, ran);
+        flow.mean = flow.mean.next(ran);
         flow.told_slow = false;
         flow.addresses.leave(held.address);
         flow.overdue -= u32::from(held.overdue);
@@ -334,7 +347,9 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         }
         flow.account.charge(cost, u64::from(flow.weight));
         flow.account.bound(clock);
+        flow.unqueued = flow.unqueued.saturating_sub(1);
         self.classes[class].refile(&mut self.flows, id, true, now);
+        self.uncap(id, now);
     }
 
     /// Forgets tenants that have been idle for long and owe nothing, looking at no more than `most` of each class.

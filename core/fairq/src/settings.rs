@@ -108,6 +108,12 @@ impl Settings {
         slow_slots(self.slots)
     }
 
+    /// How many slots one tenant may hold while there are others: all but an eighth, and all if there are less than eight.
+    #[must_use]
+    pub fn tenant_slots(&self) -> u32 {
+        if self.slots < 8 { self.slots } else { self.slots - self.slots.div_ceil(8) }
+    }
+
     /// How many slots one slow tenant may hold: half of them, at least one, and never the last of several.
     #[must_use]
     pub fn slow_tenant_slots(&self) -> u32 {

@@ -56,7 +56,7 @@ pub struct TenantStats {
     pub debt: Duration,
     /// Whether it waited among the slow tenants last, or does now.
     pub is_slow: bool,
-    /// Whether it waits until one of its own slots comes back, because it is slow and holds as many as it may.
+    /// Whether it waits until one of its own slots comes back, because it holds as many as it may.
     pub is_capped: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     addresses::Addresses,
-    cost::{Account, nanos, virtual_time},
+    cost::{Account, SlotMean, nanos, virtual_time},
     flows::{Flow, LaneKind, Place},
     list::List,
     queue::{FairQueue, Grant, Pass},
@@ -38,8 +38,9 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
             lane: LaneKind::Quick,
             place: Place::Idle,
             account: Account::new(self.classes[class].lane(LaneKind::Quick).rounds.clock(), now),
-            mean: 0,
+            mean: SlotMean::default(),
             told_slow: false,
+            unqueued: 0,
             slow_running: 0,
             overdue: 0,
             tickets: List::EMPTY,
@@ -128,10 +129,13 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         }
     }
 
-    /// Whether a tenant is slow and holds as many slots as one slow tenant may, some of which are left to addresses that do
-    /// not have the most already.
+    /// Whether a tenant holds as many slots as one tenant may while there are others, or is slow and holds as many as one
+    /// slow tenant may, some of which are left to addresses that do not have the most already.
     pub(crate) fn is_capped(&self, id: u32) -> bool {
         let flow = self.flows.get(id);
+        if self.active_tenants > 1 && flow.slots_held() >= self.settings.tenant_slots() {
+            return true;
+        }
         let all_behind = flow.tickets.first().is_none() && flow.behind.first().is_some();
         let most =
             if all_behind { self.settings.slow_address_slots() } else { self.settings.slow_tenant_slots() };
@@ -155,7 +159,13 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
     pub(crate) fn uncap(&mut self, id: u32, now: Moment) {
         if self.flows.get(id).place == Place::Capped && !self.is_capped(id) {
             self.unlist_capped(id);
-            self.file(id, false, now);
+            // It keeps its order among quick tenants until it is its turn, when it is judged.
+            let kind = match self.flows.get(id).lane {
+                LaneKind::Quick => LaneKind::Quick,
+                LaneKind::Slow => self.judge(id),
+            };
+            let class = self.flows.get(id).class;
+            self.classes[class].enter_lane(&mut self.flows, id, kind, false, now);
         }
     }
 
@@ -201,7 +211,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         flow.promises.granted(flow.waiting > 1, now);
         self.drain_rate.granted(self.turned_at, self.depth > 1, now);
         // What nothing is known of may turn out slow, so that those known to be slow get less meanwhile.
-        let slow = kind == LaneKind::Slow || flow.mean == 0;
+        let slow = kind == LaneKind::Slow || flow.mean.is_unknown();
         flow.slow_running += u32::from(slow);
         self.slow_running += u32::from(slow);
         let slot = self.running.begin(id, address, slow, now);

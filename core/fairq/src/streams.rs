@@ -1,8 +1,8 @@
 //! The shares of one server's connections that streams may hold.
 //!
 //! A stream occupies a connection for as long as its client likes, and holds no slot: a tunnel, a stream of events, a
-//! transfer that lost its slot. So tenants have shares of the connections as well: one tenant's streams hold at most a
-//! quarter, those of one address of a tenant at most half of that, and all streams together four fifths.
+//! transfer that lost its slot. So tenants have shares of the connections as well: one tenant's streams hold at most an
+//! eighth, those of one address of a tenant at most half of that, and all streams together half.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -50,9 +50,9 @@ impl StreamLimits {
     /// several connections one is left for requests.
     #[must_use]
     pub fn of(connections: usize) -> Self {
-        let all = connections - connections.div_ceil(5);
-        let tenant = (connections / 4).max(1);
-        Self { all: all.max(1), tenant, address: (tenant / 2).max(1) }
+        let all = (connections / 2).max(1);
+        let tenant = (connections / 8).max(1);
+        Self { all, tenant, address: (tenant / 2).max(1) }
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use fairq::{Promise, RetryAfter, Settings};
+use fairq::{ActiveTenants, Promise, RetryAfter, Settings};
 use ron_kernel::{Clock, InFlight, InFlightShard, Scope, Shutdown, topology::Stage};
 use ron_sync::gate::{Denied, Gate};
 use types::{Deadline, Moment, Reason, Refusal};
@@ -49,6 +49,8 @@ pub(crate) struct Admission {
     /// Nanoseconds; tenants slower than this are always shown to the room.
     slow_after: AtomicU64,
     clock: Clock,
+    /// Tenants that have come lately.
+    active_tenants: Arc<ActiveTenants>,
     shutdown: Shutdown,
     /// Requests inside, by class.
     inside: [InFlight; Class::ALL.len()],
@@ -78,14 +80,20 @@ pub(crate) struct Slot {
 
 impl Admission {
     pub(crate) fn new(scope: &Scope, config: &GatewayConfig) -> Arc<Self> {
-        let clock = scope.clock();
-        let room = FairRoom::new(settings(&config.fair_queue), config.fair_queue.order, clock);
+        let (clock, active_tenants) = (scope.clock(), Arc::new(ActiveTenants::default()));
+        let room = FairRoom::new(
+            settings(&config.fair_queue),
+            config.fair_queue.order,
+            clock,
+            Arc::clone(&active_tenants),
+        );
         let admission = Arc::new(Self {
             gate: Gate::new(config.fair_queue.max_inflight, room),
             enabled: AtomicBool::new(config.fair_queue.enabled),
             max_wait: AtomicU64::new(nanos(config.fair_queue.max_wait.as_duration())),
             slow_after: AtomicU64::new(nanos(config.fair_queue.slow_after.as_duration())),
             clock,
+            active_tenants,
             shutdown: scope.shutdown().clone(),
             inside: Default::default(),
             metrics: AdmissionMetrics::new(scope),
@@ -226,6 +234,7 @@ impl Door {
         if !admission.enabled.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        admission.active_tenants.came(&tenant.last_seen, now);
         let newcomer = Newcomer {
             weight: drr.weight_of(&tenant.key.name),
             is_slow: tenant.is_slow(self.slow_after(), now),

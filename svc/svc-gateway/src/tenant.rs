@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fairq::{SlotMean, SlotsHeld};
+use fairq::{LastSeen, SlotMean, SlotsHeld};
 use quota::{Bucket, Forgettable, ShardedBook};
 use ron_kernel::{
     Scope,
@@ -20,6 +20,8 @@ use ron_kernel::{
 };
 use ron_transport::caps::ClientKey;
 use types::{ActorId, Moment, Reason};
+
+use crate::upstream::ClientId;
 
 pub(crate) use record::{LATENCY_BOUNDS_MS, Record, Totals};
 
@@ -91,11 +93,15 @@ pub(crate) struct TenantKey {
 #[derive(Debug)]
 pub(crate) struct Tenant {
     pub(crate) key: TenantKey,
+    /// Tells it apart from all others, from 1.
+    pub(crate) id: ClientId,
     /// How far its rate is used up.
     pub(crate) rate: Bucket,
-    /// Its recent mean slot time in nanoseconds. Cores overwrite each other's updates; a sample more or less does not
-    /// matter.
-    mean_slot: AtomicU64,
+    /// How long its recent requests held their slots, in nanoseconds, see [`SlotMean`]. Cores overwrite each other's
+    /// updates; a sample more or less does not matter.
+    expected_slot: AtomicU64,
+    high_slot: AtomicU64,
+    pub(crate) last_seen: LastSeen,
     /// The slots that it holds, see [`SlotsHeld`]. The two are changed one after the other; who reads them in between is off
     /// by one request.
     slots: AtomicU32,
@@ -122,8 +128,11 @@ impl Tenant {
         let requests = books.meters.meter(&actor, "used.requests");
         Self {
             key,
+            id: books.tenants.fetch_add(1, Ordering::Relaxed) + 1,
             rate: Bucket::default(),
-            mean_slot: AtomicU64::new(0),
+            expected_slot: AtomicU64::new(0),
+            high_slot: AtomicU64::new(0),
+            last_seen: LastSeen::default(),
             slots: AtomicU32::new(0),
             slots_started: AtomicU64::new(0),
             streams: AtomicU32::new(0),
@@ -135,16 +144,17 @@ impl Tenant {
         }
     }
 
-    /// How long its requests hold a slot, going by the recent ones; zero if there were none.
-    pub(crate) fn mean_slot(&self) -> Duration {
-        Duration::from_nanos(self.mean_slot.load(Ordering::Relaxed))
+    /// How long its requests hold a slot, going by the recent ones.
+    pub(crate) fn slot_time(&self) -> SlotMean {
+        let (expected, high) = (&self.expected_slot, &self.high_slot);
+        SlotMean { expected: expected.load(Ordering::Relaxed), high: high.load(Ordering::Relaxed) }
     }
 
     /// Whether its requests take longer than `slow_after`, going by those that have ended and those that run.
     pub(crate) fn is_slow(&self, slow_after: Duration, now: Moment) -> bool {
         let count = self.slots.load(Ordering::Relaxed);
         let held = SlotsHeld { count, started: self.slots_started.load(Ordering::Relaxed) };
-        held.is_slow(self.mean_slot.load(Ordering::Relaxed), slow_after, now)
+        held.is_slow(self.slot_time(), slow_after, now)
     }
 
     /// Slots that it holds.
@@ -162,8 +172,9 @@ impl Tenant {
     pub(crate) fn returns_slot(&self, since: Moment, ran: Duration, since_it_came: Duration) {
         self.slots.fetch_sub(1, Ordering::Relaxed);
         self.slots_started.fetch_sub(since.as_nanos(), Ordering::Relaxed);
-        let next = SlotMean::next(self.mean_slot.load(Ordering::Relaxed), ran);
-        self.mean_slot.store(next, Ordering::Relaxed);
+        let SlotMean { expected, high } = self.slot_time().next(ran);
+        self.expected_slot.store(expected, Ordering::Relaxed);
+        self.high_slot.store(high, Ordering::Relaxed);
         self.record.ended(ran, since_it_came);
     }
 
@@ -230,13 +241,16 @@ struct Books {
     meters: MeterBook,
     /// For the node, which is who provides it.
     provided: Meter,
+    /// How many tenants there have been.
+    tenants: Arc<AtomicU64>,
 }
 
 impl Tenants {
     pub(crate) fn new(capacity: usize, scope: &Scope) -> Self {
         let meters = scope.meters();
         let node = ActorId::new(scope.node()).unwrap_or_else(|_| ActorId::other());
-        let books = Books { meters: meters.clone(), provided: meters.meter(&node, "provided.answers") };
+        let provided = meters.meter(&node, "provided.answers");
+        let books = Books { meters: meters.clone(), provided, tenants: Arc::default() };
         let other = |class| Arc::new(Tenant::new(TenantKey { class, name: TenantName::Other }, &books));
         Self { book: ShardedBook::new(capacity, RandomState::new()), others: Class::ALL.map(other), books }
     }

@@ -3,7 +3,9 @@
 //! A slot is there for the work of the server. A client that sends its upload slowly, or does not read its answer, keeps
 //! its transfer going without any. Once a client has kept its transfer waiting for `slow_after` in all, the slot goes to
 //! the next request; the transfer goes on as a stream, among the streams that its tenant may have, here and at its server,
-//! or ends if those are used up. What the server still has to say is read ahead, as far as there is memory, so that its connection comes free.
+//! or ends if those are used up. An answer that takes its server ten times as long, whoever it waits for, gives its slot up
+//! as well, if there is room for one more stream: events are sent for as long as their client likes. What the server still
+//! has to say is read ahead, as far as there is memory, so that its connection comes free.
 //!
 //! Each core has its own list of transfers, and a task that looks at it some times a second.
 
@@ -35,10 +37,12 @@ use crate::{
     buffers::{BufferMemory, Reserved},
     pool::Pool,
     tenant::{StreamPlace, Tenant},
-    upstream::Occupancy,
+    upstream::{ClientId, Occupancy},
 };
 use body::{Download, Upload};
 
+/// For how many times `slow_after` an answer holds its slot after its head.
+const LONG_ANSWER: u32 = 10;
 /// How often each core looks at its transfers.
 const EVERY: Duration = Duration::from_millis(25);
 /// The most that is read ahead of one answer.
@@ -52,7 +56,8 @@ pub(crate) const TRANSFER_WATCH: TaskSpec = TaskSpec {
     plane: Plane::Data,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "every 25 ms takes the slots of transfers whose clients keep them waiting, and reads their answers ahead",
+    doc: "every 25 ms takes the slots of transfers whose clients keep them waiting, reads their answers ahead, and takes the \
+          slots of long answers",
 };
 
 /// Starts the task on each core.
@@ -117,7 +122,8 @@ struct State {
     waited: Duration,
     /// What wakes the upload, if the client owes more of it.
     upload: Option<Waker>,
-    is_answered: bool,
+    /// When the answer began; `None` before.
+    answered_at: Option<Moment>,
     is_cut: bool,
 }
 
@@ -209,11 +215,19 @@ impl Transfer {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what a transfer must not keep while its client keeps it waiting.
+    /// Takes what a transfer must not keep while its client keeps it waiting, or for too long.
     fn look(&self, memory: &Arc<BufferMemory>, now: Moment) -> (Option<Slot>, Option<Body>) {
-        if !self.state().is_kept_waiting(self.slow_after, now) {
-            return (None, None);
+        let mut state = self.state();
+        if !state.is_kept_waiting(self.slow_after, now) {
+            let is_long = state.is_answering_for(self.slow_after * LONG_ANSWER, now) && state.slot.is_some();
+            let slot = if is_long && self.goes_on_as_stream_if_it_fits(&mut state) {
+                state.slot.take()
+            } else {
+                None
+            };
+            return (slot, None);
         }
+        drop(state);
         // Somebody who reads it now does not keep it waiting.
         let Ok(mut answer) = self.answer.try_lock() else { return (None, None) };
         let ended = answer.read_ahead(&self.tenant, memory);
@@ -222,12 +236,22 @@ impl Transfer {
         }
         let mut state = self.state();
         let Some(slot) = state.slot.take() else { return (None, ended) };
-        let goes_on = answer.body.is_some() || !state.is_answered;
+        let goes_on = answer.body.is_some() || state.answered_at.is_none();
         if goes_on && !self.goes_on_as_stream(&mut state) {
             state.cut();
             return (Some(slot), answer.body.take().or(ended));
         }
         (Some(slot), ended)
+    }
+
+    /// Takes the places of a stream if there are any, see below; otherwise the transfer keeps its slot.
+    fn goes_on_as_stream_if_it_fits(&self, state: &mut State) -> bool {
+        let Some(place) = self.tenant.open_stream(self.max_streams) else { return false };
+        let fits = self.occupancy.becomes_stream_if_it_fits();
+        if fits {
+            state.place = Some(place);
+        }
+        fits
     }
 
     /// Takes the places of a stream, which needs no slot: one among those of its tenant, and one at its server. Whether there
@@ -277,6 +301,11 @@ impl State {
     /// Whether the client has kept the transfer waiting for longer than that, and still does.
     fn is_kept_waiting(&self, limit: Duration, now: Moment) -> bool {
         self.waits_since.is_some_and(|since| self.waited + now.since(since) > limit)
+    }
+
+    /// Whether the answer began longer ago than that.
+    fn is_answering_for(&self, limit: Duration, now: Moment) -> bool {
+        self.answered_at.is_some_and(|since| now.since(since) > limit)
     }
 
     /// Ends a transfer that may not go on.
@@ -347,6 +376,11 @@ impl Holding {
         }
     }
 
+    /// Tells the client apart whose request it is.
+    pub(crate) fn client(&self) -> ClientId {
+        self.tenant.id
+    }
+
     /// Which connection the transfer occupies; `None` before there is a transfer.
     pub(crate) fn occupancy(&self) -> Option<&Occupancy> {
         self.transfer.as_ref().map(|listed| &listed.transfer.occupancy)
@@ -377,10 +411,11 @@ impl Holding {
         self.transfer();
         let Some(listed) = self.transfer else { return response };
         response.map(|body| {
+            let now = listed.transfers.clock.now();
             listed.transfer.occupancy.is_at(self.pool);
             let mut state = listed.transfer.state();
-            state.clients_turn_ends(listed.transfers.clock.now());
-            state.is_answered = true;
+            state.clients_turn_ends(now);
+            state.answered_at = Some(now);
             drop(state);
             listed.transfer.answer().body = Some(body);
             Body::streaming(Download { listed })

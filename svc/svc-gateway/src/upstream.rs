@@ -6,6 +6,7 @@
 //!          └── another server at once if nothing was sent; after a wait, within the budget, if it may be repeated
 //! ```
 
+mod blame;
 mod exchange;
 mod group;
 mod health;
@@ -32,6 +33,7 @@ use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
 use server::{Standing, Verdict};
 
+pub(crate) use blame::ClientId;
 pub(crate) use exchange::ABANDONED;
 pub(crate) use group::{Group, Groups, Upstreams};
 pub(crate) use metrics::METRICS;
@@ -182,7 +184,7 @@ impl Upstream {
             Err(Fault::Unreached) => (Verdict::Failed, Some(FailureKind::Connect)),
             Err(Fault::Broken) => (Verdict::Failed, Some(FailureKind::Broken)),
             Err(Fault::Late(Late::Server)) => (Verdict::Failed, Some(FailureKind::Late)),
-            // Our own limits and those of the request. A client must not be able to open the breaker.
+            // Our own limits and those of the request.
             Err(Fault::Late(Late::Request | Late::Connection) | Fault::Refused(_) | Fault::Exhausted) => {
                 return;
             }
@@ -190,6 +192,9 @@ impl Upstream {
         trip.now = self.group.tools.clock.now();
         if let Some(kind) = kind {
             self.group.metrics.failed(kind);
+        }
+        if !pool.server.is_to_blame(verdict, trip.client, trip.now) {
+            return;
         }
         let change = pool.server.record(ticket, verdict, trip.now);
         if let Some(state) = change {

@@ -1,10 +1,7 @@
 //! Who sends: tenants, when their requests come, and how long these take.
 
 use super::rng::Rng;
-use crate::{
-    cost::{SlotMean, nanos},
-    queue::Arrival,
-};
+use crate::{cost::SlotMean, queue::Arrival};
 use std::time::Duration;
 use types::Moment;
 
@@ -125,7 +122,7 @@ impl Service {
 pub(super) struct Clients<'a> {
     tenants: &'a [Tenant],
     rngs: Vec<Rng>,
-    means: Vec<u64>,
+    means: Vec<SlotMean>,
     /// Whether anything of the tenant has been served yet, or its mean was known from the beginning.
     known: Vec<bool>,
 }
@@ -133,7 +130,7 @@ pub(super) struct Clients<'a> {
 impl<'a> Clients<'a> {
     pub(super) fn new(tenants: &'a [Tenant], seed: u64) -> Self {
         let mut seeds = Rng::new(seed);
-        let means = tenants.iter().map(|tenant| nanos(tenant.first_estimate)).collect();
+        let means = tenants.iter().map(|tenant| tenant.first_estimate.into()).collect();
         let known = tenants.iter().map(|tenant| tenant.first_estimate == tenant.service.mean()).collect();
         Self { tenants, rngs: tenants.iter().map(|_| Rng::new(seeds.next())).collect(), means, known }
     }
@@ -188,7 +185,7 @@ impl<'a> Clients<'a> {
     }
 
     pub(super) fn learn(&mut self, tenant: usize, ran: Duration) {
-        self.means[tenant] = SlotMean::next(self.means[tenant], ran);
+        self.means[tenant] = self.means[tenant].next(ran);
         self.known[tenant] = true;
     }
 
@@ -199,7 +196,7 @@ impl<'a> Clients<'a> {
 
     pub(super) fn arrival(&self, tenant: usize) -> Arrival<usize> {
         let Tenant { class, weight, .. } = self.tenants[tenant];
-        let estimate = Duration::from_nanos(self.means[tenant]);
-        Arrival { class, tenant, weight, estimate, extra_units: 0, slow: false }
+        let slot_time = self.means[tenant];
+        Arrival { class, tenant, weight, slot_time, extra_units: 0, slow: false, slots_held: 0 }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Scenario;
 use crate::{
+    active::{ActiveTenants, LastSeen},
     calendar::Promise,
     cost::{SlotsHeld, nanos},
     queue::{Arrival, FairQueue, Pass, Verdict},
@@ -47,6 +48,8 @@ pub(super) struct Door {
     exact: bool,
     /// The slots that each tenant holds.
     held: Vec<SlotsHeld>,
+    active: ActiveTenants,
+    last_seen: Vec<LastSeen>,
     line: Line,
 }
 
@@ -80,7 +83,9 @@ impl Door {
         };
         let held = vec![SlotsHeld::default(); scenario.tenants.len()];
         let (slots, slow_after) = (settings.slots, settings.slow_after);
-        Self { slots, slow_after, running: 0, exact: scenario.exact_returns, held, line }
+        let active = ActiveTenants::default();
+        let last_seen = scenario.tenants.iter().map(|_| LastSeen::default()).collect();
+        Self { slots, slow_after, running: 0, exact: scenario.exact_returns, held, active, last_seen, line }
     }
 
     pub(super) fn arrive(
@@ -92,7 +97,10 @@ impl Door {
     ) -> Outcome {
         let exact = self.exact;
         let free = self.running < self.slots;
-        arrival.slow = self.held[arrival.tenant].is_slow(nanos(arrival.estimate), self.slow_after, now);
+        let held = self.held[arrival.tenant];
+        arrival.slow = held.is_slow(arrival.slot_time, self.slow_after, now);
+        arrival.slots_held = held.count;
+        self.active.came(&self.last_seen[arrival.tenant], now);
         let enters = Outcome { enters: true, waits: false, refused: None };
         let waits = Outcome { enters: false, waits: true, refused: None };
         match &mut self.line {
@@ -112,6 +120,7 @@ impl Door {
                 return waits;
             }
             Line::Fair { queue, places, .. } => {
+                queue.set_active_tenants(self.active.count(now));
                 let place = places.take(request);
                 return match queue.push_from(client, arrival, place, request, now) {
                     Verdict::Queued => waits,

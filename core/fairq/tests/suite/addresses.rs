@@ -25,7 +25,15 @@ impl Tenant {
         let index = self.tickets;
         self.tickets += 1;
         let estimate = Duration::from_millis(if slow { 2_000 } else { 10 });
-        let arrival = Arrival { class: 0, tenant: 7, weight: 1, estimate, extra_units: 0, slow };
+        let arrival = Arrival {
+            class: 0,
+            tenant: 7,
+            weight: 1,
+            slot_time: estimate.into(),
+            extra_units: 0,
+            slow,
+            slots_held: 0,
+        };
         let client = Client { address: Some(address), ..Client::default() };
         self.queue.push_from(client, arrival, index, (address, index), NOW)
     }
@@ -80,9 +88,10 @@ fn a_tenant_with_one_address_loses_its_oldest_ticket() {
         class: 0,
         tenant: 8,
         weight: 1,
-        estimate: Duration::from_millis(10),
+        slot_time: Duration::from_millis(10).into(),
         extra_units: 0,
         slow: false,
+        slots_held: 0,
     };
     let verdict = tenant.queue.push_from(Client::default(), other, 3, (MODEST, 3), NOW);
     assert!(matches!(verdict, Verdict::Shed { victim: (GREEDY, 0), .. }), "{verdict:?}");

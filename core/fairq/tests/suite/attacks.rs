@@ -15,6 +15,8 @@ const CONNS: usize = 64;
 const COMES_BACK: Duration = ms(50);
 /// What a slow request takes: beyond what counts as slow.
 const SLOW: Duration = ms(300);
+/// Quick requests that hide slow ones.
+const HALF_QUICK: [Duration; 2] = [SLOW, ms(1)];
 
 /// An attack: how often it comes, how long it holds a slot, and how long it waits for one.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,7 @@ fn attacks() -> Vec<Attack> {
         Attack { clients: 500 * CONNS / 16, ..attack("many streams", slow) },
         Attack { pause: ms(5), patience: ms(1), ..attack("deadline bombs", slow) },
         Attack { patience: ms(2), ..attack("abandoned requests", slow) },
+        attack("quick requests among slow ones", Service::OneOf(&HALF_QUICK)),
         // Its slot ends with the head of the answer.
         attack("idle streams", Service::Fixed(ms(1))),
     ]

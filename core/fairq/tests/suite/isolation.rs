@@ -179,6 +179,19 @@ fn requests_that_never_end_do_not_take_all_slots() {
 }
 
 #[test]
+fn a_tenant_known_to_be_quick_does_not_take_the_last_slots_with_slow_requests() {
+    for seed in seeds() {
+        let load = Load::Burst { count: 200, at: Duration::from_secs(2) };
+        let service = Service::Fixed(Duration::from_secs(100));
+        let burst = Tenant::new("burst", load, service).first_estimate(SERVICE);
+        let report = run(Policy::Fair, seed, &[burst]);
+        assert!(unharmed(&report, seed));
+        let held = report.slots_held(report.tenant("burst"));
+        assert!(held > f64::from(SLOTS) / 2.0, "it was taken for quick: {held}");
+    }
+}
+
+#[test]
 fn requests_that_wait_when_their_tenant_turns_out_slow_are_held_to_it() {
     for seed in seeds() {
         // All of them come at once, thought to be quick, and wait until it shows that they are not.
@@ -187,6 +200,8 @@ fn requests_that_wait_when_their_tenant_turns_out_slow_are_held_to_it() {
             Tenant::new("burst", load, Service::Fixed(Duration::from_secs(1))).first_estimate(SERVICE);
         let mut scenario = Scenario::new(settings(), seed);
         scenario.lasts = Duration::from_secs(10);
+        // Slots that were taken before the victim was known come back after a second, and what waited for them is served.
+        scenario.warm_up = Duration::from_secs(2);
         scenario.patience = Duration::from_secs(60);
         scenario.tenants = vec![victim(), burst];
         let report = scenario.run(Policy::Fair);

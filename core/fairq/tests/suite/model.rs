@@ -95,7 +95,15 @@ impl Driven {
             Action::Arrive(tenant) => {
                 let estimate = Duration::from_millis(machine::ESTIMATE.into());
                 let weight = u32::from(RULES.weights[tenant]);
-                let arrival = Arrival { class: 0, tenant, weight, estimate, extra_units: 0, slow: false };
+                let arrival = Arrival {
+                    class: 0,
+                    tenant,
+                    weight,
+                    slot_time: estimate.into(),
+                    extra_units: 0,
+                    slow: false,
+                    slots_held: 0,
+                };
                 let ticket = self.tickets;
                 self.tickets += 1;
                 self.owners.push(tenant);

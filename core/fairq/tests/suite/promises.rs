@@ -192,8 +192,15 @@ fn a_crowd_that_is_refused_by_a_queue_that_has_just_begun_is_told_a_few_seconds(
         let slow_after = Duration::from_secs(3600);
         let small = Settings { slots: 4, room: 40, slow_after, ..Settings::default() };
         let mut queue = FairQueue::<&str, usize>::new(small, origin).expect("sound settings");
-        let arrival =
-            Arrival { class: 0, tenant: "crowd", weight: 1, estimate: ms(10), extra_units: 0, slow: false };
+        let arrival = Arrival {
+            class: 0,
+            tenant: "crowd",
+            weight: 1,
+            slot_time: ms(10).into(),
+            extra_units: 0,
+            slow: false,
+            slots_held: 0,
+        };
         let client = Client { guessed: true, ..Client::default() };
         let refused: Vec<u64> = (0..116)
             .filter_map(|ticket| match queue.push_from(client, arrival.clone(), ticket, ticket, origin) {
@@ -211,8 +218,15 @@ fn what_one_class_was_promised_keeps_no_other_class_from_its_share_of_the_room()
     let small = Settings { slots: 2, room: 8, classes, ..Settings::default() };
     let start = Moment::ORIGIN.after(Duration::from_secs(5));
     let mut queue = FairQueue::<usize, usize>::new(small, start).expect("sound settings");
-    let arrival =
-        |class, tenant| Arrival { class, tenant, weight: 1, estimate: ms(100), extra_units: 0, slow: false };
+    let arrival = |class, tenant| Arrival {
+        class,
+        tenant,
+        weight: 1,
+        slot_time: ms(100).into(),
+        extra_units: 0,
+        slow: false,
+        slots_held: 0,
+    };
     // Strangers fill the room, and the rest of them are promised places.
     for tenant in 0..32 {
         let _ = queue.push(arrival(0, tenant), tenant, tenant, start);

@@ -43,7 +43,15 @@ impl Backlog {
     fn push(&mut self, ticket: usize) {
         let tenant = ticket % self.tenants.len();
         let (weight, cost) = self.tenants[tenant];
-        let arrival = Arrival { class: 0, tenant, weight, estimate: ms(cost), extra_units: 0, slow: false };
+        let arrival = Arrival {
+            class: 0,
+            tenant,
+            weight,
+            slot_time: ms(cost).into(),
+            extra_units: 0,
+            slow: false,
+            slots_held: 0,
+        };
         assert_eq!(self.queue.push(arrival, ticket, ticket, self.now), Verdict::Queued);
     }
 
@@ -123,7 +131,7 @@ proptest! {
     ) {
         let settings = Settings { slots: 100, ..Settings::default() };
         let mut queue = FairQueue::<u8, usize>::new(settings, NOW).expect("sound settings");
-        let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, estimate: ms(1), extra_units: 0, slow: false };
+        let arrival = |tenant| Arrival { class: 0, tenant, weight: 1, slot_time: ms(1).into(), extra_units: 0, slow: false, slots_held: 0 };
         queue.push(arrival(9), 99, 99, NOW);
         let mut passes = Vec::new();
         for ticket in 0..ran.len() {
@@ -151,7 +159,7 @@ proptest! {
         let classes = vec![ClassSettings::weighing(1)];
         let settings = Settings { room: 10_000, classes, ..Settings::default() };
         let mut queue = FairQueue::<usize, usize>::new(settings, NOW).expect("sound settings");
-        let arrival = |tenant, weight| Arrival { class: 0, tenant, weight, estimate: ms(10), extra_units: 0, slow: false };
+        let arrival = |tenant, weight| Arrival { class: 0, tenant, weight, slot_time: ms(10).into(), extra_units: 0, slow: false, slots_held: 0 };
         for ticket in 0..20 {
             queue.push(arrival(0, weight), ticket, ticket, NOW);
         }
@@ -181,8 +189,15 @@ fn a_newcomer_flood_of_one_class_starves_no_other_class() {
     let classes = [1, 1000].map(ClassSettings::weighing).to_vec();
     let settings = Settings { room: 10_000, classes, ..Settings::default() };
     let mut queue = FairQueue::<usize, usize>::new(settings, NOW).expect("sound settings");
-    let arrival =
-        |class, tenant| Arrival { class, tenant, weight: 1, estimate: ms(10), extra_units: 0, slow: false };
+    let arrival = |class, tenant| Arrival {
+        class,
+        tenant,
+        weight: 1,
+        slot_time: ms(10).into(),
+        extra_units: 0,
+        slow: false,
+        slots_held: 0,
+    };
     queue.push(arrival(0, 0), 0, 0, NOW);
     queue.push(arrival(0, 0), 1, 1, NOW);
     let mut served = Vec::new();
@@ -202,8 +217,15 @@ fn finding_the_next_takes_a_few_steps_whatever_anybody_owes() {
     // Ten thousand tenants with debts from nothing to ten minutes; the calendar holds three seconds.
     let settings = Settings { room: 100_000, slots: 10_000, ..Settings::default() };
     let mut queue = FairQueue::<usize, usize>::new(settings, NOW).expect("sound settings");
-    let arrival =
-        |tenant| Arrival { class: 0, tenant, weight: 1, estimate: ms(1), extra_units: 0, slow: false };
+    let arrival = |tenant| Arrival {
+        class: 0,
+        tenant,
+        weight: 1,
+        slot_time: ms(1).into(),
+        extra_units: 0,
+        slow: false,
+        slots_held: 0,
+    };
     for (tenant, seconds) in (0..10_000).zip((0..600).cycle()) {
         queue.push(Arrival { extra_units: seconds * 1000, ..arrival(tenant) }, tenant, tenant, NOW);
     }

@@ -142,8 +142,15 @@ impl Bench {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let estimate = Duration::from_millis(if slow { 500 } else { 7 });
-        let arrival =
-            Arrival { class, tenant, weight, estimate, extra_units: u32::from(tenant), slow: false };
+        let arrival = Arrival {
+            class,
+            tenant,
+            weight,
+            slot_time: estimate.into(),
+            extra_units: u32::from(tenant),
+            slow: false,
+            slots_held: 0,
+        };
         let verdict = self.queue.push(arrival, ticket, ticket, self.now);
         match (self.naive.push(class, tenant, weight, estimate, ticket), verdict) {
             (Expected::Queued, Verdict::Queued) => {}

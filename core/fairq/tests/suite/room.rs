@@ -25,11 +25,11 @@ fn queue(settings: Settings) -> Queue {
 }
 
 fn arrival(class: usize, tenant: &'static str) -> Arrival<&'static str> {
-    Arrival { class, tenant, weight: 1, estimate: ms(10), extra_units: 0, slow: false }
+    Arrival { class, tenant, weight: 1, slot_time: ms(10).into(), extra_units: 0, slow: false, slots_held: 0 }
 }
 
 fn slow(tenant: &'static str) -> Arrival<&'static str> {
-    Arrival { estimate: ms(500), ..arrival(ANON, tenant) }
+    Arrival { slot_time: ms(500).into(), ..arrival(ANON, tenant) }
 }
 
 /// Pushes tickets with these numbers, all of which must find a free place.
@@ -309,7 +309,8 @@ fn the_tenants_remembered_are_bounded() {
 #[test]
 fn credit_dies_with_the_queue_and_debt_does_not() {
     let mut queue = queue(settings(100));
-    let estimate = |tenant, estimate| Arrival { estimate, ..arrival(ANON, tenant) };
+    let estimate =
+        |tenant, estimate: Duration| Arrival { slot_time: estimate.into(), ..arrival(ANON, tenant) };
     fill(&mut queue, &estimate("a", ms(90)), 0..3);
     // Its estimates were far too high, but nothing of it waits when that turns out.
     let passes: Vec<_> = (0..3).filter_map(|_| queue.pop(NOW)).map(|grant| grant.pass).collect();
@@ -339,7 +340,7 @@ fn a_tenant_is_judged_when_a_slot_is_given_and_not_when_its_ticket_came() {
 #[test]
 fn a_tenant_of_which_nothing_is_known_gets_one_slot_as_a_quick_one() {
     let mut queue = queue(Settings { slots: 10, ..settings(100) });
-    let unknown = Arrival { estimate: Duration::ZERO, ..arrival(ANON, "new") };
+    let unknown = Arrival { slot_time: Duration::ZERO.into(), ..arrival(ANON, "new") };
     fill(&mut queue, &unknown, 0..10);
     let first = queue.pop(NOW).expect("ten wait");
     assert_eq!(queue.slow_running(), 1, "it may turn out slow");

@@ -28,12 +28,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn judged(open: &[Owner], owner: &Owner, connections: usize) -> Result<(), StreamLimit> {
     let count = |is_one: &dyn Fn(&&Owner) -> bool| open.iter().filter(is_one).count();
     let share = |part: usize| part.max(1);
-    if count(&|known| known.tenant == owner.tenant) >= share(connections / 4) {
+    if count(&|known| known.tenant == owner.tenant) >= share(connections / 8) {
         Err(StreamLimit::Tenant)
-    } else if owner.address.is_some() && count(&|known| *known == owner) >= share(share(connections / 4) / 2)
+    } else if owner.address.is_some() && count(&|known| *known == owner) >= share(share(connections / 8) / 2)
     {
         Err(StreamLimit::Address)
-    } else if open.len() >= share(connections * 4 / 5).min(share(connections - 1)) {
+    } else if open.len() >= share(connections / 2) {
         Err(StreamLimit::All)
     } else {
         Ok(())

@@ -7,7 +7,8 @@ use std::{
 };
 
 use fairq::{
-    Arrival, Client, Counts, FairQueue, Pass, Promise, RetryAfter, Settings, Verdict as Queued, slow_slots,
+    ActiveTenants, Arrival, Client, Counts, FairQueue, Pass, Promise, RetryAfter, Settings,
+    Verdict as Queued, slow_slots,
 };
 use ron_kernel::Clock;
 use ron_sync::gate::{Room, TicketId, Verdict};
@@ -28,6 +29,7 @@ pub(super) struct FairRoom {
     queue: FairQueue<TenantName, TicketId>,
     order: Order,
     clock: Clock,
+    active_tenants: Arc<ActiveTenants>,
     /// Makes numbers of addresses.
     hasher: RandomState,
 }
@@ -54,10 +56,15 @@ pub(super) enum Stay {
 }
 
 impl FairRoom {
-    pub(super) fn new(settings: Settings, order: Order, clock: Clock) -> Self {
+    pub(super) fn new(
+        settings: Settings,
+        order: Order,
+        clock: Clock,
+        active_tenants: Arc<ActiveTenants>,
+    ) -> Self {
         let queue =
             FairQueue::new(in_order(settings, order), clock.now()).expect("the configuration was checked");
-        Self { queue, order, clock, hasher: RandomState::new() }
+        Self { queue, order, clock, active_tenants, hasher: RandomState::new() }
     }
 
     /// Puts other settings into force; those that make no sense were refused with the configuration.
@@ -122,11 +129,12 @@ impl FairRoom {
 
     fn arrival(&self, newcomer: &Newcomer) -> Arrival<TenantName> {
         let (class, tenant) = self.flow_of(&newcomer.caller.tenant);
-        let (weight, estimate, slow) = match self.order {
-            Order::Fair => (newcomer.weight, newcomer.caller.tenant.mean_slot(), newcomer.is_slow),
-            Order::Fifo => (1, ANY_ESTIMATE, false),
+        let (weight, slot_time, slow) = match self.order {
+            Order::Fair => (newcomer.weight, newcomer.caller.tenant.slot_time(), newcomer.is_slow),
+            Order::Fifo => (1, ANY_ESTIMATE.into(), false),
         };
-        Arrival { class, tenant, weight, estimate, extra_units: newcomer.extra_units, slow }
+        let (extra_units, slots_held) = (newcomer.extra_units, newcomer.caller.tenant.slots());
+        Arrival { class, tenant, weight, slot_time, extra_units, slow, slots_held }
     }
 }
 
@@ -157,7 +165,10 @@ impl Room for FairRoom {
 
     fn push(&mut self, newcomer: Newcomer, id: TicketId) -> Verdict<RetryAfter> {
         let arrival = self.arrival(&newcomer);
-        let guessed = self.order == Order::Fifo || newcomer.caller.tenant.mean_slot().is_zero();
+        let guessed = self.order == Order::Fifo || newcomer.caller.tenant.slot_time().is_unknown();
+        if self.order == Order::Fair {
+            self.queue.set_active_tenants(self.active_tenants.count(newcomer.now));
+        }
         let client =
             Client { promise: newcomer.promise, guessed, address: self.address_of(&newcomer.caller) };
         match self.queue.push_from(client, arrival, id.index(), id, self.clock.now()) {

@@ -45,7 +45,8 @@ pub struct UpstreamConfig {
     pub finish_abandoned: HumanDuration,
     /// The longest wait for one server to accept a connection, TLS included; then the next one is tried.
     pub connect_timeout: HumanDuration,
-    /// Connections to one server, over all cores. Streams hold at most 80 % of them, those of one tenant a quarter.
+    /// Connections to one server, over all cores. Streams hold at most half of them, those of one tenant an eighth. With at
+    /// least twice `fair_queue.max_inflight`, requests always find connections beside them.
     pub max_conns: usize,
     /// Requests that may wait for one of `max_conns` to come free, per server; more are answered 429.
     pub max_waiting: usize,
@@ -74,7 +75,7 @@ impl Default for UpstreamConfig {
             timeout: Duration::from_secs(5).into(),
             finish_abandoned: Duration::from_secs(1).into(),
             connect_timeout: Duration::from_secs(1).into(),
-            max_conns: 512,
+            max_conns: 1024,
             max_waiting: 512,
             max_idle: 128,
             idle_timeout: Duration::from_secs(60).into(),

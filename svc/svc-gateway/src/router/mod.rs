@@ -117,7 +117,9 @@ impl Route {
         match self.auth {
             _ if !self.claims.is_empty() => true,
             Auth::None => false,
-            Auth::Mutations => !method.is_safe(),
+            Auth::Mutations => {
+                !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
+            }
             Auth::Always => true,
         }
     }

@@ -12,7 +12,9 @@ static USUAL: [Method; 7] =
 /// Whether a method has the server repeat the request, with the credentials that were added on the way. A route has to
 /// name it.
 fn is_echo(method: &Method) -> bool {
-    *method == Method::TRACE || method.as_str() == "TRACK"
+    // Servers that do not tell capital letters from small ones read `trace` as TRACE.
+    *method == Method::TRACE
+        || ["TRACE", "TRACK"].iter().any(|echo| method.as_str().eq_ignore_ascii_case(echo))
 }
 
 /// The requests under a path that a route is for.

@@ -41,7 +41,7 @@ impl HttpBody for Upload {
         let now = this.clock.now();
         let mut state = this.transfer.state();
         // Once the answer has begun, what counts is whether the client takes it.
-        if state.is_answered {
+        if state.answered_at.is_some() {
             return polled;
         }
         if polled.is_pending() {

@@ -228,7 +228,7 @@ impl Upstream {
             // The server had its own time to accept only if nothing shorter ended the wait.
             if within == left { Fault::Late(trip.lateness(clock.now())) } else { Fault::Broken }
         })?;
-        let link = pool.link(seat);
+        let link = pool.link(seat.opened());
         Ok(match conn {
             AnyConn::Http1(conn) => {
                 pool.learn(false);

@@ -9,7 +9,7 @@ use ron_kernel::Clock;
 use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use super::{Fault, Late, Occupancy, Upstream, roster::Tried};
+use super::{ClientId, Fault, Late, Occupancy, Upstream, roster::Tried};
 use crate::{pool::Pool, transfer::Holding};
 
 /// When to come back if too many wait for a connection.
@@ -23,6 +23,8 @@ const MOST_MOVES: u32 = 64;
 pub(super) struct Trip<'a> {
     /// What the request holds; `None` if it holds nothing, as a part of a view.
     pub(super) holding: Option<&'a mut Holding>,
+    /// Whose request it is; 0 if that is not known, as for a part of a view.
+    pub(super) client: ClientId,
     /// The present moment, as it was last read.
     pub(super) now: Moment,
     pub(super) deadline: Deadline,
@@ -54,7 +56,9 @@ impl<'a> Trip<'a> {
         upload: Option<Upload>,
         (holding, stream): (Option<&'a mut Holding>, Option<&'a Occupancy>),
     ) -> Self {
+        let client = holding.as_deref().map(Holding::client).or_else(|| stream.map(Occupancy::client));
         Self {
+            client: client.unwrap_or_default(),
             holding,
             now,
             deadline,

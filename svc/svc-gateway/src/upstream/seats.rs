@@ -1,7 +1,8 @@
 //! How many connections a server has over all cores, and who waits for one when it may have no more.
 //!
 //! A waiter gets whatever comes free first: the right to open a connection, or an idle connection of any core. The queue
-//! is first come, first served, and a newcomer does not overtake it.
+//! is first come, first served, and a newcomer does not overtake it. Few connections are opened at once: many servers accept
+//! only a few at a time, and do not answer the others for a second.
 
 use std::{
     collections::VecDeque,
@@ -16,6 +17,9 @@ use tokio::sync::oneshot;
 
 use super::server::Server;
 use crate::pool::Idle;
+
+/// How many connections to one server are opened at once.
+const MAX_OPENING: usize = 8;
 
 /// What a waiter gets.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub(crate) struct Full;
 #[derive(Debug)]
 pub(crate) struct Seats {
     open: AtomicUsize,
+    /// Of these, connections that are being opened.
+    opening: AtomicUsize,
     max_open: AtomicUsize,
     /// As long as the queue; read without its lock.
     waiting: AtomicUsize,
@@ -47,6 +53,7 @@ impl Seats {
     pub(super) fn new(max_open: usize, max_waiting: usize, metrics: QueueMetrics) -> Self {
         Self {
             open: AtomicUsize::new(0),
+            opening: AtomicUsize::new(0),
             max_open: AtomicUsize::new(max_open),
             waiting: AtomicUsize::new(0),
             max_waiting: AtomicUsize::new(max_waiting),
@@ -84,8 +91,18 @@ impl Seats {
     fn try_open(&self) -> bool {
         let max_open = self.max_open.load(Ordering::Relaxed);
         // With `SeqCst` here and around `waiting`, one of a leaver and a newcomer always sees the other.
-        let one_more = |open: usize| (open < max_open).then_some(open + 1);
-        self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
+        let take = |places: &AtomicUsize, most| {
+            let one_more = |taken: usize| (taken < most).then_some(taken + 1);
+            places.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
+        };
+        if !take(&self.opening, MAX_OPENING) {
+            return false;
+        }
+        let may_open = take(&self.open, max_open);
+        if !may_open {
+            self.opening.fetch_sub(1, Ordering::SeqCst);
+        }
+        may_open
     }
 
     fn enqueue(&self) -> Result<oneshot::Receiver<Grant>, Full> {
@@ -138,6 +155,13 @@ impl Server {
         Ok(receiver)
     }
 
+    /// Gives what is free to those who wait, if anybody does.
+    fn serve_those_who_wait(self: &Arc<Self>) {
+        if self.seats.is_crowded() {
+            self.serve_waiters();
+        }
+    }
+
     /// Gives what is free to those who wait.
     pub(crate) fn serve_waiters(self: &Arc<Self>) {
         while self.seats.is_crowded() {
@@ -160,7 +184,7 @@ impl Server {
 
     fn new_seat(self: &Arc<Self>) -> Seat {
         self.began();
-        Seat(Arc::downgrade(self))
+        Seat { server: Arc::downgrade(self), is_opening: true }
     }
 }
 
@@ -174,16 +198,37 @@ fn give_back(grant: Grant) {
 
 /// A connection's place among its server's connections; it comes free when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat(Weak<Server>);
+pub(crate) struct Seat {
+    server: Weak<Server>,
+    /// Whether the connection is being opened.
+    is_opening: bool,
+}
+
+impl Seat {
+    /// The connection is open.
+    #[must_use]
+    pub(crate) fn opened(mut self) -> Self {
+        if let Some(server) = self.server.upgrade() {
+            self.ends_opening(&server);
+            server.serve_those_who_wait();
+        }
+        self
+    }
+
+    fn ends_opening(&mut self, server: &Server) {
+        if std::mem::take(&mut self.is_opening) {
+            server.seats.opening.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let Some(server) = self.0.upgrade() else { return };
+        let Some(server) = self.server.upgrade() else { return };
+        self.ends_opening(&server);
         server.ended();
         server.seats.open.fetch_sub(1, Ordering::SeqCst);
-        if server.seats.is_crowded() {
-            server.serve_waiters();
-        }
+        server.serve_those_who_wait();
     }
 }
 
@@ -247,6 +292,22 @@ mod tests {
         let server = server(1, 1);
         let mut waiter = server.wait().unwrap();
         assert!(granted(&mut waiter));
+    }
+
+    #[test]
+    fn few_connections_are_opened_at_once_and_the_next_when_one_is_open() {
+        let server = server(100, 100);
+        let mut opening: Vec<_> = std::iter::from_fn(|| server.seat()).collect();
+        assert_eq!(opening.len(), MAX_OPENING);
+        let (mut first, mut second) = (server.wait().unwrap(), server.wait().unwrap());
+        assert!(!granted(&mut first));
+        let open = opening.pop().unwrap().opened();
+        assert!(granted(&mut first) && !granted(&mut second), "one is open");
+        drop(opening.pop());
+        assert!(granted(&mut second), "one was not opened");
+        assert_eq!(server.seats.open(), MAX_OPENING + 1);
+        drop(open);
+        assert_eq!(server.seats.open(), MAX_OPENING);
     }
 
     #[test]

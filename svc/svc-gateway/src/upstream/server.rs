@@ -13,6 +13,7 @@ use ron_transport::addr::{Endpoint, Host, Target};
 use types::Moment;
 
 use super::{
+    blame::{Blame, ClientId},
     seats::Seats,
     streams::{ServerStreams, StreamRefusals},
 };
@@ -33,6 +34,7 @@ pub(crate) struct Server {
     /// What its certificate has to be for.
     pub(crate) name: String,
     pub(crate) breaker: Breaker,
+    blame: Blame,
     pub(crate) seats: Seats,
     pub(crate) streams: ServerStreams,
     weight: AtomicU32,
@@ -81,6 +83,7 @@ impl Server {
                 Target::Unix(_) => "localhost".to_owned(),
             },
             breaker: Breaker::new(config.breaker.policy()),
+            blame: Blame::default(),
             seats: Seats::new(config.max_conns, config.max_waiting, queue),
             streams: ServerStreams::new(config.protocol, stream_refusals),
             weight: AtomicU32::new(origin.weight),
@@ -152,6 +155,16 @@ impl Server {
         } else {
             Standing::Usable
         }
+    }
+
+    /// Whether how a client's request went says something of the server: all that goes well does, and see [`Blame`]. The
+    /// test of an open breaker decides whoever makes it.
+    pub(super) fn is_to_blame(&self, verdict: Verdict, client: ClientId, now: Moment) -> bool {
+        if verdict == Verdict::Good {
+            self.blame.answered(client, now);
+            return true;
+        }
+        self.blame.counts(client, now) || self.breaker.state() != State::Closed
     }
 
     /// Books how a request to it went.

@@ -25,7 +25,7 @@ struct Ticket {
 struct Known {
     weight: usize,
     /// Nanoseconds that its requests take.
-    mean: u64,
+    mean: SlotMean,
     /// When its running requests began, and whether each counts as slow.
     running: Vec<(Moment, bool)>,
     /// It waits among the slow.
@@ -99,7 +99,7 @@ impl Naive {
     ) -> Expected {
         self.set_weight(class, tenant, weight as usize);
         let known = self.tenants.entry((class, tenant)).or_default();
-        known.mean = SlotMean::next(0, estimate);
+        known.mean = SlotMean::default().next(estimate);
         let verdict = self.verdict(class, tenant);
         if !matches!(verdict, Expected::Busy) {
             self.tickets.push(Ticket { number, class, tenant });
@@ -224,7 +224,7 @@ impl Naive {
         if let Some(at) = known.running.iter().position(|running| *running == (start, slow)) {
             known.running.remove(at);
         }
-        known.mean = SlotMean::next(known.mean, now.since(start));
+        known.mean = known.mean.next(now.since(start));
     }
 
     /// Whether the tenant's last slot was given to it as a slow one.
@@ -243,7 +243,7 @@ impl Known {
     }
 
     fn judge(&self, slow_after: Duration, tolerated: usize, now: Moment) -> bool {
-        Duration::from_nanos(self.mean) > slow_after || self.overdue(slow_after, now) > tolerated
+        Duration::from_nanos(self.mean.high) > slow_after || self.overdue(slow_after, now) > tolerated
     }
 }
 
