@@ -73,6 +73,9 @@ enum Command {
         /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
+        /// Store the responses of that server and answer with them, as a shared cache does.
+        #[arg(long, requires = "to")]
+        cache: bool,
         /// Listen there, such as `0.0.0.0:8080`.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
@@ -361,11 +364,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| "write a number with a unit, such as 5s or 250ms".to_owned())
 }
 
-/// The same configuration, with everything passed to a server if one is named.
-fn passing_to(source: ConfigSource, server: Option<&Endpoint>) -> ConfigSource {
+/// The same configuration, with everything passed to a server if one is named, whose responses are stored with `cache`.
+fn passing_to(source: ConfigSource, server: Option<&Endpoint>, cache: bool) -> ConfigSource {
     let Some(server) = server else { return source };
     preflight::mention_silence(server);
-    source.passing_everything_to(server)
+    source.passing_everything_to(server, cache)
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
@@ -411,11 +414,11 @@ impl Cli {
     /// Fills in what the command line leaves to the environment and the working directory.
     pub(crate) fn resolve(self) -> Result<Task, Failure> {
         Ok(match self.command {
-            Command::Up { config, to } => Task::Up(passing_to(config.resolve()?, to.as_ref())),
+            Command::Up { config, to } => Task::Up(passing_to(config.resolve()?, to.as_ref(), false)),
             Command::Demo { length, epoch } => Task::Demo(demo::Plan { length, epoch }),
-            Command::Gateway { config, to, listen } => {
+            Command::Gateway { config, to, cache, listen } => {
                 let source = config.resolve()?.only("gateway").listening(listen.as_ref());
-                Task::Up(passing_to(source, to.as_ref()))
+                Task::Up(passing_to(source, to.as_ref(), cache))
             }
             Command::Edge { config, pack, dir, allow_origin, listen } => {
                 preflight::refuse_what_is_no_pack(&pack)?;

@@ -21,8 +21,7 @@ use crate::{
 };
 
 /// The route of `--to`.
-const ROUTE_TO: &str =
-    r#"[{ path = "/", upstream = "to", upgrade = ["websocket"], max_body_bytes = "1GiB" }]"#;
+const ROUTE_TO: &str = r#"path = "/", upstream = "to", upgrade = ["websocket"], max_body_bytes = "1GiB""#;
 /// The file that is used if there is one and none is named.
 pub(crate) const DEFAULT_FILE: &str = "omnigate.toml";
 /// Begins the names of all environment variables that are settings.
@@ -76,11 +75,12 @@ impl ConfigSource {
     }
 
     /// The same, with one route that passes every request to `server`, and lets it be an ordinary app: with WebSockets, large
-    /// uploads, and a minute for an answer or the next of its events.
-    pub(crate) fn passing_everything_to(mut self, server: &Endpoint) -> Self {
+    /// uploads, and a minute for an answer or the next of its events. With `cache`, its responses are stored.
+    pub(crate) fn passing_everything_to(mut self, server: &Endpoint, cache: bool) -> Self {
         let server = toml::Value::String(server.to_string());
+        let cache = if cache { ", cache = {}" } else { "" };
         self.flags.extend([
-            ("gateway.route".to_owned(), ROUTE_TO.to_owned()),
+            ("gateway.route".to_owned(), format!("[{{ {ROUTE_TO}{cache} }}]")),
             ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
             ("gateway.upstream.to.timeout".to_owned(), r#""60s""#.to_owned()),
         ]);

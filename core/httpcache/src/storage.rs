@@ -122,13 +122,13 @@ pub fn judge(
     let Vary::Fields(vary) = Vary::of(headers) else { return Err(NotStored::Vary) };
     let mut freshness = control.freshness(status, headers, requested_at, received_at);
     let is_personal = sets_cookie || asked.has_cookie;
-    freshness.unsaid = if is_personal { 0 } else { rules.default_lifetime };
+    freshness.unsaid = if is_personal || !takes_default(status) { 0 } else { rules.default_lifetime };
     freshness.at_most = rules.max_lifetime.unwrap_or(u64::MAX);
     if is_personal && freshness.told_lifetime().is_none() {
         return Err(NotStored::Useless);
     }
     let has_validator = headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED);
-    let is_of_use = freshness.lifetime() > 0 || has_validator && is_understood(status);
+    let is_of_use = freshness.lifetime() > 0 || has_validator && takes_default(status);
     if is_of_use { Ok(Storable { freshness, vary }) } else { Err(NotStored::Useless) }
 }
 
@@ -150,6 +150,12 @@ pub fn strip_targeted(headers: &mut HeaderMap) {
 /// Whether a response with this status can be stored as a whole.
 fn is_final(status: StatusCode) -> bool {
     !status.is_informational() && !matches!(status.as_u16(), 206 | 304 | 416)
+}
+
+/// Whether the operator's lifetime holds for a response with this status. Not for those that a client can provoke at a good
+/// target by an odd request, such as 405 and 414.
+fn takes_default(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 410)
 }
 
 /// Whether the cache knows what the status means (RFC 9110, 15).

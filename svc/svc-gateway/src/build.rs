@@ -134,6 +134,7 @@ impl Gateway {
         let access_log = AccessLog::start(scope, &config.access_log, output);
         let ends = Ends { upstreams: Upstreams::new(scope, resolver), services };
         let shared = Shared::new(scope, config);
+        shared.prepare_cache(scope, config);
         let groups = ends.upstreams.prepare(&config.upstream).await?;
         let built = build_policies(scope, config, &ends, &groups, &auth, None);
         let policies: Policies =
@@ -221,6 +222,7 @@ impl Gateway {
         let (upstreams, shared, server) =
             (self.ends.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
         let (policies, metrics) = (Arc::clone(&self.policies), self.scope.metrics().clone());
+        self.shared.prepare_cache(&self.scope, &config);
         Ok(Box::new(move || {
             upstreams.commit(groups);
             shared.admission.reconfigure(&config.fair_queue);

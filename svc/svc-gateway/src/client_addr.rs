@@ -82,6 +82,16 @@ impl Client {
         self.certificate.as_ref().filter(|_| !self.believed)?.name()
     }
 
+    /// Whether what the peer says of its client goes on to servers.
+    pub(crate) const fn is_believed(&self) -> bool {
+        self.believed
+    }
+
+    /// What servers are told of the certificate that the peer showed.
+    pub(crate) fn certificate_field(&self) -> Option<HeaderValue> {
+        self.certificate.as_ref().map(ClientCertificate::field)
+    }
+
     /// Who it is where an address gives rights or takes them. Whoever makes a trusted proxy's fields contradict each other
     /// must not pass for the proxy.
     pub(crate) const fn origin(&self) -> Origin {

@@ -2,6 +2,7 @@
 
 mod access_log;
 mod auth;
+mod cache;
 mod fairness;
 mod identity;
 mod limits;
@@ -25,6 +26,7 @@ use crate::jwt::ClaimRule;
 pub use access_log::{AccessFormat, AccessLogConfig};
 pub(crate) use auth::MAX_ISSUERS;
 pub use auth::{AuthConfig, IssuerConfig};
+pub use cache::{CacheConfig, RouteCacheConfig};
 pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
 pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
@@ -105,6 +107,8 @@ pub struct GatewayConfig {
     pub drr: DrrConfig,
     /// Rates of clients and capabilities.
     pub quotas: QuotasConfig,
+    /// Where responses of routes with `cache` are stored.
+    pub cache: CacheConfig,
     /// A line for each request.
     pub access_log: AccessLogConfig,
     /// A second listener, in the clear, that sends everybody to HTTPS: `0.0.0.0:80`.
@@ -144,6 +148,7 @@ impl Default for GatewayConfig {
             fair_queue: FairQueueConfig::default(),
             drr: DrrConfig::default(),
             quotas: QuotasConfig::default(),
+            cache: CacheConfig::default(),
             access_log: AccessLogConfig::default(),
             redirect_http: None,
             route: Vec::new(),
@@ -156,7 +161,7 @@ impl Default for GatewayConfig {
 impl Table for GatewayConfig {
     const NAME: &'static str = "gateway";
     const RESTART: &'static [&'static str] =
-        &["enabled", "redirect_http", "strict_boot", "fair_queue.max_tenants"];
+        &["enabled", "redirect_http", "strict_boot", "fair_queue.max_tenants", "cache"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
@@ -165,6 +170,7 @@ impl Table for GatewayConfig {
         self.limits.check(danger_ok, problems);
         self.tls.check(problems);
         self.access_log.check(problems);
+        self.cache.check(danger_ok, problems);
         self.fair_queue.check(danger_ok, problems);
         self.drr.check(problems);
         self.quotas.check(problems);

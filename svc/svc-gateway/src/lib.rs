@@ -14,6 +14,7 @@ mod admission;
 mod auth;
 mod buffers;
 mod build;
+mod cache;
 mod caller;
 mod client_addr;
 mod config;
@@ -48,11 +49,12 @@ pub use access_log::OpenError as AccessLogError;
 pub use auth::{AuthError, AuthFiles, Doubt, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway, GatewaySettings};
 pub use config::{
-    AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, ClaimWanted, ClassWeights, ClientAuth,
-    DrrConfig, EjectConfig, EndpointConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig, HeaderWanted,
-    HealthConfig, IssuerConfig, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath, PqFallback,
-    PqMode, Protocol, QuotasConfig, RedirectConfig, RetryConfig, RouteConfig, SniConfig, SplitConfig,
-    TenantSource, TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
+    AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, CacheConfig, ClaimWanted, ClassWeights,
+    ClientAuth, DrrConfig, EjectConfig, EndpointConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
+    HeaderWanted, HealthConfig, IssuerConfig, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath,
+    PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig, RetryConfig, RouteCacheConfig, RouteConfig,
+    SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig,
+    ViewConfig,
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
 pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};

@@ -21,6 +21,7 @@ use crate::{
     access_log::Entry,
     admission::Slot,
     buffers,
+    cache::Written,
     caller::{Caller, ConnMemo},
     client_addr::Client,
     guard::{self, BodyLimits, Breach, Payer},
@@ -65,7 +66,11 @@ impl Passage<'_> {
     ///
     /// # Errors
     /// The refusal of the first layer that does not let the request pass.
-    pub(crate) async fn pass(&mut self, route: &Route, request: &mut Request) -> Result<Response, Refusal> {
+    pub(crate) async fn pass(
+        &mut self,
+        route: &Arc<Route>,
+        request: &mut Request,
+    ) -> Result<Response, Refusal> {
         if !route.addresses.permits(self.client.origin()) {
             self.charge_client()?;
             return Err(Refusal::new(Reason::Forbidden, "this is not for clients of this address"));
@@ -84,7 +89,7 @@ impl Passage<'_> {
     async fn pass_for(
         &mut self,
         caller: &Arc<Caller>,
-        route: &Route,
+        route: &Arc<Route>,
         request: &mut Request,
     ) -> Result<Response, Refusal> {
         let limits = self.body_limits(route);
@@ -93,6 +98,30 @@ impl Passage<'_> {
         caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, request);
+        if let Some(cached) = &route.cache
+            && request.method().is_safe()
+        {
+            // Boxed, so that the way of other requests is not made longer by it.
+            return Box::pin(self.pass_cached(caller, (route, cached), request, deadline)).await;
+        }
+        let Some(cache) = self.proxy.shared.cache.get().filter(|_| !request.method().is_safe()) else {
+            return self.pass_on(caller, route, request, deadline).await;
+        };
+        let written = Written::of(request, self.client.is_https);
+        let response = self.pass_on(caller, route, request, deadline).await?;
+        written.invalidate(cache, &response);
+        Ok(response)
+    }
+
+    /// The layers from admission on.
+    pub(crate) async fn pass_on(
+        &mut self,
+        caller: &Arc<Caller>,
+        route: &Route,
+        request: &mut Request,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
+        let limits = self.body_limits(route);
         if route.stream {
             request.body_mut().allow_any_time();
         }
@@ -207,7 +236,7 @@ impl Passage<'_> {
         route.timeout.map_or(wished, |timeout| wished.tightened(Deadline::within(self.began, timeout)))
     }
 
-    async fn admit(
+    pub(crate) async fn admit(
         &self,
         caller: &Arc<Caller>,
         body_len: u64,
@@ -219,7 +248,7 @@ impl Passage<'_> {
     }
 
     /// Judges the credential. Returns the caller as it is known now: a JWT names its tenant once it is verified.
-    fn authorize(
+    pub(crate) fn authorize(
         &mut self,
         caller: &Arc<Caller>,
         route: &Route,
@@ -293,6 +322,9 @@ impl Passage<'_> {
             GoesTo::Elsewhere => Err(Reason::Internal.into()),
         };
         let mut response = answered.map_err(|refusal| holding.refusal().unwrap_or(refusal))?;
+        if route.cache.is_some() {
+            message::mark_unframed(&mut response);
+        }
         message::back(&mut response, &route.response_headers, upgrade)?;
         caller.tenant.book_request();
         Ok(match stream {

@@ -2,7 +2,10 @@
 
 mod metrics;
 
-use std::{hash::RandomState, sync::Arc};
+use std::{
+    hash::RandomState,
+    sync::{Arc, OnceLock},
+};
 
 use captoken::TokenId;
 use quota::{Bucket, ShardedBook};
@@ -11,8 +14,8 @@ use ron_transport::caps::ClientKey;
 use types::Moment;
 
 use crate::{
-    GatewayConfig, admission::Admission, buffers::BufferMemory, floods::Floods, guard::DecodeBudget,
-    tenant::Tenants, transfer::Transfers,
+    GatewayConfig, admission::Admission, buffers::BufferMemory, cache::ResponseCache, floods::Floods,
+    guard::DecodeBudget, tenant::Tenants, transfer::Transfers,
 };
 
 pub(crate) use metrics::METRICS;
@@ -34,6 +37,8 @@ pub(crate) struct Shared {
     /// The transfers that hold slots, by core.
     pub(crate) transfers: Box<[Arc<Transfers>]>,
     pub(crate) floods: Floods,
+    /// Stored responses, once there is a route that has any.
+    pub(crate) cache: OnceLock<Arc<ResponseCache>>,
     clients: Buckets<ClientKey>,
     capabilities: Buckets<TokenId>,
     /// Of everybody there was no more room for.
@@ -55,12 +60,20 @@ impl Shared {
             admission: Admission::new(scope, config),
             decoding: Arc::new(DecodeBudget::new(config.limits.decode_memory.as_u64(), refused)),
             floods: Floods::default(),
+            cache: OnceLock::new(),
             clients: Buckets::new(MAX_BUCKETS, RandomState::new()),
             capabilities: Buckets::new(MAX_BUCKETS, RandomState::new()),
             other: Arc::default(),
         });
         metrics::publish(scope, &shared);
         shared
+    }
+
+    /// Makes room for stored responses, if a route has any.
+    pub(crate) fn prepare_cache(&self, scope: &Scope, config: &GatewayConfig) {
+        if config.route.iter().any(|route| route.cache.is_some()) {
+            self.cache.get_or_init(|| ResponseCache::new(scope, &config.cache, &self.buffers));
+        }
     }
 
     /// The allowance of a client's address.

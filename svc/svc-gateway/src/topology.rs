@@ -11,6 +11,7 @@ use ron_transport::{
 use crate::{
     access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
     admission::{self, SCHED, WORK},
+    cache::{self, CACHE_FILL, CACHE_REVALIDATE},
     jwt::VERIFIER_KEY_REFRESHER,
     redirect::REDIRECT_LISTENER,
     shared,
@@ -48,7 +49,7 @@ pub static TOPOLOGY: Topology = Topology {
         VERIFIER_KEY_REFRESHER,
         ACCESS_LOG_WRITER,
     ],
-    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, ABANDONED],
+    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, ABANDONED, CACHE_FILL, CACHE_REVALIDATE],
     queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
@@ -101,5 +102,11 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
 ];
 
 /// Those beside admission's.
-const OWN_METRICS: [MetricSpec; shared::METRICS.len() + upstream::METRICS.len()] =
-    joined(&shared::METRICS, &upstream::METRICS);
+const OWN_METRICS: [MetricSpec; shared::METRICS.len() + upstream::METRICS.len() + cache::METRICS.len()] =
+    joined(
+        &joined::<_, { shared::METRICS.len() + upstream::METRICS.len() }>(
+            &shared::METRICS,
+            &upstream::METRICS,
+        ),
+        &cache::METRICS,
+    );

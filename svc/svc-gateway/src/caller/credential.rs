@@ -101,6 +101,11 @@ impl Credential {
         }
     }
 
+    /// Whether a signature has to be checked to judge it.
+    pub(crate) const fn costs_a_signature(&self) -> bool {
+        matches!(self, Self::UnverifiedJwt)
+    }
+
     /// Whether it is ours and ends here: passed on, it could be used again by whoever sees it.
     pub(crate) const fn ends_here(&self) -> bool {
         matches!(self, Self::Capability { .. })

@@ -9,6 +9,7 @@ use ron_transport::proxy_protocol::TrustedSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::RouteCacheConfig;
 use crate::jwt::ClaimRule;
 
 pub(crate) use check::{check_routes, check_upstream};
@@ -77,6 +78,9 @@ pub struct RouteConfig {
     /// Protocols that a client may change to, such as `websocket`.
     #[serde(default)]
     pub upgrade: Vec<String>,
+    /// Stores responses and answers with them, as a shared cache does: `{ }`, or with settings, such as `{ grace = "1m" }`.
+    #[serde(default)]
+    pub cache: Option<RouteCacheConfig>,
     /// What is changed in the header of requests.
     #[serde(default)]
     pub request_headers: HeaderRulesConfig,

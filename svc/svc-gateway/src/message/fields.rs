@@ -83,7 +83,7 @@ impl Field {
 
     /// The field that a name means.
     #[inline]
-    pub(super) fn of(name: &HeaderName) -> Option<Self> {
+    pub(crate) fn of(name: &HeaderName) -> Option<Self> {
         Self::named(name.as_str())
     }
 }
@@ -131,6 +131,19 @@ impl Meaning {
             || read.starts_with(FORWARDED_PREFIX)
             || read.starts_with(OWN_PREFIX);
         if known { Self::Forged } else { Self::Odd }
+    }
+}
+
+/// Whether a field is passed on as its client sent it, and means nothing to the gateway.
+pub(crate) fn is_plain(name: &HeaderName) -> bool {
+    Field::of(name).is_none() && Meaning::of(name.as_str()) == Meaning::Plain
+}
+
+/// Whether a field is one that goes on only if a trusted proxy says it.
+pub(crate) fn is_proxys_word(name: &HeaderName) -> bool {
+    match Field::of(name) {
+        Some(field) => Fields::PROXY_CLAIMS.has(field),
+        None => Meaning::of(name.as_str()) == Meaning::Forwarded,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, StatusCode, Version,
-    header::{CONNECTION, CONTENT_LENGTH, UPGRADE},
+    header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE},
 };
+use http_body::Body as _;
 use ron_transport::Response;
 use types::{Reason, Refusal};
 
@@ -12,6 +13,7 @@ use super::{
     fields::{Field, Fields},
     survey::tokens,
 };
+use crate::cache::EndsWithConnection;
 
 /// Makes an upstream's response fit for the client. `upgrade` is the protocol that was asked for, if one was.
 ///
@@ -47,6 +49,19 @@ pub(crate) fn back(
     // The version is this connection's business, not the upstream's.
     *response.version_mut() = Version::HTTP_11;
     Ok(())
+}
+
+/// Marks a server's response of which nobody can tell whether it is complete: its body has no length, is not chunked, and
+/// ends with the connection. To be called before [`back`], which takes the framing out.
+pub(crate) fn mark_unframed(response: &mut Response) {
+    let headers = response.headers();
+    let is_framed = response.version() > Version::HTTP_11
+        || response.body().is_end_stream()
+        || headers.contains_key(TRANSFER_ENCODING)
+        || headers.contains_key(CONTENT_LENGTH);
+    if !is_framed {
+        response.extensions_mut().insert(EndsWithConnection);
+    }
 }
 
 fn is_agreed(headers: &HeaderMap, asked: Option<&HeaderValue>) -> bool {

@@ -43,6 +43,11 @@ impl Survey {
         survey
     }
 
+    /// The fields that are removed because of `Connection`, or because servers take them for others.
+    pub(crate) fn removed(&self) -> &[HeaderName] {
+        &self.doomed
+    }
+
     /// Whether a field of this name is removed because of `Connection`, or because servers take it for another.
     pub(crate) fn dooms(&self, name: &HeaderName) -> bool {
         self.doomed.contains(name)

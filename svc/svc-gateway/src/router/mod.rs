@@ -21,6 +21,7 @@ pub(crate) use rewrite::Rewrite;
 pub(crate) use split::{Share, Split};
 
 use crate::{
+    cache::RouteCache,
     caller::Credential,
     config::{Auth, RouteConfig},
     jwt::ClaimRule,
@@ -62,6 +63,8 @@ pub(crate) struct Route {
     /// of the route are about.
     pub(crate) guarded: GuardedFields,
     pub(crate) response_headers: HeaderRules,
+    /// What is said about stored responses; `None` if there are none.
+    pub(crate) cache: Option<RouteCache>,
 }
 
 /// Who answers the requests of a route.
@@ -109,6 +112,7 @@ impl Route {
             rewrite: (!replacement.is_empty()).then(|| Rewrite::new(&config.path, replacement)),
             request_headers,
             response_headers: HeaderRules::new(&config.response_headers).0,
+            cache: RouteCache::of(config),
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) fn check_routes(
         flaws.extend(route.check_messages());
         flaws.extend(route.check_target());
         flaws.extend(route.check_access());
+        flaws.extend(route.check_cache());
         for Flaw { key, message } in flaws {
             problems.at(at(&key), message);
         }
@@ -115,6 +116,18 @@ impl RouteConfig {
                 flaws.push(Flaw::new("redirect.to", "sends everybody elsewhere: the upstream is not used"));
             }
             None | Some(Ok(_)) => {}
+        }
+        flaws
+    }
+
+    /// What is wrong with storing its responses.
+    pub(crate) fn check_cache(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        if self.cache.is_some() && self.shares().next().is_none() {
+            flaws.push(Flaw::new("cache", "is for routes to an upstream"));
+        }
+        if self.cache.is_some() && self.stream {
+            flaws.push(Flaw::new("cache", "is not for routes with `stream`, whose answers have no end"));
         }
         flaws
     }

@@ -1,0 +1,125 @@
+//! What the cache knows a request by.
+//!
+//! **The key** is the target as clients name it: scheme, host, path and query, as they came. **The partition** is whatever
+//! else the server is told that could change its answer and is no field of an ordinary client: the route, which decides where
+//! requests go and how they are changed; the tenant; the client's certificate; and what a trusted proxy says of the request.
+//! Fields of clients that would be believed only from a proxy are not passed on, so they need not be in either.
+
+use std::sync::Arc;
+
+use http::{HeaderName, Method, header};
+use http_body::Body as _;
+use httpcache::storage::Asked;
+use httprules::cache_control::RequestDirectives;
+use ron_transport::Request;
+
+use crate::{
+    client_addr::Client,
+    message::{self, Field, Survey},
+};
+
+/// Longer targets are passed on without a look.
+const MAX_KEY: usize = 4096;
+
+/// A request as the cache sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) key: Arc<str>,
+    pub(super) partition: Arc<[u8]>,
+    pub(super) asked: Asked,
+    pub(super) method: Method,
+    /// Fields of the client that are not passed on.
+    pub(super) removed: Vec<HeaderName>,
+}
+
+/// Who asks, as far as servers are told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who<'a> {
+    pub(super) client: &'a Client,
+    pub(super) survey: &'a Survey,
+    /// The tenant as servers are told.
+    pub(super) tenant: Option<&'a [u8]>,
+}
+
+impl Ask {
+    /// What the cache knows a request by; `None` for requests that are none of its business: other methods than GET and
+    /// HEAD, those with a body, which would be part of what decides the answer, and those that change the protocol.
+    pub(super) fn of(route: u64, who: &Who<'_>, request: &Request) -> Option<Self> {
+        let method = request.method();
+        let is_plain = (*method == Method::GET || *method == Method::HEAD)
+            && request.body().is_end_stream()
+            && !request.headers().contains_key(header::UPGRADE);
+        if !is_plain {
+            return None;
+        }
+        let headers = request.headers();
+        Some(Self {
+            key: key(who.client.is_https, &host(request), target(request))?,
+            partition: partition(route, who, request),
+            asked: Asked {
+                directives: RequestDirectives::of(headers),
+                is_authorized: headers.contains_key(header::AUTHORIZATION),
+                has_cookie: headers.contains_key(header::COOKIE),
+            },
+            method: method.clone(),
+            removed: who.survey.removed().to_vec(),
+        })
+    }
+}
+
+/// The host that a request is for, in lower case.
+pub(super) fn host(request: &Request) -> String {
+    let field = || request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    authority.or_else(field).unwrap_or_default().to_ascii_lowercase()
+}
+
+/// The path and the query of a request.
+pub(super) fn target(request: &Request) -> &str {
+    request.uri().path_and_query().map_or("/", |target| target.as_str())
+}
+
+/// The key of a target; `None` if it is too long.
+pub(super) fn key(is_https: bool, host: &str, target: &str) -> Option<Arc<str>> {
+    let scheme = scheme(is_https);
+    (host.len() + target.len() <= MAX_KEY).then(|| format!("{scheme}://{host}{target}").into())
+}
+
+pub(super) const fn scheme(is_https: bool) -> &'static str {
+    if is_https { "https" } else { "http" }
+}
+
+fn partition(route: u64, who: &Who<'_>, request: &Request) -> Arc<[u8]> {
+    let mut text = route.to_le_bytes().to_vec();
+    // Each part with its length before it, so that no two lists of parts are the same text.
+    let mut add = |kind: u8, part: &[u8]| {
+        text.push(kind);
+        text.extend_from_slice(&part.len().to_le_bytes());
+        text.extend_from_slice(part);
+    };
+    if let Some(tenant) = who.tenant {
+        add(b't', tenant);
+    }
+    if let Some(certificate) = who.client.certificate_field() {
+        add(b'c', certificate.as_bytes());
+    }
+    if who.client.is_believed() {
+        for (name, value) in request.headers().iter().filter(|(name, _)| message::is_proxys_word(name)) {
+            add(b'n', name.as_str().as_bytes());
+            add(b'v', value.as_bytes());
+        }
+    }
+    text.into()
+}
+
+/// Whether a server may be told another value of this field than its client sent, or than is compared: a response that
+/// varies with such a field is not stored.
+pub(super) fn is_rewritten(name: &HeaderName) -> bool {
+    match Field::of(name) {
+        Some(Field::Host | Field::Cookie | Field::Authorization | Field::ForwardedProto | Field::Tenant) => {
+            false
+        }
+        Some(_) => true,
+        None => !message::is_plain(name),
+    }
+}

@@ -1,0 +1,264 @@
+//! A response on its way into the store: read from its server as fast as it comes, and given out meanwhile to everybody who
+//! asked for it. No client's pace slows it down.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
+use ron_transport::{Body, BodyError};
+
+use super::entry::Head;
+use crate::{
+    buffers::{BufferMemory, Reserved},
+    tenant::Tenant,
+};
+
+/// What is reserved at a time for a body of unknown length.
+const PORTION: u64 = 64 * 1024;
+
+/// Why a body that is given out while it is stored ends early.
+#[derive(Debug, thiserror::Error)]
+#[error("the server broke off")]
+struct BrokenOff;
+
+/// A response whose body is still on its way.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    pub(super) head: Head,
+    /// The length of its body, if that is known.
+    pub(super) len: Option<u64>,
+    pub(super) fill: Arc<Fill>,
+}
+
+/// A body on its way.
+#[derive(Debug, Default)]
+pub(super) struct Fill(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: Vec<Bytes>,
+    end: Option<End>,
+    /// The memory that the pieces take, for as long as somebody reads them.
+    room: Option<Room>,
+    /// Those who wait for more, by their number.
+    waiting: Vec<Option<Waker>>,
+}
+
+#[derive(Debug)]
+enum End {
+    /// All pieces are here.
+    Whole,
+    /// It broke off.
+    Broken,
+    /// It became too large to be stored: whoever asked for it first reads the rest itself.
+    Rest(Option<Body>),
+}
+
+/// What became of a body that was read.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// All of it.
+    Whole(Bytes),
+    /// It broke off, or cannot be stored.
+    NotStored,
+}
+
+/// The memory that a body takes until it is stored.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) memory: Arc<BufferMemory>,
+    pub(super) tenant: Arc<Tenant>,
+    pub(super) most: u64,
+    pub(super) reserved: Vec<Reserved>,
+    pub(super) bytes: u64,
+}
+
+impl Room {
+    /// Makes room for a body of a known length, or for the beginning of one; `None` if there is none.
+    pub(super) fn reserve(
+        memory: &Arc<BufferMemory>,
+        tenant: &Arc<Tenant>,
+        len: Option<u64>,
+        most: u64,
+    ) -> Option<Self> {
+        if len.is_some_and(|len| len > most) {
+            return None;
+        }
+        let bytes = len.unwrap_or(PORTION);
+        let reserved = vec![memory.reserve(tenant, bytes)?];
+        Some(Self { memory: Arc::clone(memory), tenant: Arc::clone(tenant), most, reserved, bytes })
+    }
+
+    /// Makes room for so many bytes in all; whether there is.
+    fn grow(&mut self, bytes: u64) -> bool {
+        while self.bytes < bytes {
+            let Some(reserved) = self.memory.reserve(&self.tenant, PORTION) else { return false };
+            self.reserved.push(reserved);
+            self.bytes += PORTION;
+        }
+        bytes <= self.most
+    }
+}
+
+impl Fill {
+    /// Reads a body to its end. The last piece is given out only after `store` was told of all of them, so that whoever has
+    /// read the whole finds it stored.
+    pub(super) async fn read(&self, mut body: Body, mut room: Room, store: impl FnOnce(Read) + Send) {
+        let _unfinished = Unfinished(self);
+        let mut len = 0;
+        loop {
+            let last = match body.frame().await {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => {
+                        len += data.len() as u64;
+                        let fits = room.grow(len);
+                        if !fits {
+                            store(Read::NotStored);
+                            return self.end(Some(data), End::Rest(Some(body)), room);
+                        }
+                        if !body.is_end_stream() {
+                            self.more(data);
+                            continue;
+                        }
+                        Some(data)
+                    }
+                    // What has trailers is passed on without them, and not stored.
+                    Err(_trailers) => {
+                        store(Read::NotStored);
+                        return self.end(None, End::Whole, room);
+                    }
+                },
+                Some(Err(_)) => {
+                    store(Read::NotStored);
+                    return self.end(None, End::Broken, room);
+                }
+                None => None,
+            };
+            store(Read::Whole(self.whole(last.as_ref())));
+            return self.end(last, End::Whole, room);
+        }
+    }
+
+    /// All pieces and a last one as one.
+    fn whole(&self, last: Option<&Bytes>) -> Bytes {
+        let state = self.state();
+        match (state.pieces.as_slice(), last) {
+            ([], Some(only)) | ([only], None) => return only.clone(),
+            _ => {}
+        }
+        let pieces = state.pieces.iter().chain(last);
+        let mut whole = BytesMut::with_capacity(pieces.clone().map(Bytes::len).sum());
+        pieces.for_each(|piece| whole.extend_from_slice(piece));
+        whole.freeze()
+    }
+
+    fn more(&self, piece: Bytes) {
+        let mut state = self.state();
+        state.pieces.push(piece);
+        state.wake();
+    }
+
+    fn end(&self, last: Option<Bytes>, end: End, room: Room) {
+        let mut state = self.state();
+        state.pieces.extend(last);
+        state.room = Some(room);
+        state.end = Some(end);
+        state.wake();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the body out from its beginning. The first who has read all that was kept of a body that became too large reads
+    /// the rest from the server.
+    pub(super) fn follow(self: &Arc<Self>, len: Option<u64>) -> Body {
+        let mut state = self.state();
+        let number = state.waiting.len();
+        state.waiting.push(None);
+        drop(state);
+        Body::streaming(Follow { fill: Arc::clone(self), number, at: 0, given: 0, len, rest: None })
+    }
+}
+
+/// Ends a body that is no longer read, so that nobody waits for more of it.
+struct Unfinished<'a>(&'a Fill);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if state.end.is_none() {
+            state.end = Some(End::Broken);
+            state.wake();
+        }
+    }
+}
+
+impl State {
+    fn wake(&mut self) {
+        self.waiting.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+    }
+}
+
+/// A body given out while it is read.
+struct Follow {
+    fill: Arc<Fill>,
+    number: usize,
+    /// The piece that is next.
+    at: usize,
+    /// Bytes that were given out.
+    given: u64,
+    len: Option<u64>,
+    /// What is read from the server without being stored.
+    rest: Option<Body>,
+}
+
+impl HttpBody for Follow {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        if let Some(rest) = &mut this.rest {
+            return Pin::new(rest).poll_frame(cx);
+        }
+        let mut state = this.fill.state();
+        if let Some(piece) = state.pieces.get(this.at).cloned() {
+            this.at += 1;
+            this.given += piece.len() as u64;
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        match &mut state.end {
+            None => {
+                state.waiting[this.number] = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Some(End::Whole) => Poll::Ready(None),
+            Some(End::Rest(rest)) if rest.is_some() => {
+                this.rest = rest.take();
+                drop(state);
+                Pin::new(this).poll_frame(cx)
+            }
+            Some(End::Broken | End::Rest(_)) => Poll::Ready(Some(Err(BodyError::new(BrokenOff)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.rest {
+            Some(rest) => rest.is_end_stream(),
+            None => self.len == Some(self.given),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.len.map_or_else(SizeHint::new, |len| SizeHint::with_exact(len.saturating_sub(self.given)))
+    }
+}

@@ -1,0 +1,190 @@
+//! The index of stored responses: by target, then by partition and variant.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use http::{HeaderMap, Method};
+use httpcache::{answer::decide_answer, variant::RequestFields};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
+
+use super::{entry::Entry, shares::Charge};
+
+/// Most responses that are stored for one target; the oldest makes room.
+const MAX_VARIANTS: usize = 32;
+/// What a target takes besides its responses, about.
+const OVERHEAD: u64 = 512;
+/// Locks for changes, each for a part of all targets.
+const STRIPES: usize = 64;
+/// Parts of all targets whose invalidations are counted together.
+const GENERATIONS: usize = 1024;
+
+/// The index. Its weight is bounded; what is not used makes room.
+#[derive(Debug)]
+pub(super) struct Index {
+    targets: Cache<Arc<str>, Arc<[Arc<Entry>]>, ByWeight>,
+    /// Held while the responses of a target are changed.
+    stripes: Box<[Mutex<()>]>,
+    /// How often something of each part was invalidated.
+    generations: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+#[derive(Clone, Debug)]
+struct ByWeight;
+
+impl Weighter<Arc<str>, Arc<[Arc<Entry>]>> for ByWeight {
+    fn weight(&self, key: &Arc<str>, entries: &Arc<[Arc<Entry>]>) -> u64 {
+        OVERHEAD + key.len() as u64 + entries.iter().map(|entry| entry.head.weight()).sum::<u64>()
+    }
+}
+
+/// What the index has for a request.
+#[derive(Debug)]
+pub(super) enum Lookup {
+    /// This response.
+    Found(Arc<Entry>),
+    /// Responses, but for other requests.
+    OtherVariants,
+    /// Nothing.
+    Nothing,
+}
+
+impl Index {
+    pub(super) fn new(max_bytes: u64) -> Self {
+        let options = OptionsBuilder::new()
+            .shards(16)
+            .estimated_items_capacity(usize::try_from(max_bytes / 4096).unwrap_or(usize::MAX).max(16))
+            .weight_capacity(max_bytes)
+            .build()
+            .expect("both capacities are set");
+        let (hash, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        Self {
+            targets: Cache::with_options(options, ByWeight, hash, lifecycle),
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            generations: (0..GENERATIONS).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// The newest stored response that fits a request.
+    pub(super) fn find(
+        &self,
+        key: &str,
+        partition: &[u8],
+        (method, fields): (&Method, &RequestFields<'_>),
+        now: u64,
+    ) -> Lookup {
+        let Some(entries) = self.targets.get(key) else { return Lookup::Nothing };
+        let fits = |entry: &&Arc<Entry>| {
+            *entry.head.partition == *partition
+                && entry.head.variant.fits(fields)
+                && suffices(entry, method, fields.headers, now)
+        };
+        match entries.iter().find(fits) {
+            Some(entry) => Lookup::Found(Arc::clone(entry)),
+            None => Lookup::OtherVariants,
+        }
+    }
+
+    /// How often something was invalidated that may have been this target.
+    pub(super) fn generation(&self, key: &str) -> u64 {
+        self.generation_of(key).load(Ordering::Acquire)
+    }
+
+    /// Stores a response to a request with these fields, unless its target was invalidated after `generation`. Whether it
+    /// did.
+    pub(super) fn insert(
+        &self,
+        key: &Arc<str>,
+        entry: Arc<Entry>,
+        fields: &RequestFields<'_>,
+        generation: u64,
+    ) -> bool {
+        let _turn = self.turn(key);
+        if self.generation(key) != generation {
+            return false;
+        }
+        let known = self.targets.peek(&**key);
+        let replaced = |old: &&Arc<Entry>| {
+            old.head.partition == entry.head.partition
+                && old.head.part.is_some() == entry.head.part.is_some()
+                && old.head.variant.fits(fields)
+        };
+        let kept = known.iter().flat_map(|known| known.iter()).filter(|old| !replaced(old)).cloned();
+        let entries: Arc<[_]> = [entry.clone()].into_iter().chain(kept).take(MAX_VARIANTS).collect();
+        self.targets.insert(Arc::clone(key), entries);
+        true
+    }
+
+    /// Puts a response in the place of another one, if that is still there.
+    pub(super) fn replace(&self, key: &Arc<str>, old: &Arc<Entry>, new: &Arc<Entry>) {
+        self.change(key, |entry| {
+            if Arc::ptr_eq(entry, old) { Some(Arc::clone(new)) } else { Some(Arc::clone(entry)) }
+        });
+    }
+
+    /// Removes a response.
+    pub(super) fn remove(&self, key: &str, gone: &Arc<Entry>) {
+        self.change(key, |entry| (!Arc::ptr_eq(entry, gone)).then(|| Arc::clone(entry)));
+    }
+
+    /// Removes what this was charged for.
+    pub(super) fn remove_charged(&self, key: &str, charge: &Arc<Charge>) {
+        self.change(key, |entry| (!Arc::ptr_eq(&entry.charge, charge)).then(|| Arc::clone(entry)));
+    }
+
+    /// Removes all responses of a target, and keeps those from being stored that are on their way. Whether there were any.
+    pub(super) fn invalidate(&self, key: &str) -> bool {
+        let _turn = self.turn(key);
+        self.generation_of(key).fetch_add(1, Ordering::AcqRel);
+        self.targets.remove(key).is_some()
+    }
+
+    /// What all of it takes, and how many targets there are.
+    pub(super) fn size(&self) -> (u64, usize) {
+        (self.targets.weight(), self.targets.len())
+    }
+
+    /// Changes the responses of a target, one by one.
+    fn change(&self, key: &str, change: impl FnMut(&Arc<Entry>) -> Option<Arc<Entry>>) {
+        let _turn = self.turn(key);
+        let Some(known) = self.targets.peek(key) else { return };
+        let entries: Arc<[_]> = known.iter().filter_map(change).collect();
+        if entries.is_empty() {
+            self.targets.remove(key);
+        } else {
+            self.targets.insert(Arc::from(key), entries);
+        }
+    }
+
+    fn turn(&self, key: &str) -> MutexGuard<'_, ()> {
+        let stripe = self.hash(key) % STRIPES;
+        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn generation_of(&self, key: &str) -> &AtomicU64 {
+        &self.generations[self.hash(key) % GENERATIONS]
+    }
+
+    fn hash(&self, key: &str) -> usize {
+        usize::try_from(self.hasher.hash_one(key) >> 32).unwrap_or(0)
+    }
+}
+
+/// Whether what is stored is enough for the request; only of a part it may not be.
+fn suffices(entry: &Entry, method: &Method, headers: &HeaderMap, now: u64) -> bool {
+    let head = &entry.head;
+    head.part.is_none() || {
+        let stored = (entry.len, head.part.as_ref());
+        let answer = decide_answer((method, headers), (head.status, &head.headers), stored, now);
+        answer != httpcache::answer::Answer::NotStored
+    }
+}

@@ -1,0 +1,112 @@
+//! Validates a stored response while it is still given out (`stale-while-revalidate`).
+
+use std::{sync::Arc, time::Duration};
+
+use httpcache::status::Forwarded;
+use ron_kernel::topology::{ChildSpec, Plane, Stage};
+use ron_transport::{Body, Request};
+use types::Deadline;
+
+use super::{
+    Entry, ResponseCache, RouteCache,
+    absorb::Fetch,
+    ask::Ask,
+    flights::{Flights, Turn},
+    pass::put_conditions,
+};
+use crate::{
+    caller::Caller,
+    message::{self, Onward},
+    passage::Passage,
+    router::{GoesTo, Route},
+    upstream::Sent,
+};
+
+/// Most validations at once; what is beyond is validated by a later request.
+const MOST: usize = 64;
+/// The longest time that one takes, besides the upstream's own timeout.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// Validates a stored response.
+pub(crate) const CACHE_REVALIDATE: ChildSpec = ChildSpec {
+    kind: "cache_revalidate",
+    plane: Plane::Data,
+    stop: Stage::Workers,
+    bound: "64; what is beyond is validated by a later request",
+    doc: "asks a server whether a stale response that was given out is still good, and stores its answer",
+};
+
+impl Passage<'_> {
+    /// Begins to validate a stored response, unless somebody does already or too many are being validated.
+    pub(super) fn revalidate(
+        &self,
+        cache: &Arc<ResponseCache>,
+        ask: &Ask,
+        cached: &RouteCache,
+        (route, caller): (&Arc<Route>, &Arc<Caller>),
+        request: &Request,
+        entry: &Arc<Entry>,
+    ) {
+        let GoesTo::Upstreams(split) = &route.goes_to else { return };
+        if cache.revalidations.live() >= MOST {
+            return;
+        }
+        let Turn::Ours(flight) = Flights::turn(&cache.flights, &ask.key, &ask.partition) else { return };
+        let fetch = Fetch {
+            ask: Ask { method: http::Method::GET, ..ask.clone() },
+            sent: request.headers().clone(),
+            rules: cached.rules,
+            tenant: Arc::clone(&caller.tenant),
+            generation: cache.index.generation(&ask.key),
+            requested_at: cache.now(),
+            stored: Some(Arc::clone(entry)),
+            validates: true,
+            if_error: false,
+            flight: Some(flight),
+            why: Forwarded::Stale,
+        };
+        let (mut request, validates) = self.validation(route, caller, request, entry);
+        let fetch = Fetch { validates, ..fetch };
+        let (cache, route) = (Arc::clone(cache), Arc::clone(route));
+        let (upstream, clock) = (Arc::clone(&split.next().upstream), self.proxy.shared.clock);
+        cache.clone().revalidations.spawn(async move {
+            let (now, mut sent) = (clock.now(), Sent::default());
+            let times = (now, Deadline::within(now, WITHIN));
+            let Ok(mut response) = upstream.send(&mut request, None, (None, None), times, &mut sent).await
+            else {
+                return;
+            };
+            message::mark_unframed(&mut response);
+            if message::back(&mut response, &route.response_headers, None).is_ok() {
+                // What is to be stored is read by a child of its own; nobody waits for the answer.
+                drop(cache.absorb(fetch, response));
+            }
+        });
+    }
+
+    /// The request that validates a stored response, and whether it has conditions.
+    fn validation(
+        &self,
+        route: &Route,
+        caller: &Caller,
+        request: &Request,
+        entry: &Entry,
+    ) -> (Request, bool) {
+        let mut copy = Request::new(Body::empty());
+        *copy.uri_mut() = request.uri().clone();
+        *copy.headers_mut() = request.headers().clone();
+        for name in &httpcache::reuse::CONDITIONS {
+            copy.headers_mut().remove(name);
+        }
+        let validates = put_conditions(copy.headers_mut(), entry);
+        let (survey, client, trace) = (&self.survey, &self.client, self.trace);
+        let (rewrite, rules, guarded) = (route.rewrite.as_ref(), &route.request_headers, &route.guarded);
+        let tenant = caller.tenant_field.as_ref();
+        caller.hide_credential(copy.headers_mut());
+        message::onward(
+            &mut copy,
+            &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade: None },
+        );
+        (copy, validates)
+    }
+}

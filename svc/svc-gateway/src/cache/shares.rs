@@ -1,0 +1,141 @@
+//! How much of the store each tenant has: what is stored for its requests counts for it, and its oldest makes room.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::tenant::TenantKey;
+
+/// Above this many known tenants, those without stored responses are forgotten.
+const FORGET_ABOVE: usize = 1024;
+
+/// The shares of all tenants. As many as have stored responses, and `FORGET_ABOVE`.
+#[derive(Debug)]
+pub(super) struct Shares {
+    /// What one tenant may have, in bytes.
+    limit: u64,
+    tenants: Mutex<HashMap<TenantKey, Arc<Share>>>,
+}
+
+/// What one tenant has.
+#[derive(Debug, Default)]
+struct Share {
+    bytes: AtomicU64,
+    /// What was stored for it, the oldest first. Those that are gone are taken out from the front.
+    stored: Mutex<VecDeque<(Arc<str>, Weak<Charge>)>>,
+}
+
+/// What a stored response takes of its tenant's share, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    share: Arc<Share>,
+    bytes: u64,
+}
+
+/// A stored response that has to make room.
+#[derive(Debug)]
+pub(super) struct Victim {
+    pub(super) key: Arc<str>,
+    pub(super) charge: Arc<Charge>,
+}
+
+impl Shares {
+    pub(super) fn new(limit: u64) -> Self {
+        Self { limit, tenants: Mutex::default() }
+    }
+
+    /// Charges a tenant for a response of `bytes` that is stored under `key`, and says which of its others have to make room;
+    /// `None` if it is too large for the share.
+    pub(super) fn charge(
+        &self,
+        tenant: &TenantKey,
+        key: &Arc<str>,
+        bytes: u64,
+    ) -> Option<(Arc<Charge>, Vec<Victim>)> {
+        if bytes > self.limit {
+            return None;
+        }
+        let share = self.share(tenant);
+        let after = share.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let charge = Arc::new(Charge { share: Arc::clone(&share), bytes });
+        let mut stored = locked(&share.stored);
+        let mut excess = after.saturating_sub(self.limit);
+        let mut victims = Vec::new();
+        while let Some((_, oldest)) = stored.front() {
+            let Some(charge) = oldest.upgrade() else {
+                stored.pop_front();
+                continue;
+            };
+            if excess == 0 {
+                break;
+            }
+            excess = excess.saturating_sub(charge.bytes);
+            if let Some((key, _)) = stored.pop_front() {
+                victims.push(Victim { key, charge });
+            }
+        }
+        stored.push_back((Arc::clone(key), Arc::downgrade(&charge)));
+        drop(stored);
+        Some((charge, victims))
+    }
+
+    fn share(&self, tenant: &TenantKey) -> Arc<Share> {
+        let mut tenants = locked(&self.tenants);
+        if let Some(share) = tenants.get(tenant) {
+            return Arc::clone(share);
+        }
+        if tenants.len() >= FORGET_ABOVE {
+            tenants.retain(|_, share| share.bytes.load(Ordering::Relaxed) > 0);
+        }
+        Arc::clone(tenants.entry(tenant.clone()).or_default())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.share.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::tenant::{Class, TenantName};
+
+    fn tenant(name: &str) -> TenantKey {
+        TenantKey { class: Class::Authed, name: TenantName::Named(name.into()) }
+    }
+
+    #[test]
+    fn the_oldest_of_a_tenant_makes_room_for_its_own_and_nobody_elses() {
+        let shares = Shares::new(100);
+        let store =
+            |name: &str, key: &str, bytes| shares.charge(&tenant(name), &Arc::from(key), bytes).unwrap();
+        let (_first, victims) = store("a", "1", 60);
+        assert!(victims.is_empty());
+        let (_other, victims) = store("b", "2", 90);
+        assert!(victims.is_empty());
+        let (_second, victims) = store("a", "3", 60);
+        assert_eq!(victims.iter().map(|victim| &*victim.key).collect::<Vec<_>>(), ["1"]);
+        assert!(shares.charge(&tenant("a"), &Arc::from("4"), 101).is_none());
+    }
+
+    #[test]
+    fn what_is_dropped_is_given_back() {
+        let shares = Shares::new(100);
+        for round in 0..10 {
+            let (charge, victims) = shares.charge(&tenant("a"), &Arc::from("1"), 80).unwrap();
+            assert!(victims.is_empty(), "{round}");
+            drop(charge);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Poisoning of the cache: what one client sends must not change what another one gets.
+
+use crate::{
+    cache_origin::{Origin, field, fresh, get, is_hit, target, whole},
+    support::ask,
+};
+
+/// A server that lets the fields by which proxies speak change its answer, and says that the answer is for all.
+fn gullible() -> Origin {
+    Origin::start(|request| {
+        let evil: Vec<_> = request.lines().filter(|line| line.contains("evil")).collect();
+        fresh(&format!("{} {}", target(request), evil.join(";")))
+    })
+}
+
+#[test]
+fn fields_that_are_not_in_the_key_do_not_reach_the_server() {
+    let origin = gullible();
+    let node = origin.behind_cache("{}", "");
+    for (number, name) in [
+        "X-Forwarded-Host",
+        "X-Forwarded-Scheme",
+        "X-Forwarded-Port",
+        "X-Forwarded-Prefix",
+        "X_Forwarded_Host",
+        "X-Host",
+        "X-Original-Host",
+        "X-HTTP-Host-Override",
+        "X-Original-URL",
+        "X-Rewrite-URL",
+        "X-HTTP-Method-Override",
+        "X-Method-Override",
+        "Forwarded",
+        "X-Omnigate-Tenant",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = format!("/{number}");
+        let first = get(&node, &path, &format!("{name}: evil.example\r\n"));
+        assert!(!first.body.contains("evil"), "{name}: {}", first.body);
+        let second = get(&node, &path, "");
+        assert!(is_hit(&second) && !second.body.contains("evil"), "{name}: {second:?}");
+    }
+}
+
+#[test]
+fn what_a_trusted_proxy_says_of_a_request_is_in_the_key() {
+    let origin = gullible();
+    let node = origin.behind_cache("{}", "trusted_proxies = [\"127.0.0.1\"]");
+    for name in ["X-Forwarded-Host", "X-Host", "X-Forwarded-Prefix", "X-HTTP-Method-Override"] {
+        let path = format!("/{name}");
+        let first = get(&node, &path, &format!("{name}: evil.example\r\n"));
+        assert!(first.body.contains("evil"), "a proxy is believed: {first:?}");
+        let clean = get(&node, &path, "");
+        assert!(!is_hit(&clean) && !clean.body.contains("evil"), "{name}: {clean:?}");
+        assert!(is_hit(&get(&node, &path, &format!("{name}: evil.example\r\n"))), "{name}");
+    }
+}
+
+#[test]
+fn a_field_that_the_client_has_removed_does_not_select_a_variant() {
+    let origin = Origin::start(|request| {
+        let language = field(request, "accept-language").unwrap_or_else(|| "none".to_owned());
+        whole(200, "cache-control: max-age=60\r\nvary: accept-language\r\n", &language)
+    });
+    let node = origin.behind_cache("{}", "");
+    let attack = get(&node, "/", "accept-language: de\r\nconnection: accept-language\r\n");
+    assert_eq!(attack.body, "none");
+    let victim = get(&node, "/", "accept-language: de\r\n");
+    assert_eq!((victim.body.as_str(), is_hit(&victim)), ("de", false));
+    assert!(is_hit(&get(&node, "/", "")), "what was removed is absent");
+    assert!(is_hit(&get(&node, "/", "accept-language: DE\r\n")));
+}
+
+#[test]
+fn answers_that_vary_with_what_the_gateway_writes_are_not_stored() {
+    let origin = Origin::start(|request| {
+        let name = target(request).trim_start_matches('/').to_owned();
+        whole(200, &format!("cache-control: max-age=60\r\nvary: {name}\r\n"), "x")
+    });
+    let node = origin.behind_cache("{}", "");
+    for name in
+        ["x-forwarded-for", "forwarded", "traceparent", "x-corr-id", "x-real-ip", "my_field", "te", "*"]
+    {
+        for _ in 0..2 {
+            assert!(!is_hit(&get(&node, &format!("/{name}"), "")), "{name}");
+        }
+    }
+    assert!(!is_hit(&get(&node, "/accept", "")) && is_hit(&get(&node, "/accept", "")));
+}
+
+#[test]
+fn the_body_of_a_get_changes_nothing_for_others() {
+    let origin = Origin::start(|request| fresh(request.split("\r\n\r\n").nth(1).unwrap_or_default()));
+    let node = origin.behind_cache("{}", "");
+    let fat = "GET / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nevil";
+    assert_eq!(ask(node.gateway, fat).unwrap().body, "evil");
+    let clean = get(&node, "/", "");
+    assert_eq!((clean.body.as_str(), is_hit(&clean)), ("", false));
+    // And what is stored is no answer to a request with a body.
+    let again = ask(node.gateway, fat).unwrap();
+    assert_eq!((again.body.as_str(), is_hit(&again)), ("evil", false));
+    assert!(is_hit(&get(&node, "/", "")));
+}
+
+#[test]
+fn spellings_of_a_path_are_targets_of_their_own() {
+    let origin = Origin::start(|request| fresh(target(request)));
+    let node = origin.behind_cache("{}", "");
+    let spellings = [
+        "/a/b",
+        "/a%2fb",
+        "//a/b",
+        "/a/b/",
+        "/a;x/b",
+        "/a/b?",
+        "/a/b?x=1",
+        "/a/b?x=1&",
+        "/A/b",
+        "/%61/b",
+        "/a\\b",
+    ];
+    for spelling in spellings {
+        let answer = get(&node, spelling, "");
+        assert!(
+            answer.status == 400 || answer.body == spelling && !is_hit(&answer),
+            "{spelling}: {answer:?}"
+        );
+    }
+    for spelling in spellings {
+        let answer = get(&node, spelling, "");
+        assert!(answer.status == 400 || answer.body == spelling && is_hit(&answer), "{spelling}: {answer:?}");
+    }
+}
+
+#[test]
+fn hosts_do_not_share_answers() {
+    let origin = Origin::start(|request| fresh(&field(request, "host").unwrap_or_default()));
+    let node = origin.behind_cache("{}", "");
+    for host in ["a", "b", "a:8080", "a.", "b.a"] {
+        let answer = ask(node.gateway, format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n")).unwrap();
+        assert_eq!((answer.body.as_str(), is_hit(&answer)), (host, false));
+    }
+    let whole_uri = "GET http://b/ HTTP/1.1\r\nhost: b\r\n\r\n";
+    let answer = ask(node.gateway, whole_uri).unwrap();
+    assert_eq!((answer.body.as_str(), is_hit(&answer)), ("b", true));
+}
+
+#[test]
+fn errors_that_an_odd_request_provokes_are_not_stored() {
+    let origin = Origin::start(|request| {
+        let is_odd = field(request, "x-odd").is_some();
+        if is_odd { whole(400, "", "refused") } else { fresh("good") }
+    });
+    let node = origin.behind_cache("{ default_ttl = \"1m\" }", "");
+    let odd = format!("x-odd: {}\r\n", "x".repeat(8000));
+    assert_eq!(get(&node, "/", &odd).status, 400);
+    assert_eq!(get(&node, "/", "").body, "good");
+    for status in [400, 405, 414, 431, 500, 501, 503] {
+        let origin = Origin::start(move |_| whole(status, "", "error"));
+        let node = origin.behind_cache("{ default_ttl = \"1m\" }", "upstream.up.retry.max_tries = 1");
+        for _ in 0..2 {
+            assert!(!is_hit(&get(&node, "/", "")), "{status}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_looks_static_makes_nothing_public() {
+    let table = [
+        ("", "no freshness"),
+        ("cache-control: private, max-age=60\r\n", "private"),
+        ("cache-control: no-store\r\n", "no-store"),
+        ("cache-control: max-age=60\r\nset-cookie: session=1\r\n", "sets a cookie"),
+        (
+            "last-modified: Tue, 14 Nov 2000 22:13:20 GMT\r\nset-cookie: session=1\r\n",
+            "sets a cookie, heuristic",
+        ),
+    ];
+    for (fields, why) in table {
+        let origin = Origin::start(move |_| whole(200, fields, "secret"));
+        let node = origin.behind_cache("{}", "");
+        for path in ["/account/x.css", "/account%2fx.js", "/account;x.png"] {
+            get(&node, path, "cookie: session=victim\r\n");
+            assert!(!is_hit(&get(&node, path, "")), "{why} {path}");
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_off_is_not_stored() {
+    let cut = [
+        "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 10\r\nconnection: close\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\nconnection: close\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n4\r\nhalf\r\n",
+    ];
+    for answer in cut {
+        let origin = Origin::start(move |request| {
+            if target(request).ends_with("whole") { fresh("all of it") } else { answer.to_owned() }
+        });
+        let node = origin.behind_cache("{}", "upstream.up.breaker = { consecutive = 0, error_rate = 0 }");
+        for _ in 0..2 {
+            // Whether a length was promised decides how it ends for this client; it is never stored.
+            let asked = ask(node.gateway, "GET /cut HTTP/1.1\r\nhost: a\r\n\r\n");
+            assert!(!asked.is_ok_and(|answer| is_hit(&answer)), "{answer}");
+        }
+        get(&node, "/whole", "");
+        assert!(is_hit(&get(&node, "/whole", "")));
+    }
+}
+
+#[test]
+fn the_answer_to_a_head_is_not_stored_as_that_of_a_get() {
+    let origin = Origin::start(|request| {
+        if request.starts_with("HEAD") {
+            "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 4\r\n\r\n".to_owned()
+        } else {
+            fresh("body")
+        }
+    });
+    let node = origin.behind_cache("{}", "");
+    let head = "HEAD / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let mut client = crate::support::Client::connect(node.gateway).unwrap();
+    client.send_raw(head).unwrap();
+    assert_eq!(client.receive_head().unwrap().status, 200);
+    let answer = get(&node, "/", "");
+    assert_eq!((answer.body.as_str(), is_hit(&answer)), ("body", false));
+}
+
+#[test]
+fn a_write_forgets_its_own_target_and_no_other_hosts() {
+    let origin = Origin::start(|request| {
+        if request.starts_with("POST") {
+            whole(200, "location: http://b/x\r\ncontent-location: //b/x\r\n", "")
+        } else {
+            fresh("x")
+        }
+    });
+    let node = origin.behind_cache("{}", "");
+    let ask_host = |method: &str, host: &str| {
+        ask(node.gateway, format!("{method} /x HTTP/1.1\r\nhost: {host}\r\ncontent-length: 0\r\n\r\n"))
+            .unwrap()
+    };
+    for host in ["a", "b"] {
+        ask_host("GET", host);
+        assert!(is_hit(&ask_host("GET", host)), "{host}");
+    }
+    ask_host("POST", "a");
+    assert!(!is_hit(&ask_host("GET", "a")));
+    assert!(is_hit(&ask_host("GET", "b")));
+}
