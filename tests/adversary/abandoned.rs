@@ -52,8 +52,16 @@ fn busy_server() -> (SocketAddr, Arc<Work>) {
 /// Has attackers do something over and over, from four addresses, until the server has done some work for them; another
 /// client is served meanwhile.
 fn assert_bounded(attack: impl Fn(&mut Client) -> io::Result<()> + Sync) {
+    assert_bounded_by(SLOTS, "", attack);
+}
+
+/// The same with other settings and another limit.
+fn assert_bounded_by(limit: usize, settings: &str, attack: impl Fn(&mut Client) -> io::Result<()> + Sync) {
     let (server, work) = busy_server();
-    let node = Node::start(&format!("fair_queue.max_inflight = {SLOTS}\nmax_conns = 4000\n{}", to(server)));
+    let node = Node::start(&format!(
+        "fair_queue.max_inflight = {SLOTS}\nmax_conns = 4000\n{}{settings}",
+        to(server)
+    ));
     let over = Flag::default();
     thread::scope(|s| {
         let _end = over.set_at_the_end();
@@ -75,7 +83,19 @@ fn assert_bounded(attack: impl Fn(&mut Client) -> io::Result<()> + Sync) {
         node.metric("tasks_spawned_total{node=\"omnigate\",service=\"gateway\",kind=\"abandoned\"}");
     assert!(finished >= 1.0, "no client has left before its answer");
     let most = work.most.load(Ordering::SeqCst);
-    assert!(most <= SLOTS, "the server had {most} requests to work on, and there are {SLOTS} slots");
+    assert!(most <= limit, "the server had {most} requests to work on, and there are {SLOTS} slots");
+}
+
+#[test]
+fn a_client_that_leaves_a_view_has_no_server_do_more_than_the_parts_of_all_slots() {
+    const PARTS: usize = 4;
+    let part = |at| format!("{{ name = \"p{at}\", upstream = \"up\", path = \"/work\", budget = \"5s\" }}");
+    let parts = (0..PARTS).map(part).collect::<Vec<_>>().join(", ");
+    assert_bounded_by(SLOTS * PARTS, &format!("view.home.parts = [{parts}]\n"), |client| {
+        client.send("/v1/views/home")?;
+        thread::park_timeout(Duration::from_millis(10));
+        Ok(())
+    });
 }
 
 #[test]

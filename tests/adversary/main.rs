@@ -29,6 +29,7 @@ mod full_disk;
 mod h2_frames;
 mod h2_malformed;
 mod h2_server;
+mod h2_silent;
 mod identity_fields;
 mod interim;
 mod jwt_issuer;

@@ -1,8 +1,9 @@
 //! The shares of one server's connections that streams may hold.
 //!
 //! A stream occupies a connection for as long as its client likes, and holds no slot: a tunnel, a stream of events, a
-//! transfer that lost its slot. So tenants have shares of the connections as well: one tenant's streams hold at most an
-//! eighth, those of one address of a tenant at most half of that, and all streams together half.
+//! transfer that lost its slot. So tenants have shares of the connections as well. All streams together hold at most half of
+//! them. One tenant holds no more than half as many as are free of these, so that alone it has a third of them, and whoever
+//! has none finds some free however many others there are; one address of a tenant has half of its tenant's share.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -15,16 +16,9 @@ pub struct StreamOwner<T, A> {
     pub address: Option<A>,
 }
 
-/// How many streams one server may have.
+/// How many streams one server may have, of all tenants together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamLimits {
-    /// Of all tenants together.
-    pub all: usize,
-    /// Of one tenant.
-    pub tenant: usize,
-    /// Of one address of a tenant.
-    pub address: usize,
-}
+pub struct StreamLimits(usize);
 
 /// Which limit a stream would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,13 +40,10 @@ pub struct StreamShares<T, A> {
 }
 
 impl StreamLimits {
-    /// The limits for a server with so many connections, or places on shared connections. Everybody may have one, and of
-    /// several connections one is left for requests.
+    /// The limit for a server with so many connections, or places on shared connections: half of them, and one at least.
     #[must_use]
     pub fn of(connections: usize) -> Self {
-        let all = (connections / 2).max(1);
-        let tenant = (connections / 8).max(1);
-        Self { all, tenant, address: (tenant / 2).max(1) }
+        Self((connections / 2).max(1))
     }
 }
 
@@ -76,12 +67,14 @@ impl<T: Clone + Eq + Hash, A: Clone + Eq + Hash> StreamShares<T, A> {
     pub fn check(&self, owner: &StreamOwner<T, A>, limits: StreamLimits) -> Result<(), StreamLimit> {
         let of_tenant = self.tenants.get(&owner.tenant).copied().unwrap_or(0);
         let of_address = self.addresses.get(owner).copied().unwrap_or(0);
-        if of_tenant >= limits.tenant {
-            Err(StreamLimit::Tenant)
-        } else if of_address >= limits.address {
-            Err(StreamLimit::Address)
-        } else if self.open >= limits.all {
+        let StreamLimits(all) = limits;
+        let free = all.saturating_sub(self.open);
+        if free == 0 {
             Err(StreamLimit::All)
+        } else if of_tenant >= (free / 2).max(1) {
+            Err(StreamLimit::Tenant)
+        } else if of_address >= (free / 4).max(1) {
+            Err(StreamLimit::Address)
         } else {
             Ok(())
         }
@@ -128,15 +121,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_may_have_one_and_of_several_connections_one_is_left_for_requests() {
-        let limits = |connections| {
-            let StreamLimits { all, tenant, address } = StreamLimits::of(connections);
-            (all, tenant, address)
-        };
-        assert_eq!(
-            [0, 1, 2, 4, 5, 8, 16, 512].map(limits),
-            [(1, 1, 1), (1, 1, 1), (1, 1, 1), (3, 1, 1), (4, 1, 1), (6, 2, 1), (12, 4, 2), (409, 128, 64)]
-        );
+    fn one_tenant_has_a_third_and_with_many_some_are_left_for_a_newcomer() {
+        let limits = StreamLimits::of(1024);
+        for (tenants, all_of_one, taken) in
+            [(1, 170, 170), (2, 128, 256), (4, 85, 342), (8, 51, 411), (64, 7, 498)]
+        {
+            let mut shares = StreamShares::<usize, u8>::default();
+            for tenant in (0..tenants).cycle().take(1024) {
+                let _ = shares.open_one(&StreamOwner { tenant, address: None }, limits);
+            }
+            assert!(
+                shares.tenants.values().all(|of_one| of_one.abs_diff(all_of_one) <= 1),
+                "{:?}",
+                shares.tenants
+            );
+            assert!(shares.open().abs_diff(taken) <= 8, "{} by {tenants}", shares.open());
+            assert_eq!(shares.open_one(&StreamOwner { tenant: 99, address: None }, limits), Ok(()));
+        }
     }
 
     #[test]

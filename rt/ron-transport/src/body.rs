@@ -170,6 +170,24 @@ impl Body {
         self
     }
 
+    /// The same for a body that is here as a whole, which keeps `guard` for as long as anybody has its bytes: they may wait to
+    /// be written long after they were read.
+    #[must_use]
+    pub fn bytes_holding(self, guard: impl Send + 'static) -> Self {
+        struct Guarded<G>(Bytes, G);
+        impl<G> AsRef<[u8]> for Guarded<G> {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        match self.kind {
+            Kind::Full(bytes) => {
+                Self { kind: Kind::Full(Bytes::from_owner(Guarded(bytes, guard))), held: self.held }
+            }
+            kind => Self { kind, held: self.held }.holding(guard),
+        }
+    }
+
     const fn of(kind: Kind) -> Self {
         Self { kind, held: None }
     }
@@ -284,6 +302,22 @@ mod tests {
         assert!(body.frame().await.unwrap().is_ok());
         assert_eq!(Arc::strong_count(&guard), 2);
         assert!(body.frame().await.is_none());
+        assert_eq!(Arc::strong_count(&guard), 1);
+    }
+
+    #[tokio::test]
+    async fn what_bytes_hold_is_let_go_with_the_last_of_them() {
+        let guard = Arc::new(());
+        let mut body = Body::from("bytes").bytes_holding(Arc::clone(&guard));
+        assert_eq!(body.size_hint().exact(), Some(5));
+        let data = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        drop(body);
+        let rest = data.slice(3..);
+        drop(data);
+        assert_eq!((&rest[..], Arc::strong_count(&guard)), (&b"es"[..], 2));
+        drop(rest);
+        assert_eq!(Arc::strong_count(&guard), 1);
+        drop(Body::empty().bytes_holding(Arc::clone(&guard)));
         assert_eq!(Arc::strong_count(&guard), 1);
     }
 

@@ -15,7 +15,7 @@ mod upload;
 
 pub use connect::{AnyConn, ConnectError, Protocol, Security, connect};
 pub use h1::HttpConn;
-pub use h2::{Drivers, H2_UPSTREAM, H2Conn, H2Options};
+pub use h2::{Drivers, H2_UPSTREAM, H2Conn, H2Options, Progress};
 pub use open::{Once, OpenError, open};
 pub use unanswered::{OnLeave, Unanswered};
 

@@ -3,8 +3,9 @@
 //! A small request body is read before the request is admitted: see [`read_ahead`]. The rest of an answer that its client
 //! does not read is read from the server: see [`crate::transfer`].
 
+mod frames;
+
 use std::{
-    collections::VecDeque,
     future::poll_fn,
     pin::Pin,
     sync::{
@@ -15,13 +16,15 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use ron_kernel::Clock;
 use ron_transport::{Body, BodyError, Request};
 use types::{Deadline, Reason, Refusal};
 
 use crate::tenant::Tenant;
+
+pub(crate) use frames::Frames;
 
 /// A tenant's part of the memory is one of so many: one tenant must not keep the others from being buffered.
 const PARTS: u64 = 4;
@@ -124,8 +127,7 @@ pub(crate) fn is_small(body: &Body, most: u64) -> bool {
 
 /// A body of which the beginning is here.
 struct Ahead {
-    frames: VecDeque<Frame<Bytes>>,
-    bytes: u64,
+    frames: Frames,
     /// `None` once all of it is here.
     rest: Option<Body>,
     reserved: Reserved,
@@ -133,18 +135,17 @@ struct Ahead {
 
 impl Ahead {
     fn new(body: Body, reserved: Reserved) -> Self {
-        Self { frames: VecDeque::new(), bytes: 0, rest: Some(body), reserved }
+        Self { frames: Frames::default(), rest: Some(body), reserved }
     }
 
     /// Reads until the body has ended or `most` bytes are here.
     ///
     /// Cancel safe: what was read is kept.
     async fn fill(&mut self, most: u64) -> Result<(), BodyError> {
-        while let Some(rest) = self.rest.as_mut().filter(|_| self.bytes < most) {
+        while let Some(rest) = self.rest.as_mut().filter(|_| self.frames.bytes() < most) {
             match poll_fn(|cx| Pin::new(&mut *rest).poll_frame(cx)).await.transpose()? {
                 Some(frame) => {
-                    self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-                    self.frames.push_back(frame);
+                    self.frames.push(Ok(frame));
                     if rest.is_end_stream() {
                         self.rest = None;
                     }
@@ -155,23 +156,15 @@ impl Ahead {
         Ok(())
     }
 
-    fn into_body(mut self) -> Body {
-        let data_alone = self.frames.iter().all(Frame::is_data);
-        if self.rest.is_some() || !data_alone {
+    fn into_body(self) -> Body {
+        if self.rest.is_some() {
             return Body::streaming(self);
         }
-        let mut pieces = self.frames.drain(..).filter_map(|frame| frame.into_data().ok());
-        let bytes = match (pieces.next(), pieces.next()) {
-            (None, _) => Bytes::new(),
-            (Some(only), None) => only,
-            (Some(first), Some(second)) => {
-                let mut all = BytesMut::from(first);
-                all.extend_from_slice(&second);
-                pieces.for_each(|piece| all.extend_from_slice(&piece));
-                all.freeze()
-            }
-        };
-        Body::from(bytes).holding(self.reserved)
+        let Self { frames, rest, reserved } = self;
+        match frames.into_data() {
+            Ok(bytes) => Body::from(bytes).holding(reserved),
+            Err(frames) => Body::streaming(Self { frames, rest, reserved }),
+        }
     }
 }
 
@@ -184,9 +177,8 @@ impl HttpBody for Ahead {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        if let Some(frame) = this.frames.pop_front() {
-            this.bytes = this.bytes.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
-            return Poll::Ready(Some(Ok(frame)));
+        if let Some(frame) = this.frames.pop() {
+            return Poll::Ready(Some(frame));
         }
         match &mut this.rest {
             Some(rest) => Pin::new(rest).poll_frame(cx),
@@ -200,10 +192,10 @@ impl HttpBody for Ahead {
 
     fn size_hint(&self) -> SizeHint {
         match self.rest.as_ref().map(HttpBody::size_hint) {
-            None => SizeHint::with_exact(self.bytes),
-            Some(rest) => {
-                rest.exact().map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + self.bytes))
-            }
+            None => SizeHint::with_exact(self.frames.bytes()),
+            Some(rest) => rest
+                .exact()
+                .map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + self.frames.bytes())),
         }
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     tenant::StreamPlace,
     trace::Trace,
     transfer::Holding,
-    upstream::{Occupancy, STREAMS_RETRY, Sent},
+    upstream::{ClientId, Held, Occupancy, STREAMS_RETRY, Sent},
     views::{UpstreamSender, View},
 };
 
@@ -43,6 +43,9 @@ const DEGRADED_RETRY: Duration = Duration::from_secs(1);
 
 /// What a view keeps of its deadline for putting the answer together.
 const VIEW_RESERVE: Duration = Duration::from_millis(5);
+
+/// When there may be memory for an answer again.
+const WHEN_READ: Duration = Duration::from_secs(1);
 
 /// One request on its way.
 pub(crate) struct Passage<'a> {
@@ -318,7 +321,7 @@ impl Passage<'_> {
                 self.send(split.next(), (request, upload), occupancy, &mut holding, deadline).await
             }
             GoesTo::Local(local) => self.answer_here(local, request, deadline).await,
-            GoesTo::View(view) => self.compose(view, request, deadline).await,
+            GoesTo::View(view) => self.compose(view, request, (&mut holding, caller), deadline).await,
             GoesTo::Elsewhere => Err(Reason::Internal.into()),
         };
         let mut response = answered.map_err(|refusal| holding.refusal().unwrap_or(refusal))?;
@@ -345,7 +348,7 @@ impl Passage<'_> {
     ) -> Result<Response, Refusal> {
         let mut sent = Sent::default();
         let now = self.proxy.shared.clock.now();
-        let held = (Some(&mut *holding), stream);
+        let held = (Held::Own(holding), stream);
         let answer = share.upstream.send(request, upload, held, (now, deadline), &mut sent).await;
         if let Some(entry) = &mut self.entry {
             entry.line().upstream = Some(Arc::clone(&share.name));
@@ -375,17 +378,33 @@ impl Passage<'_> {
         &mut self,
         view: &View,
         request: &mut Request,
+        (holding, caller): (&mut Holding, &Caller),
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let clock = self.proxy.shared.clock;
         let (head, _) = std::mem::take(request).into_parts();
-        let sender = ByName { policy: self.policy, clock, tries: AtomicU32::new(0) };
+        let (slot, tries) = (holding.take_slot().map(Arc::new), AtomicU32::new(0));
+        let sender = ByName { policy: self.policy, clock, slot, client: caller.tenant.id, tries };
         let answer = view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await;
+        let answer = answer.and_then(|answer| self.hold_memory(answer, caller));
         if let Some(entry) = &mut self.entry {
             entry.line().upstream = Some(Arc::clone(view.upstreams()));
             entry.line().tries = sender.tries.into_inner();
         }
         answer
+    }
+
+    /// Holds memory for a view's answer until its client has read it, or has gone.
+    fn hold_memory(&self, answer: Response, caller: &Caller) -> Result<Response, Refusal> {
+        let (memory, length) = (&self.proxy.shared.buffers, answer.body().size_hint().lower());
+        match memory.reserve(&caller.tenant, length) {
+            Some(reserved) => Ok(answer.map(|body| body.bytes_holding(reserved))),
+            // One is always answered, however little memory there is.
+            None if caller.tenant.buffered.load(Ordering::Relaxed) == 0 => Ok(answer),
+            None => {
+                Err(Refusal::new(Reason::Busy, "too many answers wait to be read").retry_after(WHEN_READ))
+            }
+        }
     }
 
     fn open_stream(&self, caller: &Caller) -> Result<OpenStream, Refusal> {
@@ -401,6 +420,9 @@ impl Passage<'_> {
 struct ByName<'a> {
     policy: &'a Policy,
     clock: Clock,
+    /// The view's slot, which its parts share: it is given back when the last of their servers has finished.
+    slot: Option<Arc<Slot>>,
+    client: ClientId,
     /// Of all parts together.
     tries: AtomicU32,
 }
@@ -414,7 +436,7 @@ impl UpstreamSender for ByName<'_> {
     ) -> Result<Response, Refusal> {
         let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
         let mut sent = Sent::default();
-        let held = (None, None);
+        let held = (Held::View(self.slot.as_ref(), self.client), None);
         let answer = upstream.send(&mut request, None, held, (self.clock.now(), deadline), &mut sent).await;
         self.tries.fetch_add(sent.tries, Ordering::Relaxed);
         answer

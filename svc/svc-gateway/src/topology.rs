@@ -34,7 +34,7 @@ pub static TOPOLOGY: Topology = Topology {
         "Every wait for a client or an upstream has a timeout.",
         "A refusal tells its reason as a problem document and is counted by it.",
         "Idle upstream connections are capped per core and endpoint, in number and in age; all of them per endpoint.",
-        "Streams hold no slot, but a share of each server's connections: one tenant an eighth, all of them half.",
+        "Streams hold no slot, but a share of each server's connections: all of them half, one tenant half of what is free of it.",
         "A request is sent twice only if nothing of it was sent, or its method allows it and it has no body.",
         "No part of an answer passes as the whole: who breaks off or stalls in it ends the client's connection.",
         "A drain answers what is in flight before it closes a connection.",

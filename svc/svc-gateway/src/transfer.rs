@@ -12,7 +12,6 @@
 mod body;
 
 use std::{
-    collections::VecDeque,
     fmt,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -20,8 +19,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http_body::{Body as _, Frame};
+use http_body::Body as _;
 use ron_kernel::{
     Clock, Scope,
     metrics::Counter,
@@ -29,12 +27,12 @@ use ron_kernel::{
     supervisor::{TaskCtx, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
-use ron_transport::{Body, BodyError, Response, caps::ClientKey};
+use ron_transport::{Body, Response, caps::ClientKey};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
     admission::Slot,
-    buffers::{BufferMemory, Reserved},
+    buffers::{BufferMemory, Frames, Reserved},
     pool::Pool,
     tenant::{StreamPlace, Tenant},
     upstream::{ClientId, Occupancy},
@@ -106,8 +104,7 @@ struct Transfer {
 struct Answer {
     /// `None` before the answer, and once all of it was read from the server.
     body: Option<Body>,
-    ahead: VecDeque<Result<Frame<Bytes>, BodyError>>,
-    ahead_bytes: u64,
+    ahead: Frames,
     reserved: Vec<Reserved>,
 }
 
@@ -270,8 +267,8 @@ impl Answer {
         let mut cx = Context::from_waker(Waker::noop());
         loop {
             let body = self.body.as_mut()?;
-            if self.ahead_bytes >= self.reserved.len() as u64 * PORTION {
-                if self.ahead_bytes >= MOST_AHEAD {
+            if self.ahead.bytes() >= self.reserved.len() as u64 * PORTION {
+                if self.ahead.bytes() >= MOST_AHEAD {
                     return None;
                 }
                 self.reserved.push(memory.reserve(tenant, PORTION)?);
@@ -281,8 +278,7 @@ impl Answer {
                 Poll::Ready(None) => return self.body.take(),
                 Poll::Ready(Some(frame)) => {
                     let ended = frame.is_err() || body.is_end_stream();
-                    self.ahead_bytes += frame.as_ref().map_or(0, bytes_of);
-                    self.ahead.push_back(frame);
+                    self.ahead.push(frame);
                     if ended {
                         return self.body.take();
                     }
@@ -290,11 +286,6 @@ impl Answer {
             }
         }
     }
-}
-
-/// The bytes of a body's frame.
-fn bytes_of(frame: &Frame<Bytes>) -> u64 {
-    frame.data_ref().map_or(0, |data| data.len() as u64)
 }
 
 impl State {
@@ -331,7 +322,7 @@ impl State {
 
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("ahead_bytes", &self.ahead_bytes).finish_non_exhaustive()
+        f.debug_struct("Answer").field("ahead_bytes", &self.ahead.bytes()).finish_non_exhaustive()
     }
 }
 

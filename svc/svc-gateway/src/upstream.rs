@@ -28,7 +28,7 @@ use ron_kernel::breaker::{State, Ticket};
 use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use crate::{pool::Pool, transfer::Holding};
+use crate::pool::Pool;
 use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
 use server::{Standing, Verdict};
@@ -42,6 +42,7 @@ pub(crate) use server::Server;
 pub(crate) use streams::{Occupancy, STREAMS_RETRY};
 pub(crate) use watch::{UPSTREAM_WATCH, WAITING_QUEUE, start};
 
+pub(crate) use retry::Held;
 use retry::{Trip, Upload};
 
 /// A group of servers, as one core sees it.
@@ -114,7 +115,7 @@ impl Upstream {
         &self,
         request: &mut Request,
         upload: Option<UploadWatch>,
-        (holding, stream): (Option<&mut Holding>, Option<&Occupancy>),
+        (holding, stream): (Held<'_>, Option<&Occupancy>),
         (now, limit): (Moment, Deadline),
         sent: &mut Sent,
     ) -> Result<Response, Refusal> {
@@ -150,7 +151,7 @@ impl Upstream {
                 return Err(Fault::Refused(Refusal::new(Reason::BadGateway, what).retry_after(wait)));
             }
         };
-        if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_deref()) {
+        if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_ref()) {
             occupancy.moves_to(&pool).map_err(|limit| self.full(limit))?;
         }
         trip.pool = Arc::downgrade(&pool);
@@ -163,7 +164,7 @@ impl Upstream {
     fn choose(&self, trip: &mut Trip<'_>) -> Choice {
         let (live_probes, roster) = (!self.group.config.health.is_on(), self.roster.load());
         // Before the choice, lest the test of an open breaker be spent on a stream that is not sent.
-        if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_deref()) {
+        if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_ref()) {
             trip.full = roster.leave_out(&mut trip.tried, |pool| occupancy.fits(pool));
         }
         roster.choose(&mut trip.tried, live_probes, trip.now, fastrand::u64(..))

@@ -9,7 +9,10 @@ mod message;
 use std::{
     future::poll_fn,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -107,7 +110,14 @@ pub struct H2Conn {
     streams: u32,
     https: bool,
     stall_limit: Option<Duration>,
+    moves: Moves,
+    /// Whether it takes no more requests.
+    is_retired: Arc<AtomicBool>,
 }
+
+/// How far a connection had come when this was made, see [`H2Conn::progress`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress(u64);
 
 impl H2Conn {
     /// Speaks HTTP/2 on a connected stream, in the clear, to a server that is known to understand it.
@@ -145,6 +155,8 @@ impl H2Conn {
             streams: options.streams,
             https,
             stall_limit: options.stall_limit,
+            moves: moves.clone(),
+            is_retired: Arc::default(),
         };
         let work = driver::run(connection, moves, slots, options.clone(), drivers.shutdown.clone());
         drivers.children.spawn(work);
@@ -154,8 +166,26 @@ impl H2Conn {
     /// Whether the server still takes requests.
     #[must_use]
     pub fn is_alive(&self) -> bool {
+        if self.is_retired.load(Ordering::Relaxed) {
+            return false;
+        }
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         !matches!(self.sender.clone().poll_ready(&mut cx), Poll::Ready(Err(_)))
+    }
+
+    /// What the server has sent so far, to be given to [`retire_if_silent`](Self::retire_if_silent).
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress(self.moves.reads())
+    }
+
+    /// Lets the connection take no more requests if the server has sent nothing since, on any stream. Its other requests go
+    /// on. For a request that got no answer in time: the server may have gone without a word, and another connection may
+    /// reach it.
+    pub fn retire_if_silent(&self, since: Progress) {
+        if self.progress() == since {
+            self.is_retired.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Requests that are out.

@@ -45,7 +45,8 @@ pub struct UpstreamConfig {
     pub finish_abandoned: HumanDuration,
     /// The longest wait for one server to accept a connection, TLS included; then the next one is tried.
     pub connect_timeout: HumanDuration,
-    /// Connections to one server, over all cores. Streams hold at most half of them, those of one tenant an eighth. With at
+    /// Connections to one server, over all cores. Streams hold at most half of them, one tenant has at most half as many as are free of
+    /// these. With at
     /// least twice `fair_queue.max_inflight`, requests always find connections beside them.
     pub max_conns: usize,
     /// Requests that may wait for one of `max_conns` to come free, per server; more are answered 429.

@@ -23,7 +23,7 @@ const MANY_AT_ONCE: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Nothing is locked under it.
-    conns: Mutex<Vec<Held>>,
+    conns: Mutex<Vec<Lent>>,
     speaks: AtomicU8,
     /// One connection is opened at a time: the others who need one find room on it.
     opening: Semaphore,
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
 
 /// A connection in use by any number of requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct Lent {
     pub(crate) conn: H2Conn,
     pub(crate) link: Arc<Link>,
     used: Moment,
@@ -63,9 +63,9 @@ impl Shared {
     }
 
     /// A connection with room for a request; when there may be no more of them, the one with the fewest requests.
-    pub(crate) fn find(&self, now: Moment) -> Option<Held> {
+    pub(crate) fn find(&self, now: Moment) -> Option<Lent> {
         let mut conns = self.conns();
-        let dead: Vec<Held> = conns.extract_if(.., |held| !held.conn.is_alive()).collect();
+        let dead: Vec<Lent> = conns.extract_if(.., |held| !held.conn.is_alive()).collect();
         let roomy = conns.iter_mut().find(|held| held.conn.has_room());
         let found = roomy.map(|held| held.lend(now));
         let found = found.or_else(|| {
@@ -87,15 +87,15 @@ impl Shared {
     }
 
     /// Any connection that is alive, for another core that may open none.
-    pub(crate) fn any(&self, now: Moment) -> Option<Held> {
+    pub(crate) fn any(&self, now: Moment) -> Option<Lent> {
         let mut conns = self.conns();
         let alive = conns.iter_mut().filter(|held| held.conn.is_alive());
         alive.min_by_key(|held| held.conn.in_flight()).map(|held| held.lend(now))
     }
 
     /// Takes in a new connection.
-    pub(crate) fn add(&self, conn: H2Conn, link: Arc<Link>, now: Moment) -> Held {
-        let held = Held { conn, link, used: now };
+    pub(crate) fn add(&self, conn: H2Conn, link: Arc<Link>, now: Moment) -> Lent {
+        let held = Lent { conn, link, used: now };
         self.conns().push(held.clone());
         held.link.rests();
         held
@@ -103,19 +103,19 @@ impl Shared {
 
     /// Closes those that nobody has used for `max_age`, and those that the server has closed.
     pub(super) fn sweep(&self, now: Moment, max_age: std::time::Duration) {
-        let is_over = |held: &mut Held| {
+        let is_over = |held: &mut Lent| {
             !held.conn.is_alive() || held.conn.in_flight() == 0 && now.since(held.used) >= max_age
         };
-        let over: Vec<Held> = self.conns().extract_if(.., is_over).collect();
+        let over: Vec<Lent> = self.conns().extract_if(.., is_over).collect();
         close(over);
     }
 
-    fn conns(&self) -> MutexGuard<'_, Vec<Held>> {
+    fn conns(&self) -> MutexGuard<'_, Vec<Lent>> {
         self.conns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
+impl Lent {
     fn lend(&mut self, now: Moment) -> Self {
         self.used = now;
         self.clone()
@@ -123,7 +123,7 @@ impl Held {
 }
 
 /// Their seats come free with the last request on them.
-fn close(conns: Vec<Held>) {
+fn close(conns: Vec<Lent>) {
     conns.iter().for_each(|held| held.link.works());
     drop(conns);
 }

@@ -11,7 +11,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use ron_kernel::Clock;
 use ron_transport::{Body, BodyError};
 
-use super::{Listed, Transfer, bytes_of};
+use super::{Listed, Transfer};
 
 /// A transfer that was ended because its client kept it waiting, and its tenant has as many such as it may.
 #[derive(Debug, thiserror::Error)]
@@ -83,8 +83,7 @@ impl HttpBody for Download {
         let mut state = transfer.state();
         state.clients_turn_ends(now);
         let is_cut = state.is_cut;
-        if let Some(frame) = answer.ahead.pop_front() {
-            answer.ahead_bytes = answer.ahead_bytes.saturating_sub(frame.as_ref().map_or(0, bytes_of));
+        if let Some(frame) = answer.ahead.pop() {
             state.clients_turn(now);
             return Poll::Ready(Some(frame));
         }
@@ -125,10 +124,10 @@ impl HttpBody for Download {
     fn size_hint(&self) -> SizeHint {
         let answer = self.listed.transfer.answer();
         match answer.body.as_ref().map(HttpBody::size_hint) {
-            None => SizeHint::with_exact(answer.ahead_bytes),
+            None => SizeHint::with_exact(answer.ahead.bytes()),
             Some(rest) => rest
                 .exact()
-                .map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + answer.ahead_bytes)),
+                .map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + answer.ahead.bytes())),
         }
     }
 }

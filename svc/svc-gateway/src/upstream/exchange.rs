@@ -12,12 +12,9 @@ use ron_transport::{
 use types::{Reason, Refusal};
 
 use super::{
-    Fault, Late, Upstream, group::Group, retry, retry::Trip, seats::Grant, seats::Seat, server::Server,
+    Fault, Held, Late, Upstream, group::Group, retry, retry::Trip, seats::Grant, seats::Seat, server::Server,
 };
-use crate::{
-    pool::{Held, Idle, Link, Pool},
-    transfer::Holding,
-};
+use crate::pool::{Idle, Lent, Link, Pool};
 
 /// What is left of a request that nobody waits for.
 pub(crate) const ABANDONED: ChildSpec = ChildSpec {
@@ -34,7 +31,7 @@ enum Ready {
     /// For this request alone.
     Own(HttpConn, Arc<Link>),
     /// With others.
-    Shared(Held),
+    Shared(Lent),
 }
 
 /// Why a server was not reached. Nothing was sent.
@@ -101,11 +98,11 @@ impl Upstream {
     async fn request_with_others(
         &self,
         pool: &Pool,
-        held: Held,
+        held: Lent,
         request: &mut Request,
         trip: &mut Trip<'_>,
     ) -> Result<Response, Fault> {
-        let load = Load::begin(&pool.server);
+        let (load, before) = (Load::begin(&pool.server), held.conn.progress());
         let sent = head_and_body_of(request);
         let mut leaving = self.leaving(trip);
         let outcome = {
@@ -114,6 +111,9 @@ impl Upstream {
             trip.answer(self.group.tools.clock, answer).await
         };
         trip.holding = leaving.holding;
+        if matches!(outcome, Err(Late::Server)) {
+            held.conn.retire_if_silent(before);
+        }
         let response = self.answer(request, outcome)?;
         // The connection's seat is taken for as long as any response is on its way.
         Ok(response.map(|body| body.holding((load, held.link))))
@@ -272,8 +272,7 @@ pub(super) async fn reach(
 /// Its slot is there for what the server does. It is given back when the server has answered, or has had
 /// `finish_abandoned` for it; otherwise a client that leaves at once could have a server do more than there are slots.
 struct Leaving<'h, 'g> {
-    /// What the request holds; `None` if it holds nothing, as a part of a view.
-    holding: Option<&'h mut Holding>,
+    holding: Option<Held<'h>>,
     group: &'g Group,
 }
 
@@ -286,7 +285,7 @@ impl Leaving<'_, '_> {
 
 impl OnLeave for Leaving<'_, '_> {
     fn left(&mut self, request: Unanswered) {
-        let Some(slot) = self.holding.as_mut().and_then(|holding| holding.take_slot()) else { return };
+        let Some(slot) = self.holding.as_mut().and_then(Held::slot) else { return };
         let tools = &self.group.tools;
         let (clock, until) =
             (tools.clock, tools.clock.within(self.group.config.finish_abandoned.as_duration()));

@@ -1,6 +1,10 @@
 //! From tries to an answer: which failures are tried again, when, and what the client hears in the end.
 
-use std::{pin::Pin, sync::Weak, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use fairq::StreamLimit;
 use http::header::UPGRADE;
@@ -10,7 +14,7 @@ use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use super::{ClientId, Fault, Late, Occupancy, Upstream, roster::Tried};
-use crate::{pool::Pool, transfer::Holding};
+use crate::{admission::Slot, pool::Pool, transfer::Holding};
 
 /// When to come back if too many wait for a connection.
 pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);
@@ -21,8 +25,8 @@ const MOST_MOVES: u32 = 64;
 /// A request on its way: what its tries share.
 #[derive(Debug)]
 pub(super) struct Trip<'a> {
-    /// What the request holds; `None` if it holds nothing, as a part of a view.
-    pub(super) holding: Option<&'a mut Holding>,
+    /// What the request holds; `None` while a try may have to let go of it.
+    pub(super) holding: Option<Held<'a>>,
     /// Whose request it is; 0 if that is not known, as for a part of a view.
     pub(super) client: ClientId,
     /// The present moment, as it was last read.
@@ -54,12 +58,11 @@ impl<'a> Trip<'a> {
         deadline: Deadline,
         own_timeout: Option<Duration>,
         upload: Option<Upload>,
-        (holding, stream): (Option<&'a mut Holding>, Option<&'a Occupancy>),
+        (holding, stream): (Held<'a>, Option<&'a Occupancy>),
     ) -> Self {
-        let client = holding.as_deref().map(Holding::client).or_else(|| stream.map(Occupancy::client));
         Self {
-            client: client.unwrap_or_default(),
-            holding,
+            client: holding.client(),
+            holding: Some(holding),
             now,
             deadline,
             own_timeout,
@@ -87,9 +90,50 @@ impl<'a> Trip<'a> {
 /// What a request occupies: as a stream, or by what it holds. `None` for a request that holds a slot until it is over.
 pub(super) fn occupancy<'o>(
     stream: Option<&'o Occupancy>,
-    holding: Option<&'o Holding>,
+    holding: Option<&'o Held<'_>>,
 ) -> Option<&'o Occupancy> {
-    stream.or_else(|| holding.and_then(Holding::occupancy))
+    stream.or_else(|| holding.and_then(Held::occupancy))
+}
+
+/// What a request holds on its way to a server.
+#[derive(Debug)]
+pub(crate) enum Held<'a> {
+    /// What it was admitted with.
+    Own(&'a mut Holding),
+    /// The slot of the view that it is a part of; `None` where nothing is admitted.
+    View(Option<&'a Arc<Slot>>, ClientId),
+}
+
+impl Held<'_> {
+    fn client(&self) -> ClientId {
+        match self {
+            Self::Own(holding) => holding.client(),
+            Self::View(_, client) => *client,
+        }
+    }
+
+    fn occupancy(&self) -> Option<&Occupancy> {
+        match self {
+            Self::Own(holding) => holding.occupancy(),
+            Self::View(..) => None,
+        }
+    }
+
+    /// The slot, for a request that nobody waits for while its server works on it. Parts of a view share one.
+    pub(super) fn slot(&mut self) -> Option<Kept> {
+        match self {
+            Self::Own(holding) => holding.take_slot().map(Kept::Own),
+            Self::View(slot, _) => slot.map(|slot| Kept::Shared(Arc::clone(slot))),
+        }
+    }
+}
+
+/// A slot that is kept for what a server does.
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is there to be dropped")]
+pub(super) enum Kept {
+    Own(Slot),
+    Shared(Arc<Slot>),
 }
 
 /// A request's body that is still on its way.

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     config::{EjectConfig, EndpointConfig, HealthConfig, UpstreamConfig},
-    pool::{Held, Idle, Pool},
+    pool::{Idle, Lent, Pool},
 };
 
 const UNKNOWN: u8 = 0;
@@ -139,7 +139,7 @@ impl Server {
     }
 
     /// A connection of any core that others use too.
-    pub(super) fn shared_anywhere(&self, now: Moment) -> Option<Held> {
+    pub(super) fn shared_anywhere(&self, now: Moment) -> Option<Lent> {
         let pools = self.pools.get()?.iter();
         pools.filter_map(Weak::upgrade).find_map(|pool| pool.shared.any(now))
     }

@@ -17,7 +17,7 @@ use ron_kernel::metrics::Counter;
 use ron_transport::{caps::ClientKey, client::H2Options};
 use types::{Reason, Refusal};
 
-use super::{ClientId, server::Server};
+use super::server::Server;
 use crate::{
     config::Protocol,
     pool::{MAX_SHARED, Pool},
@@ -145,7 +145,6 @@ impl Drop for ServerPlace {
 #[derive(Debug)]
 pub(crate) struct Occupancy {
     owner: Owner,
-    client: ClientId,
     /// Locked before the shares of a server.
     state: Mutex<Occupied>,
 }
@@ -162,13 +161,13 @@ struct Occupied {
 impl Occupancy {
     /// That of a request which holds a slot.
     pub(crate) fn of_request(tenant: &Tenant, address: Option<ClientKey>) -> Self {
-        Self { owner: owner(tenant, address), client: tenant.id, state: Mutex::default() }
+        Self { owner: owner(tenant, address), state: Mutex::default() }
     }
 
     /// That of a stream.
     pub(crate) fn of_stream(tenant: &Tenant, address: Option<ClientKey>) -> Self {
         let state = Mutex::new(Occupied { is_stream: true, ..Occupied::default() });
-        Self { owner: owner(tenant, address), client: tenant.id, state }
+        Self { owner: owner(tenant, address), state }
     }
 
     /// Whether the server has room for it.
@@ -194,11 +193,6 @@ impl Occupancy {
     /// The same with a pool that may be gone; its server's streams matter to nobody then.
     pub(crate) fn is_at(&self, pool: Weak<Pool>) {
         self.state().pool = pool;
-    }
-
-    /// Tells the client apart whose it is.
-    pub(super) fn client(&self) -> ClientId {
-        self.client
     }
 
     /// It is a stream from now on if there is room for one more at its server; says whether there was.
@@ -252,7 +246,7 @@ mod tests {
     fn occupancy(tenant: &str, is_stream: bool) -> Occupancy {
         let tenant = TenantKey { class: Class::Authed, name: TenantName::Named(tenant.into()) };
         let state = Mutex::new(Occupied { is_stream, ..Occupied::default() });
-        Occupancy { owner: StreamOwner { tenant, address: None }, client: 1, state }
+        Occupancy { owner: StreamOwner { tenant, address: None }, state }
     }
 
     #[test]
