@@ -436,7 +436,7 @@ impl UpstreamSender for ByName<'_> {
     ) -> Result<Response, Refusal> {
         let upstream = self.policy.upstreams.get(upstream).ok_or(Reason::Internal)?;
         let mut sent = Sent::default();
-        let held = (Held::View(self.slot.as_ref(), self.client), None);
+        let held = (Held::Shared(self.slot.as_ref(), self.client), None);
         let answer = upstream.send(&mut request, None, held, (self.clock.now(), deadline), &mut sent).await;
         self.tries.fetch_add(sent.tries, Ordering::Relaxed);
         answer

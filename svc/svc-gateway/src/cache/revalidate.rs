@@ -19,7 +19,7 @@ use crate::{
     message::{self, Onward},
     passage::Passage,
     router::{GoesTo, Route},
-    upstream::Sent,
+    upstream::{Held, Sent},
 };
 
 /// Most validations at once; what is beyond is validated by a later request.
@@ -72,7 +72,8 @@ impl Passage<'_> {
         cache.clone().revalidations.spawn(async move {
             let (now, mut sent) = (clock.now(), Sent::default());
             let times = (now, Deadline::within(now, WITHIN));
-            let Ok(mut response) = upstream.send(&mut request, None, (None, None), times, &mut sent).await
+            let Ok(mut response) =
+                upstream.send(&mut request, None, (Held::Shared(None, 0), None), times, &mut sent).await
             else {
                 return;
             };

@@ -100,22 +100,22 @@ pub(super) fn occupancy<'o>(
 pub(crate) enum Held<'a> {
     /// What it was admitted with.
     Own(&'a mut Holding),
-    /// The slot of the view that it is a part of; `None` where nothing is admitted.
-    View(Option<&'a Arc<Slot>>, ClientId),
+    /// The slot of the view that it is a part of, if there is one, and whose request it is; 0 if it is nobody's.
+    Shared(Option<&'a Arc<Slot>>, ClientId),
 }
 
 impl Held<'_> {
     fn client(&self) -> ClientId {
         match self {
             Self::Own(holding) => holding.client(),
-            Self::View(_, client) => *client,
+            Self::Shared(_, client) => *client,
         }
     }
 
     fn occupancy(&self) -> Option<&Occupancy> {
         match self {
             Self::Own(holding) => holding.occupancy(),
-            Self::View(..) => None,
+            Self::Shared(..) => None,
         }
     }
 
@@ -123,7 +123,7 @@ impl Held<'_> {
     pub(super) fn slot(&mut self) -> Option<Kept> {
         match self {
             Self::Own(holding) => holding.take_slot().map(Kept::Own),
-            Self::View(slot, _) => slot.map(|slot| Kept::Shared(Arc::clone(slot))),
+            Self::Shared(slot, _) => slot.map(|slot| Kept::Shared(Arc::clone(slot))),
         }
     }
 }
