@@ -19,6 +19,17 @@ pub enum Dialect {
 
 const DAY: u64 = 86_400;
 
+/// What comes before the accounts: an asset, for programs that want it declared.
+///
+/// # Errors
+/// Only those of `out`.
+pub fn asset(out: &mut impl Write, dialect: Dialect, asset: Asset) -> fmt::Result {
+    match dialect {
+        Dialect::Hledger => writeln!(out, "commodity {asset}"),
+        Dialect::Beancount => Ok(()),
+    }
+}
+
 /// What comes before the first request: for beancount, every account, opened on `first`, the time of the earliest
 /// request.
 ///
@@ -66,12 +77,23 @@ pub fn request<'a>(
     moved.try_for_each(|transfer| postings(out, transfer, &account))
 }
 
-/// What every account has, asserted on the day after `last`, the time of the latest request.
+/// What every account has, asserted on the day after `last`, the time of the latest request. `below` is what accounts
+/// whose names lie below its own have of the same asset: beancount counts that with it.
 ///
 /// # Errors
 /// Only those of `out`.
-pub fn assertion(out: &mut impl Write, dialect: Dialect, last: u64, account: &Account) -> fmt::Result {
-    let (day, name, balance, asset) = (date(last + DAY), name(account), account.balance, account.asset);
+pub fn assertion(
+    out: &mut impl Write,
+    dialect: Dialect,
+    last: u64,
+    account: &Account,
+    below: i128,
+) -> fmt::Result {
+    let (day, name, asset) = (date(last + DAY), name(account), account.asset);
+    let balance = match dialect {
+        Dialect::Hledger => account.balance,
+        Dialect::Beancount => account.balance.saturating_add(below),
+    };
     match dialect {
         Dialect::Hledger => writeln!(out, "\n{day} balance\n    {name}  0 {asset} = {balance} {asset}"),
         Dialect::Beancount => writeln!(out, "{day} balance {name} {balance} {asset}"),

@@ -1,6 +1,9 @@
 //! Exports: the journal as text that hledger, ledger and beancount read.
 
-use std::{collections::HashMap, io::Write};
+use std::{
+    collections::{BTreeSet, HashMap},
+    io::Write,
+};
 
 use ledgerbook::{
     Account, AccountId, Asset, Floor,
@@ -16,10 +19,15 @@ use crate::{LedgerError, Snapshot, pages};
 pub fn export(snapshot: &mut dyn Snapshot, dialect: Dialect, out: &mut dyn Write) -> Result<(), LedgerError> {
     let (first, last) = times(snapshot)?;
     let mut terms = HashMap::<AccountId, (Asset, Floor)>::new();
+    let mut below = Below::default();
     each_account(snapshot, |account| {
         terms.insert(account.id.clone(), (account.asset, account.floor));
-        put(out, |text| plain_text::begin(text, dialect, first, account))
+        below.add(account);
+        Ok(())
     })?;
+    let assets: BTreeSet<Asset> = terms.values().map(|(asset, _)| *asset).collect();
+    assets.into_iter().try_for_each(|asset| put(out, |text| plain_text::asset(text, dialect, asset)))?;
+    each_account(snapshot, |account| put(out, |text| plain_text::begin(text, dialect, first, account)))?;
     let (mut requests, mut entries) = (pages::requests(0), pages::entries(0));
     while let Some(request) = requests.next(snapshot)? {
         let mut own = Vec::new();
@@ -33,7 +41,27 @@ pub fn export(snapshot: &mut dyn Snapshot, dialect: Dialect, out: &mut dyn Write
         text.push('\n');
         Ok(())
     })?;
-    each_account(snapshot, |account| put(out, |text| plain_text::assertion(text, dialect, last, account)))
+    each_account(snapshot, |account| {
+        put(out, |text| plain_text::assertion(text, dialect, last, account, below.of(account)))
+    })
+}
+
+/// What lies below each name in the text: the sums of the accounts whose names begin with it and a colon, by asset.
+#[derive(Default)]
+struct Below(HashMap<(String, Asset), i128>);
+
+impl Below {
+    fn add(&mut self, account: &Account) {
+        let name = plain_text::name(account);
+        for (colon, _) in name.match_indices(':') {
+            let sum = self.0.entry((name[..colon].to_owned(), account.asset)).or_default();
+            *sum = sum.saturating_add(account.balance);
+        }
+    }
+
+    fn of(&self, account: &Account) -> i128 {
+        self.0.get(&(plain_text::name(account), account.asset)).copied().unwrap_or_default()
+    }
 }
 
 /// The times of the earliest and the latest request.

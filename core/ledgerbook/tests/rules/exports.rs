@@ -17,6 +17,7 @@ fn text(dialect: Dialect) -> String {
         rows.accounts.iter().find(|account| account.id == *id).map(|account| (account.asset, account.floor))
     };
     let mut out = String::new();
+    plain_text::asset(&mut out, dialect, rows.accounts[0].asset).unwrap();
     for account in &rows.accounts {
         plain_text::begin(&mut out, dialect, 1_700_000_000, account).unwrap();
     }
@@ -26,7 +27,7 @@ fn text(dialect: Dialect) -> String {
     }
     out.push('\n');
     for account in &rows.accounts {
-        plain_text::assertion(&mut out, dialect, 1_700_000_000, account).unwrap();
+        plain_text::assertion(&mut out, dialect, 1_700_000_000, account, 0).unwrap();
     }
     out
 }
@@ -34,6 +35,7 @@ fn text(dialect: Dialect) -> String {
 #[test]
 fn hledger_and_ledger_are_given_this() {
     let expected = "\
+commodity CREDIT
 account Equity:X-issuer
 account Assets:X-pool
 account Assets:X-ada

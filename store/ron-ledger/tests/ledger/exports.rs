@@ -8,9 +8,21 @@ use crate::support::{Chance, Place, asset, batch, hold, id, open, pay, seed, tra
 
 on_every_store!(other_programs_agree_with_every_balance);
 
-/// Names that would end a field, a line or a comment somewhere.
-const NAMES: [&str; 8] =
-    ["pool", "Pool", "actor/b3:1f", "a;b", "a\"b\\", "(x)/[1]", "-x/#&*", "9/X-/~!@$%^={}|<>,.?`'"];
+/// Names that would end a field, a line or a comment somewhere, and names below others.
+const NAMES: [&str; 12] = [
+    "pool",
+    "Pool",
+    "actor/b3:1f",
+    "actor",
+    "Pool/deep/er",
+    "Pool/deep",
+    "actor/b3:2f",
+    "a;b",
+    "a\"b\\",
+    "(x)/[1]",
+    "-x/#&*",
+    "9/X-/~!@$%^={}|<>,.?`'",
+];
 
 fn other_programs_agree_with_every_balance(place: &Place) {
     let ledger = place.open();
@@ -22,7 +34,7 @@ fn other_programs_agree_with_every_balance(place: &Place) {
     steps.push(Step::Transfer(large));
     ledger.post(&batch("k/[2020-99-99] ".trim(), steps)).unwrap();
     for turn in 0..40_u64 {
-        let to = NAMES[usize::try_from(1 + chance.below(6)).unwrap()];
+        let to = NAMES[usize::try_from(1 + chance.below(10)).unwrap()];
         let steps = vec![pay("pool", to, 1 + chance.below(1 << 40)), hold("pool", to, 5)];
         let key = Key::new(&format!("[1;\"\\::{turn}")).unwrap();
         // Days go back and forth.
@@ -36,6 +48,7 @@ fn other_programs_agree_with_every_balance(place: &Place) {
     let hledger = write(&*ledger, Dialect::Hledger, &folder.path().join("out.journal"));
     let beancount = write(&*ledger, Dialect::Beancount, &folder.path().join("out.beancount"));
     let ours = ours(&*ledger);
+    assert_eq!(run("hledger", &["-f", &hledger, "check", "--strict"]), "");
     assert_eq!(by_hledger(&hledger), ours);
     assert_eq!(by_ledger(&hledger), ours);
     // It lists no account without postings, but has checked the assertions of those too.
@@ -67,7 +80,7 @@ fn by_hledger(file: &str) -> BTreeMap<String, String> {
 }
 
 fn by_ledger(file: &str) -> BTreeMap<String, String> {
-    let format = "%(account)\t%(quantity(scrub(display_total)))\n";
+    let format = "%(account)\t%(quantity(scrub(amount)))\n";
     let args = ["--args-only", "-f", file, "balance", "--flat", "--empty", "--no-total", "--format", format];
     let text = run("ledger", &args);
     let fields = |line: &str| {
