@@ -24,6 +24,7 @@ mod rows;
 mod sign;
 mod sqlite;
 mod verify;
+mod waiting;
 
 pub use backup::{backup, restore};
 pub use error::{LedgerError, Op};
@@ -41,3 +42,4 @@ pub use postgres::{PostgresAddressError, PostgresLedger, PostgresServer};
 pub use sign::{NodeKey, Signer, checkpoint};
 pub use sqlite::SqliteLedger;
 pub use verify::{Scrutiny, verify};
+pub use waiting::WaitingLedger;

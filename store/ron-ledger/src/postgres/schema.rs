@@ -1,10 +1,10 @@
 //! The tables, and how older versions become the newest.
 
-use super::{connection::Connection, failed};
+use super::{PostgresServer, connection::Connection, failed};
 use crate::LedgerError;
 
 /// The schema all tables are in.
-pub(super) const NAME: &str = "omnigate_ledger";
+pub(super) const NAME: &str = PostgresServer::SCHEMA;
 
 /// How each version is made of the one before, the first of nothing. Never changed, only added to.
 ///
@@ -57,18 +57,35 @@ const MIGRATIONS: &[&str] = &[
     );",
 ];
 
-/// Makes the tables or brings them to the newest version, and checks that the server keeps what it promises.
+/// Makes the tables or brings them to the newest version, and checks that the server keeps what it promises. Where that is
+/// done, nothing is asked of the role but to read and write.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), LedgerError> {
-    // The lock's number is arbitrary; it keeps two nodes from making the same tables.
-    let begin = format!(
-        "BEGIN; SELECT pg_advisory_xact_lock(5499116170042); CREATE SCHEMA IF NOT EXISTS {NAME};
-         CREATE TABLE IF NOT EXISTS version (number bigint NOT NULL)"
-    );
-    connection.run(&begin).map_err(|error| failed(&error))?;
+    let role: String = connection.query("SELECT current_user::text", &[])?[0].get(0);
     let fsync: String = connection.query("SHOW fsync", &[])?[0].get(0);
     if fsync != "on" {
         let what = "the server runs with fsync = off and would lose what it acknowledged";
         return Err(LedgerError::BadSetup(what.to_owned()));
+    }
+    migrate(connection).map_err(|error| match error {
+        LedgerError::BadSetup(said) => LedgerError::BadSetup(format!(
+            "{said}; an administrator of the database has to run: {}",
+            PostgresServer::grants(&role)
+        )),
+        other => other,
+    })
+}
+
+fn migrate(connection: &mut Connection) -> Result<(), LedgerError> {
+    // The lock's number is arbitrary; it keeps two nodes from making the same tables.
+    run(connection, "BEGIN; SELECT pg_advisory_xact_lock(5499116170042)")?;
+    let is_there = |connection: &mut Connection, find: &str, name: &str| -> Result<bool, LedgerError> {
+        Ok(connection.query(find, &[&name])?[0].get(0))
+    };
+    if !is_there(connection, "SELECT to_regnamespace($1::text) IS NOT NULL", NAME)? {
+        run(connection, &format!("CREATE SCHEMA {NAME}"))?;
+    }
+    if !is_there(connection, "SELECT to_regclass($1::text) IS NOT NULL", &format!("{NAME}.version"))? {
+        run(connection, "CREATE TABLE version (number bigint NOT NULL)")?;
     }
     let rows = connection.query("SELECT number FROM version", &[])?;
     let version: i64 = rows.first().map_or(0, |row| row.get(0));
@@ -77,11 +94,14 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), LedgerError> {
         return Err(LedgerError::Version { found: version, known });
     }
     for migration in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-        connection.run(migration).map_err(|error| failed(&error))?;
+        run(connection, migration)?;
     }
     if version < known {
-        let write = format!("DELETE FROM version; INSERT INTO version VALUES ({known})");
-        connection.run(&write).map_err(|error| failed(&error))?;
+        run(connection, &format!("DELETE FROM version; INSERT INTO version VALUES ({known})"))?;
     }
-    connection.run("COMMIT").map_err(|error| failed(&error))
+    run(connection, "COMMIT")
+}
+
+fn run(connection: &mut Connection, sql: &str) -> Result<(), LedgerError> {
+    connection.run(sql).map_err(|error| failed(&error))
 }

@@ -45,6 +45,17 @@ pub enum PostgresAddressError {
 }
 
 impl PostgresServer {
+    /// The schema that all tables are in: the ledger's, and the epochs' of the rewarders that share it.
+    pub const SCHEMA: &str = "omnigate_ledger";
+
+    /// What an administrator of the database runs so that a role can make the tables.
+    #[must_use]
+    pub fn grants(role: &str) -> String {
+        let role = role.replace('"', "\"\"");
+        let schema = Self::SCHEMA;
+        format!("CREATE SCHEMA IF NOT EXISTS {schema}; GRANT USAGE, CREATE ON SCHEMA {schema} TO \"{role}\"")
+    }
+
     /// Reads an address: `postgres://user:secret@host/database?sslmode=verify-full&sslrootcert=ca.pem`, or
     /// `host=/run/postgresql dbname=ledger`. Blocking: reads the authority's file.
     ///
