@@ -34,8 +34,10 @@ pub enum Effect {
     Report = 1,
     /// Writes are refused with `degraded`; reads work.
     ShedWrites = 2,
+    /// The service is not ready; the node is, as long as it has another one.
+    ServiceDown = 3,
     /// Not ready.
-    Down = 3,
+    Down = 4,
 }
 
 impl Effect {
@@ -45,6 +47,7 @@ impl Effect {
         match self {
             Self::Report => "report",
             Self::ShedWrites => "shed_writes",
+            Self::ServiceDown => "service_down",
             Self::Down => "down",
         }
     }

@@ -11,6 +11,9 @@ use types::{Reason, Refusal};
 
 use super::reply;
 
+/// Services that no client asks for anything but how the node is.
+const OF_THE_NODE: [&str; 3] = ["kernel", "admin", "traces"];
+
 /// Answers for the node, or for one service. The reasons, which may quote the configuration, are for operators.
 pub(super) fn readyz(scope: &Scope, service: Option<&str>, with_reasons: bool) -> Result<Response, Refusal> {
     let readiness = scope.readiness();
@@ -36,9 +39,19 @@ pub(super) fn summary(scope: &Scope, service: Option<&str>, with_reasons: bool) 
 
 fn judged(scope: &Scope, service: Option<&str>, with_reasons: bool) -> (Verdict, Value) {
     let standing = scope.readiness().standing(service);
-    let verdict = Verdict::of(scope.shutdown().is_draining(), &standing);
+    let effects = standing.iter().map(|standing| match standing.effect {
+        Effect::ServiceDown if service.is_some() || is_alone(scope, standing.service) => Effect::Down,
+        Effect::ServiceDown => Effect::Report,
+        other => other,
+    });
+    let verdict = Verdict::of(scope.shutdown().is_draining(), effects);
     let conditions: Vec<Value> = standing.iter().map(|s| condition(s, with_reasons)).collect();
     (verdict, json!({ "status": verdict.as_str(), "conditions": conditions }))
+}
+
+/// Whether a service is the only one of the node that clients ask.
+fn is_alone(scope: &Scope, service: &str) -> bool {
+    scope.readiness().services().iter().all(|other| *other == service || OF_THE_NODE.contains(other))
 }
 
 /// Answers as long as the process runs, and names cores that do not.
@@ -71,11 +84,10 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(draining: bool, standing: &[Standing]) -> Self {
-        let worst = standing.iter().map(|s| s.effect).max();
-        match worst {
+    fn of(draining: bool, effects: impl Iterator<Item = Effect>) -> Self {
+        match effects.max() {
             _ if draining => Self::Draining,
-            Some(Effect::Down) => Self::Down,
+            Some(Effect::Down | Effect::ServiceDown) => Self::Down,
             Some(Effect::ShedWrites) => Self::Degraded,
             Some(Effect::Report) | None => Self::Ready,
         }
@@ -109,15 +121,14 @@ mod tests {
     #[test]
     fn the_worst_condition_decides_and_a_report_does_not_count() {
         let of = |effects: &[Effect]| {
-            let all: Vec<_> = effects.iter().copied().map(standing).collect();
-            let verdict = Verdict::of(false, &all);
+            let verdict = Verdict::of(false, effects.iter().copied());
             (verdict.as_str(), verdict.status().as_u16())
         };
         assert_eq!(of(&[]), ("ready", 200));
         assert_eq!(of(&[Effect::Report]), ("ready", 200));
         assert_eq!(of(&[Effect::Report, Effect::ShedWrites]), ("degraded", 503));
         assert_eq!(of(&[Effect::ShedWrites, Effect::Down]), ("down", 503));
-        assert_eq!(Verdict::of(true, &[]), Verdict::Draining);
+        assert_eq!(Verdict::of(true, std::iter::empty()), Verdict::Draining);
     }
 
     #[test]

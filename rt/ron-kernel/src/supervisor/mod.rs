@@ -260,6 +260,7 @@ fn lost_condition(scope: &Scope) -> Condition {
 /// What it does to readiness that a task is being restarted: never more than to be without it for good.
 fn effect_of_loss(spec: &TaskSpec) -> Effect {
     match spec.restart.escalation() {
+        Escalation::Degrade(Effect::ServiceDown) => Effect::ServiceDown,
         Escalation::Degrade(effect) => effect.min(Effect::ShedWrites),
         Escalation::FailClosed => Effect::ShedWrites,
     }

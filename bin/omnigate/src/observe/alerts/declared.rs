@@ -41,7 +41,9 @@ fn failing_tasks(topology: &Topology, severity: Severity) -> Option<Alert> {
 
 fn severity_of(task: &TaskSpec) -> Severity {
     match task.restart.escalation() {
-        Escalation::FailClosed | Escalation::Degrade(Effect::Down) => Severity::Critical,
+        Escalation::FailClosed | Escalation::Degrade(Effect::Down | Effect::ServiceDown) => {
+            Severity::Critical
+        }
         Escalation::Degrade(Effect::ShedWrites) => Severity::Warning,
         Escalation::Degrade(_) => Severity::Info,
     }

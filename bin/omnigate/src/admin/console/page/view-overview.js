@@ -7,7 +7,7 @@ import { count, ms, percent, rate } from "./format.js";
 
 export const title = "Overview";
 
-const EFFECTS = { down: "bad", shed_writes: "warn", report: "note" };
+const EFFECTS = { down: "bad", service_down: "bad", shed_writes: "warn", report: "note" };
 const MEANS = {
   ready: "Requests are welcome.",
   degraded: "Reads work; writes are refused until this is over.",
