@@ -12,6 +12,10 @@ pub struct ActorId(Arc<str>);
 pub struct InvalidActor;
 
 impl ActorId {
+    /// Begins the names of metrics of what an actor provides, and is paid for; others are of what it uses. Whoever uses
+    /// something can be anybody, so bounds on how many actors are named count the two apart.
+    pub const PROVIDED: &str = "provided.";
+
     /// The longest name, in bytes.
     pub const MAX_LEN: usize = 128;
 

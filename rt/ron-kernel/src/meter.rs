@@ -38,15 +38,26 @@ impl Meter {
     }
 }
 
-/// All meters of a node, bounded: actors beyond the limit share the meter of `other`.
+/// All meters of a node, bounded: actors beyond the limit share the meter of `other`. What is used and what is provided
+/// count apart, so that a flood of names of those who use something never hides who provides it.
 #[derive(Clone, Debug)]
 pub struct MeterBook {
-    meters: Arc<Mutex<BTreeMap<(ActorId, &'static str), Meter>>>,
+    meters: Arc<Mutex<Named>>,
     max_meters: usize,
 }
 
+#[derive(Debug, Default)]
+struct Named {
+    meters: BTreeMap<(ActorId, &'static str), Meter>,
+    /// Meters of what actors with a name use.
+    used: usize,
+    /// Meters of what they provide.
+    provided: usize,
+}
+
 impl MeterBook {
-    /// A book of at most `max_meters` meters (each about 1 KiB), not counting those of `other`.
+    /// A book of at most `max_meters` meters of what is used and as many of what is provided (each about 1 KiB), not
+    /// counting those of `other`.
     #[must_use]
     pub fn new(max_meters: usize) -> Self {
         Self { meters: Arc::default(), max_meters }
@@ -55,19 +66,25 @@ impl MeterBook {
     /// The meter of `actor` for `metric`. Keep it: looking it up takes a lock.
     #[must_use]
     pub fn meter(&self, actor: &ActorId, metric: &'static str) -> Meter {
-        let mut meters = lock(&self.meters);
-        if let Some(meter) = meters.get(&(actor.clone(), metric)) {
+        let mut book = lock(&self.meters);
+        if let Some(meter) = book.meters.get(&(actor.clone(), metric)) {
             return meter.clone();
         }
-        let actor = if meters.len() < self.max_meters { actor.clone() } else { ActorId::other() };
-        meters.entry((actor, metric)).or_default().clone()
+        let named = if metric.starts_with(ActorId::PROVIDED) { &mut book.provided } else { &mut book.used };
+        let actor = if *named < self.max_meters {
+            *named += 1;
+            actor.clone()
+        } else {
+            ActorId::other()
+        };
+        book.meters.entry((actor, metric)).or_default().clone()
     }
 
     /// Every meter's running total, in the order of actors and metrics.
     #[must_use]
     pub fn totals(&self) -> Vec<(ActorId, &'static str, u64)> {
-        let meters = lock(&self.meters);
-        meters.iter().map(|((actor, metric), meter)| (actor.clone(), *metric, meter.total())).collect()
+        let book = lock(&self.meters);
+        book.meters.iter().map(|((actor, metric), meter)| (actor.clone(), *metric, meter.total())).collect()
     }
 }
 
@@ -87,6 +104,16 @@ mod tests {
             }
         });
         assert_eq!(book.totals(), [(acme, "used.requests", 8000)]);
+    }
+
+    #[test]
+    fn a_flood_of_names_does_not_hide_who_provides() {
+        let book = MeterBook::new(2);
+        for name in ["a", "b", "c"] {
+            let _ = book.meter(&ActorId::new(name).unwrap(), "used.bytes");
+        }
+        book.meter(&ActorId::new("node").unwrap(), "provided.bytes").add(7);
+        assert!(book.totals().contains(&(ActorId::new("node").unwrap(), "provided.bytes", 7)));
     }
 
     #[test]

@@ -56,13 +56,16 @@ struct Open {
     epoch: u64,
     /// When it was opened, since 1970.
     since: Duration,
-    actors: BTreeSet<ActorId>,
+    /// Those who use something and have a name here.
+    users: BTreeSet<ActorId>,
+    /// Those who provide something and have a name here.
+    providers: BTreeSet<ActorId>,
     units: BTreeMap<(ActorId, &'static str), u64>,
     dirty: BTreeSet<(ActorId, &'static str)>,
 }
 
 impl Tally {
-    /// A tally from `unix` on, of at most `max_actors` in each epoch; the rest is booked as `other`. It begins in the epoch
+    /// A tally from `unix` on, of at most `max_actors` users and as many providers in each epoch; the rest is booked as `other`. It begins in the epoch
     /// of `unix`, or in `last_epoch`, the latest that an earlier process wrote, if their clocks can be so far apart.
     #[must_use]
     pub fn new(windows: Windows, last_epoch: u64, unix: Duration, max_actors: usize) -> Self {
@@ -153,9 +156,11 @@ impl Tally {
 
 impl Open {
     fn add(&mut self, actor: ActorId, metric: &'static str, grown: u64, max_actors: usize) {
+        // A flood of names of those who use something must not hide who provides it, and is paid for it.
+        let provides = metric.starts_with(ActorId::PROVIDED);
+        let actors = if provides { &mut self.providers } else { &mut self.users };
         let named = !is_address(&actor)
-            && (self.actors.contains(&actor)
-                || self.actors.len() < max_actors && self.actors.insert(actor.clone()));
+            && (actors.contains(&actor) || actors.len() < max_actors && actors.insert(actor.clone()));
         let key = (if named { actor } else { ActorId::other() }, metric);
         let units = self.units.entry(key.clone()).or_default();
         *units = units.saturating_add(grown);
@@ -303,6 +308,18 @@ mod tests {
         let page = &tally.unwritten()[0];
         let expected = [("a m", 1), ("b m", 1), ("other m", 5)].map(|(key, n)| (key.to_owned(), n));
         assert_eq!(units(page), expected);
+    }
+
+    #[test]
+    fn a_flood_of_names_does_not_hide_who_provides() {
+        let mut tally = tally(3);
+        let flood = (0..100).map(|number| (actor(&format!("a{number:03}")), "used.requests", 1));
+        tally.read(flood.chain([(actor("node"), "provided.bytes", 7)]), at(6));
+        let page = &tally.unwritten()[0];
+        let booked = units(page);
+        assert_eq!(booked.len(), 5, "{booked:?}");
+        assert!(booked.contains(&("node provided.bytes".to_owned(), 7)), "{booked:?}");
+        assert!(booked.contains(&("other used.requests".to_owned(), 97)), "{booked:?}");
     }
 
     #[test]
