@@ -36,8 +36,11 @@ pub enum FileFault {
     /// It has other columns than `actor`, `metric`, `units` and `units_high`.
     #[error("its columns are not those of rows")]
     Columns,
-    /// It is compressed, encrypted, or encoded in a way that is not read here.
-    #[error("it is compressed or encoded as files of rows are not")]
+    /// Its columns are compressed.
+    #[error("its columns are compressed with {0}, and files of rows are not: write it without compression")]
+    Compressed(&'static str),
+    /// It is encrypted, or encoded in a way that is not read here.
+    #[error("it is encrypted, or encoded as files of rows are not: write it as version 1 of Parquet")]
     Encoding,
     /// A column, a page or a value ends too early, or leads out of the file.
     #[error("a part of it is cut off or leads nowhere")]

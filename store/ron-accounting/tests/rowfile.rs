@@ -158,6 +158,9 @@ fn files_of_other_shapes_are_refused_by_what_is_wrong_with_them() {
     }
     let second = WriterProperties::builder().set_writer_version(WriterVersion::PARQUET_2_0).build();
     check("pages of the second version", &foreign(SCHEMA, second), FileFault::Encoding);
+    check("snappy", &bomb_with(1, 1), FileFault::Compressed("snappy"));
+    check("zstd", &bomb_with(1, 6), FileFault::Compressed("zstd"));
+    check("no codec of Parquet", &bomb_with(1, 50), FileFault::Compressed("an unknown codec"));
     check("no end", b"PAR1", FileFault::Footer);
     check("a footer that is longer than the file", b"PAR1\xff\xff\0\0PAR1", FileFault::Footer);
     check("a footer that is longer than any", b"PAR1\xff\xff\xff\xffPAR1", FileFault::Footer);
@@ -177,6 +180,11 @@ fn varint(mut value: u64) -> Vec<u8> {
 
 /// A file whose only group says that it has so many rows, all of them in four pages of some bytes.
 fn bomb(rows: u64) -> Vec<u8> {
+    bomb_with(rows, 0)
+}
+
+/// The same, with columns that say they are compressed with a codec, by its number.
+fn bomb_with(rows: u64, codec: u8) -> Vec<u8> {
     let int = |value: u64| varint(value << 1);
     let text = |text: &str| [varint(text.len() as u64), text.as_bytes().to_vec()].concat();
     let mut file = b"PAR1".to_vec();
@@ -206,7 +214,8 @@ fn bomb(rows: u64) -> Vec<u8> {
         file.extend(page(0, 0x2c, rows, 8, &run));
         let length = file.len() as u64 - start;
         chunks.extend(
-            [vec![0x3c, 0x15], int(kind), vec![0x35, 0, 0x15], int(rows), vec![0x26], int(length)].concat(),
+            [vec![0x3c, 0x15], int(kind), vec![0x35, codec << 1, 0x15], int(rows), vec![0x26], int(length)]
+                .concat(),
         );
         chunks.extend([vec![0x26], int(start), vec![0x26], int(start), vec![0, 0]].concat());
     }

@@ -19,6 +19,8 @@ const INT64: i64 = 2;
 const BYTE_ARRAY: i64 = 6;
 const REQUIRED: i64 = 0;
 const UNCOMPRESSED: i64 = 0;
+/// By the same numbers.
+const CODECS: [&str; 8] = ["nothing", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw"];
 
 /// Names and types of the columns.
 const COLUMNS: [(&[u8], i64); 4] =
@@ -98,8 +100,13 @@ fn read_group(group: &Value<'_>, file: usize) -> Result<Group, FileFault> {
 fn read_chunk(chunk: &Value<'_>, kind: i64, rows: u64, file: usize) -> Result<Range<usize>, FileFault> {
     let about = chunk.field(3).ok_or(FileFault::Header)?;
     // A column may be in another file, and encrypted; not here.
-    if chunk.field(1).is_some() || chunk.field(8).is_some() || about.number(4) != Some(UNCOMPRESSED) {
+    if chunk.field(1).is_some() || chunk.field(8).is_some() {
         return Err(FileFault::Encoding);
+    }
+    let codec = about.number(4).ok_or(FileFault::Header)?;
+    if codec != UNCOMPRESSED {
+        let known = usize::try_from(codec).ok().and_then(|codec| CODECS.get(codec));
+        return Err(FileFault::Compressed(known.unwrap_or(&"an unknown codec")));
     }
     if about.number(1) != Some(kind) {
         return Err(FileFault::Columns);
