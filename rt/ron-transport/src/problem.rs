@@ -1,15 +1,12 @@
 //! Refusals as `application/problem+json` responses.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use types::Refusal;
 
-use crate::{Body, service::Response};
+use crate::{Body, corr_id, service::Response};
 
 const CONTENT_TYPE: &str = "application/problem+json";
 
@@ -27,10 +24,10 @@ pub fn response_to(refusal: &Refusal, corr_id: &HeaderValue) -> Response {
 
 /// The response to a request whose head cannot be served, under an id of its own.
 pub(crate) fn response_to_head(status: StatusCode, refusal: &Refusal) -> Response {
-    let corr_id = fresh_id();
-    let mut response = respond_with(status, refusal, Some(&corr_id));
-    if let Ok(corr_id) = HeaderValue::try_from(corr_id) {
-        response.headers_mut().insert(HeaderName::from_static("x-corr-id"), corr_id);
+    let id = corr_id::fresh();
+    let mut response = respond_with(status, refusal, Some(&id));
+    if let Ok(id) = HeaderValue::try_from(id) {
+        response.headers_mut().insert(corr_id::CORR_ID, id);
     }
     response
 }
@@ -59,20 +56,13 @@ fn respond_with(status: StatusCode, refusal: &Refusal, corr_id: Option<&str>) ->
 /// The bytes of a refusal for which there is no request that the HTTP library could answer: a head that does not arrive
 /// or cannot be served. The last that is said on the connection, and under an id of its own.
 pub(crate) fn last_answer(status: StatusCode, refusal: &Refusal) -> String {
-    let corr_id = fresh_id();
+    let corr_id = corr_id::fresh();
     let document = write(refusal, status, Some(&corr_id));
     format!(
         "HTTP/1.1 {status}\r\nconnection: close\r\ncache-control: no-store\r\nx-corr-id: {corr_id}\r\n\
          content-type: {CONTENT_TYPE}\r\ncontent-length: {}\r\n\r\n{document}",
         document.len()
     )
-}
-
-/// An id that nothing else has.
-fn fresh_id() -> String {
-    // The keys of the standard library's hash maps are the system's random numbers.
-    let random = RandomState::new();
-    format!("{:016x}{:016x}", random.hash_one(0), random.hash_one(1))
 }
 
 /// Seconds, rounded up: a client that obeys must not come too early.
