@@ -54,6 +54,11 @@ impl args::LedgerArgs {
         Ok((place, (*config).clone()))
     }
 
+    /// How much of it is checked before anything is posted: as the configuration says, or everything.
+    fn scrutiny(&self) -> Result<Scrutiny, Failure> {
+        Ok(self.place()?.1.scrutiny())
+    }
+
     /// The ledger that is there. A file that is not is not made.
     fn open(&self, scrutiny: &Scrutiny) -> Result<Box<dyn Ledger>, Failure> {
         let (place, _) = self.place()?;

@@ -103,6 +103,59 @@ fn a_ledger_is_verified_backed_up_and_restored() {
 }
 
 #[test]
+fn nothing_is_posted_to_a_damaged_ledger() {
+    let fixture = Fixture::funded();
+    let path = fixture.dir.path().join("data/ledger.db");
+    let sql = rusqlite::Connection::open(path).unwrap();
+    sql.execute_batch("UPDATE accounts SET balance = '1001' WHERE name = 'pool'").unwrap();
+    for words in ["transfer --from pool --to mint --amount 1001 --key pay", "open ada --asset CREDIT"] {
+        let refused = fixture.ledger(words);
+        assert_eq!(refused.code, Some(1), "{words}: {}", refused.out);
+        assert!(refused.err.starts_with("error: the ledger is damaged: "), "{words}: {}", refused.err);
+    }
+    let requests: i64 = sql.query_row("SELECT count(*) FROM requests", (), |row| row.get(0)).unwrap();
+    assert_eq!(requests, 3, "what was there before");
+}
+
+#[test]
+fn deleted_checkpoints_are_missed_where_keys_are_trusted() {
+    let fixture = Fixture::funded();
+    let pem = Command::new("openssl").args(["genpkey", "-algorithm", "ed25519"]).output().unwrap().stdout;
+    let path = fixture.dir.path().join("node.pem");
+    fs::write(&path, pem).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let signed = fixture.json("checkpoint --key node.pem");
+    let config = format!("[ledger]\ntrusted_keys = [\"{}\"]\n", signed["key"].as_str().unwrap());
+    fs::write(fixture.dir.path().join("omnigate.toml"), config).unwrap();
+    assert_eq!(fixture.json("verify")["checkpoints"]["count"], 1);
+    let sql = rusqlite::Connection::open(fixture.dir.path().join("data/ledger.db")).unwrap();
+    sql.execute_batch("DELETE FROM checkpoints").unwrap();
+    let missed = fixture.ledger("verify");
+    assert_eq!(missed.code, Some(1), "{}", missed.out);
+    assert!(missed.err.contains("no checkpoint is there by one of `ledger.trusted_keys`"), "{}", missed.err);
+}
+
+#[test]
+fn keys_of_the_program_are_not_for_transfers() {
+    let fixture = Fixture::funded();
+    for key in ["reward/7/0", "open/ada"] {
+        let refused = fixture.ledger(&format!("transfer --from mint --to pool --amount 1 --key {key}"));
+        assert_eq!(refused.code, Some(2), "{}", refused.out);
+        assert!(refused.err.contains("are kept for the program"), "{}", refused.err);
+    }
+}
+
+#[test]
+fn an_account_may_have_the_longest_name() {
+    let fixture = Fixture::funded();
+    let longest = "a".repeat(192);
+    assert_eq!(fixture.done(&format!("open {longest} --asset CREDIT")), format!("open: {longest}\n"));
+    assert_eq!(fixture.done(&format!("open {longest} --asset CREDIT")), format!("open before: {longest}\n"));
+    assert_eq!(fixture.ledger(&format!("open {longest}a --asset CREDIT")).code, Some(2));
+    fixture.done(&format!("transfer --from mint --to {longest} --amount 1 --key pay"));
+}
+
+#[test]
 fn a_journal_is_exported_for_other_programs() {
     let fixture = Fixture::funded();
     let journal = fixture.done("export");

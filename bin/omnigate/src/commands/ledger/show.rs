@@ -39,6 +39,13 @@ pub(super) fn verify(args: &LedgerArgs, as_json: bool) -> Result<(), Failure> {
     let mut snapshot = ledger.snapshot().map_err(failure)?;
     let tally = ron_ledger::verify(&mut *snapshot, &trusted).map_err(failure)?;
     let (count, last) = checkpoints(&mut *snapshot)?;
+    if last.is_none() && !trusted.is_empty() && tally.links > 0 {
+        let message =
+            "every row is as it was written, but no checkpoint is there by one of `ledger.trusted_keys`";
+        let help = "if it was ever signed, its checkpoints were deleted: compare it with a backup; \
+                    `omnigate ledger checkpoint` signs what is there";
+        return Err(Failure::failed(message).help(help));
+    }
     let Some(last) = last else { return print(&tally_text("whole", &tally, as_json)) };
     let (link, key) = (last.link.number, hex(&last.key));
     print(&if as_json {

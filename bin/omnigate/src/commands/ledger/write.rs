@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use ron_ledger::{Batch, Floor, Key, NodeKey, Reference, Scrutiny, Signer, Step, Terms, Transfer};
+use ron_ledger::{
+    AccountId, Batch, Floor, InvalidName, Key, NodeKey, Reference, Scrutiny, Signer, Step, Terms, Transfer,
+};
 use ron_transport::files;
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::json;
@@ -15,6 +17,10 @@ use super::{
 };
 use crate::failure::Failure;
 
+/// Begins the keys that accounts are opened under.
+const OPENING: &str = "open/";
+/// Begin the keys that nobody else may use: a payout under one of them would be a conflict, and its epoch quarantined.
+const RESERVED: [&str; 2] = ["reward/", OPENING];
 /// A key file has a few lines.
 const MAX_KEY_BYTES: u64 = 4096;
 
@@ -23,19 +29,31 @@ pub(super) fn open(args: &LedgerArgs, account: &AccountArgs) -> Result<(), Failu
     let floor = if *issuer { Floor::Unlimited } else { Floor::Overdraft(*overdraft) };
     let terms = Terms { account: account.clone(), asset: *asset, floor };
     // One key per account, so that the command can be given again.
-    let key = Key::new(&format!("open/{account}")).map_err(Failure::bad_config)?;
+    let key = opening_key(account).map_err(Failure::bad_config)?;
     let reference = Reference::new("").map_err(Failure::bad_config)?;
     let batch = Batch::new(key, reference, now()?, vec![Step::Open(terms)]).map_err(Failure::bad_config)?;
-    let posted = args.make(&Scrutiny::Nothing)?.post(&batch).map_err(failure)?;
+    let posted = args.make(&args.scrutiny()?)?.post(&batch).map_err(failure)?;
     print(&format!("{}: {account}\n", if posted.replayed { "open before" } else { "open" }))
+}
+
+/// The key that an account is opened under: one for each name, which may be as long as a key.
+fn opening_key(account: &AccountId) -> Result<Key, InvalidName> {
+    Key::new(&format!("{OPENING}{account}")).or_else(|_| {
+        let hash = b3tree::Builder::new().update(account.as_str().as_bytes()).finish().root();
+        Key::new(&format!("{OPENING}{hash}"))
+    })
 }
 
 pub(super) fn transfer(args: &LedgerArgs, transfer: &TransferArgs) -> Result<(), Failure> {
     let TransferArgs { from, to, amount, key, reference, open_receiver, json: as_json } = transfer;
+    if let Some(prefix) = RESERVED.into_iter().find(|prefix| key.as_str().starts_with(prefix)) {
+        return Err(Failure::bad_config(format!("keys that begin with `{prefix}` are kept for the program"))
+            .help("choose another --key"));
+    }
     let step = Step::Transfer(Transfer { from: from.clone(), to: to.clone(), amount: *amount });
     let make = if *open_receiver { Batch::opening_receivers } else { Batch::new };
     let batch = make(key.clone(), reference.clone(), now()?, vec![step]).map_err(Failure::bad_config)?;
-    let posted = args.open(&Scrutiny::Nothing)?.post(&batch).map_err(failure)?;
+    let posted = args.open(&args.scrutiny()?)?.post(&batch).map_err(failure)?;
     let (request, replayed) = (posted.receipt.request, posted.replayed);
     print(&if *as_json {
         pretty(&json!({ "request": request, "replayed": replayed }))
