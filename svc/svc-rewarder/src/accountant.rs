@@ -17,7 +17,7 @@ use crate::{
     epoch_clock::{Judged, Watch, shifted},
     policies,
     shared::Shared,
-    store::{EpochStore, Listed, State},
+    store::{EpochStore, Listed},
 };
 
 /// Between two writes: what a crash can lose.
@@ -137,19 +137,18 @@ impl Accountant {
         }
     }
 
-    /// Forgets the usage of epochs that are settled and older than those to keep.
+    /// Forgets the usage of retired epochs.
     async fn let_go(&self) -> Result<(), RewarderError> {
-        let keep = self.shared.settings.load().retain_epochs;
-        if keep == 0 {
+        if self.shared.settings.load().retain_epochs == 0 {
             return Ok(());
         }
         let (accounts, store) = (Arc::clone(&self.accounts), self.shared.store.clone());
-        let first = self.shared.windows.epoch_at(self.shared.unix()).saturating_sub(keep);
+        let first = self.shared.windows.epoch_at(self.shared.unix());
         let forget = move || -> Result<(), RewarderError> {
             let old = lock(&accounts).prunable(first).map_err(failed)?;
             for epoch in old {
                 // In their order: what waits to be paid may have to be computed again.
-                if !store.record(epoch)?.is_some_and(|record| record.state == State::Settled) {
+                if store.record(epoch)?.is_none_or(|record| record.retired_at.is_none()) {
                     break;
                 }
                 lock(&accounts).prune(epoch).map_err(failed)?;

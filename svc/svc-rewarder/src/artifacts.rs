@@ -99,7 +99,12 @@ impl Artifacts {
         match self {
             Self::Folder(folder) => match fs::read(folder.join(epoch.to_string()).join(name)) {
                 Ok(bytes) => Ok(Some(bytes.into())),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                // A folder of an epoch is no file of it.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) =>
+                {
+                    Ok(None)
+                }
                 Err(error) => Err(error),
             },
             Self::Memory(epochs) => Ok(lock(epochs).get(&epoch).and_then(|files| files.get(name)).cloned()),
@@ -222,6 +227,7 @@ mod tests {
                 ("d".into(), "a".into())
             );
             assert_eq!((read("other"), artifacts.read(8, "run.json").unwrap()), (None, None));
+            assert_eq!(read("snapshots"), None, "a folder is no file");
             assert_eq!(artifacts.names(7).unwrap(), ["attestation.json", "run.json", "snapshots/commitment"]);
             assert_eq!(artifacts.epochs().unwrap(), [7]);
             assert_eq!((artifacts.remove(7).unwrap(), artifacts.remove(7).unwrap()), (true, false));

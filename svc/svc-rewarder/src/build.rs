@@ -11,6 +11,7 @@ use ron_accounting::{Accounts, Announce, NodeId, check_rows, check_seal};
 use ron_kernel::{
     Scope,
     config::Snapshot,
+    lock::lock,
     reload::{Commit, Preparing, Reconfigure},
 };
 use ron_ledger::Ledger;
@@ -37,6 +38,7 @@ use crate::{
     scheduler::Scheduler,
     settings::Settings,
     shared::{Opened, Shared},
+    store::StoreError,
     topology::{
         ACCOUNTANT, ARTIFACT_WRITER, COMPUTE_SCHEDULER, HEALTH_REPORTER, INTENT_EMITTER, INTENTS, RESULTS,
         WORK, WORK_REQ, WORKER,
@@ -128,7 +130,11 @@ impl Rewarder {
             announce,
         };
         let shared = Shared::new(scope, opened);
-        take_policies(&shared, config).await?;
+        if let Err(error) = take_policies(&shared, config).await {
+            // A connection to a server is closed by a thread that may block.
+            let _ = scope.blocking().run("close the rewarder's data", move || drop(shared)).await;
+            return Err(error);
+        }
         let plan = listen_plan(config, Some(listener), tls);
         let (server, local) = start(scope, &shared, config, found.accounts, plan);
         Ok(Arc::new(Self { shared, server, local, load_authority }))
@@ -199,9 +205,11 @@ impl Rewarder {
         let settings = Arc::new(settings);
         let judging = Arc::clone(&settings);
         // A policy that is refused refuses the reload; one that is kept is kept either way, and does no harm.
-        scope.blocking().run("keep policies", move || keep_all(&judged, &judging, &documents)).await??;
+        let keep = move || keep_all(&judged, &judging, documents);
+        let unkept = scope.blocking().run("keep policies", keep).await??;
         Ok(Box::new(move || {
             shared.settings.store(settings);
+            *lock(&shared.unkept_policies) = unkept;
             shared.due.notify_one();
             server.commit(listen_plan(&config, listener, tls));
         }))
@@ -267,7 +275,10 @@ async fn load_tls(scope: &Scope, config: &RewarderConfig) -> Result<Option<Serve
 async fn take_policies(shared: &Arc<Shared>, config: &RewarderConfig) -> Result<(), BuildError> {
     let documents = read_policies(&shared.scope, config).await?;
     let (store, settings) = (shared.store.clone(), shared.settings.load_full());
-    shared.scope.blocking().run("keep policies", move || keep_all(&store, &settings, &documents)).await?
+    let keep = move || keep_all(&store, &settings, documents);
+    let unkept = shared.scope.blocking().run("keep policies", keep).await??;
+    *lock(&shared.unkept_policies) = unkept;
+    Ok(())
 }
 
 /// The files with policies, read.
@@ -284,22 +295,27 @@ async fn read_policies(
     scope.blocking().run("read policies", read).await?
 }
 
-/// Keeps policies; one that is older than what is kept is left alone, because a file may be.
-fn keep_all(
+/// Keeps policies; one that is older than what is kept is left alone, because a file may be. Those that the store does not
+/// answer for come back, to be kept later.
+pub(crate) fn keep_all(
     store: &crate::store::EpochStore,
     settings: &Settings,
-    documents: &[(std::path::PathBuf, Vec<u8>)],
-) -> Result<(), BuildError> {
+    documents: Vec<(std::path::PathBuf, Vec<u8>)>,
+) -> Result<Vec<(std::path::PathBuf, Vec<u8>)>, BuildError> {
+    let mut unkept = Vec::new();
     for (path, document) in documents {
-        match policies::accept(store, settings, None, document) {
+        match policies::accept(store, settings, None, &document) {
+            Err(RewarderError::Store(StoreError::Unavailable(_) | StoreError::Denied(_))) => {
+                unkept.push((path, document));
+            }
             Ok(_) => {}
             Err(RewarderError::Policy(error @ rewards::PolicyError::Superseded(_))) => {
                 tracing::warn!(path = %path.display(), %error, "a policy in a file is older than the one in force");
             }
-            Err(error) => return Err(BuildError::Policy { path: path.clone(), error: Box::new(error) }),
+            Err(error) => return Err(BuildError::Policy { path, error: Box::new(error) }),
         }
     }
-    Ok(())
+    Ok(unkept)
 }
 
 fn listen_plan(config: &RewarderConfig, listener: Option<Listener>, tls: Option<ServerTls>) -> ListenPlan {

@@ -58,9 +58,15 @@ pub struct RewarderConfig {
     pub artifact_dir: PathBuf,
     /// The ledger's account that payouts are taken from. An actor's account is `actor/` and its name.
     pub pool_account: String,
-    /// How many of the latest epochs keep their files; 0 for all.
+    /// How many of the latest epochs keep their files and rows; 0 for all. Epochs in which nothing was used do not count,
+    /// and one that was settled within as many epochs' time keeps them too. Others are retired: their files are removed,
+    /// and who asks for one is told 410 `gone`.
     pub retain_epochs: u64,
-    /// Actors that are named in one epoch of this node; the rest is booked as `other`.
+    /// Where copies of retired epochs are kept, told to those who ask for one: an address with `{epoch}` for the number,
+    /// such as `https://archive.example/rewards/{epoch}/`; empty if nowhere.
+    pub archive_url: String,
+    /// Actors that are named in one epoch of this node, of those who use something and as many of those who provide
+    /// something; the rest is booked as `other`.
     pub max_actors: usize,
     /// Connections in all; more are refused.
     pub max_conns: usize,
@@ -95,6 +101,7 @@ impl Default for RewarderConfig {
             artifact_dir: PathBuf::new(),
             pool_account: "pool/rewards".to_owned(),
             retain_epochs: 0,
+            archive_url: String::new(),
             max_actors: 100_000,
             max_conns: 256,
             tls: TlsConfig::default(),
@@ -126,6 +133,7 @@ impl Table for RewarderConfig {
         self.check_policy(problems);
         self.check_nodes(problems);
         self.check_account(problems);
+        self.check_archive(problems);
         self.tls.check(problems);
         if self.max_conns == 0 {
             problems.at("max_conns", "must be at least 1");
@@ -196,6 +204,16 @@ impl RewarderConfig {
     fn check_account(&self, problems: &mut Problems) {
         if let Err(wrong) = AccountId::new(&self.pool_account) {
             problems.at("pool_account", wrong.to_string());
+        }
+    }
+
+    fn check_archive(&self, problems: &mut Problems) {
+        let url = &self.archive_url;
+        let of_an_epoch = url.replace("{epoch}", "0");
+        let is_address = of_an_epoch.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some());
+        let is_good = url.is_empty() || is_address && of_an_epoch != *url;
+        if !is_good {
+            problems.at("archive_url", "is no address with `{epoch}` in it");
         }
     }
 

@@ -212,7 +212,8 @@ impl Emitter {
 
     async fn settle(&self, epoch: u64) -> Result<(), RewarderError> {
         crash::point("settle.before_update");
-        let settled = self.shared.with_store("settle epoch", move |store| store.settled(epoch)).await?;
+        let unix = self.shared.unix().as_secs();
+        let settled = self.shared.with_store("settle epoch", move |store| store.settled(epoch, unix)).await?;
         if settled == Changed::Now {
             crash::point("settle.after_update");
             self.shared.metrics.ended(Status::Settled);

@@ -10,6 +10,7 @@
 //! | `OtherInputs` | 409 `conflict` | no | `rejected_total{reason}` |
 //! | `NotOver`, `NoPolicy` | 409 `conflict` | later | `rejected_total{reason}` |
 //! | `Unknown` | 404 `not_found` | no | `rejected_total{reason}` |
+//! | `Retired` | 410 `gone` | elsewhere | `rejected_total{reason}` |
 //! | `Policy` | 400, 403, 409 or 415 | no | `rejected_total{reason}` |
 //! | `Snapshot` | 400 or 403 | no | `rejected_total{reason}` |
 //! | `Ledger` | 503 `degraded` | yes | `readyz_degraded{cause="ledger"}` |
@@ -63,6 +64,16 @@ pub enum RewarderError {
     /// There is nothing of this name.
     #[error("there is no such {0} here")]
     Unknown(&'static str),
+    /// The epoch's files were let go.
+    #[error("the files of epoch {epoch} were retired{}; its commitment is {commitment}", archived(.archive))]
+    Retired {
+        /// The epoch.
+        epoch: u64,
+        /// What a copy of them can be held to.
+        commitment: String,
+        /// Where copies are kept; `None` if nobody says so.
+        archive: Option<String>,
+    },
     /// No policy to pay by.
     #[error("there is no policy `{0}` for this epoch: put one with PUT /rewarder/policy/{0}")]
     NoPolicy(String),
@@ -81,6 +92,14 @@ pub enum RewarderError {
     /// Something that belongs to the epoch cannot be read or written.
     #[error("{0}")]
     Files(String),
+}
+
+/// Where retired files went, for a sentence.
+fn archived(archive: &Option<String>) -> String {
+    match archive {
+        Some(place) => format!(": they are kept at {place}"),
+        None => " here, and this node does not know who keeps a copy".to_owned(),
+    }
 }
 
 impl RewarderError {
@@ -105,7 +124,10 @@ impl RewarderError {
                 }
                 _ => Reason::Malformed,
             },
-            Self::Store(StoreError::Unavailable(_)) | Self::Ledger(_) => Reason::Degraded,
+            Self::Store(StoreError::Unavailable(_) | StoreError::Denied(_)) | Self::Ledger(_) => {
+                Reason::Degraded
+            }
+            Self::Retired { .. } => Reason::Gone,
             Self::Store(_) | Self::Files(_) => Reason::Internal,
         }
     }
@@ -135,7 +157,7 @@ impl From<RewarderError> for Refusal {
             RewarderError::NotOver { closes_in, .. } => {
                 Self::new(reason, error.to_string()).retry_after(closes_in)
             }
-            RewarderError::Store(StoreError::Unavailable(_)) => {
+            RewarderError::Store(StoreError::Unavailable(_) | StoreError::Denied(_)) => {
                 Self::new(reason, "the epoch store does not answer").retry_after(COME_BACK)
             }
             RewarderError::Ledger(_) => {

@@ -2,14 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ron_kernel::supervisor::{TaskCtx, TaskResult};
-
-use crate::{
-    RewarderError, ledger,
-    reconcile::Reconciler,
-    shared::Shared,
-    store::{Record, State},
+use ron_kernel::{
+    lock::lock,
+    supervisor::{TaskCtx, TaskResult},
 };
+
+use crate::{RewarderError, build::keep_all, ledger, reconcile::Reconciler, shared::Shared, store::Record};
 
 /// Between two questions.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -29,6 +27,7 @@ impl Health {
         loop {
             // Each raises its condition when it does not answer, and clears it when it does.
             let _ = self.shared.with_store("ping", |store| store.ping()).await;
+            self.keep_policies().await;
             self.tell_of_quarantine().await;
             let _ = ledger::available(&self.shared).await;
             reconciler.step(&self.shared).await;
@@ -42,6 +41,24 @@ impl Health {
         }
     }
 
+    /// Keeps policies that could not be kept when they were read, because the store did not answer.
+    async fn keep_policies(&self) {
+        let documents = lock(&self.shared.unkept_policies).clone();
+        if documents.is_empty() {
+            return;
+        }
+        let (store, settings) = (self.shared.store.clone(), self.shared.settings.load_full());
+        let keep = move || keep_all(&store, &settings, documents);
+        match self.shared.scope.blocking().run("keep policies", keep).await {
+            Ok(Ok(unkept)) => {
+                *lock(&self.shared.unkept_policies) = unkept;
+                self.shared.due.notify_one();
+            }
+            Ok(Err(error)) => self.shared.conditions.policy.raise(error.to_string()),
+            Err(error) => tracing::warn!(%error, "policies could not be kept"),
+        }
+    }
+
     /// Tells of epochs that are set aside, also of those that another process or node has: it is the store that knows. It
     /// is never taken back, because no epoch comes back by itself.
     async fn tell_of_quarantine(&self) {
@@ -51,25 +68,22 @@ impl Health {
         }
     }
 
-    /// Removes the files of epochs that are final and older than those to keep.
+    /// Retires epochs that are settled and older than those to keep, and removes the files and rows of retired ones.
     async fn let_go(&self) -> Result<(), RewarderError> {
         let keep = self.shared.settings.load().retain_epochs;
-        if keep == 0 {
-            return Ok(());
-        }
-        let shared = Arc::clone(&self.shared);
-        let first = shared.windows.epoch_at(shared.unix()).saturating_sub(keep);
+        let (shared, unix) = (Arc::clone(&self.shared), self.shared.unix().as_secs());
+        let window = shared.windows.duration().as_secs().saturating_mul(keep);
         let remove = move || {
             let failed = |error: std::io::Error| RewarderError::Files(error.to_string());
-            let old = shared.artifacts.epochs().map_err(failed)?.into_iter().filter(|epoch| *epoch < first);
-            for epoch in old {
-                let record = shared.store.record(epoch)?;
-                // A quarantined epoch is kept until a person has looked.
-                if record.is_some_and(|record| record.state == State::Settled) {
+            if keep > 0 && shared.store.retire(keep, unix.saturating_sub(window), unix)? > 0 {
+                shared.store.prune()?;
+            }
+            // Another node may have retired them.
+            for epoch in shared.artifacts.epochs().map_err(failed)? {
+                if shared.store.record(epoch)?.is_some_and(|record| record.retired_at.is_some()) {
                     shared.artifacts.remove(epoch).map_err(failed)?;
                 }
             }
-            shared.store.prune(first)?;
             Ok(())
         };
         self.shared.scope.blocking().run("remove old files", remove).await?

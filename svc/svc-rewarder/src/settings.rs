@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) nodes: BTreeSet<NodeId>,
     pub(crate) pool_account: String,
     pub(crate) retain_epochs: u64,
+    /// Where copies of retired epochs are kept, with `{epoch}` for the number; empty if nowhere.
+    pub(crate) archive_url: String,
     /// Each call of the store or the ledger.
     pub(crate) call_timeout: Duration,
     pub(crate) max_body_bytes: u64,
@@ -35,6 +37,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Where copies of a retired epoch are kept; `None` if nobody says so.
+    pub(crate) fn archive_of(&self, epoch: u64) -> Option<String> {
+        let url = &self.archive_url;
+        (!url.is_empty()).then(|| url.replace("{epoch}", &epoch.to_string()))
+    }
+
     /// From a table that was checked; `me` counts if nobody is listed.
     pub(crate) fn new(config: &RewarderConfig, me: NodeId, authority: Authority) -> Self {
         let listed: BTreeSet<NodeId> =
@@ -46,6 +54,7 @@ impl Settings {
             nodes: if listed.is_empty() { BTreeSet::from([me]) } else { listed },
             pool_account: config.pool_account.clone(),
             retain_epochs: config.retain_epochs,
+            archive_url: config.archive_url.clone(),
             call_timeout: config.read_timeout.as_duration(),
             max_body_bytes: config.limits.max_body_bytes.as_u64(),
             max_rows: config.limits.max_rows,

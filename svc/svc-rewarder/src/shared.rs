@@ -1,6 +1,7 @@
 //! What all tasks and cores share, and how they call what may not answer.
 
 use std::{
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<RewarderMetrics>,
     pub(crate) breaker: Breaker,
     pub(crate) conditions: Conditions,
+    /// Policies in files that could not be kept yet, because the store does not answer: their paths and documents.
+    pub(crate) unkept_policies: Mutex<Vec<(PathBuf, Vec<u8>)>>,
     /// Until when the condition `clock` stands, since 1970.
     pub(crate) clock_told_until: Mutex<Duration>,
     /// Rung when there may be an epoch to close.
@@ -96,7 +99,7 @@ impl Conditions {
         Self {
             // Epochs wait for it in the store, so nothing is lost and requests are still taken.
             ledger: report("ledger"),
-            store: scope.condition("epoch_store", Effect::Down, SETTLE),
+            store: scope.condition("epoch_store", Effect::ServiceDown, SETTLE),
             accounting: report("accounting"),
             artifacts: report("artifacts"),
             policy: report("policy"),
@@ -155,6 +158,7 @@ impl Shared {
             metrics: RewarderMetrics::new(scope),
             breaker: Breaker::new(LEDGER_BREAKER),
             conditions: Conditions::new(scope),
+            unkept_policies: Mutex::default(),
             clock_told_until: Mutex::default(),
             due: Notify::new(),
             budget: RetryBudget::new(200, 10),

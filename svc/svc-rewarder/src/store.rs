@@ -8,6 +8,7 @@
 //! noted here is asked again, under the same key, and the ledger says what it said the first time.
 
 mod database;
+mod migrations;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
@@ -20,29 +21,6 @@ use record::COLUMNS;
 
 pub use database::StoreError;
 pub use record::{Record, State};
-
-/// `BLOB` is `BYTEA` to PostgreSQL. Numbers of epochs, batches and versions are below 2⁵³.
-const SCHEMA: &str = "
-    CREATE TABLE IF NOT EXISTS rewarder_numbers (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
-    CREATE TABLE IF NOT EXISTS rewarder_snapshots (
-        epoch BIGINT NOT NULL, node TEXT NOT NULL, document TEXT NOT NULL, object TEXT NOT NULL,
-        PRIMARY KEY (epoch, node)
-    );
-    CREATE TABLE IF NOT EXISTS rewarder_rows (object TEXT PRIMARY KEY, epoch BIGINT NOT NULL, bytes BLOB NOT NULL);
-    CREATE TABLE IF NOT EXISTS rewarder_policies (
-        id TEXT NOT NULL, version BIGINT NOT NULL, digest TEXT NOT NULL, document TEXT NOT NULL,
-        PRIMARY KEY (id, version)
-    );
-    CREATE TABLE IF NOT EXISTS rewarder_epochs (
-        epoch BIGINT PRIMARY KEY, state TEXT NOT NULL, reason TEXT, inputs TEXT NOT NULL, policy TEXT NOT NULL,
-        input_document TEXT NOT NULL, policy_document TEXT NOT NULL,
-        run_key TEXT, commitment TEXT, batches BIGINT NOT NULL, posted BIGINT NOT NULL
-    );
-    CREATE INDEX IF NOT EXISTS rewarder_epochs_by_state ON rewarder_epochs (state, epoch);
-";
-
-/// The version of the tables.
-const VERSION: u64 = 1;
 
 /// A snapshot as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +83,7 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn open(path: &Path, epoch_duration: Duration) -> Result<Self, StoreError> {
-        Self::prepare(Arc::new(sqlite::Sqlite::open(path)?), epoch_duration)
+        Ok(Self(Arc::new(sqlite::Sqlite::open(path, millis(epoch_duration))?)))
     }
 
     /// A store that ends with the process.
@@ -113,30 +91,23 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn in_memory(epoch_duration: Duration) -> Result<Self, StoreError> {
-        Self::prepare(Arc::new(sqlite::Sqlite::in_memory()?), epoch_duration)
+        Ok(Self(Arc::new(sqlite::Sqlite::in_memory(millis(epoch_duration))?)))
     }
 
-    /// A store in PostgreSQL, which several nodes share.
+    /// A store in PostgreSQL, which several nodes share. A server that does not answer, or does not let this role in yet,
+    /// is asked again with every call.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// [`StoreError`], if asking again does not help.
     #[cfg(feature = "postgres")]
     pub fn connect(url: &str, timeout: Duration, epoch_duration: Duration) -> Result<Self, StoreError> {
-        Self::prepare(Arc::new(postgres::Postgres::connect(url, timeout)?), epoch_duration)
-    }
-
-    fn prepare(database: Arc<dyn Database>, epoch_duration: Duration) -> Result<Self, StoreError> {
-        database.migrate(SCHEMA)?;
-        let store = Self(database);
-        let millis = u64::try_from(epoch_duration.as_millis()).unwrap_or(u64::MAX);
-        for (name, wanted) in [("version", VERSION), ("epoch_millis", millis)] {
-            let was = store.number_once(name, wanted)?;
-            if was != wanted {
-                let why = format!(
-                    "its {name} is {was}, not {wanted}: epochs would mean other times, or columns other things"
-                );
-                return Err(StoreError::Refused(why));
+        let store = Self(Arc::new(postgres::Postgres::new(url, timeout, millis(epoch_duration))?));
+        match store.ping() {
+            Ok(()) => {}
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Denied(_))) => {
+                tracing::warn!(%error, "the node goes on without its epochs, and asks again");
             }
+            Err(error) => return Err(error),
         }
         Ok(store)
     }
@@ -234,7 +205,7 @@ impl EpochStore {
     /// [`StoreError`].
     pub fn reopen(&self, epoch: u64, first: u64, reason: &str) -> Result<Changed, StoreError> {
         let change = "UPDATE rewarder_epochs SET state = $1, posted = $2, reason = $3
-                      WHERE epoch = $4 AND state IN ($5, $1) AND posted > $2";
+                      WHERE epoch = $4 AND state IN ($5, $1) AND posted > $2 AND retired_at IS NULL";
         let parameters = [
             Value::text(State::Emitting),
             Value::number(first),
@@ -253,6 +224,17 @@ impl EpochStore {
         let find =
             format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE state = $1 ORDER BY epoch DESC LIMIT 16");
         self.0.query(&find, &[Value::text(State::Quarantined)])?.into_iter().map(Record::read).collect()
+    }
+
+    /// The latest epochs before `before` that have snapshots and are not closed, the latest first; at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_epochs(&self, before: u64, limit: u64) -> Result<Vec<u64>, StoreError> {
+        let find = "SELECT DISTINCT epoch FROM rewarder_snapshots WHERE epoch < $1
+                    AND epoch NOT IN (SELECT epoch FROM rewarder_epochs) ORDER BY epoch DESC LIMIT $2";
+        let found = self.0.query(find, &[Value::number(before), Value::number(limit)])?;
+        found.iter().map(|columns| count_of(columns)).collect()
     }
 
     /// The latest epochs before `before`.
@@ -385,17 +367,29 @@ impl EpochStore {
         self.change(change, &[Value::number(posted), Value::number(epoch), Value::text(State::Emitting)])
     }
 
-    /// Every batch of an epoch is in the ledger.
+    /// Every batch of an epoch is in the ledger, at a time in seconds since 1970.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn settled(&self, epoch: u64) -> Result<Changed, StoreError> {
-        let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL
-                      WHERE epoch = $2 AND state = $3 AND posted = batches";
-        self.change(
-            change,
-            &[Value::text(State::Settled), Value::number(epoch), Value::text(State::Emitting)],
-        )
+    pub fn settled(&self, epoch: u64, unix: u64) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL, settled_at = $2
+                      WHERE epoch = $3 AND state = $4 AND posted = batches";
+        let (settled, emitting) = (Value::text(State::Settled), Value::text(State::Emitting));
+        self.change(change, &[settled, Value::number(unix), Value::number(epoch), emitting])
+    }
+
+    /// Retires settled epochs that are not among the latest `keep` and were settled before `before`: their files and rows
+    /// are no longer needed from `unix` on, both in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn retire(&self, keep: u64, before: u64, unix: u64) -> Result<u64, StoreError> {
+        let change = "UPDATE rewarder_epochs SET retired_at = $1
+                      WHERE state = $2 AND retired_at IS NULL AND coalesce(settled_at, 0) < $3
+                      AND epoch NOT IN (SELECT epoch FROM rewarder_epochs ORDER BY epoch DESC LIMIT $4)";
+        let parameters =
+            [Value::number(unix), Value::text(State::Settled), Value::number(before), Value::number(keep)];
+        self.0.execute(change, &parameters)
     }
 
     /// Something about an epoch does not add up.
@@ -439,31 +433,24 @@ impl EpochStore {
         self.0.query(find, &[Value::text(id)])?.pop().map(kept).transpose()
     }
 
-    /// Forgets the rows of snapshots of final epochs before `epoch`.
+    /// Forgets the rows of snapshots of retired epochs.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn prune(&self, epoch: u64) -> Result<u64, StoreError> {
-        let forget = "DELETE FROM rewarder_rows WHERE epoch < $1
-                      AND epoch IN (SELECT epoch FROM rewarder_epochs WHERE state IN ($2, $3))";
-        self.0.execute(
-            forget,
-            &[Value::number(epoch), Value::text(State::Settled), Value::text(State::Quarantined)],
-        )
+    pub fn prune(&self) -> Result<u64, StoreError> {
+        let forget = "DELETE FROM rewarder_rows
+                      WHERE epoch IN (SELECT epoch FROM rewarder_epochs WHERE retired_at IS NOT NULL)";
+        self.0.execute(forget, &[])
     }
 
     fn change(&self, sql: &str, parameters: &[Value]) -> Result<Changed, StoreError> {
         Ok(if self.0.execute(sql, parameters)? > 0 { Changed::Now } else { Changed::Before })
     }
+}
 
-    /// Sets a number that is set once; says what it is.
-    fn number_once(&self, name: &str, value: u64) -> Result<u64, StoreError> {
-        let put = "INSERT INTO rewarder_numbers (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        self.0.execute(put, &[Value::text(name), Value::number(value)])?;
-        let found =
-            self.0.query("SELECT value FROM rewarder_numbers WHERE name = $1", &[Value::text(name)])?;
-        first(found).and_then(|value| record::count(&value))
-    }
+/// A length in milliseconds.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn missing<T>() -> Result<T, StoreError> {
@@ -513,5 +500,35 @@ mod tests {
         }
         let kept = store.0.query("SELECT epoch FROM rewarder_rows", &[]).unwrap();
         assert_eq!(kept, [[Value::Int(9)]]);
+    }
+
+    fn settled(store: &EpochStore, epoch: u64, unix: u64) {
+        let text = |what: &str| format!("{what} {epoch}");
+        let closing = Closing {
+            epoch,
+            inputs: text("inputs"),
+            input_document: text("list"),
+            policy: text("policy"),
+            policy_document: text("terms"),
+        };
+        store.close(&closing).unwrap();
+        store.computed(epoch, "key", "commitment", 0).unwrap();
+        store.emitting(epoch).unwrap();
+        assert_eq!(store.settled(epoch, unix).unwrap(), Changed::Now);
+    }
+
+    #[test]
+    fn the_latest_epochs_and_those_settled_lately_are_not_retired() {
+        let store = EpochStore::in_memory(Duration::from_secs(60)).unwrap();
+        // Epochs in which nothing was used are none; 3 was settled late.
+        for (epoch, unix) in [(1, 100), (3, 900), (50, 300), (90, 400)] {
+            settled(&store, epoch, unix);
+        }
+        assert_eq!(store.retire(2, 800, 1000).unwrap(), 1);
+        let retired = |epoch| store.record(epoch).unwrap().unwrap().retired_at;
+        assert_eq!([1, 3, 50, 90].map(retired), [Some(1000), None, None, None]);
+        assert_eq!(store.retire(1, 1_000, 1001).unwrap(), 2, "all but the latest, in the end");
+        assert_eq!([3, 50, 90].map(retired), [Some(1001), Some(1001), None]);
+        assert_eq!(store.reopen(1, 0, "too late").unwrap(), Changed::Before);
     }
 }

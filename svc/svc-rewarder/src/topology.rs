@@ -17,7 +17,7 @@ use crate::metrics::METRICS;
 pub(crate) const COMPUTE_SCHEDULER: TaskSpec = TaskSpec {
     name: "compute_scheduler",
     plane: Plane::Control,
-    restart: Restart::usual(Escalation::Degrade(Effect::Down)),
+    restart: Restart::usual(Escalation::Degrade(Effect::ServiceDown)),
     stop: Stage::Intake,
     doc: "closes the inputs of epochs that are over, and hands each epoch to one worker, by the clock and by request",
 };
@@ -26,7 +26,7 @@ pub(crate) const COMPUTE_SCHEDULER: TaskSpec = TaskSpec {
 pub(crate) const WORKER: TaskSpec = TaskSpec {
     name: "worker",
     plane: Plane::Control,
-    restart: Restart::usual(Escalation::Degrade(Effect::Down)),
+    restart: Restart::usual(Escalation::Degrade(Effect::ServiceDown)),
     stop: Stage::Workers,
     doc: "checks the rows of an epoch and computes its payouts, on a thread of the blocking pool",
 };
@@ -35,7 +35,7 @@ pub(crate) const WORKER: TaskSpec = TaskSpec {
 pub(crate) const ARTIFACT_WRITER: TaskSpec = TaskSpec {
     name: "artifact_writer",
     plane: Plane::Control,
-    restart: Restart::usual(Escalation::Degrade(Effect::Down)),
+    restart: Restart::usual(Escalation::Degrade(Effect::ServiceDown)),
     stop: Stage::Writers,
     doc: "writes an epoch's files, and only then says in the store that it is computed",
 };
@@ -44,7 +44,7 @@ pub(crate) const ARTIFACT_WRITER: TaskSpec = TaskSpec {
 pub(crate) const INTENT_EMITTER: TaskSpec = TaskSpec {
     name: "intent_emitter",
     plane: Plane::Control,
-    restart: Restart::usual(Escalation::Degrade(Effect::Down)),
+    restart: Restart::usual(Escalation::Degrade(Effect::ServiceDown)),
     stop: Stage::Writers,
     doc: "posts the batches of computed epochs to the ledger, one after the other, until each epoch is settled",
 };
@@ -62,7 +62,7 @@ pub(crate) const HEALTH_REPORTER: TaskSpec = TaskSpec {
 pub(crate) const ACCOUNTANT: TaskSpec = TaskSpec {
     name: "accountant",
     plane: Plane::Control,
-    restart: Restart::usual(Escalation::Degrade(Effect::Down)),
+    restart: Restart::usual(Escalation::Degrade(Effect::ServiceDown)),
     stop: Stage::Writers,
     doc: "writes down every second what was used, and seals this node's part of epochs that are over",
 };

@@ -3,7 +3,7 @@
 use std::{io::Write, sync::Arc};
 
 use rewards::{Attestation, Quarantine, Run, SnapshotSeal, bundle, write_row};
-use ron_accounting::read_rows;
+use ron_accounting::{SigningKey, read_rows};
 use ron_kernel::{
     queue::{Sender, SharedReceiver},
     supervisor::{TaskCtx, TaskResult},
@@ -11,9 +11,10 @@ use ron_kernel::{
 
 use crate::{
     RewarderError,
-    artifacts::FileToWrite,
+    artifacts::{Artifacts, FileToWrite},
     calculus::{self, Calculus, Outcome},
     crash, files,
+    registry::Progress,
     shared::Shared,
     store::{Changed, EpochStore, Record},
     worker::ResultItem,
@@ -100,6 +101,28 @@ impl ArtifactWriter {
     async fn set_aside(&self, epoch: u64, wrong: &Quarantine) -> Result<(), RewarderError> {
         files::quarantine(&self.shared, epoch, wrong.code(), &wrong.to_string()).await
     }
+}
+
+/// Writes the files of an epoch that another node has computed, or that a disk has lost: the same bytes, under this node's
+/// own attestation. Blocking.
+pub(crate) fn write_again(
+    (artifacts, calculus, key): (&Artifacts, &Calculus, &SigningKey),
+    record: &Record,
+) -> Result<(), RewarderError> {
+    let epoch = record.epoch;
+    let run = match calculus.run(epoch, &Progress::default())? {
+        Outcome::Run(run) => run,
+        Outcome::Quarantine(wrong) => {
+            return Err(RewarderError::Quarantine { epoch, reason: wrong.to_string() });
+        }
+    };
+    if record.commitment.as_deref() != Some(run.commitment().to_string().as_str()) {
+        let why = format!("epoch {epoch} comes to {} here", run.commitment());
+        return Err(RewarderError::Files(why));
+    }
+    let attestation = Attestation::of(&run, key);
+    let failed = |error: std::io::Error| RewarderError::Files(format!("files cannot be written: {error}"));
+    artifacts.write(epoch, epoch_files(calculus, epoch, &run, &attestation)?).map_err(failed)
 }
 
 /// Says in the store that an epoch is computed, and what the store then says.

@@ -91,6 +91,11 @@ impl Ground {
         self.dir.path()
     }
 
+    /// Where a node's rewarder listens.
+    pub(super) fn addr(&self, node: usize) -> SocketAddr {
+        self.addrs[node]
+    }
+
     pub(super) fn config(&self, node: usize) -> PathBuf {
         self.dir.path().join(format!("node-{node}.toml"))
     }

@@ -2,10 +2,10 @@
 
 mod clients;
 mod crashes;
+mod database;
 mod ground;
 mod life;
 mod replicas;
 mod restored_ledger;
 #[path = "../../../store/ron-ledger/tests/support/server.rs"]
-#[expect(dead_code, reason = "shared with the ledger's tests, which use more of it")]
 mod server;

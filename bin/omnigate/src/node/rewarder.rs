@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ron_accounting::Announce;
-use ron_kernel::{Kernel, config::Snapshot};
-use ron_ledger::{Ledger, Place, Scrutiny};
+use ron_kernel::{Kernel, Scope, config::Snapshot};
+use ron_ledger::{Ledger, LedgerError, Place, Scrutiny, WaitingLedger};
 use ron_transport::inherit::Inherited;
 use svc_gateway::{AuthConfig, AuthFiles};
 use svc_rewarder::{
@@ -41,6 +41,32 @@ pub(super) async fn open(
     let open = move || Ok::<_, String>((open_ledger(&place, &scrutiny)?, load(&snapshot)?));
     let (ledger, authority) =
         scope.blocking().run("open the ledger", open).await.map_err(|error| error.to_string())??;
+    let held = Arc::clone(&ledger);
+    let built = build(
+        &scope,
+        config,
+        (ledger, store, &checkpoint_keys),
+        (authority, load_authority),
+        announce,
+        inherited,
+    );
+    let built = built.await;
+    if built.is_err() {
+        // A connection to a server is closed by a thread that may block.
+        let _ = scope.blocking().run("close the ledger", move || drop(held)).await;
+    }
+    built.map(Some)
+}
+
+async fn build(
+    scope: &Scope,
+    config: &Snapshot,
+    (ledger, store, checkpoint_keys): (Arc<dyn Ledger>, StorePlace, &[[u8; 32]]),
+    (authority, load_authority): (Authority, LoadAuthority),
+    announce: Option<Arc<dyn Announce>>,
+    inherited: &mut Inherited,
+) -> Result<Arc<Rewarder>, String> {
+    let (rewarder, node) = (config.get::<RewarderConfig>(), config.get::<NodeConfig>());
     if authority.ring.is_empty() && rewarder.is_open() {
         return Err(format!(
             "rewarder: {} can be reached from other machines, and there are no `auth.root_keys` to say who may ask; \
@@ -54,14 +80,13 @@ pub(super) async fn open(
         data_dir: (!node.amnesia).then_some(node.data_dir.as_path()),
         store,
         ledger,
-        checkpoint_keys: &checkpoint_keys,
+        checkpoint_keys,
         authority,
         load_authority,
         wall_clock: Arc::new(move || clock.wall()),
         announce,
     };
-    let built = Rewarder::build(&scope, settings, inherited).await;
-    built.map(Some).map_err(|error| error.to_string())
+    Rewarder::build(scope, settings, inherited).await.map_err(|error| error.to_string())
 }
 
 /// What capability tokens are checked with: the same keys as the gateway's. Blocking.
@@ -78,7 +103,18 @@ pub(crate) fn open_ledger(place: &Place, scrutiny: &Scrutiny) -> Result<Arc<dyn 
     {
         make_folder(folder)?;
     }
-    place.open(scrutiny).map(Arc::from).map_err(|error| format!("ledger: {place:?}: {error}"))
+    let failed = |error: LedgerError| format!("ledger: {place:?}: {error}");
+    if !matches!(place, Place::Server(_)) {
+        return place.open(scrutiny).map(Arc::from).map_err(failed);
+    }
+    let ledger = WaitingLedger::new(place.clone(), scrutiny.clone());
+    match ledger.open() {
+        Err(error) if error.is_transient() || matches!(error, LedgerError::BadSetup(_)) => {
+            tracing::warn!(%error, "the node goes on without its ledger, and asks again");
+        }
+        opened => drop(opened.map_err(failed)?),
+    }
+    Ok(Arc::new(ledger))
 }
 
 #[expect(clippy::disallowed_methods, reason = "every caller is on the blocking pool")]

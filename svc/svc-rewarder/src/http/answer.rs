@@ -49,8 +49,8 @@ pub(super) fn tagged(mut response: Response, tag: &str, request: &http::HeaderMa
 }
 
 /// A refusal, with what may be done instead if the method was wrong.
-pub(super) fn refusal(refusal: &Refusal, route: Option<&Route>) -> Response {
-    let mut response = problem::response(refusal);
+pub(super) fn refusal(refusal: &Refusal, route: Option<&Route>, corr_id: &HeaderValue) -> Response {
+    let mut response = problem::response_to(refusal, corr_id);
     if let Some(route) = route.filter(|_| refusal.reason == Reason::MethodNotAllowed) {
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(route.methods()));
     }
@@ -69,6 +69,7 @@ pub(super) fn summary(record: &Record) -> Value {
         "commitment": record.commitment,
         "batches": record.batches,
         "batches_posted": record.posted,
+        "retired_at": record.retired_at,
     })
 }
 
@@ -93,11 +94,19 @@ pub(super) fn whole(
     value
 }
 
+/// An epoch in a list whose inputs are not closed.
+pub(super) fn open_summary(epoch: u64) -> Value {
+    json!({
+        "epoch": epoch, "state": "open", "reason": null, "inputs": null, "policy": null, "run_key": null,
+        "commitment": null, "batches": 0, "batches_posted": 0, "retired_at": null,
+    })
+}
+
 /// An epoch whose inputs are not closed.
 pub(super) fn open(epoch: u64, listed: Value) -> Value {
     json!({
         "epoch": epoch, "state": "open", "reason": null, "inputs": null, "policy": null, "run_key": null,
-        "commitment": null, "batches": 0, "batches_posted": 0,
+        "commitment": null, "batches": 0, "batches_posted": 0, "retired_at": null,
         "progress": { "rows": 0, "rows_total": 0, "batches": 0, "batches_posted": 0, "in_work": false },
         "snapshots": listed, "manifest": null, "files": [],
     })

@@ -1,6 +1,7 @@
 //! What a request says beyond its path: which page of a list, which inputs and policy it means.
 
 use http::{header, request::Parts};
+use rewards::Digest;
 use serde::Deserialize;
 use types::{Reason, Refusal};
 
@@ -47,13 +48,40 @@ pub(crate) fn compute_body(request: &Parts, body: &[u8]) -> Result<ComputeBody, 
     if body.is_empty() {
         return Ok(ComputeBody::default());
     }
-    let kind =
-        request.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next().map(str::trim) != Some("application/json") {
+    if content_type(request) != Some("application/json") {
         return Err(Refusal::new(Reason::Unsupported, "send `Content-Type: application/json`, or no body"));
     }
-    serde_json::from_slice(body)
-        .map_err(|error| Refusal::new(Reason::Malformed, format!("the body: {error}")))
+    let wrong = |what: &dyn std::fmt::Display| Refusal::new(Reason::Malformed, format!("the body: {what}"));
+    // The library would take the fields as a list too.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(wrong(&"it is no JSON object"));
+    }
+    let read: ComputeBody = serde_json::from_slice(body).map_err(|error| wrong(&error))?;
+    for (name, value) in [("inputs", &read.inputs), ("policy", &read.policy)] {
+        if value.as_ref().is_some_and(|value| value.parse::<Digest>().is_err()) {
+            return Err(wrong(&format!("`{name}` is no hash: write `b3k:` and 64 hexadecimal digits")));
+        }
+    }
+    Ok(read)
+}
+
+/// Refuses a body where none is taken.
+pub(super) fn no_body(body: &[u8]) -> Result<(), Refusal> {
+    if body.is_empty() { Ok(()) } else { Err(Refusal::new(Reason::Malformed, "this takes no body")) }
+}
+
+/// Refuses a body that is said to be something else than JSON.
+pub(super) fn json_if_said(request: &Parts) -> Result<(), Refusal> {
+    match content_type(request) {
+        None | Some("application/json") => Ok(()),
+        Some(_) => Err(Refusal::new(Reason::Unsupported, "send `Content-Type: application/json`")),
+    }
+}
+
+/// The kind of a body without its parameters, if the client says it; what is not text is an empty one.
+fn content_type(request: &Parts) -> Option<&str> {
+    let kind = request.headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or_default();
+    kind.split(';').next().map(str::trim)
 }
 
 #[cfg(test)]

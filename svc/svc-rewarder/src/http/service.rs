@@ -11,7 +11,7 @@ use ron_kernel::{
     metrics::{RouteMetrics, ServiceMetrics},
     queue::Sender,
 };
-use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service, deadline};
+use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service, corr_id, deadline};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 use types::{ActorId, Deadline, Reason, Refusal};
@@ -24,7 +24,8 @@ use crate::{
     registry::Progress,
     scheduler::{Expected, Taken, WorkRequest},
     shared::Shared,
-    store::{Changed, EpochStore, StoreError},
+    store::{Changed, EpochStore, Record, StoreError},
+    writer,
 };
 
 /// The description of this interface.
@@ -86,10 +87,12 @@ impl Handler {
         let metrics = self.route_metrics(route.as_ref());
         let _in_flight = metrics.enter();
         let answered = Box::pin(self.answer(conn, &request, body, route.as_ref())).await;
-        let response = answered.unwrap_or_else(|refusal| {
+        let corr_id = corr_id::of(&request.headers);
+        let mut response = answered.unwrap_or_else(|refusal| {
             self.metrics.rejected(refusal.reason).inc();
-            answer::refusal(&refusal, route.as_ref())
+            answer::refusal(&refusal, route.as_ref(), &corr_id)
         });
+        response.headers_mut().insert(corr_id::CORR_ID, corr_id);
         let took = self.shared.clock.now().since(began);
         metrics.record(request.method.as_str(), response.status().as_u16(), took);
         response
@@ -127,10 +130,16 @@ impl Handler {
             Route::Epochs => self.epochs(request.uri.query().unwrap_or_default()).await?,
             Route::Epoch(epoch) => self.epoch(*epoch, request).await?,
             Route::Compute(epoch) => self.compute(*epoch, request, &body).await?,
-            Route::Reconcile(epoch) => self.reconcile(*epoch, writes).await?,
+            Route::Reconcile(epoch) => {
+                ask::no_body(&body)?;
+                self.reconcile(*epoch, writes).await?
+            }
             Route::Proof(epoch, actor) => self.proof(*epoch, actor, request).await?,
             Route::File(epoch, name) => self.file(*epoch, name).await?,
-            Route::Policy(id) if writes => self.put_policy(id, body).await?,
+            Route::Policy(id) if writes => {
+                ask::json_if_said(request)?;
+                self.put_policy(id, body).await?
+            }
             Route::Policy(id) => self.policy(id, request).await?,
         })
     }
@@ -160,10 +169,18 @@ impl Handler {
 
     async fn epochs(&self, query: &str) -> Answer {
         let ask::Page { limit, before } = ask::page(query)?;
-        let records = self.store("list epochs", move |store| store.latest(before, limit)).await?;
-        let more = records.len() as u64 == limit;
-        let next = records.last().filter(|_| more).map(|record| record.epoch);
-        let epochs: Value = records.iter().map(answer::summary).collect();
+        // Open ones first: one that is closed meanwhile is found twice rather than not at all.
+        let listed =
+            move |store: &EpochStore| Ok((store.open_epochs(before, limit)?, store.latest(before, limit)?));
+        let (open, closed) = self.store("list epochs", listed).await?;
+        let open = open.into_iter().map(|epoch| (epoch, answer::open_summary(epoch)));
+        let mut all: Vec<(u64, Value)> =
+            closed.iter().map(|record| (record.epoch, answer::summary(record))).chain(open).collect();
+        all.sort_by_key(|(epoch, _)| std::cmp::Reverse(*epoch));
+        all.dedup_by_key(|(epoch, _)| *epoch);
+        all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let next = all.last().filter(|_| all.len() as u64 == limit).map(|(epoch, _)| *epoch);
+        let epochs: Value = all.into_iter().map(|(_, epoch)| epoch).collect();
         Ok(answer::document(StatusCode::OK, &json!({ "epochs": epochs, "next": next })))
     }
 
@@ -187,8 +204,13 @@ impl Handler {
                 artifacts.names(epoch).unwrap_or_default(),
             ))
         };
-        let (record, listed, closed, manifest, names) =
-            self.shared.ask("find epoch", find).await.map_err(refused)?;
+        let mut found = self.shared.ask("find epoch", find.clone()).await.map_err(refused)?;
+        // Another node has computed it, and its files are not here yet.
+        let is_elsewhere = found.3.is_none() && found.0.as_ref().is_some_and(Record::has_files);
+        if is_elsewhere && self.file_of_another(epoch, bundle::RUN).await.is_ok() {
+            found = self.shared.ask("find epoch", find).await.map_err(refused)?;
+        }
+        let (record, listed, closed, manifest, names) = found;
         let snapshots = answer::snapshots(&listed, closed.as_deref());
         let Some(record) = record else {
             return if listed.is_empty() {
@@ -249,6 +271,7 @@ impl Handler {
         let record = self.store("find epoch", move |store| store.record(epoch)).await?;
         let record =
             record.filter(|record| record.state.has_run()).ok_or(RewarderError::Unknown("computed epoch"))?;
+        self.refuse_retired(&record)?;
         let (calculus, kept) = (self.shared.calculus(), self.shared.registry.look(epoch));
         let prove = move || -> Result<_, RewarderError> {
             let run = match kept {
@@ -281,13 +304,53 @@ impl Handler {
         let read =
             move || artifacts.read(epoch, &wanted).map_err(|error| RewarderError::Files(error.to_string()));
         let file = self.shared.ask("read file", read).await.map_err(refused)?;
-        let file = file.ok_or(RewarderError::Unknown("file"))?;
+        let file = match file {
+            Some(file) => file,
+            None => self.file_of_another(epoch, name).await?,
+        };
         let kind = match name.rsplit_once('.') {
             Some((_, "json")) => "application/json",
             Some((_, "jsonl")) => "application/jsonl",
             _ => "text/plain; charset=utf-8",
         };
         Ok(answer::bytes(file, kind))
+    }
+
+    /// A file that is not here, of an epoch that another node has computed: its files are written here too.
+    async fn file_of_another(&self, epoch: u64, name: &str) -> Result<Bytes, Refusal> {
+        let shared = &self.shared;
+        let record = self.store("find epoch", move |store| store.record(epoch)).await?;
+        let record = record.ok_or(RewarderError::Unknown("file"))?;
+        self.refuse_retired(&record)?;
+        if record.state.has_run() {
+            // One at a time for each epoch; who comes meanwhile comes back.
+            let _claim = shared.registry.claim(epoch).ok_or(Fault::Busy)?;
+            let (artifacts, calculus, key) =
+                (shared.artifacts.clone(), shared.calculus(), shared.key.clone());
+            let write = move || -> Result<(), RewarderError> {
+                let is_there = artifacts.read(epoch, bundle::RUN).unwrap_or_default().is_some();
+                if is_there { Ok(()) } else { writer::write_again((&artifacts, &calculus, &key), &record) }
+            };
+            let deadline = shared.clock.within(shared.windows.duration() / 2);
+            let write = shared.scope.blocking().run("write files again", write);
+            let written = shared.scope.by("compute", deadline, write).await?;
+            written.map_err(|error| Refusal::from(Fault::from(error)))?.map_err(refused)?;
+        }
+        let (artifacts, wanted) = (shared.artifacts.clone(), name.to_owned());
+        let read =
+            move || artifacts.read(epoch, &wanted).map_err(|error| RewarderError::Files(error.to_string()));
+        let file = shared.ask("read file", read).await.map_err(refused)?;
+        file.ok_or_else(|| RewarderError::Unknown("file").into())
+    }
+
+    /// Refuses what needs the files of an epoch that is retired.
+    fn refuse_retired(&self, record: &Record) -> Result<(), Refusal> {
+        if record.retired_at.is_none() {
+            return Ok(());
+        }
+        let commitment = record.commitment.clone().unwrap_or_default();
+        let archive = self.shared.settings.load().archive_of(record.epoch);
+        Err(RewarderError::Retired { epoch: record.epoch, commitment, archive }.into())
     }
 
     async fn policy(&self, id: &str, request: &Parts) -> Answer {

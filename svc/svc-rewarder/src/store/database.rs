@@ -35,6 +35,9 @@ pub enum StoreError {
     /// The database cannot be reached or does not answer; what was asked may or may not have been done.
     #[error("the epoch store does not answer: {0}")]
     Unavailable(String),
+    /// It does not let this role in, or do what it has to, until an administrator allows it.
+    #[error("the epoch store does not allow it: {0}")]
+    Denied(String),
     /// It answered that it will not.
     #[error("the epoch store refuses: {0}")]
     Refused(String),
@@ -51,7 +54,4 @@ pub(crate) trait Database: Send + Sync + fmt::Debug {
 
     /// Runs a query.
     fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Columns>, StoreError>;
-
-    /// Makes the tables, if they are not there. `BLOB` is written as the database calls it.
-    fn migrate(&self, statements: &str) -> Result<(), StoreError>;
 }

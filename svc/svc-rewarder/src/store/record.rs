@@ -88,16 +88,25 @@ pub struct Record {
     pub batches: u64,
     /// Batches that are in the ledger, from the first on.
     pub posted: u64,
+    /// When its files were let go, in seconds since 1970; `None` while they are kept.
+    pub retired_at: Option<u64>,
 }
 
 /// The columns of a record, in the order in which they are read.
-pub(super) const COLUMNS: &str = "epoch, state, reason, inputs, policy, run_key, commitment, batches, posted";
+pub(super) const COLUMNS: &str =
+    "epoch, state, reason, inputs, policy, run_key, commitment, batches, posted, retired_at";
 
 impl Record {
+    /// Whether there is a bundle of it, here or elsewhere.
+    pub(crate) fn has_files(&self) -> bool {
+        self.state.has_run() && self.retired_at.is_none()
+    }
+
     pub(super) fn read(columns: Columns) -> Result<Self, StoreError> {
         let damaged = || StoreError::Damaged("an epoch's row has other columns than it should".to_owned());
-        let columns: [Value; 9] = columns.try_into().map_err(|_| damaged())?;
-        let [epoch, state, reason, inputs, policy, run_key, commitment, batches, posted] = columns;
+        let columns: [Value; 10] = columns.try_into().map_err(|_| damaged())?;
+        let [epoch, state, reason, inputs, policy, run_key, commitment, batches, posted, retired_at] =
+            columns;
         let state = text(state)?;
         let found = State::ALL.into_iter().find(|known| known.as_str() == state);
         Ok(Self {
@@ -110,6 +119,7 @@ impl Record {
             commitment: maybe_text(commitment)?,
             batches: count(&batches)?,
             posted: count(&posted)?,
+            retired_at: if retired_at == Value::Null { None } else { Some(count(&retired_at)?) },
         })
     }
 }

@@ -4,11 +4,14 @@ use std::{path::Path, sync::Mutex, time::Duration};
 
 use ron_kernel::lock::lock;
 use rusqlite::{
-    Connection, ErrorCode, params_from_iter,
+    Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params_from_iter,
     types::{ToSqlOutput, ValueRef},
 };
 
-use super::database::{Columns, Database, StoreError, Value};
+use super::{
+    database::{Columns, Database, StoreError, Value},
+    migrations,
+};
 
 /// How long another process may hold the file: a successor and its predecessor share it.
 const BUSY: Duration = Duration::from_secs(5);
@@ -18,21 +21,37 @@ const BUSY: Duration = Duration::from_secs(5);
 pub(crate) struct Sqlite(Mutex<Connection>);
 
 impl Sqlite {
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::prepare(Connection::open(path)?)
+    pub(crate) fn open(path: &Path, epoch_millis: u64) -> Result<Self, StoreError> {
+        Self::prepare(Connection::open(path)?, epoch_millis)
     }
 
-    pub(crate) fn in_memory() -> Result<Self, StoreError> {
-        Self::prepare(Connection::open_in_memory()?)
+    pub(crate) fn in_memory(epoch_millis: u64) -> Result<Self, StoreError> {
+        Self::prepare(Connection::open_in_memory()?, epoch_millis)
     }
 
-    fn prepare(connection: Connection) -> Result<Self, StoreError> {
+    fn prepare(connection: Connection, epoch_millis: u64) -> Result<Self, StoreError> {
         connection.busy_timeout(BUSY)?;
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
+        migrate(&connection, epoch_millis)?;
         Ok(Self(Mutex::new(connection)))
     }
+}
+
+/// Makes the tables or brings them to the newest version, and sees to it that the epochs are as long as here.
+fn migrate(connection: &Connection, epoch_millis: u64) -> Result<(), StoreError> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let find = "SELECT count(*) FROM sqlite_schema WHERE name = 'rewarder_numbers'";
+    let is_there = transaction.query_row(find, (), |row| row.get::<_, i64>(0))? > 0;
+    let number = |sql: &str| transaction.query_row(sql, (), |row| row.get::<_, i64>(0)).optional();
+    let version = if is_there { number(migrations::FIND_VERSION)?.unwrap_or(0) } else { 0 };
+    transaction.execute_batch(&migrations::missing(version)?)?;
+    let put = "INSERT INTO rewarder_numbers (name, value) VALUES ('epoch_millis', ?) ON CONFLICT DO NOTHING";
+    transaction.execute(put, [i64::try_from(epoch_millis).unwrap_or(i64::MAX)])?;
+    let was = number("SELECT value FROM rewarder_numbers WHERE name = 'epoch_millis'")?.unwrap_or(0);
+    migrations::check_length(was.unsigned_abs(), epoch_millis)?;
+    Ok(transaction.commit()?)
 }
 
 impl Database for Sqlite {
@@ -53,10 +72,6 @@ impl Database for Sqlite {
             all.push(columns.collect::<Result<_, _>>()?);
         }
         Ok(all)
-    }
-
-    fn migrate(&self, statements: &str) -> Result<(), StoreError> {
-        Ok(lock(&self.0).execute_batch(&format!("BEGIN IMMEDIATE; {statements} COMMIT;"))?)
     }
 }
 

@@ -52,6 +52,72 @@ fn bodies_are_bounded_and_of_one_kind() {
 }
 
 #[test]
+fn bodies_say_what_they_mean_and_nothing_else() {
+    let running = Running::start();
+    let compute = |body: &str| {
+        let fields = [("content-type", "application/json")];
+        running.ask("POST", "/rewarder/epochs/7/compute", &fields, body.as_bytes()).status
+    };
+    let hash = format!("b3k:{}", "0".repeat(64));
+    assert_eq!(compute(&format!(r#"{{"inputs":"{hash}","policy":null}}"#)), 404, "well said");
+    for wrong in [
+        "[]",
+        r#"[null, null]"#,
+        "null",
+        "7",
+        r#"{"inputs":"all of them"}"#,
+        r#"{"policy":""}"#,
+        r#"{"policy":7}"#,
+        r#"{"inputs":null,"inputs":null}"#,
+        "{} {}",
+    ] {
+        assert_eq!(compute(wrong), 400, "{wrong}");
+    }
+    let reconcile = running.ask("POST", "/rewarder/epochs/7/reconcile", &[], b"{}");
+    assert_eq!(reconcile.status, 400, "{reconcile:?}");
+    let put = running.ask("PUT", "/rewarder/policy/default", &[("content-type", "text/html")], b"{}");
+    assert_eq!(put.status, 415, "{put:?}");
+}
+
+#[test]
+fn a_folder_of_an_epoch_is_no_file_of_it() {
+    let running = Running::start();
+    running.book("alice", 1);
+    let epoch = running.wait_for(None, "settled")["epoch"].clone();
+    for name in ["snapshots", "attestations", "nothing"] {
+        let answer = running.get(&format!("/rewarder/epochs/{epoch}/files/{name}"));
+        assert_eq!((answer.status, answer.reason().as_str()), (404, "not_found"), "{name}: {answer:?}");
+    }
+}
+
+#[test]
+fn every_answer_has_a_correlation_id() {
+    let running = Running::start();
+    let given = running.ask("GET", "/rewarder/epochs/7", &[("x-corr-id", "mine-7")], b"");
+    assert_eq!((given.header("x-corr-id"), &given.json()["corr_id"]), ("mine-7", &"mine-7".into()));
+    let own = running.get("/rewarder/epochs/7");
+    assert_eq!(own.header("x-corr-id").len(), 32, "{own:?}");
+    assert_eq!(own.json()["corr_id"], own.header("x-corr-id"));
+    assert!(!running.get("/rewarder/epochs").header("x-corr-id").is_empty(), "also where nothing is refused");
+}
+
+#[test]
+fn open_epochs_are_listed() {
+    let running = Running::with(Wish::default(), |config| config.automatic = false);
+    running.book("alice", 1);
+    crate::support::eventually("the node has sealed an epoch", || {
+        running.epochs().first().is_some_and(|epoch| epoch["state"] == "open")
+    });
+    let epoch = running.epochs()[0]["epoch"].as_u64().unwrap();
+    let before = running.get(&format!("/rewarder/epochs?limit=1&before={}", epoch + 1)).json();
+    assert_eq!((&before["epochs"][0]["epoch"], &before["next"]), (&epoch.into(), &epoch.into()), "{before}");
+    running.ask("POST", &format!("/rewarder/epochs/{epoch}/compute"), &[], b"");
+    running.wait_for(Some(epoch), "settled");
+    let listed: Vec<_> = running.epochs().iter().filter(|one| one["epoch"] == epoch).cloned().collect();
+    assert_eq!((listed.len(), &listed[0]["state"]), (1, &"settled".into()), "{listed:?}");
+}
+
+#[test]
 fn when_every_place_is_taken_a_request_is_told_to_come_back() {
     let running = Running::with(Wish::default(), |config| config.concurrency.io_inflight = 1);
     // Many at once for the one place; each answer is one of the two.

@@ -159,23 +159,54 @@ fn with_amnesia_everything_works_and_nothing_is_written() {
     assert_eq!(names_in(dir.path()), ["policy.json"], "what the test put there");
 }
 
-#[test]
-fn old_files_are_let_go_and_new_ones_kept() {
+/// An epoch that is settled, of a rewarder that goes on with other settings.
+fn settled_and_restarted(
+    settings: impl FnOnce(&mut svc_rewarder::RewarderConfig),
+) -> (Running, serde_json::Value) {
     let ledger: std::sync::Arc<dyn ron_ledger::Ledger> =
         std::sync::Arc::new(ron_ledger::SqliteLedger::in_memory().unwrap());
     let wish = || Wish { ledger: std::sync::Arc::clone(&ledger), ..Wish::default() };
     let keeping = Running::with(wish(), |config| config.retain_epochs = 0);
     keeping.book("alice", 1);
     let epoch = keeping.wait_for(None, "settled");
-    let run = format!("/rewarder/epochs/{}/files/run.json", epoch["epoch"]);
-    assert_eq!(keeping.get(&run).status, 200);
     let dir = keeping.stop();
-    let running = Running::within(dir, wish(), |config| config.retain_epochs = 2);
-    eventually("the files are gone", || running.get(&run).status == 404);
-    let after = running.get(&format!("/rewarder/epochs/{}", epoch["epoch"])).json();
+    (Running::within(dir, wish(), settings), epoch)
+}
+
+#[test]
+fn a_retired_epoch_is_gone_with_a_word_where_it_went() {
+    let (running, epoch) = settled_and_restarted(|config| {
+        config.retain_epochs = 1;
+        config.archive_url = "https://archive.example/{epoch}/".to_owned();
+    });
+    running.book("bob", 1);
+    let path = format!("/rewarder/epochs/{}", epoch["epoch"]);
+    let run = format!("{path}/files/run.json");
+    eventually("the files are gone", || running.get(&run).status != 200);
+    for path in [run, format!("{path}/proof/alice")] {
+        let gone = running.get(&path);
+        assert_eq!((gone.status, gone.reason().as_str()), (410, "gone"), "{gone:?}");
+        let detail = gone.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(&format!("https://archive.example/{}/", epoch["epoch"])), "{detail}");
+        assert!(detail.contains(epoch["commitment"].as_str().unwrap()), "{detail}");
+    }
+    let after = running.get(&path).json();
     assert_eq!(
         (&after["state"], &after["commitment"]),
         (&epoch["state"], &epoch["commitment"]),
         "what it was stays known"
     );
+    assert!(after["retired_at"].is_u64(), "{after}");
+    let asked = running.ask("POST", &format!("{path}/reconcile"), &[], b"");
+    assert_eq!((asked.status, &asked.json()["missing"]), (200, &0.into()), "{asked:?}");
+}
+
+#[test]
+fn the_latest_epoch_keeps_its_files_however_long_ago_it_was() {
+    let (running, epoch) = settled_and_restarted(|config| config.retain_epochs = 1);
+    let run = format!("/rewarder/epochs/{}/files/run.json", epoch["epoch"]);
+    let then = running.metric("accounting_epoch");
+    eventually("many epochs pass without usage", || running.metric("accounting_epoch") >= then + 5.0);
+    assert_eq!(running.get(&run).status, 200);
+    assert_eq!(running.get(&format!("/rewarder/epochs/{}/proof/alice", epoch["epoch"])).status, 200);
 }

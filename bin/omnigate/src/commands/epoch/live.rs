@@ -166,8 +166,11 @@ impl Which {
         if let Self::Number(number) = self {
             return Ok(number);
         }
-        let answer = client.get("/rewarder/epochs?limit=1")?;
-        answer["epochs"][0]["epoch"].as_u64().ok_or_else(|| Failure::failed(NONE_YET.trim_end()))
+        // Those that are open come first, and there are few of them.
+        let answer = client.get("/rewarder/epochs?limit=100")?;
+        let mut epochs = answer["epochs"].as_array().into_iter().flatten();
+        let closed = epochs.find(|epoch| epoch["state"] != "open");
+        closed.and_then(|epoch| epoch["epoch"].as_u64()).ok_or_else(|| Failure::failed(NONE_YET.trim_end()))
     }
 }
 
