@@ -42,7 +42,9 @@ mod sandbox;
 mod scripted_server;
 mod slots;
 mod slow_transfers;
+mod special_files;
 mod stalled_readers;
 mod streams;
 #[path = "../e2e/support/mod.rs"]
 mod support;
+mod torn_lines;

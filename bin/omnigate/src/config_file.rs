@@ -1,12 +1,14 @@
 //! The configuration's sources: which file, the environment, the flags; and the tables they may set.
 
 use std::{
-    fs::File,
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
 };
 
-use ron_kernel::config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources, Table as _};
+use ron_kernel::{
+    config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources, Table as _},
+    files,
+};
 use ron_traces::TracesConfig;
 use ron_transport::addr::{Endpoint, ListenAddr};
 use svc_edge::EdgeConfig;
@@ -225,15 +227,14 @@ fn environment() -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// The text of a file, of which no more is read than a configuration may have.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "runs before the runtimes start, and on the blocking pool after"
-)]
 fn read_text(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    // One byte more than allowed, so that the loader can tell that there is more.
-    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text)?;
-    Ok(text)
+    // One byte more than allowed is read, so that the loader can tell that there is more.
+    let bytes = files::read_regular(path, MAX_FILE_BYTES as u64)?;
+    String::from_utf8(bytes).map_err(|error| {
+        // What is no text may hold secrets all the same.
+        error.into_bytes().zeroize();
+        io::ErrorKind::InvalidData.into()
+    })
 }
 
 fn describe(file: &Path, error: &io::Error) -> String {

@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ron_kernel::files;
 use zeroize::Zeroizing;
 
 /// What is wrong with a file. Messages name the file and the remedy, and carry nothing of what is in it.
@@ -30,6 +31,14 @@ pub enum FileError {
         /// The file that could not be read.
         path: PathBuf,
         /// What the system reported.
+        source: io::Error,
+    },
+    /// What is there is no regular file.
+    #[error("{} cannot be read: {source}; put a file there", .path.display())]
+    NotRegular {
+        /// The path that was tried.
+        path: PathBuf,
+        /// What is there instead.
         source: io::Error,
     },
     /// The file is far larger than it ought to be.
@@ -65,33 +74,37 @@ pub enum FileError {
     },
 }
 
-/// Reads a file that holds no secret, of at most `limit` bytes. Blocking.
+/// Reads a regular file that holds no secret, of at most `limit` bytes. Blocking, and not on the other end of a pipe.
+///
+/// # Errors
+/// [`FileError`] if it is missing, unreadable, no regular file, or larger.
+pub fn read_public(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    public(open_regular(path)?, path, limit)
+}
+
+/// The same for a command that reads once and may be given a pipe, whose writer it waits for.
 ///
 /// # Errors
 /// [`FileError`] if it is missing, unreadable or larger.
-pub fn read_public(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    let mut bytes = Vec::new();
-    read_bounded(open(path)?, path, limit, &mut bytes)?;
-    Ok(bytes)
+pub fn read_public_or_pipe(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    public(open(path)?, path, limit)
 }
 
-/// Reads a file that its owner alone may use, of at most `limit` bytes; they are wiped after use. Blocking.
+/// Reads a regular file that its owner alone may use, of at most `limit` bytes; they are wiped after use. Blocking, and not
+/// on the other end of a pipe.
+///
+/// # Errors
+/// [`FileError`] if it is missing, unreadable, no regular file, larger, or open to others.
+pub fn read_private(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    private(open_regular(path)?, path, limit)
+}
+
+/// The same for a command that reads once and may be given a pipe, whose writer it waits for.
 ///
 /// # Errors
 /// [`FileError`] if it is missing, unreadable, larger, or open to others.
-pub fn read_private(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
-    let file = open(path)?;
-    // Asked of the open file, so that nobody can swap the path between the check and the read.
-    let metadata = file.metadata().map_err(|source| unreadable(path, source))?;
-    let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(FileError::KeyPermissions { path: path.to_owned(), mode });
-    }
-    // Room for all of it at once: a buffer that grows leaves copies of the key behind.
-    let expected = usize::try_from(metadata.len().min(limit) + 1).unwrap_or_default();
-    let mut bytes = Zeroizing::new(Vec::with_capacity(expected));
-    read_bounded(file, path, limit, &mut bytes)?;
-    Ok(bytes)
+pub fn read_private_or_pipe(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    private(open(path)?, path, limit)
 }
 
 /// Writes a new file that its owner alone may use. Never overwrites; leaves nothing behind on failure. Blocking.
@@ -112,10 +125,39 @@ pub fn create_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 }
 
 fn open(path: &Path) -> Result<File, FileError> {
-    File::open(path).map_err(|source| match source.kind() {
+    File::open(path).map_err(|source| not_opened(path, source))
+}
+
+fn open_regular(path: &Path) -> Result<File, FileError> {
+    files::open_regular(path).map_err(|source| not_opened(path, source))
+}
+
+fn not_opened(path: &Path, source: io::Error) -> FileError {
+    match source.kind() {
         io::ErrorKind::NotFound => FileError::Missing { path: path.to_owned() },
+        io::ErrorKind::InvalidInput => FileError::NotRegular { path: path.to_owned(), source },
         _ => unreadable(path, source),
-    })
+    }
+}
+
+fn public(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    read_bounded(file, path, limit, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn private(file: File, path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    // Asked of the open file, so that nobody can swap the path between the check and the read.
+    let metadata = file.metadata().map_err(|source| unreadable(path, source))?;
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(FileError::KeyPermissions { path: path.to_owned(), mode });
+    }
+    // Room for all of it at once: a buffer that grows leaves copies of the key behind.
+    let expected = usize::try_from(metadata.len().min(limit) + 1).unwrap_or_default();
+    let mut bytes = Zeroizing::new(Vec::with_capacity(expected));
+    read_bounded(file, path, limit, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn read_bounded(file: File, path: &Path, limit: u64, into: &mut Vec<u8>) -> Result<(), FileError> {

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
     time::SystemTime,
@@ -14,7 +13,7 @@ use pmtiles::TileType;
 use serde_json::{Map, Value};
 use types::ObjectId;
 
-use crate::sniff;
+use crate::{mount::open_regular, sniff};
 
 /// What a pack's file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +31,8 @@ impl Format {
     /// Whatever the file system reports.
     pub fn of_file(path: &Path) -> io::Result<Option<Self>> {
         let mut beginning = Vec::new();
-        File::open(path)?.take(sniff::BEGINNING as u64).read_to_end(&mut beginning)?;
+        let Some(file) = open_regular(path)? else { return Ok(None) };
+        file.take(sniff::BEGINNING as u64).read_to_end(&mut beginning)?;
         Ok(sniff::format(&beginning))
     }
 }

@@ -185,14 +185,16 @@ impl Mounting<'_> {
     }
 }
 
-/// Opens a file for reading, without waiting for anybody to open the other end of a pipe.
 fn open(path: &Path) -> Result<File, MountError> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file =
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| MountError::Open(error.into()))?;
-    let file = File::from(file);
-    let metadata = file.metadata().map_err(MountError::Open)?;
-    if metadata.is_file() { Ok(file) } else { Err(MountError::NotAFile) }
+    open_regular(path).map_err(MountError::Open)?.ok_or(MountError::NotAFile)
+}
+
+/// Opens a regular file for reading, without waiting for the other end of a pipe; `None` if something else is there.
+pub(crate) fn open_regular(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let is_file = file.metadata()?.is_file();
+    Ok(is_file.then_some(file))
 }
 
 /// The first bytes of a file, `len` if there are as many.

@@ -24,6 +24,7 @@ use b3tree::Tree;
 
 use crate::{
     mbtiles::{ROW_LEN, Table},
+    mount::open_regular,
     stamp::Stamp,
 };
 
@@ -53,7 +54,7 @@ impl Outboard {
 
     /// The hashes that were kept, if they are beyond doubt those of the file with this stamp.
     pub(crate) fn load(&self, stamp: &Stamp, max_rows: usize) -> Option<Hashes> {
-        let file = File::open(&self.path).ok()?;
+        let file = open_regular(&self.path).ok()??;
         let most = self.head(stamp).len() as u64
             + Tree::encoded_len(stamp.size)
             + ROW_LEN as u64 * max_rows as u64

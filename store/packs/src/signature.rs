@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsString,
-    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -10,6 +9,8 @@ use std::{
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use rustls_pki_types::{SubjectPublicKeyInfoDer, pem::PemObject};
 use types::ObjectId;
+
+use crate::mount::open_regular;
 
 /// The bytes of a signature.
 const SIGNATURE_LEN: usize = 64;
@@ -92,6 +93,7 @@ fn beside(pack: &Path) -> PathBuf {
 
 fn read(path: &Path) -> io::Result<Option<[u8; SIGNATURE_LEN]>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(SIGNATURE_LEN as u64 + 1).read_to_end(&mut bytes)?;
+    let Some(file) = open_regular(path)? else { return Ok(None) };
+    file.take(SIGNATURE_LEN as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes.try_into().ok())
 }

@@ -9,8 +9,13 @@ use std::{
     time::Duration,
 };
 
+use ron_kernel::files;
+
 /// The file's name in the node's data: the number below which all lives so far are, in decimal digits.
 pub(crate) const LIVES_FILE: &str = "overlay.lives";
+
+/// The largest such file that is read, in bytes.
+const MAX_BYTES: u64 = 64;
 
 /// Lives that one start of the node may begin: one per shard, and one each time a shard is started again.
 const RESERVED: u64 = 1 << 20;
@@ -52,9 +57,10 @@ impl Lives {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+/// Blocking.
 fn read(path: &Path) -> u64 {
-    std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    let text = files::read_regular(path, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Writes beside the file and puts it in its place, so that there is always a whole one.

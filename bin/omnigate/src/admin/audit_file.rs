@@ -1,9 +1,7 @@
 //! The file of the audit trail, and the task that writes it.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
@@ -11,7 +9,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use ron_kernel::{
-    Scope,
+    LogFile, Scope,
     lines::{self, LineLog, LineSink},
     readiness::Effect,
     topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
@@ -41,6 +39,9 @@ pub(super) const AUDIT_QUEUE: QueueSpec = QueueSpec {
     to: "audit_writer",
     doc: "lines of the audit trail; when full, new lines are in the ordinary log alone, and counted",
 };
+
+/// The mode of a file that is made: the trail tells who did what.
+const MODE: u32 = 0o600;
 
 const AUDIT_LOG: LineLog = LineLog { task: &AUDIT_WRITER, name: "audit log", job: "write the audit log" };
 
@@ -108,16 +109,15 @@ impl LineSink<Vec<u8>> for TrailFile {
 
     fn write(&self, batch: &[u8]) -> io::Result<()> {
         // Opened each time, so that the file can be moved away and a new one begins.
-        open(&self.0)?.write_all(batch)
+        open(&self.0)?.append(batch)
     }
 }
 
 /// Appends one event to a file, for a command that ends after it. Blocking.
 pub(crate) fn append_now(path: &Path, at: Duration, fields: Fields) -> io::Result<()> {
-    open(path)?.write_all(&line(at, fields))
+    open(path)?.append(&line(at, fields))
 }
 
-#[expect(clippy::disallowed_methods, reason = "on the blocking pool, or in a command without a runtime")]
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+fn open(path: &Path) -> io::Result<LogFile> {
+    LogFile::open(path, MODE)
 }

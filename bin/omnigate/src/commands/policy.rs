@@ -87,7 +87,7 @@ fn keygen(path: &Path) -> Result<(), Failure> {
 }
 
 fn sign(policy: &Path, key: &Path) -> Result<(), Failure> {
-    let text = files::read_private(key, MAX_BYTES).map_err(Failure::failed)?;
+    let text = files::read_private_or_pipe(key, MAX_BYTES).map_err(Failure::failed)?;
     let secret = str::from_utf8(&text).ok().and_then(|text| SecretKey::from_text(text).ok());
     let secret = secret.ok_or_else(|| {
         Failure::failed(format!("{} holds no secret key", key.display()))
@@ -98,7 +98,7 @@ fn sign(policy: &Path, key: &Path) -> Result<(), Failure> {
 }
 
 fn check(path: &Path, keys: &[PublicKey], epoch: Option<Epoch>) -> Result<ExitCode, Failure> {
-    let bytes = files::read_public(path, MAX_BYTES).map_err(Failure::failed)?;
+    let bytes = files::read_public_or_pipe(path, MAX_BYTES).map_err(Failure::failed)?;
     let judged = SignedPolicy::read(&bytes).and_then(|signed| {
         let policy = signed.judge(keys, &Ed25519)?.clone();
         if let Some(epoch) = epoch {
@@ -154,7 +154,7 @@ fn show(path: &Path, json: bool) -> Result<(), Failure> {
 
 /// A policy as a person wrote it, or signed already.
 fn read(path: &Path) -> Result<SignedPolicy, Failure> {
-    let bytes = files::read_public(path, MAX_BYTES).map_err(Failure::failed)?;
+    let bytes = files::read_public_or_pipe(path, MAX_BYTES).map_err(Failure::failed)?;
     // A signed policy is canonical; whatever else it is, the terms alone say best what is wrong with them.
     let signed = SignedPolicy::read(&bytes).or_else(|_| Policy::read(&bytes).map(SignedPolicy::unsigned));
     signed.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))

@@ -25,6 +25,14 @@ pub enum TlsError {
         /// What the system said.
         source: io::Error,
     },
+    /// What is there is no regular file.
+    #[error("{} cannot be read: {source}; point to a PEM file", .path.display())]
+    NotRegular {
+        /// The path that was tried.
+        path: PathBuf,
+        /// What is there instead.
+        source: io::Error,
+    },
     /// The file is far larger than any PEM file ought to be.
     #[error("{} is larger than {limit} bytes; point to a PEM file", .path.display())]
     TooLarge {
@@ -154,6 +162,7 @@ impl From<FileError> for TlsError {
         match error {
             FileError::Missing { path } => Self::Missing { path },
             FileError::Unreadable { path, source } => Self::Unreadable { path, source },
+            FileError::NotRegular { path, source } => Self::NotRegular { path, source },
             FileError::TooLarge { path, limit } => Self::TooLarge { path, limit },
             FileError::KeyPermissions { path, mode } => Self::KeyPermissions { path, mode },
             FileError::Exists { path } => Self::Exists { path },

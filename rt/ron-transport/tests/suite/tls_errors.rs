@@ -99,7 +99,7 @@ fn a_file_that_is_missing_unreadable_or_huge_is_named() {
         (NodeKey::load(&absent).unwrap_err(), missing),
         (
             load(IdentityFiles { cert_path: fixture.dir.path().to_owned(), ..good }),
-            "DIR cannot be read: Is a directory (os error 21); check its owner and mode",
+            "DIR cannot be read: it is a folder, and not a regular file; point to a PEM file",
         ),
         (fixture.with_cert(&huge), "DIR/cert is larger than 1048576 bytes; point to a PEM file"),
         (fixture.with_key(&huge), "DIR/key is larger than 1048576 bytes; point to a PEM file"),

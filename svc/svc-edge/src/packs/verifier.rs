@@ -15,7 +15,7 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use packs::{MountOptions, Pack, Progress as MountProgress, PublicKey};
 use ron_kernel::{
-    Scope, Shutdown,
+    Scope, Shutdown, files,
     readiness::{Condition, Effect},
     supervisor::{TaskCtx, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
@@ -33,6 +33,9 @@ use crate::{PackConfig, file_stat::FileStat};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Packs that are mounted at once: each reads a whole file.
 const AT_ONCE: usize = 4;
+
+/// The largest file with a public key that is read, in bytes.
+const MAX_KEY_BYTES: u64 = 64 * 1024;
 
 /// The task that mounts packs and checks them.
 pub(crate) const PACK_VERIFIER: TaskSpec = TaskSpec {
@@ -246,7 +249,6 @@ impl Job {
     }
 
     /// Who has to have signed it.
-    #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
     fn signer(&self) -> Result<Option<PublicKey>, String> {
         let path = &self.config.signed_by;
         if path.as_os_str().is_empty() {
@@ -254,7 +256,7 @@ impl Job {
         }
         let unusable =
             |error: &dyn std::fmt::Display| format!("the key {} cannot be used: {error}", path.display());
-        let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
+        let pem = files::read_regular(path, MAX_KEY_BYTES).map_err(|error| unusable(&error))?;
         PublicKey::from_pem(&pem).map(Some).map_err(|error| unusable(&error))
     }
 }

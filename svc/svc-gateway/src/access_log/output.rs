@@ -1,14 +1,16 @@
 //! Where the access log goes.
 
 use std::{
-    fs::File,
     io::{self, Write},
     path::PathBuf,
 };
 
-use ron_kernel::{Scope, blocking::BlockingError};
+use ron_kernel::{LogFile, Scope, blocking::BlockingError};
 
 use crate::config::AccessLogConfig;
+
+/// The mode of a file that is made, before the process's mask.
+const MODE: u32 = 0o666;
 
 /// Where the access log goes.
 #[derive(Debug)]
@@ -16,7 +18,7 @@ pub(crate) enum Output {
     /// Standard output; also what a log that is switched off does not write to.
     Stdout,
     /// The end of a file.
-    File(File),
+    File(LogFile),
 }
 
 /// Why the access log cannot be written.
@@ -47,11 +49,7 @@ impl Output {
             return Ok(Self::Stdout);
         }
         let path = config.path.clone();
-        #[expect(clippy::disallowed_methods, reason = "in the blocking pool")]
-        let open = move || {
-            let opened = File::options().append(true).create(true).open(&path);
-            opened.map_err(|error| OpenError::File { path, error })
-        };
+        let open = move || LogFile::open(&path, MODE).map_err(|error| OpenError::File { path, error });
         Ok(Self::File(scope.blocking().run("open the access log", open).await??))
     }
 
@@ -59,7 +57,7 @@ impl Output {
     pub(super) fn write(&self, lines: &[u8]) -> io::Result<()> {
         match self {
             Self::Stdout => io::stdout().lock().write_all(lines),
-            Self::File(file) => (&*file).write_all(lines),
+            Self::File(file) => file.append(lines),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Gets a key set from where it is published: bounded in time and in size, and typed in its failures.
 
-use std::{io::Read, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use http::{
     StatusCode,
@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Limited};
 use ron_kernel::{
     Clock,
     blocking::{Blocking, BlockingError},
+    files,
     retry::Retryable,
 };
 use ron_transport::{
@@ -116,11 +117,9 @@ impl Fetcher {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "runs in the blocking pool")]
-fn read_file(path: &PathBuf) -> std::io::Result<Vec<u8>> {
-    let mut document = Vec::new();
-    let limit = MAX_BYTES as u64 + 1;
-    std::fs::File::open(path)?.take(limit).read_to_end(&mut document)?;
+/// Blocking.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let document = files::read_regular(path, MAX_BYTES as u64)?;
     if document.len() > MAX_BYTES {
         return Err(std::io::Error::other(format!("it is longer than {MAX_BYTES} bytes")));
     }

@@ -103,8 +103,11 @@ pub(super) fn seal(args: SealArgs) -> Result<(), Failure> {
         Place::Server(url) => StorePlace::Postgres(url),
         Place::File(_) | Place::Memory => StorePlace::Local,
     };
-    let rows =
-        args.rows.map(|path| files::read_public(&path, MAX_ROWS)).transpose().map_err(Failure::failed)?;
+    let rows = args
+        .rows
+        .map(|path| files::read_public_or_pipe(&path, MAX_ROWS))
+        .transpose()
+        .map_err(Failure::failed)?;
     let sealed = seal_epoch(&rewarder, &node.data_dir, store, (args.epoch, rows.as_deref()), unix);
     let sealed = sealed.map_err(Failure::failed)?;
     let snapshot = &sealed.seal.snapshot;
@@ -178,7 +181,7 @@ impl Asking {
     pub(super) fn client(self) -> Result<(AdminClient, bool), Failure> {
         let source: ConfigSource = self.config.resolve()?;
         let rewarder = source.load()?.get::<RewarderConfig>();
-        let token = self.token_file.map(|path| files::read_private(&path, MAX_TOKEN));
+        let token = self.token_file.map(|path| files::read_private_or_pipe(&path, MAX_TOKEN));
         let token = token.transpose().map_err(Failure::failed)?;
         let token = token.map(|bytes| Secret::new(String::from_utf8_lossy(&bytes).trim()));
         Ok((AdminClient::at(rewarder.listen.clone(), token), self.json))

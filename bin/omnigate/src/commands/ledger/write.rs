@@ -66,7 +66,7 @@ pub(super) fn transfer(args: &LedgerArgs, transfer: &TransferArgs) -> Result<(),
 
 pub(super) fn checkpoint(args: &LedgerArgs, key: &Path, as_json: bool) -> Result<(), Failure> {
     let unreadable = || Failure::bad_config(format!("{} is no Ed25519 private key in PEM", key.display()));
-    let pem = files::read_private(key, MAX_KEY_BYTES).map_err(Failure::bad_config)?;
+    let pem = files::read_private_or_pipe(key, MAX_KEY_BYTES).map_err(Failure::bad_config)?;
     let document = PrivatePkcs8KeyDer::from_pem_slice(&pem).map_err(|_| unreadable())?;
     let signer = NodeKey::from_pkcs8(document.secret_pkcs8_der()).ok_or_else(unreadable)?;
     let ledger = args.open(&Scrutiny::Nothing)?;
