@@ -37,6 +37,7 @@ mod jwt_tenants;
 mod log_floods;
 mod odd_requests;
 mod promises;
+mod reload_trail;
 mod reread_files;
 mod sandbox;
 mod scripted_server;

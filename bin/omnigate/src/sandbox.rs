@@ -22,7 +22,7 @@ use crate::{
     failure::Failure,
     settings::{NodeConfig, SandboxMode},
 };
-pub(crate) use folders::{Folders, StaysWithin};
+pub(crate) use folders::{Folders, StaysWithin, files_read_by};
 pub(crate) use inherited::tell_successor;
 
 /// The newest interface of the kernel that is used; older kernels restrict what they can.

@@ -4,9 +4,10 @@
 //! [`Reconfigure::prepare`], which may fail. When all parts are prepared, each commits, which cannot fail. If one part
 //! refuses, what the others prepared is dropped and the old configuration stays in force untouched.
 
+mod named_files;
 mod watch;
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     Scope, audit,
@@ -15,6 +16,7 @@ use crate::{
     readiness::{Condition, Effect},
 };
 
+pub use named_files::{FilesOf, NamedFiles};
 pub use watch::start;
 
 /// Puts a prepared part of a configuration into force. Must not fail and must not block.
@@ -52,10 +54,14 @@ pub enum Reading {
 /// Reads the configuration anew from all its sources. Blocking.
 pub type Read = Arc<dyn Fn() -> Result<Reading, ReloadError> + Send + Sync>;
 
+/// Who asks for the reload with which a node begins to watch its file.
+const AT_START: &str = "start";
 /// The time between two readings of a source that is being written.
 pub const READ_AGAIN: Duration = Duration::from_millis(100);
 /// How often one reload reads a source that does not settle.
 const MAX_READINGS: u32 = 50;
+/// After how long a reload that has not ended counts as failed, until it ends.
+const SLOW: Duration = Duration::from_secs(30);
 
 /// Applies new configurations. One task owns it, so reloads never overlap.
 pub struct Reloader {
@@ -65,6 +71,8 @@ pub struct Reloader {
     started_with: Arc<Snapshot>,
     read: Read,
     parts: Vec<Arc<dyn Reconfigure>>,
+    /// `None` if nobody asks which files changed.
+    named_files: Option<NamedFiles>,
     bad_reload: Condition,
     restart_needed: Condition,
 }
@@ -81,7 +89,15 @@ impl Reloader {
             store,
             read,
             parts,
+            named_files: None,
         }
+    }
+
+    /// The same, which also tells which of the files that the configuration names have changed.
+    #[must_use]
+    pub fn telling_of(mut self, named_files: NamedFiles) -> Self {
+        self.named_files = Some(named_files);
+        self
     }
 
     /// Reads the configuration and puts it into force. `actor` says who or what asked for it, for the audit trail.
@@ -92,32 +108,61 @@ impl Reloader {
     /// [`ReloadError`]; the old configuration is then in force, and readiness and metrics tell.
     pub async fn reload(&self, actor: &str) -> Result<(), ReloadError> {
         let before = self.store.current().generation();
-        let outcome = self.try_reload().await;
+        let outcome = self.reload_telling_delay().await;
         self.note(actor, before, &outcome);
-        let failed = &self.scope.all_metrics().families().config_reload_failed;
-        match &outcome {
-            Ok(()) => {
-                failed.set(0);
+        match outcome {
+            Ok(_) => {
+                self.scope.all_metrics().families().config_reload_failed.set(0);
                 self.bad_reload.clear();
+                Ok(())
             }
             Err(error) => {
-                failed.set(1);
                 let problem = error.to_string();
                 tracing::error!(problem, "the configuration was refused; the old one stays in force");
-                self.bad_reload.raise(problem.clone());
+                self.tell_failure(problem.clone());
                 self.scope.bus().publish(KernelEvent::ConfigRefused { problem });
+                Err(error)
             }
         }
-        outcome
     }
 
-    /// Adds the reload to the audit trail, unless it changed nothing.
-    fn note(&self, actor: &str, before: u64, outcome: &Result<(), ReloadError>) {
+    /// Reloads. While that takes too long, because a file system does not answer, readiness, metrics and the log tell: nobody
+    /// else would notice that the revocations of today are not in force.
+    async fn reload_telling_delay(&self) -> Result<Vec<PathBuf>, ReloadError> {
+        let mut reload = std::pin::pin!(self.try_reload());
+        if let Ok(outcome) = tokio::time::timeout(SLOW, &mut reload).await {
+            return outcome;
+        }
+        let problem = format!(
+            "a reload has not ended after {} s, and nothing newer is read until it does: a file or a server that the \
+             configuration names does not answer",
+            SLOW.as_secs()
+        );
+        tracing::error!(problem, "the old configuration stays in force");
+        self.tell_failure(problem);
+        reload.await
+    }
+
+    fn tell_failure(&self, problem: String) {
+        self.scope.all_metrics().families().config_reload_failed.set(1);
+        self.bad_reload.raise(problem);
+    }
+
+    /// Adds the reload to the audit trail, unless nobody asked for it and it changed nothing.
+    fn note(&self, actor: &str, before: u64, outcome: &Result<Vec<PathBuf>, ReloadError>) {
         let generation = self.store.current().generation();
         match outcome {
-            Ok(()) if generation == before => {}
-            Ok(()) => {
-                tracing::info!(target: audit::TARGET, action = "reload", actor, outcome = "applied", generation);
+            Ok(files) if generation == before && files.is_empty() => {
+                if actor != AT_START {
+                    tracing::info!(target: audit::TARGET, action = "reload", actor, outcome = "unchanged", generation);
+                }
+            }
+            Ok(files) => {
+                let detail = changed_files(files);
+                let detail = detail.as_deref();
+                tracing::info!(
+                    target: audit::TARGET, action = "reload", actor, outcome = "applied", generation, detail
+                );
             }
             Err(error) => {
                 let detail = error.to_string();
@@ -126,19 +171,28 @@ impl Reloader {
         }
     }
 
-    async fn try_reload(&self) -> Result<(), ReloadError> {
+    /// Returns the named files that changed.
+    async fn try_reload(&self) -> Result<Vec<PathBuf>, ReloadError> {
         let new = self.read_settled().await.inspect_err(|error| {
             if let ReloadError::Invalid(report) = error {
                 self.store.reject(report.clone());
             }
         })?;
+        let named = match &self.named_files {
+            Some(named) => Some((named, named.look(&self.scope, &new).await)),
+            None => None,
+        };
         let mut commits = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             commits.push(part.prepare(Arc::clone(&new)).await.map_err(ReloadError::Refused)?);
         }
         commits.into_iter().for_each(|commit| commit());
         self.put_into_force(&new);
-        Ok(())
+        let changed = named.map(|(named, seen)| named.put_into_force(seen)).unwrap_or_default();
+        if let Some(changed) = changed_files(&changed) {
+            tracing::info!(changed, "files were read again");
+        }
+        Ok(changed)
     }
 
     /// Reads the sources until they have settled. Waits between two readings without holding a thread.
@@ -190,6 +244,12 @@ impl Reloader {
         tracing::warn!(keys, "these settings take effect after a restart");
         self.restart_needed.raise(format!("restart to apply {keys}"));
     }
+}
+
+/// The files that changed, for a person to read; `None` if there are none.
+fn changed_files(files: &[PathBuf]) -> Option<String> {
+    let shown: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    (!shown.is_empty()).then(|| format!("changed files: {}", shown.join(", ")))
 }
 
 impl std::fmt::Debug for Reloader {

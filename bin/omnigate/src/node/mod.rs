@@ -18,7 +18,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 use ron_kernel::{
     Exit, ExitCode, Kernel, Scope,
     config::ConfigStore,
-    reload::{self, Reloader},
+    reload::{self, NamedFiles, Reloader},
 };
 use ron_transport::inherit::Inherited;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,6 +29,7 @@ use crate::{
     config_file::{ConfigSource, StartConfig},
     failure::Failure,
     logging::LogControl,
+    sandbox,
     settings::NodeConfig,
 };
 pub(crate) use accounting::{SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR};
@@ -123,6 +124,7 @@ async fn start(
     let predecessor = inherited.predecessor();
     log.count_in(kernel.own().all_metrics());
     let store = Arc::new(ConfigStore::new(snapshot));
+    let named_files = NamedFiles::at_start(kernel.own(), sandbox::files_read_by, snapshot).await;
     let in_force = ConfigInForce { store: Arc::clone(&store), file: source.name() };
     let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force, &log.audit()).await?);
     close_unused(inherited);
@@ -131,7 +133,7 @@ async fn start(
     let reader = reread.reader();
     let follow = parts.follow_config(reread, log);
     let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);
-    reload::start(kernel.own(), reloader, file);
+    reload::start(kernel.own(), reloader.telling_of(named_files), file);
     let successor = upgrade::start(parts.admin_scope(), Arc::clone(&parts), store, upgrade)?;
     let banner = banner(&snapshot.get::<NodeConfig>().name, &parts);
     let news = News { banner, predecessor, successor };

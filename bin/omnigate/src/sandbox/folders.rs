@@ -172,6 +172,23 @@ fn named(config: &Snapshot) -> Vec<Named> {
     found
 }
 
+/// The files that a configuration has the node read, apart from what is served: keys, certificates, lists.
+pub(crate) fn files_read_by(config: &Snapshot) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for (setting, shown, _) in config.entries() {
+        for (key, text) in texts(setting, shown) {
+            match text.strip_prefix("file:") {
+                Some(file) if setting != "edge.cas.url" => files.push(file.into()),
+                None if READ.contains(&key.as_str()) && !text.is_empty() => files.push(text.into()),
+                _ => {}
+            }
+        }
+    }
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
 /// Whether a setting, or a key of a table in it, names a file or a folder that is read.
 fn names_file(setting: &str, key: &str) -> bool {
     let is_served = ["edge.packs", "edge.roots"].iter().any(|served| setting.starts_with(served));

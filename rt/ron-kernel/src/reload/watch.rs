@@ -1,8 +1,6 @@
 //! The config watcher: reloads on SIGHUP and when the file changes.
 
 use std::{
-    fs::File,
-    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -17,11 +15,11 @@ use tokio::{
     sync::Notify,
 };
 
-use super::Reloader;
+use super::{AT_START, Reloader};
 use crate::{
     Scope,
     config::MAX_FILE_BYTES,
-    own,
+    files, own,
     supervisor::{TaskCtx, TaskFault, TaskResult},
 };
 
@@ -64,7 +62,7 @@ async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> 
         file.as_deref().and_then(|file| watch_directory(file, Arc::clone(&changed)).inspect_err(tell).ok());
     // What was read last; `None` if something may have changed while it was read.
     let mut last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
-    let mut actor = "start";
+    let mut actor = AT_START;
     loop {
         let before = changed.count();
         // The first time because the file may have changed before it was watched; nothing happens if it has not.
@@ -139,15 +137,9 @@ fn watch_directory(file: &Path, changed: Arc<Changes>) -> notify::Result<notify:
 /// What is in the file now; a missing file is a change like any other.
 async fn contents(scope: &Scope, file: Option<&Path>) -> Contents {
     let file = file?.to_owned();
-    let read = scope.blocking().run("look at the configuration file", move || read_bounded(&file).ok());
-    read.await.ok().flatten()
-}
-
-/// The file, or as much of it as a configuration may have: more is refused anyway.
-#[expect(clippy::disallowed_methods, reason = "on the blocking pool")]
-fn read_bounded(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // As much of it as a configuration may have: more is refused anyway.
     let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
-    File::open(file)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    let look = move || files::read_regular(&file, limit).ok();
+    let read = scope.blocking().run("look at the configuration file", look);
+    read.await.ok().flatten()
 }

@@ -224,6 +224,27 @@ async fn a_change_that_needs_a_restart_is_reported_until_it_is_taken_back() {
     assert_eq!(f.reported(), []);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reload_that_does_not_end_is_reported_while_it_lasts() {
+    let f = Fixture::new();
+    f.parts[2].hangs.store(true, Ordering::Relaxed);
+    let told = async {
+        while f.reported().is_empty() {
+            tokio::time::sleep(READ_AGAIN).await;
+        }
+    };
+    tokio::select! {
+        outcome = f.reload("[knobs]\nlive = 2\n") => panic!("{outcome:?}"),
+        () = told => {}
+    }
+    let reported = f.reported();
+    assert!(reported[0].0 == "bad_reload" && reported[0].1.contains("has not ended"), "{reported:?}");
+    assert_eq!((f.live(), f.failed()), (1, 1));
+    f.parts[2].hangs.store(false, Ordering::Relaxed);
+    f.reload("[knobs]\nlive = 2\n").await.unwrap();
+    assert_eq!((f.live(), f.failed(), f.reported()), (2, 0, vec![]));
+}
+
 #[tokio::test]
 async fn a_reload_that_is_dropped_before_it_commits_changes_nothing() {
     let f = Fixture::new();
