@@ -34,6 +34,7 @@ mod identity_fields;
 mod interim;
 mod jwt_issuer;
 mod jwt_tenants;
+mod keep_alive;
 mod log_floods;
 mod odd_requests;
 mod promises;

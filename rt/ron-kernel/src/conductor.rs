@@ -33,6 +33,8 @@ pub(crate) async fn conduct(kernel: &Kernel, mut signals: Option<Signals>) -> Ex
     let drain_deadline = *lock(&kernel.shared.drain_deadline);
     tracing::info!(target: audit::TARGET, action = "shutdown", actor = cause, outcome = "draining");
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
+    let drain_idle = (*lock(&kernel.shared.drain_idle)).min(drain_deadline / 2);
+    kernel.shared.shutdown.keep_idle_from(start, drain_idle);
     let force = forced(&mut signals, by_signal);
     let deadline = Deadline::within(start, drain_deadline);
     let outcome = drain(kernel, force, deadline).await;

@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) chores: Chores,
     pub(crate) spans: Spans,
     pub(crate) drain_deadline: Mutex<Duration>,
+    /// How long a drain keeps connections open that have no request.
+    pub(crate) drain_idle: Mutex<Duration>,
     failure: OnceLock<String>,
     topologies: Mutex<Vec<&'static Topology>>,
 }
@@ -78,6 +80,7 @@ pub struct KernelBuilder {
     mode: RuntimeMode,
     cores: usize,
     drain_deadline: Duration,
+    drain_idle: Duration,
 }
 
 impl KernelBuilder {
@@ -99,6 +102,13 @@ impl KernelBuilder {
     #[must_use]
     pub fn drain_deadline(mut self, deadline: Duration) -> Self {
         self.drain_deadline = deadline;
+        self
+    }
+
+    /// How long a drain keeps connections open that have no request, for their next one; at most half of the deadline.
+    #[must_use]
+    pub fn drain_idle(mut self, idle: Duration) -> Self {
+        self.drain_idle = idle;
         self
     }
 
@@ -130,6 +140,7 @@ impl KernelBuilder {
             chores: Chores::default(),
             spans: Spans::default(),
             drain_deadline: Mutex::new(self.drain_deadline),
+            drain_idle: Mutex::new(self.drain_idle),
             failure: OnceLock::new(),
             topologies: Mutex::default(),
             metrics,
@@ -158,6 +169,7 @@ impl Kernel {
             mode: RuntimeMode::PerCore,
             cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
             drain_deadline: Duration::from_secs(3),
+            drain_idle: Duration::from_secs(1),
         }
     }
 

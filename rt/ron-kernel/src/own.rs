@@ -140,6 +140,11 @@ pub static TOPOLOGY: Topology = Topology {
             doc: "from the first sign of shutdown until what still runs is aborted and named",
         },
         TimeoutSpec {
+            name: "node.drain_idle",
+            default: Duration::from_secs(1),
+            doc: "how long a drain keeps connections open that have no request, for their next one",
+        },
+        TimeoutSpec {
             name: "heartbeat",
             default: Duration::from_secs(1),
             doc: "silence after which a runtime is named and the node reports itself down",

@@ -278,6 +278,11 @@ impl Scope {
         *lock::lock(&self.shared.drain_deadline) = deadline;
     }
 
+    /// Changes how long the node's drain keeps connections open that have no request.
+    pub fn set_drain_idle(&self, idle: Duration) {
+        *lock::lock(&self.shared.drain_idle) = idle;
+    }
+
     /// The node cannot go on: it drains and exits with a failure.
     pub fn fail(&self, cause: String) {
         self.shared.fail(cause);

@@ -1,11 +1,15 @@
 //! The node's shutdown as every task sees it: a phase to watch, and a way to ask for the end.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use ron_sync::phase::{Phase, PhaseCell, Stage};
+use types::Moment;
 
 use crate::bus::{Bus, KernelEvent};
 
@@ -15,11 +19,22 @@ pub struct Shutdown {
     phase: PhaseCell,
     bus: Bus,
     succeeded: Arc<AtomicBool>,
+    /// Unset until the node drains.
+    idle: Arc<OnceLock<Idle>>,
+}
+
+/// How a drain treats connections that have no request.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    /// When the drain began.
+    began: Moment,
+    /// How long they are kept open.
+    kept_for: Duration,
 }
 
 impl Shutdown {
     pub(crate) fn new(bus: Bus) -> Self {
-        Self { phase: PhaseCell::new(), bus, succeeded: Arc::default() }
+        Self { phase: PhaseCell::new(), bus, succeeded: Arc::default(), idle: Arc::default() }
     }
 
     /// The present phase: one atomic load.
@@ -51,6 +66,19 @@ impl Shutdown {
     #[must_use]
     pub fn has_successor(&self) -> bool {
         self.succeeded.load(Ordering::Relaxed)
+    }
+
+    /// Until when a drain keeps a connection open that has had no request since `last_use`: its client may be about to send
+    /// the next one, and could not tell whether a connection that closes under it has swallowed that. `last_use` itself
+    /// while the node does not drain.
+    #[must_use]
+    pub fn idle_until(&self, last_use: Moment) -> Moment {
+        self.idle.get().map_or(last_use, |idle| last_use.max(idle.began).after(idle.kept_for))
+    }
+
+    /// Notes how long the drain that begins keeps connections open that have no request.
+    pub(crate) fn keep_idle_from(&self, began: Moment, kept_for: Duration) {
+        let _ = self.idle.set(Idle { began, kept_for });
     }
 
     /// Asks the node to drain and stop. Asking again changes nothing.

@@ -1,4 +1,4 @@
-//! The drain deadline, which follows the configuration.
+//! How the node drains, which follows the configuration.
 
 use std::sync::Arc;
 
@@ -10,13 +10,18 @@ use ron_kernel::{
 
 use crate::settings::NodeConfig;
 
-/// Hands a changed deadline to the kernel.
+/// Hands changed times to the kernel.
 pub(super) struct Drain(pub(super) Scope);
 
 impl Reconfigure for Drain {
     fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_> {
         let scope = self.0.clone();
-        let deadline = new.get::<NodeConfig>().drain_deadline.as_duration();
-        Box::pin(async move { Ok(Box::new(move || scope.set_drain_deadline(deadline)) as Commit) })
+        let node = new.get::<NodeConfig>();
+        let (deadline, idle) = (node.drain_deadline.as_duration(), node.drain_idle.as_duration());
+        let commit: Commit = Box::new(move || {
+            scope.set_drain_deadline(deadline);
+            scope.set_drain_idle(idle);
+        });
+        Box::pin(async move { Ok(commit) })
     }
 }

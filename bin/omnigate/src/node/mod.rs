@@ -101,7 +101,8 @@ pub(crate) fn start_beside(source: &ConfigSource) -> Result<Beside, Failure> {
 fn build_kernel(node: &NodeConfig) -> Result<Kernel, Failure> {
     let mut builder = Kernel::builder(&node.name)
         .runtime(node.runtime.into())
-        .drain_deadline(node.drain_deadline.as_duration());
+        .drain_deadline(node.drain_deadline.as_duration())
+        .drain_idle(node.drain_idle.as_duration());
     if let Some(cores) = NonZeroUsize::new(node.cores) {
         builder = builder.cores(cores);
     }

@@ -42,6 +42,9 @@ pub(crate) struct NodeConfig {
     pub(crate) upgrades: bool,
     /// From the first sign of shutdown until what still runs is aborted and named; 1s to 5s.
     pub(crate) drain_deadline: HumanDuration,
+    /// How long a drain keeps connections open that have no request, so that no client loses its next one: that is answered
+    /// with `Connection: close`. At most half of `drain_deadline` counts; `0s` closes them at once.
+    pub(crate) drain_idle: HumanDuration,
 }
 
 /// Whether a sandbox holds the process.
@@ -111,6 +114,7 @@ impl Default for NodeConfig {
             sandbox: SandboxMode::default(),
             upgrades: true,
             drain_deadline: HumanDuration::from_secs(3),
+            drain_idle: HumanDuration::from_secs(1),
         }
     }
 }

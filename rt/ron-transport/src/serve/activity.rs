@@ -395,9 +395,14 @@ impl Activity {
         self.requests.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether part of a head has arrived.
-    pub(super) fn awaits_head(&self) -> bool {
-        self.head.get().is_some()
+    /// When the first byte of a head arrived whose rest has not; `None` if there is no such head.
+    pub(super) fn head_began(&self) -> Option<Moment> {
+        self.head.get()
+    }
+
+    /// When the connection last had a request.
+    pub(super) fn last_use(&self) -> Moment {
+        Moment::from_nanos(self.last_use.load(Ordering::Relaxed))
     }
 
     /// Judges the connection at `now`.
@@ -430,7 +435,7 @@ impl Activity {
             let late = over(Some(began.after(limits.read_timeout)));
             return if late { Verdict::HeadTooSlow } else { Verdict::Wait(next) };
         }
-        let last_use = Moment::from_nanos(self.last_use.load(Ordering::Relaxed));
+        let last_use = self.last_use();
         let idle_for = |allowed: Duration| Some(last_use.after(allowed));
         if over(idle_for(limits.idle_timeout)) {
             Verdict::IdleTooLong

@@ -26,8 +26,9 @@ const USUAL_HEAD: usize = 4096;
 /// How long a client that has not asked for anything yet is still heard once connections close: what it sent before
 /// it could know may be under way, or in the socket and not yet seen.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
-/// The same between requests, where the client knows that the connection may close under it.
-const LAST_LOOK: Duration = Duration::from_millis(5);
+/// The same between requests, where the client knows that the connection may close under it, and has had its time for the
+/// next one.
+pub(super) const LAST_LOOK: Duration = Duration::from_millis(5);
 
 /// What a wait for first bytes came to.
 pub(super) enum Waited {
@@ -53,9 +54,13 @@ pub(super) async fn wait<IO, S>(
 where
     IO: AsyncRead + Unpin,
 {
+    let began = server.scope.clock().now();
     let closing = async {
         server.shutdown().reached(server.roles.connection.stop).await;
-        sleep(if parked.is_none() { LAST_WORDS } else { LAST_LOOK }).await;
+        let last_look = if parked.is_none() { LAST_WORDS } else { LAST_LOOK };
+        // A client that asks now is answered, and told that it was the last time.
+        let until = server.shutdown().idle_until(began);
+        sleep(until.since(server.scope.clock().now()).max(last_look)).await;
     };
     let evicted = async {
         match &parked {

@@ -11,11 +11,13 @@ use tokio::{
     time::Instant,
 };
 
+use types::Moment;
+
 use super::{
     HttpLimits,
     activity::Verdict,
     adapter::{self, ConnState},
-    greeting::LAST_WORDS,
+    greeting::{LAST_LOOK, LAST_WORDS},
     one_by_one::OneByOne,
 };
 use crate::{framing::Flaw, service::Service, tunnel::Tunnel};
@@ -100,10 +102,11 @@ where
             biased;
             result = &mut connection => break bad_head(result).map(Fault::BadHead),
             () = &mut timer => match state.activity.judge(state.now()) {
-                // Part of a head is no request: a drain does not wait for the rest.
-                Verdict::Wait(_) if told_to_close && state.activity.awaits_head() => break None,
+                Verdict::Wait(_) | Verdict::Park if told_to_close => match state.closes_at() {
+                    Some(at) if at <= state.now() => break None,
+                    at => timer.as_mut().reset(next_look(state.now(), at)),
+                },
                 Verdict::Wait(until) => timer.as_mut().reset(Instant::now() + until.since(state.now())),
-                Verdict::Park if told_to_close => break None,
                 Verdict::Park => {
                     let parts = connection.into_parts();
                     let (io, ahead) = parts.io.into_inner().into_parts(&parts.read_buf);
@@ -115,11 +118,11 @@ where
                 Verdict::WriteTooSlow => break Some(Fault::Write),
                 Verdict::WriteBelowMinRate => break Some(Fault::WriteRate),
             },
+            // The response to the next request says that the connection closes.
             () = &mut closing, if !told_to_close => {
                 told_to_close = true;
                 state.node_closes();
-                std::pin::Pin::new(&mut connection).graceful_shutdown();
-                timer.as_mut().reset(Instant::now() + LAST_WORDS);
+                timer.as_mut().reset(Instant::now() + LAST_LOOK);
             }
         }
     };
@@ -132,6 +135,24 @@ where
         (None, Some(tunnel)) => Ended::Switched(io, ahead, tunnel),
         (None, None) => Ended::Done(io),
         (Some(fault), _) => Ended::Failed(io, fault),
+    }
+}
+
+/// When a connection that is to close at `at` is looked at again; without `at`, once its request may have ended.
+fn next_look(now: Moment, at: Option<Moment>) -> Instant {
+    Instant::now() + at.map_or(LAST_WORDS, |at| at.since(now)).min(LAST_WORDS)
+}
+
+impl<S: Service> ConnState<S> {
+    /// When a connection closes because the node does; `None` while it has a request, or sends a response.
+    fn closes_at(&self) -> Option<Moment> {
+        let activity = &self.activity;
+        if activity.is_busy() || activity.is_stalled() {
+            return None;
+        }
+        // Part of a head is no request: a drain does not wait long for the rest.
+        let head = activity.head_began().map_or(Moment::ORIGIN, |began| began.after(LAST_WORDS));
+        Some(self.shutdown.idle_until(activity.last_use()).max(head))
     }
 }
 

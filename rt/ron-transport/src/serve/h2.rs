@@ -82,7 +82,11 @@ where
     let mut timer = pin!(tokio::time::sleep(limits.first_look()));
     let mut aged = pin!(state.clock.sleep_until(state.last_request_at));
     let mut draining = pin!(state.shutdown.reached(state.roles.listener.stop));
-    let mut closing = pin!(state.shutdown.reached(state.roles.connection.stop));
+    let mut closing = pin!(async {
+        state.shutdown.reached(state.roles.connection.stop).await;
+        // The client may not have read the GOAWAY when it asks for the next time.
+        state.clock.sleep_until(state.shutdown.idle_until(state.activity.last_use())).await;
+    });
     let (mut told_to_close, mut last_words) = (false, None::<LastWords>);
     loop {
         let verdict = tokio::select! {

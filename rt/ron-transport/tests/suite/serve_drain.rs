@@ -3,8 +3,15 @@
 use std::time::Duration;
 
 use crate::serve_support::{
-    Node, client, client::Client, client::End, connect, eventually, h2_client::H2Client, patient, plan,
-    tls::Identity, with_growing_time,
+    Node, PATIENCE, client,
+    client::Client,
+    client::End,
+    connect, eventually,
+    frames::{self, Raw},
+    h2_client::H2Client,
+    patient, plan,
+    tls::Identity,
+    with_growing_time,
 };
 use ron_transport::serve::{HttpLimits, ListenPlan};
 use tokio::time::timeout;
@@ -45,6 +52,73 @@ async fn an_idle_connection_still_serves_while_others_finish() {
     assert_eq!(idle.end().await, End::Fin);
     node.desk.let_go(1);
     assert_eq!(busy.answer().await.text(), "held");
+    node.stopped().await;
+}
+
+/// How long nothing is to happen that once happened sooner.
+const A_WHILE: Duration = Duration::from_millis(600);
+
+#[tokio::test]
+async fn idle_connections_may_ask_once_more_when_nothing_else_holds_the_drain_up() {
+    for park_after in [Duration::from_millis(5), PATIENCE] {
+        let node = Node::start(HttpLimits { park_after, ..patient() });
+        node.scope.set_drain_idle(PATIENCE);
+        let (mut idle, mut fresh) = (node.connect().await, node.connect().await);
+        idle.get("/").await;
+        eventually("both are accepted", || node.live("connection") == 2).await;
+        node.begin_stop();
+        let early = timeout(A_WHILE, idle.end()).await;
+        assert!(early.is_err(), "it closes under its client: {early:?}");
+        for client in [&mut idle, &mut fresh] {
+            let answer = client.get("/").await;
+            assert_eq!((answer.text(), answer.closes()), ("hello", true));
+            assert_eq!(client.end().await, End::Fin);
+        }
+        node.stopped().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_http2_that_has_not_read_the_goodbye_may_ask_once_more() {
+    let node = Node::start(patient());
+    node.scope.set_drain_idle(PATIENCE);
+    let mut raw = Raw(node.tcp().await);
+    raw.send(&frames::hello(&[])).await.unwrap();
+    raw.send(&frames::get_frame(1, "/")).await.unwrap();
+    raw.until(frames::DATA).await.expect("an answer");
+    node.begin_stop();
+    let early = timeout(A_WHILE, node.all_gone()).await;
+    assert!(early.is_err(), "it closes under its client");
+    raw.send(&frames::get_frame(3, "/")).await.unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = raw.next().await {
+        let is_answer = frame.kind == frames::DATA && frame.stream == 3;
+        frames.push(frame);
+        if is_answer {
+            break;
+        }
+    }
+    assert!(frames.iter().any(|frame| frame.kind == frames::GOAWAY), "it was told goodbye");
+    assert!(frames.iter().any(|frame| frame.kind == frames::DATA), "and answered");
+    drop(raw);
+    node.stopped().await;
+}
+
+#[tokio::test]
+async fn a_connection_whose_response_began_before_the_drain_may_ask_once_more() {
+    let node = Node::start(patient());
+    node.scope.set_drain_idle(PATIENCE);
+    let mut client = node.connect().await;
+    client.send(client::get("/stream/8000000")).await;
+    node.desk.has_begun(1).await;
+    node.begin_stop();
+    eventually("the node drains", || node.scope.shutdown().is_draining()).await;
+    let mut answer = client.answer().await;
+    if !answer.closes() {
+        answer = client.get("/").await;
+    }
+    assert!(answer.closes());
+    assert_eq!(client.end().await, End::Fin);
     node.stopped().await;
 }
 
