@@ -13,6 +13,7 @@ mod blame;
 mod bundles;
 mod cache;
 mod cache_origin;
+mod cache_rules;
 mod cache_sharing;
 mod client_certificates;
 mod config_file;
