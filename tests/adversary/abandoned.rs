@@ -130,6 +130,24 @@ fn a_large_upload_whose_client_leaves_has_no_server_do_more_than_there_are_slots
 
 #[test]
 fn a_server_that_does_not_answer_is_left_after_a_while() {
+    assert_left(|client| client.send("/work"));
+}
+
+#[test]
+fn a_client_that_leaves_is_noticed_behind_what_it_sent_ahead() {
+    assert_left(|client| {
+        client.send("/work")?;
+        client.send_raw("G")
+    });
+    assert_left(|client| {
+        client.send("/work")?;
+        client.send_raw(vec![b'G'; 40_000])
+    });
+}
+
+/// Has a client leave after what `sends` sends, and waits until the connection to the server and the slot are free. The server
+/// never answers.
+fn assert_left(sends: impl Fn(&mut Client) -> io::Result<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let server = listener.local_addr().unwrap();
     let (closed, hears) = mpsc::channel();
@@ -141,7 +159,7 @@ fn a_server_that_does_not_answer_is_left_after_a_while() {
     });
     let node = Node::start(&format!("{}upstream.up.finish_abandoned = \"100ms\"\n", to(server)));
     let mut client = Client::connect(node.gateway).unwrap();
-    client.send("/work").unwrap();
+    sends(&mut client).unwrap();
     let inside = || node.metric("fq_inflight{node=\"omnigate\",service=\"gateway\",class=\"anon\"}");
     eventually("the request is with its server", || (inside() == 1.0).then_some(()));
     drop(client);

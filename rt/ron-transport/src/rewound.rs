@@ -9,10 +9,18 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::stream::HangUp;
+
 /// A stream that first gives back what was read ahead.
 pub(crate) struct Rewound<IO> {
     pub(crate) ahead: Bytes,
     pub(crate) stream: IO,
+}
+
+impl<IO: HangUp> HangUp for Rewound<IO> {
+    fn has_hung_up(&self) -> bool {
+        self.stream.has_hung_up()
+    }
 }
 
 impl<IO: AsyncRead + Unpin> AsyncRead for Rewound<IO> {

@@ -5,14 +5,15 @@
 
 use std::{
     fmt,
+    future::Future as _,
     io::{self, IoSlice},
     net::SocketAddr,
-    pin::Pin,
-    task::{Context, Poll},
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::{TcpStream, UnixStream},
 };
 
@@ -148,6 +149,23 @@ impl Stream {
             Self::Tcp(socket) => socket.peer_addr().map(Peer::tcp),
             Self::Unix(_) => Ok(Peer::unix()),
         }
+    }
+}
+
+/// A stream whose socket tells that the far end has closed or reset it, though bytes before that were not read.
+pub(crate) trait HangUp {
+    /// Whether the far end sends no more. Once true, it stays so.
+    fn has_hung_up(&self) -> bool;
+}
+
+impl HangUp for Stream {
+    fn has_hung_up(&self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        let ready = match self {
+            Self::Tcp(socket) => pin!(socket.ready(Interest::READABLE)).poll(&mut cx),
+            Self::Unix(socket) => pin!(socket.ready(Interest::READABLE)).poll(&mut cx),
+        };
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 }
 

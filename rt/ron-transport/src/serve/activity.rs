@@ -78,6 +78,8 @@ pub struct Activity {
     flooded: AtomicBool,
     ended: AtomicBool,
     left_unread: AtomicBool,
+    /// Whether the connection's timer has fired since [`takes_look`](Self::takes_look) was asked.
+    look: AtomicBool,
 }
 
 /// What the bytes on a connection mean.
@@ -140,6 +142,7 @@ impl Activity {
             flooded: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             left_unread: AtomicBool::new(false),
+            look: AtomicBool::new(false),
         }
     }
 
@@ -405,8 +408,18 @@ impl Activity {
         Moment::from_nanos(self.last_use.load(Ordering::Relaxed))
     }
 
+    /// Whether the connection was judged since this was asked last: then it is time to look whether the client is there.
+    pub(super) fn takes_look(&self) -> bool {
+        let takes_look = self.look.load(Ordering::Relaxed);
+        if takes_look {
+            self.look.store(false, Ordering::Relaxed);
+        }
+        takes_look
+    }
+
     /// Judges the connection at `now`.
     pub(super) fn judge(&self, now: Moment) -> Verdict {
+        self.look.store(true, Ordering::Relaxed);
         let limits = &*self.limits;
         let mut next = now.after(limits.first_look());
         let mut over = |until: Option<Moment>| {

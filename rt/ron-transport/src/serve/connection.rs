@@ -34,7 +34,7 @@ use crate::{
     proxy_protocol::{self, ProxyError},
     rewound::Rewound,
     service::{Conn, ConnInfo, Service, TlsInfo},
-    stream::{Peer, RawStream, Stream},
+    stream::{HangUp, Peer, RawStream, Stream},
     tls::{HandshakeError, ServerTls, TlsStream, certificate::ClientCertificate},
     tunnel::{Tunnel, TunnelEnd},
 };
@@ -165,7 +165,7 @@ async fn serve<IO, S>(
     permit: &mut ConnPermit,
 ) -> End
 where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    IO: AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
     S: Service,
 {
     let conn = Arc::new(Conn::new(info));

@@ -20,7 +20,7 @@ use super::{
     greeting::{LAST_LOOK, LAST_WORDS},
     one_by_one::OneByOne,
 };
-use crate::{framing::Flaw, service::Service, tunnel::Tunnel};
+use crate::{framing::Flaw, service::Service, stream::HangUp, tunnel::Tunnel};
 
 /// What the library may hold of a request and, again, of a response.
 pub(super) const BUFFER: usize = 64 * 1024;
@@ -87,7 +87,7 @@ pub(super) async fn serve<IO, S>(
     limits: &HttpLimits,
 ) -> Ended<IO>
 where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    IO: AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
     S: Service,
 {
     let io = TokioIo::new(OneByOne::new(io, ahead, Arc::clone(&state.activity)));

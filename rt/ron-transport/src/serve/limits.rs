@@ -50,10 +50,14 @@ pub struct HttpLimits {
     pub h2_pending_resets: usize,
 }
 
+/// How long a client may be gone before its connection is looked at.
+const LONGEST_UNSEEN: Duration = Duration::from_secs(1);
+
 impl HttpLimits {
-    /// The shortest of the times that a connection is judged by: looking that often, none is missed.
+    /// The shortest of the times that a connection is judged by: looking that often, none is missed, and a client that has
+    /// gone is not served for long.
     pub(super) fn first_look(&self) -> Duration {
-        self.read_timeout.min(self.write_timeout).min(self.park_after)
+        self.read_timeout.min(self.write_timeout).min(self.park_after).min(LONGEST_UNSEEN)
     }
 }
 

@@ -31,6 +31,11 @@ impl<IO> Metered<IO> {
         (self.io, self.ahead)
     }
 
+    /// The stream.
+    pub(super) const fn get_ref(&self) -> &IO {
+        &self.io
+    }
+
     fn note_write(&self, wrote: &Poll<io::Result<usize>>) {
         self.activity.wrote(match wrote {
             Poll::Pending => None,

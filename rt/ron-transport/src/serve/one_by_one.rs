@@ -15,7 +15,10 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Activity, metered::Metered};
-use crate::framing::{Flaw, Framing};
+use crate::{
+    framing::{Flaw, Framing},
+    stream::HangUp,
+};
 
 /// A metered stream that is read request by request.
 #[derive(Debug)]
@@ -105,6 +108,20 @@ impl<IO> OneByOne<IO> {
     }
 }
 
+impl<IO: HangUp> OneByOne<IO> {
+    /// Whether the client has gone while its answer is awaited. The end of the stream is not read as long as bytes before it
+    /// wait here or in the socket: a next request, or a body that nobody wants. So the socket is asked now and then.
+    ///
+    /// # Errors
+    /// `ConnectionReset` if it has gone.
+    fn check_client(&self) -> io::Result<()> {
+        if self.activity.takes_look() && self.is_answering() && self.io.get_ref().has_hung_up() {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        Ok(())
+    }
+}
+
 impl<IO: AsyncRead + Unpin> OneByOne<IO> {
     fn poll_held(&mut self, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let piece = self.held.slice(..self.held.len().min(buf.remaining()));
@@ -163,7 +180,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for OneByOne<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for OneByOne<IO> {
+impl<IO: AsyncWrite + HangUp + Unpin> AsyncWrite for OneByOne<IO> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         if this.is_own_refusal(buf) {
@@ -192,6 +209,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for OneByOne<IO> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        // The library flushes whenever it is polled, whatever it waits for.
+        this.check_client()?;
         ready!(Pin::new(&mut this.io).poll_flush(cx))?;
         this.unflushed = false;
         if this.waits_for_flush && !this.is_answering() {

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::{HandshakeError, raw_key::PeerKey};
+use crate::stream::HangUp;
 
 /// A stream after its handshake, of either side. Shutting it down sends `close_notify` first; a peer that goes
 /// without one is reported to the reader as [`io::ErrorKind::UnexpectedEof`], so truncation never passes for an end.
@@ -124,6 +125,12 @@ impl<S> fmt::Debug for TlsStream<S> {
             .field("key_exchange", &self.key_exchange())
             .field("server_name", &self.server_name())
             .finish_non_exhaustive()
+    }
+}
+
+impl<S: HangUp> HangUp for TlsStream<S> {
+    fn has_hung_up(&self) -> bool {
+        self.get_ref().has_hung_up()
     }
 }
 

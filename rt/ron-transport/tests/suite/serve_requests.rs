@@ -203,6 +203,32 @@ where
 }
 
 #[tokio::test]
+async fn a_client_that_leaves_is_noticed_behind_what_it_sent_ahead() {
+    let identity = Identity::new();
+    let clear = Node::start(patient());
+    let encrypted = Node::start_tls(patient(), identity.server.clone());
+    // As much as the socket takes though nobody reads it: an end behind more than that does not arrive.
+    let much = "x".repeat(40_000);
+    // A byte of a next request, more than is read of it, and a body that nobody reads.
+    let sent =
+        [client::get("/held") + "G", client::get("/held") + &much, client::post("/held", much.len()) + &much];
+    for (at, sent) in sent.iter().enumerate() {
+        let (mut plain, mut secret) = (clear.connect().await, identity.connect(&encrypted).await);
+        plain.send(sent).await;
+        secret.send(sent).await;
+        clear.desk.has_begun(at + 1).await;
+        encrypted.desk.has_begun(at + 1).await;
+        drop((plain, secret));
+        eventually("the request is dropped", || clear.desk.dropped() == at + 1).await;
+        eventually("the request is dropped", || encrypted.desk.dropped() == at + 1).await;
+    }
+    clear.all_gone().await;
+    encrypted.all_gone().await;
+    clear.stop().await;
+    encrypted.stop().await;
+}
+
+#[tokio::test]
 async fn a_request_is_given_up_when_its_client_leaves() {
     let identity = Identity::new();
     let clear = Node::start(patient());
