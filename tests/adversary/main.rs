@@ -9,6 +9,7 @@
 mod abandoned;
 mod access_rules;
 mod admin;
+mod answer_fields;
 mod blame;
 mod bundles;
 mod cache;
@@ -45,6 +46,7 @@ mod sandbox;
 mod scripted_server;
 mod slots;
 mod slow_transfers;
+mod small_frames;
 mod special_files;
 mod stalled_readers;
 mod streams;

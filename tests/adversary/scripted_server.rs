@@ -24,6 +24,15 @@ pub(crate) fn start(serve: impl Fn(TcpStream) -> std::io::Result<()> + Send + Sy
 
 /// Starts a server that answers each request, without a body, with the JSON text that `answer` makes of its head.
 pub(crate) fn json_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr {
+    head_server(move |head| {
+        let body = answer(head);
+        let length = body.len();
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+    })
+}
+
+/// Starts a server that answers each request, without a body, with what `answer` makes of its head.
+pub(crate) fn head_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr {
     start(move |stream| serve(stream, &answer))
 }
 
@@ -36,10 +45,6 @@ fn serve(stream: TcpStream, answer: &(impl Fn(&str) -> String + ?Sized)) -> std:
                 return Ok(());
             }
         }
-        let body = answer(&head);
-        let length = body.len();
-        let head =
-            format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
-        reader.get_mut().write_all((head + &body).as_bytes())?;
+        reader.get_mut().write_all(answer(&head).as_bytes())?;
     }
 }

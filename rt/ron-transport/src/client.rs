@@ -53,6 +53,18 @@ pub enum SendFault {
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// An answer with a larger head than is taken, as the cause of [`SendFault::Broken`]. The server answered, so another try
+/// would come to the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LargeHead {
+    /// Too many bytes.
+    #[error("its head is longer than {0} bytes")]
+    Bytes(usize),
+    /// Too many fields.
+    #[error("it has more than {0} header fields")]
+    Fields(usize),
+}
+
 impl SendFault {
     fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Broken(cause.into())

@@ -25,10 +25,10 @@ use http::{Method, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::task::coop;
 
-use super::{Home, MAX_INTERIM, OnLeave, SendFault, Unanswered, stall::StallWatch};
+use super::{Home, LargeHead, MAX_INTERIM, OnLeave, SendFault, Unanswered, stall::StallWatch};
 use crate::{Body, BodyError, Request, Response, stream::Stream, tls::TlsStream, tunnel::Tunnel, wire::Wire};
 use chunks::Found;
-use head::{Ends, Head};
+use head::{Ends, Head, MAX_FIELDS, Nonsense};
 use inbox::{Inbox, Unasked};
 use outbox::{Outbox, Unfinished};
 
@@ -66,8 +66,6 @@ enum BrokeOff {
     NoAnswer,
     #[error("the server closed the connection in the middle of its answer")]
     Midway,
-    #[error("the head of the server's answer is too long")]
-    LongHead,
     #[error("the server sent too many interim responses before its answer")]
     Interim,
 }
@@ -291,7 +289,10 @@ impl Inner {
         loop {
             let bytes = self.inbox.bytes();
             if let Some(end) = head::find_end(bytes, seen) {
-                let head = head::read(&self.inbox.take(end), method).map_err(SendFault::broken)?;
+                let head = head::read(&self.inbox.take(end), method).map_err(|nonsense| match nonsense {
+                    Nonsense::TooManyFields => SendFault::broken(LargeHead::Fields(MAX_FIELDS)),
+                    nonsense => SendFault::broken(nonsense),
+                })?;
                 seen = 0;
                 let status = head.parts.status;
                 if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
@@ -305,7 +306,7 @@ impl Inner {
             }
             seen = bytes.len();
             if seen > MAX_HEAD {
-                return Poll::Ready(Err(SendFault::broken(BrokeOff::LongHead)));
+                return Poll::Ready(Err(SendFault::broken(LargeHead::Bytes(MAX_HEAD))));
             }
             match ready!(self.inbox.poll_fill(&mut self.wire, cx)) {
                 Ok(0) => return Poll::Ready(Err(self.unanswered(BrokeOff::NoAnswer.into()))),

@@ -80,6 +80,11 @@ async fn beside_an_honest_client(limits: HttpLimits, frames: impl Iterator<Item 
     (node, loot)
 }
 
+/// The header block of a POST.
+fn post(path: &str) -> Vec<u8> {
+    frames::block(&[(":method", "POST"), (":scheme", "http"), (":authority", "t"), (":path", path)])
+}
+
 /// Ends a node whose attacker has been dealt with.
 async fn aftermath(node: Node) {
     eventually("only the honest are left", || node.live("connection") <= 2).await;
@@ -115,6 +120,49 @@ async fn headers_without_end_end_the_connection() {
         assert!(loot.sent < 1_000_000, "{loot:?}");
         aftermath(node).await;
     }
+}
+
+#[tokio::test]
+async fn small_frames_that_nobody_reads_end_the_connection() {
+    // The library counts 256 bytes for each, and half of the connection's window for all: 512 KiB / 2 / 256 = 1024.
+    let limits = HttpLimits { h2_streams: 8, ..patient() };
+    for (each, is_allowed) in [(127, true), (140, false)] {
+        let node = Node::start(limits.clone());
+        let mut raw = Raw(node.tcp().await);
+        raw.send(&frames::hello(&[])).await.unwrap();
+        let streams = || (0..8).map(|at| 2 * at + 1);
+        for stream in streams() {
+            raw.send(&frames::frame(frames::HEADERS, frames::END_HEADERS, stream, &post("/held")))
+                .await
+                .unwrap();
+        }
+        node.desk.has_begun(8).await;
+        for stream in streams() {
+            // The last ones may come after the end.
+            let _ = raw.send(&frames::frame(frames::DATA, 0, stream, b"x").repeat(each)).await;
+        }
+        let _ = raw.send(&frames::frame(frames::PING, 0, 0, &[7; 8])).await;
+        assert_eq!(raw.until(frames::PING).await.is_some(), is_allowed, "{each} on each stream");
+        drop(raw);
+        eventually("no stream is left", || node.live("h2_stream") == 0).await;
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn small_frames_that_are_read_may_be_any_number() {
+    let node = Node::start(HttpLimits { h2_streams: 8, ..patient() });
+    let mut raw = Raw(node.tcp().await);
+    raw.send(&frames::hello(&[])).await.unwrap();
+    raw.send(&frames::frame(frames::HEADERS, frames::END_HEADERS, 1, &post("/length"))).await.unwrap();
+    for round in 0..100_u8 {
+        raw.send(&frames::frame(frames::DATA, 0, 1, b"x").repeat(200)).await.unwrap();
+        raw.send(&frames::frame(frames::PING, 0, 0, &[round; 8])).await.unwrap();
+        while raw.until(frames::PING).await.unwrap().payload != [round; 8] {}
+    }
+    raw.send(&frames::frame(frames::DATA, frames::END_STREAM, 1, b"")).await.unwrap();
+    assert_eq!(raw.until(frames::DATA).await.unwrap().payload, b"20000");
+    node.stop().await;
 }
 
 #[tokio::test]

@@ -44,8 +44,8 @@ pub struct LimitsConfig {
     /// Bytes in a request's head. At worst, connections hold `max_conns` × 2 × 64 KiB of buffers, or × this if it is
     /// more.
     pub max_head_bytes: ByteSize,
-    /// Streams at once on an HTTP/2 connection. At worst, one that uploads and downloads on all of them holds this × 128
-    /// KiB.
+    /// Streams at once on an HTTP/2 connection. At worst, one that uploads and downloads on all of them holds this × 160
+    /// KiB, 32 KiB of it for uploads in tiny frames.
     pub h2_streams: u32,
     /// Streams that an HTTP/2 client may open and reset before they were looked at; more end its connection.
     pub h2_pending_resets: usize,

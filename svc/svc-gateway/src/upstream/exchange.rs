@@ -141,6 +141,9 @@ impl Upstream {
                 if let Some(body) = fault_of_the_request(&*error) {
                     return Err(Fault::Refused(body.refusal()));
                 }
+                if let Some(limit) = error.downcast_ref() {
+                    return Err(Fault::Refused(self.too_large(*limit)));
+                }
                 tracing::debug!(upstream = self.group.name, %error, "a server failed");
                 Err(Fault::Broken)
             }

@@ -10,7 +10,7 @@ use fairq::StreamLimit;
 use http::header::UPGRADE;
 use http_body::Body as _;
 use ron_kernel::Clock;
-use ron_transport::{Request, Response, UploadWatch, deadline};
+use ron_transport::{Request, Response, UploadWatch, client::LargeHead, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use super::{ClientId, Fault, Late, Occupancy, Upstream, roster::Tried};
@@ -259,6 +259,13 @@ impl Upstream {
                 Err(Refusal::new(Reason::DownstreamTimeout, what))
             }
         }
+    }
+
+    /// What the client is told of an answer that is larger than is taken. The server did what it was asked to do.
+    pub(super) fn too_large(&self, limit: LargeHead) -> Refusal {
+        tracing::warn!(upstream = self.group.name, %limit, "an answer is too large to be passed on");
+        let what = format!("the answer of upstream `{}` cannot be passed on: {limit}", self.group.name);
+        Refusal::new(Reason::BadGateway, what)
     }
 
     fn broken(&self) -> Result<Response, Refusal> {

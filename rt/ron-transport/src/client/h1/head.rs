@@ -17,8 +17,10 @@ use crate::{
     client::length::{self, UnclearLength},
 };
 
+/// Fields of a response for which there is room on the stack.
+const USUAL_FIELDS: usize = 100;
 /// The most fields a response may have.
-const MAX_FIELDS: usize = 100;
+pub(super) const MAX_FIELDS: usize = 1024;
 
 /// Why an answer is none.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +28,9 @@ pub(super) enum Nonsense {
     /// It does not look like a response.
     #[error("the server's answer is not HTTP: {0}")]
     Malformed(#[from] httparse::Error),
+    /// More than [`MAX_FIELDS`].
+    #[error("the server's answer has too many fields")]
+    TooManyFields,
     /// A field that HTTP does not allow.
     #[error("the server's answer has a field that is not allowed")]
     Field,
@@ -116,9 +121,27 @@ pub(super) fn find_end(bytes: &[u8], seen: usize) -> Option<usize> {
 
 /// Reads a whole head, the answer to a request by `method`.
 pub(super) fn read(head: &Bytes, method: &Method) -> Result<Head, Nonsense> {
-    let mut space = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
+    match read_within(head, method, &mut usual) {
+        Err(Nonsense::TooManyFields) => {
+            read_within(head, method, &mut vec![const { MaybeUninit::uninit() }; MAX_FIELDS])
+        }
+        read => read,
+    }
+}
+
+/// Reads a whole head with as many fields as there is space for.
+fn read_within<'h>(
+    head: &'h Bytes,
+    method: &Method,
+    space: &mut [MaybeUninit<httparse::Header<'h>>],
+) -> Result<Head, Nonsense> {
     let mut parsed = httparse::Response::new(&mut []);
-    let status = ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, head, &mut space)?;
+    let status = ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, head, space);
+    let status = status.map_err(|error| match error {
+        httparse::Error::TooManyHeaders => Nonsense::TooManyFields,
+        error => Nonsense::Malformed(error),
+    })?;
     let (Status::Complete(_), Some(code), Some(minor)) = (status, parsed.code, parsed.version) else {
         return Err(Nonsense::Malformed(httparse::Error::Status));
     };
