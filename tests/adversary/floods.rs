@@ -2,13 +2,17 @@
 
 use std::io;
 
-use crate::support::{Client, Node, Upstream, eventually, to};
+use crate::support::{Client, Node, UNLIMITED, Upstream, eventually, to};
 
 /// Few, so that few requests make a flood.
-const RATES: &str = "quotas.per_ip_rps = 20\nquotas.refusals_rps = 50\n";
+const RATES: &str = "quotas.per_ip_rps = 20\nquotas.refusals_rps = 50\ndrr.rate_limit_rps = 0\n";
 
 fn node(upstream: &Upstream) -> Node {
-    Node::start(&to(upstream.addr).replace("quotas.per_ip_rps = 0\n", RATES))
+    node_with(upstream, RATES)
+}
+
+fn node_with(upstream: &Upstream, rates: &str) -> Node {
+    Node::start(&to(upstream.addr).replace(UNLIMITED, rates))
 }
 
 fn turned_away(node: &Node) -> f64 {
@@ -19,8 +23,13 @@ fn turned_away(node: &Node) -> f64 {
 
 /// Sends what is far too much from one address, whose connections must end; another must be served meanwhile.
 fn assert_cut_off(flood: impl Fn(&mut Client) -> io::Result<()>) {
+    assert_cut_off_at(RATES, flood);
+}
+
+/// The same at these rates.
+fn assert_cut_off_at(rates: &str, flood: impl Fn(&mut Client) -> io::Result<()>) {
     let upstream = Upstream::start();
-    let node = node(&upstream);
+    let node = node_with(&upstream, rates);
     eventually("the address is turned away", || {
         if let Ok(mut client) = Client::connect_from(2, node.gateway) {
             let _ = flood(&mut client);
@@ -59,6 +68,16 @@ fn an_address_that_floods_over_http2_is_turned_away_for_a_while() {
 #[test]
 fn heads_that_cannot_be_served_count_too() {
     assert_cut_off(|client| client.send_raw("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"));
+}
+
+#[test]
+fn refusals_because_of_the_rate_of_a_tenant_count_too() {
+    let rates = "quotas.per_ip_rps = 1000\nquotas.refusals_rps = 50\ndrr.rate_limit_rps = 10\n\
+                 tenant_from = [\"header:x-tenant\", \"ip\"]\n";
+    for tenant in ["", "x-tenant: acme\r\n"] {
+        let request = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{tenant}\r\n");
+        assert_cut_off_at(rates, |client| client.send_raw(request.repeat(500)));
+    }
 }
 
 #[test]

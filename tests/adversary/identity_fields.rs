@@ -90,8 +90,67 @@ fn a_field_that_a_route_is_chosen_by_cannot_be_imitated() {
     assert!(!seen(&node, "x_beta: evil\r\n").contains("evil"));
 }
 
+/// A node with two routes to `/head`: one is chosen by header fields, and each is open or for credentials.
+fn node_with_choice(upstream: &Upstream, chosen: &str, otherwise: &str) -> Node {
+    Node::start(&format!(
+        "{UNLIMITED}route = [{{ path = \"/head\", upstream = \"up\", {chosen} }}, \
+         {{ path = \"/head\", upstream = \"up\"{otherwise} }}]\n\
+         upstream.up.endpoints = [\"http://{}\"]\n",
+        upstream.addr
+    ))
+}
+
+/// The status that a GET of `/head` with these fields gets.
+#[track_caller]
+fn status(node: &Node, fields: &str) -> u16 {
+    ask(node.gateway, format!("GET /head HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).unwrap().status
+}
+
+#[test]
+fn a_field_that_a_route_is_chosen_by_is_said_once_and_not_removed() {
+    let upstream = Upstream::start();
+    let chosen = "headers = { x-role = \"guest\", x-old = false }";
+    let node = node_with_choice(&upstream, chosen, ", auth = \"always\"");
+    assert_eq!(status(&node, "x-role: admin\r\n"), 401);
+    for fields in [
+        "x-role: guest\r\nx-role: admin\r\n",
+        "x-role: admin\r\nx-role: guest\r\n",
+        "x-role: guest\r\nx-role: guest\r\n",
+        "x-role: guest\r\nconnection: x-role\r\n",
+        "x-role: guest\r\nx-old: 1\r\nconnection: X-Old\r\n",
+    ] {
+        let answer = ask(node.gateway, format!("GET /head HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).unwrap();
+        assert_eq!(answer.status, 400, "{fields}: {answer:?}");
+        assert!(answer.closes && answer.body.contains("decides about the route"), "{fields}: {answer:?}");
+    }
+    assert_eq!(upstream.arrived(), 0);
+    assert!(seen(&node, "x-role: guest\r\n").contains("x-role: guest\r\n"));
+}
+
+#[test]
+fn a_field_that_another_route_is_chosen_by_cannot_be_imitated() {
+    let upstream = Upstream::start();
+    let node = node_with_choice(&upstream, "headers = { x-int = true }, auth = \"always\"", "");
+    assert_eq!(status(&node, "x-int: 1\r\n"), 401);
+    assert_eq!(status(&node, "x-int: 1\r\nconnection: x-int\r\n"), 400);
+    for alike in ["X_Int", "x.int"] {
+        assert!(!seen(&node, &format!("{alike}: evil\r\n")).contains("evil"), "{alike}");
+    }
+}
+
+#[test]
+fn no_route_is_chosen_by_what_only_a_proxy_may_say() {
+    let upstream = Upstream::start();
+    for name in ["x-forwarded-proto", "x-forwarded-host", "x-client-ip"] {
+        let chosen = format!("headers = {{ {name} = \"https\" }}");
+        let node = node_with_choice(&upstream, &chosen, ", auth = \"always\"");
+        assert_eq!(status(&node, &format!("{name}: https\r\n")), 401, "{name}");
+    }
+    assert_eq!(upstream.arrived(), 0);
+}
+
 /// What proxies tell servers of their clients, and servers believe.
-const CLAIMS: [&str; 16] = [
+const CLAIMS: [&str; 27] = [
     "X-Forwarded-For",
     "X-Forwarded-Host",
     "X-Forwarded-Port",
@@ -108,6 +167,17 @@ const CLAIMS: [&str; 16] = [
     "X-HTTP-Method-Override",
     "X-HTTP-Method",
     "X-Method-Override",
+    "X-Forwarded",
+    "Forwarded-For",
+    "X-Envoy-External-Address",
+    "Fly-Client-IP",
+    "X-Original-URI",
+    "X-Scheme",
+    "Front-End-Https",
+    "X-SSL-Client-Cert",
+    "SSL-Client-Verify",
+    "X-Client-Cert",
+    "Client-Cert",
 ];
 
 #[test]
@@ -144,6 +214,9 @@ fn several_credentials_or_tenants_in_one_request_are_refused() {
         "authorization: Bearer a\r\nauthorization: Bearer a\r\n",
         "authorization: Bearer a\r\nconnection: authorization\r\n",
         "x-tenant: a\r\nx-tenant: b\r\n",
+        "x-tenant: a b\r\n",
+        "x-tenant: \u{e9}\r\n",
+        &format!("x-tenant: {}\r\n", "a".repeat(200)),
     ] {
         let answer = ask(node.gateway, format!("GET /head HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).unwrap();
         assert_eq!((answer.status, answer.json()["reason"].as_str()), (400, Some("malformed")), "{fields}");

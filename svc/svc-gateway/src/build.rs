@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use captoken::{KeyRing, RevocationList};
+use http::HeaderName;
 use ron_kernel::{
     Scope,
     blocking::BlockingError,
@@ -31,7 +32,7 @@ use crate::{
     policy::{Policies, Policy, Ways},
     proxy::Proxy,
     redirect::{self, Redirect, ToHttps},
-    router::{GoesTo, Route, Router, Split},
+    router::{GoesTo, Route, Router, Split, narrowing::Narrowing},
     shared::Shared,
     sweeper, transfer,
     upstream::{self, Groups, Upstream, Upstreams},
@@ -336,7 +337,7 @@ fn build_ways(
     let seen = |(name, group): (&String, &Arc<_>)| (name.clone(), Arc::new(Upstream::new(group, core)));
     let upstreams: BTreeMap<_, _> = groups.iter().map(seen).collect();
     let views = Views::new(&config.view);
-    let tenant_fields: Vec<_> = config.tenant_fields().cloned().collect();
+    let deciding_fields = deciding_fields(config);
     let routes = routes_of(config).zip(metrics).map(|(route, metrics)| {
         let shares = route
             .shares()
@@ -348,9 +349,19 @@ fn build_ways(
         };
         let redirect =
             route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());
-        Arc::new(Route::new(&route, &tenant_fields, goes_to, redirect, metrics.clone()))
+        Arc::new(Route::new(&route, &deciding_fields, goes_to, redirect, metrics.clone()))
     });
     Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
+}
+
+/// The header fields that name tenants or that routes are chosen by, each once.
+fn deciding_fields(config: &GatewayConfig) -> Vec<HeaderName> {
+    let narrowings = routes_of(config).map(|route| Narrowing::new(&route).0);
+    let choosing = narrowings.flat_map(|narrowing| narrowing.field_names().cloned().collect::<Vec<_>>());
+    let mut names: Vec<_> = config.tenant_fields().cloned().chain(choosing).collect();
+    names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    names.dedup();
+    names
 }
 
 /// The routes of a configuration, views among them.

@@ -102,22 +102,26 @@ impl Client {
         }
     }
 
+    /// Removes what only a trusted proxy may say, unless one said it. A route must not be chosen by it either.
+    pub(crate) fn remove_claims(&self, headers: &mut HeaderMap, survey: &Survey) {
+        if self.believed {
+            return;
+        }
+        survey.fields.remove_from(headers, Fields::PROXY_CLAIMS.union(Fields::FORWARDED));
+        for name in &survey.forwarded {
+            headers.remove(name);
+        }
+    }
+
     /// Tells the upstream what is known of the client, instead of what the client says of itself.
     pub(crate) fn write(&self, headers: &mut HeaderMap, survey: &Survey) {
-        let present = survey.fields;
+        self.remove_claims(headers, survey);
         match &self.forwarded_for {
             Some(addresses) => drop(headers.insert(Field::ForwardedFor.name(), addresses.clone())),
-            None if present.has(Field::ForwardedFor) => drop(headers.remove(Field::ForwardedFor.name())),
-            None => {}
+            None => drop(headers.remove(Field::ForwardedFor.name())),
         }
         let proto = HeaderValue::from_static(if self.is_https { "https" } else { "http" });
         headers.insert(Field::ForwardedProto.name(), proto);
-        if !self.believed {
-            present.remove_from(headers, Fields::PROXY_CLAIMS);
-            for name in &survey.forwarded {
-                headers.remove(name);
-            }
-        }
         if let Some(certificate) = &self.certificate {
             // Behind what a trusted proxy says of its own clients, which has gone otherwise.
             headers.append(CLIENT_CERT, certificate.field());

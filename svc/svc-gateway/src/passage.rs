@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderName, Method, header::EXPECT};
+use http::{HeaderName, HeaderValue, Method, header::EXPECT};
 use http_body::Body as _;
 use ron_kernel::Clock;
 use ron_transport::{
     Conn, Request, Response, UploadWatch, deadline,
     tunnel::{Traffic, TunnelEnd, TunnelLimits, TunnelWatch},
 };
-use types::{Deadline, Moment, Reason, Refusal};
+use types::{ActorId, Deadline, Moment, Reason, Refusal};
 
 use crate::{
     access_log::Entry,
@@ -143,15 +143,22 @@ impl Passage<'_> {
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
 
-    /// Refuses a request that names several tenants in one field, or has the field removed: one would be judged, and servers
-    /// could believe another.
+    /// Refuses a request that names several tenants in one field, or what cannot be a tenant's name, or has the field removed:
+    /// one would be judged, and servers could believe another.
     pub(crate) fn check_tenant_fields(&self, request: &Request) -> Result<(), Refusal> {
-        let is_unclear =
-            |name: &&HeaderName| message::is_several(request.headers(), name) || self.survey.dooms(name);
+        let headers = request.headers();
+        let is_no_name = |value: &HeaderValue| {
+            !value.is_empty() && !value.to_str().is_ok_and(|name| ActorId::new(name).is_ok())
+        };
+        let is_unclear = |name: &&HeaderName| {
+            message::is_several(headers, name)
+                || self.survey.dooms(name)
+                || headers.get(*name).is_some_and(is_no_name)
+        };
         match self.policy.tenant_fields.iter().find(is_unclear) {
             None => Ok(()),
             Some(name) => {
-                let detail = format!("{name} is said once, and not named by Connection");
+                let detail = format!("{name} is said once, is a name, and is not named by Connection");
                 Err(Refusal::new(Reason::Malformed, detail))
             }
         }
@@ -213,7 +220,7 @@ impl Passage<'_> {
             }
             Err(used_up) => {
                 let (client, shared, now) = (self.client.key, &self.proxy.shared, self.began);
-                quotas::cut_off_floods(self.conn, client, &used_up, self.policy, shared, now);
+                quotas::cut_off_floods(self.conn, client, self.policy, shared, now);
                 let refusal = used_up.refusal();
                 self.allowance = Some(used_up);
                 Err(refusal)

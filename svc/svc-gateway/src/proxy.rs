@@ -133,7 +133,8 @@ impl Proxy {
         if let Some(entry) = &mut passage.entry {
             entry.line().client = passage.client.ip;
         }
-        let route = match passage.policy.router.find(request) {
+        passage.client.remove_claims(request.headers_mut(), &passage.survey);
+        let route = match passage.policy.router.find(request, &passage.survey) {
             Ok(route) => route,
             Err(miss) => return self.missed(&miss, request, passage),
         };

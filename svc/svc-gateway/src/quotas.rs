@@ -109,25 +109,25 @@ pub(crate) fn charge_for_head(
     match policy.rates.charge_client(&client, now) {
         Ok(_) => refusal,
         Err(used_up) => {
-            cut_off_floods(conn, ClientKey::of(&conn.peer), &used_up, policy, shared, now);
+            cut_off_floods(conn, ClientKey::of(&conn.peer), policy, shared, now);
             used_up.refusal()
         }
     }
 }
 
-/// Counts a refusal because of the rate of an address, and ends the connection of an address that is refused too often. Not if
-/// a proxy speaks for the client: others may speak through the same connection.
+/// Counts a refusal because of a rate, and ends the connection of an address that is refused too often. Not if a proxy speaks
+/// for the client: others may speak through the same connection. Nor where addresses have no rate: then one of them may stand
+/// for many clients, each with a tenant of its own.
 pub(crate) fn cut_off_floods(
     conn: &ConnInfo,
     client: ClientKey,
-    used_up: &Verdict,
     policy: &Policy,
     shared: &Shared,
     now: Moment,
 ) {
-    let Some(allowed) = &policy.rates.refusals else { return };
+    let (Some(allowed), Some(_)) = (&policy.rates.refusals, &policy.rates.client) else { return };
     let is_its_own = client == ClientKey::of(&conn.peer) && !policy.trusted_proxies.trusts(&conn.peer);
-    if used_up.name == "client" && is_its_own && shared.floods.refused(client, allowed, now) {
+    if is_its_own && shared.floods.refused(client, allowed, now) {
         conn.cut_off();
     }
 }

@@ -6,6 +6,9 @@ use super::{Body, Flaw, Line};
 const CONTENT_LENGTH: &[u8] = b"content-length:";
 const TRANSFER_ENCODING: &[u8] = b"transfer-encoding:";
 
+/// The longest body that the library can count; it takes a longer one for a head that is too large.
+const LONGEST: u64 = u64::MAX - 2;
+
 /// How far a head has come.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
@@ -152,7 +155,7 @@ impl Number {
             (NumberPlace::Digits, b'0'..=b'9') => {
                 let shifted = self.value.unwrap_or(0).checked_mul(10);
                 let value = shifted.and_then(|value| value.checked_add(u64::from(byte - b'0')));
-                self.value = Some(value.ok_or(Flaw::Length)?);
+                self.value = Some(value.filter(|value| *value <= LONGEST).ok_or(Flaw::Length)?);
                 NumberPlace::Digits
             }
             (NumberPlace::Digits, b' ' | b'\t') if self.value.is_none() => NumberPlace::Digits,

@@ -84,6 +84,7 @@ async fn requests_of_two_lengths_are_refused() {
     for fields in [
         "content-length: 4\r\ncontent-length: 5\r\n",
         "content-length: 4, 5\r\n",
+        "content-length: 18446744073709551615\r\n",
         "content-length: +4\r\n",
         "content-length: -4\r\n",
         "content-length: 0x4\r\n",

@@ -115,8 +115,10 @@ impl Credential {
 /// The token of `Authorization: Bearer …`.
 pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION)?.as_bytes();
-    let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+    let (scheme, token) = value.split_at_checked(6)?;
+    // Servers that take a tab for a blank would read a token that was not judged here.
+    let is_bearer = scheme.eq_ignore_ascii_case(b"bearer") && matches!(token, [b' ' | b'\t', ..]);
+    is_bearer.then(|| token.trim_ascii())
 }
 
 /// Three parts with dots between; anything else is the upstream's business.
@@ -135,6 +137,10 @@ mod tests {
             ("Bearer abc", Some(b"abc".as_slice())),
             ("bearer  abc ", Some(b"abc")),
             ("BEARER abc", Some(b"abc")),
+            ("Bearer\tabc", Some(b"abc")),
+            ("Bearer \t abc", Some(b"abc")),
+            ("Bearerabc", None),
+            ("Bearer,abc", None),
             ("Basic abc", None),
             ("Bearer", None),
             ("", None),

@@ -98,8 +98,34 @@ pub(super) fn as_read(name: &str) -> String {
     name.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '-' }).collect()
 }
 
-/// How the names of all fields begin by which proxies tell servers of their clients.
-const FORWARDED_PREFIX: &str = "x-forwarded-";
+/// Whether proxies tell servers of their clients by a field of this name: of the address, the scheme, the path, the
+/// certificate.
+fn is_of_proxies(name: &str) -> bool {
+    let prefixes = ["x-forwarded-", "x-ssl-client-", "ssl-client-", "x-amzn-mtls-"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+        || matches!(
+            name,
+            "x-forwarded"
+                | "forwarded-for"
+                | "x-envoy-external-address"
+                | "x-envoy-original-path"
+                | "fly-client-ip"
+                | "cf-connecting-ipv6"
+                | "x-azure-clientip"
+                | "x-azure-socketip"
+                | "x-appengine-user-ip"
+                | "x-originating-ip"
+                | "x-remote-ip"
+                | "x-remote-addr"
+                | "x-original-uri"
+                | "x-scheme"
+                | "x-url-scheme"
+                | "front-end-https"
+                | "client-cert"
+                | "client-cert-chain"
+                | "x-client-cert"
+        )
+}
 
 /// How the names of all fields begin that the gateway alone writes.
 const OWN_PREFIX: &str = "x-omnigate-";
@@ -111,7 +137,7 @@ pub(super) enum Meaning {
     Plain,
     /// The same, but servers may take it for a field of another name.
     Odd,
-    /// One of the many `x-forwarded-…` that only a trusted proxy may send.
+    /// One of the many, such as `x-forwarded-…`, that only a trusted proxy may send.
     Forwarded,
     /// A field of the gateway, or an imitation of a field that the gateway knows: it goes on under no circumstances.
     Forged,
@@ -121,15 +147,13 @@ impl Meaning {
     pub(super) fn of(name: &str) -> Self {
         if !is_odd(name) {
             return match name {
-                _ if name.starts_with(FORWARDED_PREFIX) => Self::Forwarded,
+                _ if is_of_proxies(name) => Self::Forwarded,
                 _ if name.starts_with(OWN_PREFIX) => Self::Forged,
                 _ => Self::Plain,
             };
         }
         let read = as_read(name);
-        let known = Field::named(&read).is_some()
-            || read.starts_with(FORWARDED_PREFIX)
-            || read.starts_with(OWN_PREFIX);
+        let known = Field::named(&read).is_some() || is_of_proxies(&read) || read.starts_with(OWN_PREFIX);
         if known { Self::Forged } else { Self::Odd }
     }
 }
@@ -185,6 +209,9 @@ impl Fields {
         Field::MethodOverride,
     ]);
 
+    /// What proxies tell servers of their clients, and the gateway writes anew.
+    pub(crate) const FORWARDED: Self = Self::all(&[Field::ForwardedFor, Field::ForwardedProto]);
+
     const fn all(fields: &[Field]) -> Self {
         let (mut bits, mut at) = (0, 0);
         while at < fields.len() {
@@ -200,7 +227,7 @@ impl Fields {
         self.0 & (1 << field as u64) != 0
     }
 
-    pub(super) const fn union(self, other: Self) -> Self {
+    pub(crate) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -253,7 +280,11 @@ mod tests {
             ("x_http_method", Meaning::Forged),
             ("my_field", Meaning::Odd),
             ("my-field", Meaning::Plain),
-            ("x-forwarded", Meaning::Plain),
+            ("x-forwarded", Meaning::Forwarded),
+            ("x-ssl-client-verify", Meaning::Forwarded),
+            ("client_cert", Meaning::Forged),
+            ("x-scheme", Meaning::Forwarded),
+            ("x-schema", Meaning::Plain),
             ("x-omnigate", Meaning::Plain),
         ] {
             assert_eq!(Meaning::of(name), expected, "{name}");

@@ -17,7 +17,7 @@ mod tests;
 mod upgrade;
 
 pub(crate) use fields::{Field, Fields, is_plain, is_proxys_word};
-pub(crate) use onward::{Onward, onward};
+pub(crate) use onward::{Onward, joined_cookies, onward};
 pub(crate) use response::{back, mark_unframed};
 pub(crate) use rules::{GuardedFields, HeaderRules};
 pub(crate) use survey::{Survey, is_several};

@@ -113,10 +113,15 @@ fn frame_body(request: &mut Request, survey: &Survey) {
     request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
 }
 
+/// The cookies of a request as servers get them; empty if there are none.
+pub(crate) fn joined_cookies(headers: &HeaderMap) -> Vec<u8> {
+    let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    crumbs.join(b"; ".as_slice())
+}
+
 /// HTTP/2 may split cookies over several fields; HTTP/1.1 knows only one.
 fn join_cookies(headers: &mut HeaderMap) {
-    let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
-    if let Ok(whole) = HeaderValue::from_bytes(&crumbs.join(b"; ".as_slice())) {
+    if let Ok(whole) = HeaderValue::from_bytes(&joined_cookies(headers)) {
         headers.insert(COOKIE, whole);
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Survey {
     pub(crate) fields: Fields,
     /// Fields that `Connection` names, and those that some servers take for one of ours.
     pub(super) doomed: Vec<HeaderName>,
-    /// Fields `x-forwarded-…` beside the two that are written anew; only a trusted proxy may send them.
+    /// Fields such as `x-forwarded-…`, beside the two that are written anew; only a trusted proxy may send them.
     pub(crate) forwarded: Vec<HeaderName>,
     /// Whether some names could be taken for those of other fields, such as `my_field` for `my-field`.
     pub(super) has_odd_names: bool,

@@ -26,7 +26,7 @@ use crate::{
     config::{Auth, RouteConfig},
     jwt::ClaimRule,
     local::Local,
-    message::{GuardedFields, HeaderRules},
+    message::{GuardedFields, HeaderRules, Survey},
     redirect::Redirect,
     views::View,
 };
@@ -59,8 +59,8 @@ pub(crate) struct Route {
     pub(crate) upgrade: Box<[HeaderValue]>,
     pub(crate) rewrite: Option<Rewrite>,
     pub(crate) request_headers: HeaderRules,
-    /// Fields that a client must not imitate: those that name its tenant, and those that the request's rules or the choice
-    /// of the route are about.
+    /// Fields that a client must not imitate: those that the request's rules are about, that name its tenant, or that any
+    /// route is chosen by.
     pub(crate) guarded: GuardedFields,
     pub(crate) response_headers: HeaderRules,
     /// What is said about stored responses; `None` if there are none.
@@ -81,10 +81,11 @@ pub(crate) enum GoesTo {
 }
 
 impl Route {
-    /// A route as configured, where `tenant_fields` name tenants. What the configuration's check refuses is left out.
+    /// A route as configured, where `deciding_fields` name tenants or choose a route, this one or another. What the
+    /// configuration's check refuses is left out.
     pub(crate) fn new(
         config: &RouteConfig,
-        tenant_fields: &[HeaderName],
+        deciding_fields: &[HeaderName],
         goes_to: GoesTo,
         redirect: Option<Redirect>,
         metrics: RouteMetrics,
@@ -93,9 +94,7 @@ impl Route {
         let (narrowing, request_headers) =
             (Narrowing::new(config).0, HeaderRules::new(&config.request_headers).0);
         Self {
-            guarded: GuardedFields::new(
-                request_headers.guarded().chain(narrowing.field_names()).chain(tenant_fields),
-            ),
+            guarded: GuardedFields::new(request_headers.guarded().chain(deciding_fields)),
             prefix: config.path.clone(),
             narrowing,
             label: config.label().into(),
@@ -157,6 +156,8 @@ pub(crate) struct Router {
 pub(crate) enum Miss {
     /// Servers disagree about where its path leads.
     Ambiguous(&'static str),
+    /// Routes are chosen by a field that has several values, or that servers do not get.
+    UnclearField(HeaderName),
     /// There is none for its path.
     NotFound,
     /// There are some for its path, but only for these methods: the value of `Allow`.
@@ -169,10 +170,13 @@ impl Router {
         Self { routes, table }
     }
 
-    /// The route of a request as it came.
-    pub(crate) fn find(&self, request: &Request) -> Result<&Arc<Route>, Miss> {
+    /// The route of a request as it came, of which `survey` was made.
+    pub(crate) fn find(&self, request: &Request, survey: &Survey) -> Result<&Arc<Route>, Miss> {
         let path = request.uri().path();
         path::check(path).map_err(Miss::Ambiguous)?;
+        if let Some(name) = self.table.unclear_field(path, request.headers(), |name| survey.dooms(name)) {
+            return Err(Miss::UnclearField(name.clone()));
+        }
         let wanted_host = || host::of(request.uri(), request.headers());
         let asked = Asked {
             path,
@@ -197,7 +201,7 @@ impl Miss {
     pub(crate) fn allow(&self) -> Option<&HeaderValue> {
         match self {
             Self::MethodNotAllowed(allow) => Some(allow),
-            Self::Ambiguous(_) | Self::NotFound => None,
+            Self::Ambiguous(_) | Self::UnclearField(_) | Self::NotFound => None,
         }
     }
 
@@ -205,6 +209,10 @@ impl Miss {
     pub(crate) fn refusal(&self, path: &str) -> Refusal {
         match self {
             Self::Ambiguous(why) => Refusal::new(Reason::Malformed, *why),
+            Self::UnclearField(name) => Refusal::new(
+                Reason::Malformed,
+                format!("{name} decides about the route: it is said once, and not named by Connection"),
+            ),
             Self::NotFound => Refusal::new(
                 Reason::NotFound,
                 format!("no route matches {path}; routes are [[gateway.route]] in the configuration"),

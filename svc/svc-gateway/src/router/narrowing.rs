@@ -1,9 +1,12 @@
 //! What narrows a route beyond its path: hosts, methods, header fields.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header::COOKIE};
 
 use super::host::HostPattern;
-use crate::config::{Flaw, HeaderWanted, RouteConfig};
+use crate::{
+    config::{Flaw, HeaderWanted, RouteConfig},
+    message::{is_several, joined_cookies},
+};
 
 /// The methods of a route that names none, as far as they have a name that everybody knows.
 static USUAL: [Method; 7] =
@@ -87,10 +90,17 @@ impl Narrowing {
         self.fields.iter().map(|(name, _)| name)
     }
 
+    /// A field with several values, of which this compares one. HTTP/2 splits cookies, and servers get them joined.
+    pub(super) fn repeated_field(&self, headers: &HeaderMap) -> Option<&HeaderName> {
+        let compared = self.fields.iter().filter(|(_, wanted)| matches!(wanted, Wanted::Value(_)));
+        compared.map(|(name, _)| name).find(|name| **name != COOKIE && is_several(headers, name))
+    }
+
     pub(super) fn fits(&self, headers: &HeaderMap) -> bool {
         self.fields.iter().all(|(name, wanted)| match wanted {
             Wanted::Present(present) => headers.contains_key(name) == *present,
-            Wanted::Value(value) => headers.get_all(name).iter().any(|found| found == value),
+            Wanted::Value(value) if *name == COOKIE => joined_cookies(headers) == value.as_bytes(),
+            Wanted::Value(value) => headers.get_all(name).iter().eq([value]),
         })
     }
 

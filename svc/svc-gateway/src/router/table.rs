@@ -3,7 +3,7 @@
 //! A tree of segments, walked down as far as the path goes and up again until a route fits. Nothing is allocated, and the
 //! time depends on the depth of the routes, not on their number or the length of the path.
 
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::{host::HostPattern, narrowing::Narrowing, path::Segments};
 
@@ -36,6 +36,8 @@ pub(crate) struct Table {
     routes: Vec<Narrowing>,
     /// Whether any route asks for the host.
     pub(super) wants_host: bool,
+    /// Whether any route asks for a header field.
+    wants_fields: bool,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +65,8 @@ impl Default for Table {
 impl Table {
     /// A table of routes, each a prefix and what narrows it. Of two that are equally narrow the first comes first.
     pub(crate) fn new<'p>(routes: impl IntoIterator<Item = (&'p str, Narrowing)>) -> Self {
-        let mut table = Self { nodes: vec![Node::default()], routes: Vec::new(), wants_host: false };
+        let mut table =
+            Self { nodes: vec![Node::default()], routes: Vec::new(), wants_host: false, wants_fields: false };
         for (route, (prefix, narrowing)) in routes.into_iter().enumerate() {
             let node = table.node_for(prefix);
             let hosts: Vec<Option<HostPattern>> = match narrowing.hosts.as_slice() {
@@ -71,6 +74,7 @@ impl Table {
                 hosts => hosts.iter().cloned().map(Some).collect(),
             };
             table.wants_host |= hosts[0].is_some();
+            table.wants_fields |= narrowing.field_names().next().is_some();
             table.nodes[node].entries.extend(hosts.into_iter().map(|host| Entry { route, host }));
             table.routes.push(narrowing);
         }
@@ -110,6 +114,28 @@ impl Table {
                 decided => return decided,
             }
         }
+    }
+
+    /// A field that makes the choice of a route unclear, if there is one: `is_removed` says that it does not reach servers,
+    /// or it has several values where one is compared. All routes of the path and of the paths above it count, because each
+    /// of them may be the one that the request is meant to take.
+    pub(super) fn unclear_field(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        is_removed: impl Fn(&HeaderName) -> bool,
+    ) -> Option<&HeaderName> {
+        if !self.wants_fields {
+            return None;
+        }
+        let deepest = self.deepest(path);
+        let upwards =
+            std::iter::successors(Some(deepest), |&node| (node != 0).then(|| self.nodes[node].parent));
+        let entries = upwards.flat_map(|node| &self.nodes[node].entries);
+        entries.map(|entry| &self.routes[entry.route]).find_map(|route| {
+            let removed = || route.field_names().find(|name| is_removed(name));
+            route.repeated_field(headers).or_else(removed)
+        })
     }
 
     /// The node furthest down the path.

@@ -99,11 +99,51 @@ fn a_route_for_other_hosts_or_fields_leaves_the_request_to_a_shorter_prefix() {
         }
         table.find(&Asked { path, host: None, method: &Method::GET, headers: &headers })
     };
-    assert_eq!(with("/y", &["1", "2"]), Lookup::Found(2));
+    assert_eq!(with("/y", &["2"]), Lookup::Found(2));
     assert_eq!(with("/y", &["1"]), Lookup::Found(0));
     assert_eq!(with("/y", &[]), Lookup::Found(0));
     assert_eq!(with("/z", &[]), Lookup::Found(3));
     assert_eq!(with("/z", &["1"]), Lookup::Found(0));
+}
+
+#[test]
+fn a_field_that_routes_of_the_path_are_chosen_by_must_be_clear() {
+    let field = |name: &str, wanted| [(name.to_owned(), wanted)].into();
+    let valued = RouteConfig { headers: field("x-v", HeaderWanted::Value("2".into())), ..route("/y") };
+    let absent = RouteConfig { headers: field("x-w", HeaderWanted::Present(false)), ..route("/y/z") };
+    let table = table(&[route("/"), valued, absent]);
+    let unclear = |path, fields: &[(&'static str, &'static str)], removed: &str| {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        table.unclear_field(path, &headers, |name| name == removed).map(ToString::to_string)
+    };
+    let (once, twice) = ([("x-v", "2")], [("x-v", "2"), ("x-v", "2")]);
+    assert_eq!(unclear("/y", &once, ""), None);
+    assert_eq!(unclear("/y", &once, "x-v").as_deref(), Some("x-v"));
+    for path in ["/y", "/y/", "/y/a", "/y/z/a", "//%79"] {
+        assert_eq!(unclear(path, &twice, "").as_deref(), Some("x-v"), "{path}");
+    }
+    assert_eq!(unclear("/x", &twice, "x-v"), None, "another path");
+    // Where only the presence counts, several values say the same as one.
+    assert_eq!(unclear("/y/z", &[("x-w", "1"), ("x-w", "2")], ""), None);
+    assert_eq!(unclear("/y/z", &[("x-w", "1")], "x-w").as_deref(), Some("x-w"));
+}
+
+#[test]
+fn split_cookies_are_compared_as_servers_get_them() {
+    let wanted = [("cookie".to_owned(), HeaderWanted::Value("a=1; b=2".into()))].into();
+    let table = table(&[route("/"), RouteConfig { headers: wanted, ..route("/y") }]);
+    for (crumbs, expected) in [(&["a=1; b=2"] as &[_], 1), (&["a=1", "b=2"], 1), (&["a=1; b=2", "c=3"], 0)] {
+        let mut headers = HeaderMap::new();
+        for crumb in crumbs {
+            headers.append("cookie", HeaderValue::from_static(crumb));
+        }
+        assert_eq!(table.unclear_field("/y", &headers, |_| false), None);
+        let asked = Asked { path: "/y", host: None, method: &Method::GET, headers: &headers };
+        assert_eq!(table.find(&asked), Lookup::Found(expected), "{crumbs:?}");
+    }
 }
 
 /// The same rules, read from the configuration one by one.
@@ -129,7 +169,7 @@ fn oracle(
     let has_fields = |route: &RouteConfig| {
         route.headers.iter().all(|(name, wanted)| match wanted {
             HeaderWanted::Present(present) => headers.contains_key(name) == *present,
-            HeaderWanted::Value(value) => headers.get_all(name).iter().any(|found| found == value.as_str()),
+            HeaderWanted::Value(value) => headers.get_all(name).iter().eq([value.as_str()]),
         })
     };
     let fitting: Vec<_> = (0..routes.len())
