@@ -263,7 +263,7 @@ impl Upstream {
 
     /// What the client is told of an answer that is larger than is taken. The server did what it was asked to do.
     pub(super) fn too_large(&self, limit: LargeHead) -> Refusal {
-        tracing::warn!(upstream = self.group.name, %limit, "an answer is too large to be passed on");
+        tracing::warn!(upstream = self.group.name, error = %limit, "an answer is too large to be passed on");
         let what = format!("the answer of upstream `{}` cannot be passed on: {limit}", self.group.name);
         Refusal::new(Reason::BadGateway, what)
     }
