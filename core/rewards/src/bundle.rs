@@ -18,6 +18,9 @@ pub const COMMITMENT: &str = "commitment";
 /// Why nothing more of an epoch is paid.
 pub const QUARANTINE: &str = "quarantine.json";
 
+/// Payouts whose receivers cannot be paid.
+pub const PARKED: &str = "parked.json";
+
 /// Where a snapshot's rows are: `snapshots/<digits of its root>.jsonl`.
 #[must_use]
 pub fn rows_file(rows_root: Digest) -> String {

@@ -14,6 +14,7 @@ use crate::{
     crash, files,
     ledger::{self, NotPaid},
     metrics::Status,
+    payouts,
     registry::Progress,
     shared::Shared,
     store::{Changed, Record, State},
@@ -97,7 +98,7 @@ impl Emitter {
                 Paid::Settled
             }
             Err(NotPaid::Unfunded(why)) => Paid::Unfunded(self.wait_for_funds(record, why).await?),
-            Err(NotPaid::Never(code, why)) => {
+            Err(NotPaid::Never(code, why) | NotPaid::Receiver { code, why, .. }) => {
                 files::quarantine(&self.shared, epoch, code, &why).await?;
                 return Ok(Paid::NotNow);
             }
@@ -160,7 +161,7 @@ impl Emitter {
                 return Ok(Err(NotPaid::Never("batches_missing", why)));
             }
             for intent in group {
-                if let Err(not_paid) = self.post(&intent).await {
+                if let Err(not_paid) = payouts::post(shared, &intent).await? {
                     return Ok(Err(not_paid));
                 }
                 posted += 1;
@@ -169,17 +170,6 @@ impl Emitter {
             }
         }
         Ok(Ok(()))
-    }
-
-    async fn post(&self, intent: &Intent) -> Result<(), NotPaid> {
-        let shared = &self.shared;
-        let pool = shared.settings.load().pool_account.clone();
-        let batch = ledger::batch(intent, &pool, shared.unix().as_secs())?;
-        crash::point("batch.before_post");
-        let posted = ledger::post(shared, batch).await?;
-        crash::point("batch.after_post");
-        tracing::debug!(key = intent.key(), replayed = posted.replayed, "a batch is in the ledger");
-        Ok(())
     }
 
     /// Whether the pool's account can pay all of it. Somebody may spend it meanwhile; then the ledger refuses.
@@ -213,7 +203,9 @@ impl Emitter {
     async fn settle(&self, epoch: u64) -> Result<(), RewarderError> {
         crash::point("settle.before_update");
         let unix = self.shared.unix().as_secs();
-        let settled = self.shared.with_store("settle epoch", move |store| store.settled(epoch, unix)).await?;
+        let parked = payouts::parked(&self.shared, epoch).await?.map(|parked| payouts::noted(&parked));
+        let settle = move |store: &crate::store::EpochStore| store.settled(epoch, unix, parked.as_deref());
+        let settled = self.shared.with_store("settle epoch", settle).await?;
         if settled == Changed::Now {
             crash::point("settle.after_update");
             self.shared.metrics.ended(Status::Settled);

@@ -1,11 +1,8 @@
 //! The names of an epoch's files, and what is written when an epoch is set aside.
 
-use serde_json::json;
+use rewards::{Epoch, Int, QuarantineNotice, bundle};
 
 use crate::{RewarderError, shared::Shared, store::Changed};
-
-/// Why nothing is paid.
-pub(crate) const QUARANTINE: &str = "quarantine.json";
 
 /// Whether a name is one that an epoch's file can have; nothing else is looked for on the disk.
 pub(crate) fn can_be(name: &str) -> bool {
@@ -34,19 +31,28 @@ pub(crate) async fn quarantine(
     shared.metrics.quarantined(epoch);
     shared.conditions.quarantine.raise(format!("epoch {epoch}: {said}"));
     tracing::error!(epoch, code, reason, "an epoch is quarantined: nothing more of it is paid");
-    let document =
-        json!({ "epoch": epoch, "state": "quarantined", "code": code, "reason": reason }).to_string();
+    let notice = notice(shared, epoch, code, reason).await?;
     let artifacts = shared.artifacts.clone();
     let write = move || {
-        let bytes = document.as_bytes();
-        let add = artifacts.add(epoch, QUARANTINE, bytes);
+        let bytes = notice.as_slice();
+        let add = artifacts.add(epoch, bundle::QUARANTINE, bytes);
         // There may be no other files yet.
         add.or_else(|_| {
-            artifacts.write(epoch, vec![(QUARANTINE.to_owned(), Box::new(|out| out.write_all(bytes)))])
+            artifacts
+                .write(epoch, vec![(bundle::QUARANTINE.to_owned(), Box::new(|out| out.write_all(bytes)))])
         })
     };
     match shared.scope.blocking().run("write quarantine", write).await? {
         Ok(()) => Ok(()),
         Err(error) => Err(RewarderError::Files(format!("a quarantine cannot be written down: {error}"))),
     }
+}
+
+/// `quarantine.json`, with how much was posted before.
+async fn notice(shared: &Shared, epoch: u64, code: &str, detail: &str) -> Result<Vec<u8>, RewarderError> {
+    let record = shared.with_store("find epoch", move |store| store.record(epoch)).await?;
+    let intents = record.and_then(|record| Int::new(record.posted)).unwrap_or(Int::from(0));
+    let epoch = Epoch::new(epoch).ok_or(RewarderError::Unknown("epoch"))?;
+    let (reason, detail) = (code.to_owned(), detail.to_owned());
+    Ok(QuarantineNotice { epoch, intents, reason, detail }.to_bytes())
 }

@@ -7,7 +7,9 @@ use ron_kernel::{
     supervisor::{TaskCtx, TaskResult},
 };
 
-use crate::{RewarderError, build::keep_all, ledger, reconcile::Reconciler, shared::Shared, store::Record};
+use crate::{
+    RewarderError, build::keep_all, ledger, payouts, reconcile::Reconciler, shared::Shared, store::Record,
+};
 
 /// Between two questions.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -29,6 +31,7 @@ impl Health {
             let _ = self.shared.with_store("ping", |store| store.ping()).await;
             self.keep_policies().await;
             self.tell_of_quarantine().await;
+            self.tell_of_parked().await;
             let _ = ledger::available(&self.shared).await;
             reconciler.step(&self.shared).await;
             if let Err(error) = self.let_go().await {
@@ -65,6 +68,33 @@ impl Health {
         let found = self.shared.with_store("find quarantined epochs", |store| store.quarantined()).await;
         if let Some(told) = told_of(&found.unwrap_or_default()) {
             self.shared.conditions.quarantine.raise(told);
+        }
+    }
+
+    /// Tells of payouts that are kept for receivers that cannot be paid, until they were moved on.
+    async fn tell_of_parked(&self) {
+        let found = self.shared.with_store("find parked payouts", |store| store.parked()).await;
+        let Ok(found) = found else { return };
+        let mut told = Vec::new();
+        for record in found {
+            let epoch = record.epoch;
+            if self.is_released(epoch).await {
+                let _ = self.shared.with_store("note a release", move |store| store.released(epoch)).await;
+            } else {
+                told.push(record);
+            }
+        }
+        match told_of(&told) {
+            Some(said) => self.shared.conditions.parked.raise(said),
+            None => self.shared.conditions.parked.clear(),
+        }
+    }
+
+    /// Whether an epoch's parked payouts are known to have been moved on.
+    async fn is_released(&self, epoch: u64) -> bool {
+        match payouts::parked(&self.shared, epoch).await {
+            Ok(Some(parked)) => payouts::is_released(&self.shared, &parked).await.unwrap_or(false),
+            _ => false,
         }
     }
 

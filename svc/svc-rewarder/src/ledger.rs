@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use rewards::{Intent, Sign};
+use rewards::Sign;
 use ron_accounting::SigningKey;
 use ron_kernel::breaker::{Admit, Outcome as Called};
-use ron_ledger::{
-    AccountId, Amount, Batch, Key, Ledger, LedgerError, Posted, Reference, Refusal, Signer, Step, Transfer,
-};
+use ron_ledger::{AccountId, Batch, Ledger, LedgerError, Posted, Refusal, Signer};
 
 use crate::{RewarderError, shared::Shared};
 
@@ -18,38 +16,26 @@ pub(crate) enum NotPaid {
     Unfunded(String),
     /// The ledger does not answer, is full or is damaged. Whether the batch is in it is not known; it is sent again.
     Outage(String),
+    /// One receiver cannot be paid: its account counts something else, is full, or is the pool's own.
+    Receiver {
+        /// Its account.
+        account: AccountId,
+        /// Why, as one word.
+        code: &'static str,
+        /// Why, as a sentence.
+        why: String,
+    },
     /// The ledger will never take it.
     Never(&'static str, String),
 }
 
-/// The name of an actor's account.
-fn account_of(actor: &str) -> String {
-    format!("actor/{actor}")
-}
-
-/// The batch of an intent. Its body is the run's key and the transfers, so another run's is a conflict.
-pub(crate) fn batch(intent: &Intent, pool: &str, unix: u64) -> Result<Batch, NotPaid> {
-    let never = |what: &dyn std::fmt::Display| NotPaid::Never("intent_malformed", what.to_string());
-    let from = AccountId::new(pool).map_err(|error| never(&error))?;
-    let step = |transfer: &rewards::Transfer| {
-        let to = AccountId::new(&account_of(transfer.to.as_str())).map_err(|error| never(&error))?;
-        let amount = Amount::try_from(transfer.amount.minor()).map_err(|error| never(&error))?;
-        Ok(Step::Transfer(Transfer { from: from.clone(), to, amount }))
-    };
-    let steps = intent.transfers.iter().map(step).collect::<Result<Vec<_>, _>>()?;
-    let key = Key::new(&intent.key()).map_err(|error| never(&error))?;
-    let reference = Reference::new(&intent.run_key.to_string()).map_err(|error| never(&error))?;
-    Batch::opening_receivers(key, reference, unix, steps).map_err(|error| never(&error))
-}
-
-/// The batch that an intent is to the ledger when it is paid from this account, for those who look for it there.
-///
-/// # Errors
-/// A sentence, if there can be no such batch.
-pub fn payout_batch(intent: &Intent, pool: &AccountId) -> Result<Batch, String> {
-    batch(intent, pool.as_str(), 0).map_err(|not_paid| match not_paid {
-        NotPaid::Unfunded(why) | NotPaid::Outage(why) | NotPaid::Never(_, why) => why,
-    })
+impl NotPaid {
+    /// Why, as a sentence.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Unfunded(why) | Self::Outage(why) | Self::Never(_, why) | Self::Receiver { why, .. } => why,
+        }
+    }
 }
 
 /// What the pool's account can pay, without end if it has no floor; `None` if there is no such account.
@@ -142,6 +128,9 @@ fn refused(shared: &Shared, error: &LedgerError) -> NotPaid {
         LedgerError::Refused(refusal @ (Refusal::Insufficient { .. } | Refusal::UnknownAccount(_))) => {
             NotPaid::Unfunded(refusal.to_string())
         }
+        LedgerError::Refused(
+            refusal @ (Refusal::AssetMismatch { to: account, .. } | Refusal::Overflow(account)),
+        ) => NotPaid::Receiver { account: account.clone(), code: refusal.code(), why: refusal.to_string() },
         LedgerError::Refused(_) | LedgerError::Conflict { .. } => {
             NotPaid::Never(error.code(), error.to_string())
         }

@@ -177,9 +177,7 @@ pub(crate) async fn post_again(
 }
 
 fn said(error: NotPaid) -> String {
-    match error {
-        NotPaid::Unfunded(why) | NotPaid::Outage(why) | NotPaid::Never(_, why) => why,
-    }
+    error.into_text()
 }
 
 /// What readiness says of the epochs that the ledger lacks batches of; `None` if it lacks nothing.

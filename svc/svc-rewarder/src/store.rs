@@ -367,25 +367,47 @@ impl EpochStore {
         self.change(change, &[Value::number(posted), Value::number(epoch), Value::text(State::Emitting)])
     }
 
-    /// Every batch of an epoch is in the ledger, at a time in seconds since 1970.
+    /// Every batch of an epoch is in the ledger, at a time in seconds since 1970; `parked` says what of it is kept for
+    /// receivers that cannot be paid.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn settled(&self, epoch: u64, unix: u64) -> Result<Changed, StoreError> {
-        let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL, settled_at = $2
-                      WHERE epoch = $3 AND state = $4 AND posted = batches";
+    pub fn settled(&self, epoch: u64, unix: u64, parked: Option<&str>) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1, reason = $2, settled_at = $3
+                      WHERE epoch = $4 AND state = $5 AND posted = batches";
         let (settled, emitting) = (Value::text(State::Settled), Value::text(State::Emitting));
-        self.change(change, &[settled, Value::number(unix), Value::number(epoch), emitting])
+        let parked = parked.map_or(Value::Null, Value::text);
+        self.change(change, &[settled, parked, Value::number(unix), Value::number(epoch), emitting])
     }
 
-    /// Retires settled epochs that are not among the latest `keep` and were settled before `before`: their files and rows
-    /// are no longer needed from `unix` on, both in seconds since 1970.
+    /// Settled epochs with a reason, which is what of them is parked; the latest first, 16 at most.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn parked(&self) -> Result<Vec<Record>, StoreError> {
+        let find = format!(
+            "SELECT {COLUMNS} FROM rewarder_epochs WHERE state = $1 AND reason IS NOT NULL ORDER BY epoch DESC LIMIT 16"
+        );
+        self.0.query(&find, &[Value::text(State::Settled)])?.into_iter().map(Record::read).collect()
+    }
+
+    /// What was parked of an epoch was moved on.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn released(&self, epoch: u64) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET reason = NULL WHERE epoch = $1 AND state = $2";
+        self.change(change, &[Value::number(epoch), Value::text(State::Settled)])
+    }
+
+    /// Retires settled epochs of which nothing is parked, that are not among the latest `keep` and were settled before
+    /// `before`: their files and rows are no longer needed from `unix` on, both in seconds since 1970.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn retire(&self, keep: u64, before: u64, unix: u64) -> Result<u64, StoreError> {
         let change = "UPDATE rewarder_epochs SET retired_at = $1
-                      WHERE state = $2 AND retired_at IS NULL AND coalesce(settled_at, 0) < $3
+                      WHERE state = $2 AND reason IS NULL AND retired_at IS NULL AND coalesce(settled_at, 0) < $3
                       AND epoch NOT IN (SELECT epoch FROM rewarder_epochs ORDER BY epoch DESC LIMIT $4)";
         let parameters =
             [Value::number(unix), Value::text(State::Settled), Value::number(before), Value::number(keep)];

@@ -82,3 +82,44 @@ fn a_ledger_with_other_payouts_under_the_same_key_is_found() {
     let ran = run(omnigate(dir.path(), &words.split(' ').collect::<Vec<_>>()));
     assert!(ran.code == Some(1) && ran.err.contains("reward/7/0 in the ledger is not what"), "{}", ran.err);
 }
+
+#[test]
+fn a_payout_that_is_parked_is_settled_and_named() {
+    let dir = TempDir::new().unwrap();
+    let plan = Plan::resealed(Path::new(GOLDEN), &[1, 2]);
+    let folder = dir.path().join("bundle");
+    write(&plan.files(), &folder);
+    let ledger = funded(&dir.path().join("ledger.db"), "pool/rewards");
+    for intent in plan.run().batches() {
+        let step = |transfer: &rewards::Transfer| {
+            let kind = if transfer.to.as_str() == "node-b" { "parked" } else { "actor" };
+            let to = account(&format!("{kind}/{}", transfer.to));
+            let amount = ron_ledger::Amount::try_from(transfer.amount.minor()).unwrap();
+            Step::Transfer(Transfer { from: account("pool/rewards"), to, amount })
+        };
+        let steps = intent.transfers.iter().map(step).collect();
+        let (key, run) = (Key::new(&intent.key()), Reference::new(&intent.run_key.to_string()));
+        ledger.post(&Batch::opening_receivers(key.unwrap(), run.unwrap(), 1, steps).unwrap()).unwrap();
+    }
+    let verify = || {
+        let words = "epoch verify bundle --ledger sqlite:ledger.db --require settled";
+        run(omnigate(dir.path(), &words.split(' ').collect::<Vec<_>>()))
+    };
+    let parked = |amount: &str| {
+        format!(
+            r#"{{"epoch":7,"format":"omnigate-parked/1","payouts":[{{"account":"parked/node-b","actor":"node-b","amount":"{amount}","detail":"it counts GOLD","reason":"asset_mismatch"}}]}}"#
+        )
+    };
+    fs::write(folder.join("parked.json"), parked("124245")).unwrap();
+    let ran = verify();
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    for words in [
+        "1 batches are in the ledger as they have to be; parked, because their accounts could not take it: node-b\n",
+        "  parked        124245 of node-b in parked/node-b: it counts GOLD\n",
+    ] {
+        assert!(ran.out.contains(words), "{}", ran.out);
+    }
+    fs::write(folder.join("parked.json"), parked("124246")).unwrap();
+    let ran = verify();
+    assert!(ran.code == Some(1) && ran.err.contains("the run does not pay 124246 to node-b"), "{}", ran.err);
+}

@@ -123,5 +123,6 @@ pub(super) fn snapshots(listed: &[Listed], closed: Option<&[Listed]>) -> Value {
 
 /// Whether what is said of an epoch will not change.
 pub(super) fn final_tag(record: &Record) -> Option<&str> {
-    record.commitment.as_deref().filter(|_| record.state == State::Settled)
+    // What is parked may be released.
+    record.commitment.as_deref().filter(|_| record.state == State::Settled && record.reason.is_none())
 }

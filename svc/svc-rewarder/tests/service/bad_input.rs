@@ -225,7 +225,9 @@ fn an_epoch_whose_sums_overflow_is_quarantined_and_nobody_is_paid() {
     let file = "/rewarder/epochs/5/files/quarantine.json";
     // First the store says so, then everything else.
     eventually("it is written down", || running.get(file).status == 200);
-    assert_eq!(running.get(file).json()["state"], "quarantined");
+    let notice = rewards::QuarantineNotice::read(&running.get(file).body).unwrap();
+    assert_eq!((notice.epoch.number(), notice.intents.get(), notice.reason.as_str()), (5, 0, "overflow"));
+    assert_eq!(epoch["reason"], format!("{}: {}", notice.reason, notice.detail), "one truth, told twice");
     eventually("readiness tells", || running.standing().contains("quarantine: epoch 5"));
     let counted = || running.metric("quarantine_total{node=\"test\",service=\"rewarder\",epoch=\"5\"}");
     eventually("it is counted", || counted() >= 1.0);

@@ -141,5 +141,9 @@ fn a_key_that_means_another_run_is_a_conflict_and_quarantines_the_epoch() {
     fund(&*ledger, &format!("reward/{epoch}/0"), 5000);
     let epoch = running.wait_for(Some(epoch), "quarantined");
     assert!(epoch["reason"].as_str().unwrap().starts_with("conflict"), "{epoch}");
+    let file = format!("/rewarder/epochs/{}/files/quarantine.json", epoch["epoch"]);
+    crate::support::eventually("it is written down", || running.get(&file).status == 200);
+    let notice = rewards::QuarantineNotice::read(&running.get(&file).body).unwrap();
+    assert_eq!((notice.reason.as_str(), notice.intents.get()), ("conflict", 0));
     assert_eq!((running.balance("actor/alice"), running.balance("pool/rewards")), (0, 5000));
 }

@@ -11,5 +11,6 @@ mod clock;
 mod interface;
 mod ledger_trouble;
 mod life;
+mod parked;
 mod reconcile;
 mod support;

@@ -1,8 +1,8 @@
 //! Whether an epoch's payouts are in a ledger.
 
 use rewards::Run;
-use ron_ledger::{AccountId, Key, Ledger, Place, Scrutiny};
-use svc_rewarder::payout_batch;
+use ron_ledger::{Ledger, Place, Scrutiny};
+use svc_rewarder::{FoundPayouts, find_payouts};
 
 use super::TrustArgs;
 use crate::failure::Failure;
@@ -12,8 +12,13 @@ use crate::failure::Failure;
 pub(super) enum Settled {
     /// No ledger was named.
     NotAsked,
-    /// So many batches are there, and none is missing.
-    All(u64),
+    /// So many batches are there, and none is missing. Payouts of these actors are parked.
+    All {
+        /// How many.
+        batches: u64,
+        /// Whose payouts are in an account of their own, because theirs could not take them.
+        parked: Vec<String>,
+    },
     /// The batch under this key is not there.
     Missing(String),
 }
@@ -22,22 +27,21 @@ pub(super) enum Settled {
 pub(super) fn settled(args: &TrustArgs, run: &Run) -> Result<Settled, Failure> {
     let Some(url) = &args.ledger else { return Ok(Settled::NotAsked) };
     let ledger = open(&url.expose().parse().map_err(Failure::bad_config)?)?;
+    let (pool, mut parked) = (&args.pool_account, Vec::new());
     for intent in run.batches() {
-        let ours = payout_batch(&intent, &args.pool_account).map_err(Failure::failed)?;
-        match found(&*ledger, ours.key())? {
-            None => return Ok(Settled::Missing(intent.key())),
-            Some(body) if body == *ours.body() => {}
-            Some(_) => {
-                let pool: &AccountId = &args.pool_account;
-                return Err(Failure::failed(format!(
-                    "{} in the ledger is not what this run pays from {pool}",
-                    intent.key()
-                ))
-                .help("`--pool-account` names the account that payouts are taken from"));
+        match find_payouts(&*ledger, &intent, pool).map_err(Failure::failed)? {
+            FoundPayouts::Missing => return Ok(Settled::Missing(intent.key())),
+            FoundPayouts::Paid(places) => {
+                parked.extend(places.into_iter().map(|at| intent.transfers[at].to.to_string()));
+            }
+            FoundPayouts::Other => {
+                let message = format!("{} in the ledger is not what this run pays from {pool}", intent.key());
+                return Err(Failure::failed(message)
+                    .help("`--pool-account` names the account that payouts are taken from"));
             }
         }
     }
-    Ok(Settled::All(run.manifest().batches.get()))
+    Ok(Settled::All { batches: run.manifest().batches.get(), parked })
 }
 
 /// The ledger that is there, all of it checked. A file that is not there is not made.
@@ -48,8 +52,4 @@ fn open(place: &Place) -> Result<Box<dyn Ledger>, Failure> {
         return Err(Failure::failed(format!("there is no ledger {}", path.display())));
     }
     place.open(&Scrutiny::Everything).map_err(Failure::failed)
-}
-
-fn found(ledger: &dyn Ledger, key: &Key) -> Result<Option<[u8; 32]>, Failure> {
-    Ok(ledger.request(key).map_err(Failure::failed)?.map(|request| request.body))
 }

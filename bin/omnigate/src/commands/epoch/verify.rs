@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use rewards::{
-    Claim, Digest, Epoch, InputSet, LineCheck, Manifest, Mismatch, Policy, Proof, PublicKey, Quarantine,
-    QuarantineNotice, Run, Snapshot, bundle, verify, within,
+    Claim, Digest, Epoch, InputSet, Intent, LineCheck, Manifest, Mismatch, ParkedPayout, ParkedPayouts,
+    Policy, Proof, PublicKey, Quarantine, QuarantineNotice, Run, Snapshot, bundle, verify, within,
 };
 use ron_kernel::ExitCode;
 use types::ActorId;
@@ -41,6 +41,8 @@ pub(super) struct Verified {
     pub(super) signed_by: Vec<PublicKey>,
     pub(super) sealed_by: Vec<(ActorId, PublicKey)>,
     pub(super) attested_by: Vec<PublicKey>,
+    /// What the bundle says is parked. Only the ledger can prove it.
+    pub(super) parked: Vec<ParkedPayout>,
     /// One for each check, in their order.
     pub(super) findings: Vec<Finding>,
 }
@@ -102,7 +104,8 @@ fn bundle(args: &VerifyArgs) -> Result<Verified, Failure> {
     let finding =
         |(check, (proved, detail))| Finding { check, proved, required: required.includes(check), detail };
     let findings = found.into_iter().map(finding).collect();
-    Ok(Verified { run, signed_by: judged.keys, sealed_by, attested_by: attested.by, findings })
+    let parked = parked(&folder, &run)?;
+    Ok(Verified { run, signed_by: judged.keys, sealed_by, attested_by: attested.by, parked, findings })
 }
 
 /// An epoch that is set aside is not verified, whatever was computed before.
@@ -118,6 +121,27 @@ fn not_quarantined(folder: &Folder) -> Result<(), Failure> {
         some => format!("{some} of its batches were paid"),
     };
     Err(Failure::failed(format!("epoch {epoch} is quarantined, {paid}: {reason}: {detail}")))
+}
+
+/// The payouts that the bundle says are parked: each has to be one of the run's.
+fn parked(folder: &Folder, run: &Run) -> Result<Vec<ParkedPayout>, Failure> {
+    if !folder.has(bundle::PARKED) {
+        return Ok(Vec::new());
+    }
+    let wrong = |wrong: &dyn std::fmt::Display| Failure::failed(format!("{}: {wrong}", bundle::PARKED));
+    let parked = ParkedPayouts::read(&folder.read(bundle::PARKED)?).map_err(|error| wrong(&error))?;
+    if parked.epoch != run.epoch() {
+        return Err(wrong(&format_args!("it is of epoch {}", parked.epoch)));
+    }
+    for payout in &parked.payouts {
+        let is_it = |intent: &Intent| {
+            intent.transfers.iter().any(|known| (&known.to, known.amount) == (&payout.actor, payout.amount))
+        };
+        if !run.batches().any(|intent| is_it(&intent)) {
+            return Err(wrong(&format_args!("the run does not pay {} to {}", payout.amount, payout.actor)));
+        }
+    }
+    Ok(parked.payouts)
 }
 
 /// Sees to it that every snapshot is of the epoch, and of a node that counts if it is known which do.
@@ -214,7 +238,14 @@ fn published(run: &Run, attested: &Attested, trust: &Trust) -> Result<(bool, Str
 fn paid(settled: Settled) -> (bool, String) {
     match settled {
         Settled::NotAsked => (false, "no ledger was looked into: name one with --ledger".to_owned()),
-        Settled::All(batches) => (true, format!("{batches} batches are in the ledger as they have to be")),
+        Settled::All { batches, parked } => {
+            let kept = if parked.is_empty() {
+                String::new()
+            } else {
+                format!("; parked, because their accounts could not take it: {}", parked.join(", "))
+            };
+            (true, format!("{batches} batches are in the ledger as they have to be{kept}"))
+        }
         Settled::Missing(key) => (false, format!("the batch {key} is not in the ledger")),
     }
 }

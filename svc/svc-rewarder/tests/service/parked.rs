@@ -1,0 +1,100 @@
+//! Receivers that cannot be paid: what is theirs is parked, and everybody else is paid.
+
+use std::sync::Arc;
+
+use rewards::ParkedPayouts;
+use ron_ledger::{
+    AccountId, Asset, Batch, Floor, Key, Ledger, Reference, SqliteLedger, Step, Terms, Transfer,
+};
+
+use crate::support::{Running, Wish, eventually};
+
+fn account(name: &str) -> AccountId {
+    AccountId::new(name).unwrap()
+}
+
+fn post(ledger: &dyn Ledger, key: &str, steps: Vec<Step>) {
+    let batch = Batch::new(Key::new(key).unwrap(), Reference::new("test").unwrap(), 1, steps).unwrap();
+    ledger.post(&batch).unwrap();
+}
+
+fn open(name: &str, asset: &str) -> Step {
+    Step::Open(Terms { account: account(name), asset: Asset::new(asset).unwrap(), floor: Floor::ZERO })
+}
+
+/// A rewarder that has settled an epoch of alice, whose account counts something else, and of bob.
+fn with_alice_elsewhere() -> (Running, serde_json::Value) {
+    loop {
+        let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+        post(&*ledger, "elsewhere", vec![open("actor/alice", "GOLD")]);
+        let running = Running::with(Wish { ledger, ..Wish::default() }, |_| {});
+        running.book("alice", 300);
+        running.book("bob", 100);
+        let epoch = running.wait_for(None, "settled");
+        // Between the two bookings an epoch may end; then again.
+        if epoch["manifest"]["allocations"]["lines"] == 2 {
+            return (running, epoch);
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_cannot_be_paid_keeps_nobody_else_from_being_paid() {
+    let (running, epoch) = with_alice_elsewhere();
+    let balances = ["actor/alice", "parked/alice", "actor/bob"].map(|name| running.balance(name));
+    assert_eq!(balances, [0, 750, 250]);
+    let id = epoch["epoch"].as_u64().unwrap();
+    let reason = epoch["reason"].as_str().unwrap();
+    assert!(reason.starts_with("parked: 1 payouts, 750 in all, parked/alice: "), "{reason}");
+    let file = running.get(&format!("/rewarder/epochs/{id}/files/parked.json"));
+    let parked = ParkedPayouts::read(&file.body).unwrap();
+    assert_eq!((parked.epoch.number(), parked.payouts.len()), (id, 1));
+    let payout = &parked.payouts[0];
+    assert_eq!(
+        (payout.actor.as_str(), payout.amount.minor(), payout.account.as_str(), payout.reason.as_str()),
+        ("alice", 750, "parked/alice", "asset_mismatch")
+    );
+    eventually("readiness tells", || running.standing().contains("parked: epoch"));
+    // It is released like any other money.
+    let transfer =
+        Transfer { from: account("parked/alice"), to: account("alice/credit"), amount: 750_u64.into() };
+    let steps = vec![open("alice/credit", "CREDIT"), Step::Transfer(transfer)];
+    post(&*running.ledger, "release", steps);
+    eventually("that is noticed", || {
+        running.get(&format!("/rewarder/epochs/{id}")).json()["reason"].is_null()
+    });
+    eventually("readiness is quiet", || !running.standing().contains("parked: "));
+    assert_eq!(running.balance("alice/credit"), 750);
+}
+
+#[test]
+fn an_actor_whose_account_is_the_pools_own_is_parked() {
+    let pool = |config: &mut svc_rewarder::RewarderConfig| config.pool_account = "actor/alice".to_owned();
+    let running = Running::with(Wish { pool: 0, ..Wish::default() }, pool);
+    let transfer = Transfer { from: account("mint"), to: account("actor/alice"), amount: 5000_u64.into() };
+    let mint =
+        Terms { account: account("mint"), asset: Asset::new("CREDIT").unwrap(), floor: Floor::Unlimited };
+    let steps = vec![Step::Open(mint), open("actor/alice", "CREDIT"), Step::Transfer(transfer)];
+    post(&*running.ledger, "fund", steps);
+    running.book("alice", 1);
+    running.wait_for(None, "settled");
+    assert_eq!((running.balance("actor/alice"), running.balance("parked/alice")), (4000, 1000));
+}
+
+/// A process may die after a batch with a parked payout was posted, and before that was noted. The next one finds it.
+#[test]
+fn a_batch_that_was_posted_with_a_parked_payout_is_recognised() {
+    let (running, epoch) = with_alice_elsewhere();
+    let (id, ledger) = (epoch["epoch"].as_u64().unwrap(), Arc::clone(&running.ledger));
+    let dir = running.stop();
+    let store = rusqlite::Connection::open(dir.path().join("data/epochs.sqlite")).unwrap();
+    let back = "UPDATE rewarder_epochs SET state = 'emitting', posted = 0, reason = NULL WHERE epoch = ?1";
+    assert_eq!(store.execute(back, [id]).unwrap(), 1);
+    drop(store);
+    std::fs::remove_file(dir.path().join(format!("data/rewards/{id}/parked.json"))).unwrap();
+    let again = Running::within(dir, Wish { ledger, pool: 0, ..Wish::default() }, |_| {});
+    let epoch = again.wait_for(Some(id), "settled");
+    assert!(epoch["reason"].as_str().unwrap().starts_with("parked: 1 payouts, 750"), "{epoch}");
+    let balances = ["actor/alice", "parked/alice", "actor/bob"].map(|name| again.balance(name));
+    assert_eq!(balances, [0, 750, 250], "once, and not less");
+}
