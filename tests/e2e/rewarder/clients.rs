@@ -35,3 +35,20 @@ fn schemathesis_finds_no_answer_that_the_description_does_not_have() {
     assert!(output.status.success(), "{told}");
     assert_eq!(serving.get("/rewarder/epochs").status, 200, "it still answers");
 }
+
+/// A third implementation of the page of formats, in JavaScript. Thousands of epochs are compared when
+/// `OMNIGATE_ORACLE_EPOCHS` asks for them.
+#[test]
+#[ignore = "needs Node 20: tools/check clients installs it and runs this"]
+fn an_implementation_in_javascript_agrees_on_random_epochs() {
+    let epochs = std::env::var("OMNIGATE_ORACLE_EPOCHS").unwrap_or_else(|_| "120".to_owned());
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracle/oracle.mjs");
+    let output = Command::new("node")
+        .arg(oracle)
+        .args(["compare", env!("CARGO_BIN_EXE_omnigate"), &epochs])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{epochs} epochs agree\n"));
+}
