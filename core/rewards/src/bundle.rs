@@ -18,6 +18,8 @@ pub const COMMITMENT: &str = "commitment";
 /// Why nothing more of an epoch is paid.
 pub const QUARANTINE: &str = "quarantine.json";
 
+/// Snapshots that are left out.
+pub const EXCLUDED: &str = "excluded.json";
 /// Payouts whose receivers cannot be paid.
 pub const PARKED: &str = "parked.json";
 

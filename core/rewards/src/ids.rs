@@ -54,6 +54,12 @@ pub struct Metric(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PolicyId(Arc<str>);
 
+impl std::borrow::Borrow<str> for Metric {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The longest name of a metric or a policy, in bytes.
 const MAX_NAME: usize = 64;
 

@@ -8,7 +8,7 @@ use std::{
 use types::ActorId;
 
 use crate::{
-    Digest, DocumentError, Epoch, Json, Quarantine, Row, RowFault, RowsHasher, Snapshot,
+    Digest, DocumentError, Epoch, Json, Metric, Policy, Quarantine, Row, RowFault, RowsHasher, Snapshot,
     digest::Domain,
     read_row,
     usage::{Usage, UsageFault, UsageTable},
@@ -50,6 +50,8 @@ pub struct InputSetBuilder {
     epoch: Epoch,
     nodes: BTreeSet<ActorId>,
     limits: Limits,
+    /// The metrics that are added up; all, if it is not said which.
+    counted: Option<BTreeSet<Metric>>,
     snapshots: BTreeMap<ActorId, Snapshot>,
     usage: Usage,
     /// The node whose rows were begun and not finished: sums without a snapshot to account for them.
@@ -71,8 +73,8 @@ impl InputSet {
     #[must_use]
     pub fn builder(epoch: Epoch, nodes: BTreeSet<ActorId>, limits: Limits) -> InputSetBuilder {
         let usage = Usage::new(limits.max_actors, limits.max_metrics);
-        let (snapshots, unfinished, failed) = (BTreeMap::new(), None, None);
-        InputSetBuilder { epoch, nodes, limits, snapshots, usage, unfinished, failed }
+        let (snapshots, counted, unfinished, failed) = (BTreeMap::new(), None, None, None);
+        InputSetBuilder { epoch, nodes, limits, counted, snapshots, usage, unfinished, failed }
     }
 
     /// The epoch.
@@ -141,6 +143,14 @@ fn list(snapshots: &[Snapshot]) -> Vec<u8> {
 }
 
 impl InputSetBuilder {
+    /// The same, with only those metrics added up that a policy pays for. Rows of others are checked and count nothing, so
+    /// that nobody reaches a limit by way of them.
+    #[must_use]
+    pub fn paid_by(mut self, policy: &Policy) -> Self {
+        self.counted = Some(policy.terms().weights_ppm.keys().cloned().collect());
+        self
+    }
+
     /// Begins to take in a snapshot. Its seal is for the caller to check.
     ///
     /// # Errors
@@ -229,6 +239,9 @@ impl SnapshotRows<'_> {
     }
 
     fn add(&mut self, row: Row<'_>) -> Result<(), Quarantine> {
+        if self.set.counted.as_ref().is_some_and(|counted| !counted.contains(row.metric)) {
+            return Ok(());
+        }
         self.set.usage.add(row).map_err(|fault| {
             // Names were checked just now, so what is left are limits and sums.
             let wrong = unfit(fault).unwrap_or(Quarantine::Overflow("units"));

@@ -29,6 +29,7 @@ mod decimal;
 mod digest;
 #[cfg(feature = "ed25519")]
 pub mod ed25519;
+mod excluded;
 mod explain;
 mod ids;
 mod inputs;
@@ -54,6 +55,7 @@ pub use allocation::{Allocation, AllocationLine, Rule};
 pub use amount::{Amount, AmountError};
 pub use attest::Attestation;
 pub use digest::{Digest, InvalidDigest};
+pub use excluded::{Excluded, ExclusionNotice, MAX_SNAPSHOT_ACTORS, MAX_SNAPSHOT_POINTS, judge_snapshot};
 pub use explain::{Explanation, Points};
 pub use ids::{Epoch, InvalidName, Metric, PolicyId};
 pub use inputs::{InputSet, InputSetBuilder, Limits, SnapshotRows};

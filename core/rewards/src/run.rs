@@ -51,6 +51,13 @@ pub fn compute(policy: &Policy, inputs: &InputSet) -> Result<Run, Quarantine> {
     Ok(Run::new(policy.clone(), inputs.clone(), entries, Sums { paid, residual, total }))
 }
 
+/// What the points of everybody add up to.
+pub(crate) fn total_score(policy: &Policy, inputs: &InputSet) -> Result<u128, Quarantine> {
+    let (_, scores) = scores(policy, inputs)?;
+    let add = |sum: u128, score: &u128| sum.checked_add(*score);
+    scores.iter().try_fold(0, add).ok_or(Quarantine::Overflow("scores"))
+}
+
 fn minor(policy: &Policy) -> Terms {
     let terms = policy.terms();
     Terms { pool: terms.pool.minor(), cap: policy.cap().minor(), minimum: terms.min_payout.minor() }

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
-use rewards::{Digest, Epoch, InputSet, Limits, Quarantine, Run, SnapshotSeal, Usage, compute};
+use rewards::{
+    Digest, Epoch, Excluded, InputSet, Limits, Policy, Quarantine, Run, SnapshotSeal, Usage, compute,
+    judge_snapshot,
+};
 use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, take_in};
 use types::ObjectId;
 
@@ -79,6 +82,12 @@ pub(crate) fn closed_inputs(document: &str) -> impl Iterator<Item = Result<Liste
     })
 }
 
+/// The seal of a snapshot that is listed.
+pub(crate) fn seal_of(listed: &Listed) -> Result<SnapshotSeal, RewarderError> {
+    SnapshotSeal::read(listed.document.as_bytes())
+        .map_err(|_| RewarderError::Files("a seal of a closed epoch is damaged".to_owned()))
+}
+
 impl Calculus {
     /// Computes a closed epoch.
     pub(crate) fn run(&self, epoch: u64, progress: &Progress) -> Result<Outcome, RewarderError> {
@@ -88,33 +97,81 @@ impl Calculus {
             Err(error) => return Ok(Outcome::Quarantine(error.into())),
         };
         let number = Epoch::new(epoch).ok_or(RewarderError::Unknown("epoch"))?;
-        let set = match self.inputs(number, &inputs, progress)? {
-            Ok(set) => set,
-            Err(wrong) => return Ok(Outcome::Quarantine(wrong)),
+        let listed = closed_inputs(&inputs).collect::<Result<Vec<_>, _>>()?;
+        let wrong = match self.attempt(number, &policy, &listed, progress)? {
+            Ok(run) => return Ok(Outcome::Run(Box::new(run))),
+            Err(wrong) => wrong,
         };
-        Ok(match compute(&policy, &set) {
+        // One node's rows must not keep everybody else from being paid: without those that cannot count, if any can.
+        let mut counting = Vec::new();
+        for one in &listed {
+            if self.judge(number, &policy, one)?.is_ok() {
+                counting.push(one.clone());
+            }
+        }
+        if counting.is_empty() || counting.len() == listed.len() {
+            return Ok(Outcome::Quarantine(wrong));
+        }
+        Ok(match self.attempt(number, &policy, &counting, progress)? {
             Ok(run) => Outcome::Run(Box::new(run)),
             Err(wrong) => Outcome::Quarantine(wrong),
         })
     }
 
+    /// The snapshots that an epoch was closed with and that its run leaves out, with the reasons.
+    pub(crate) fn excluded(&self, epoch: u64, run: &Run) -> Result<Vec<Excluded>, RewarderError> {
+        let (inputs, _) = self.store.documents(epoch)?.ok_or(RewarderError::Unknown("epoch"))?;
+        let mut excluded = Vec::new();
+        for one in closed_inputs(&inputs) {
+            let one = one?;
+            let snapshot = seal_of(&one)?.snapshot;
+            if run.inputs().snapshots().contains(&snapshot) {
+                continue;
+            }
+            let wrong = self.judge(run.epoch(), run.policy(), &one)?.err();
+            let wrong = wrong.unwrap_or(Quarantine::UnknownNode(snapshot.node.clone()));
+            excluded.push(Excluded { snapshot, reason: wrong.code().to_owned(), detail: wrong.to_string() });
+        }
+        Ok(excluded)
+    }
+
+    /// Whether a snapshot can be counted, judged by itself.
+    fn judge(
+        &self,
+        epoch: Epoch,
+        policy: &Policy,
+        one: &Listed,
+    ) -> Result<Result<(), Quarantine>, RewarderError> {
+        let alone = self.inputs(epoch, policy, std::slice::from_ref(one), &Progress::default())?;
+        Ok(alone.and_then(|alone| judge_snapshot(policy, &alone)))
+    }
+
+    fn attempt(
+        &self,
+        epoch: Epoch,
+        policy: &Policy,
+        listed: &[Listed],
+        progress: &Progress,
+    ) -> Result<Result<Run, Quarantine>, RewarderError> {
+        Ok(self.inputs(epoch, policy, listed, progress)?.and_then(|set| compute(policy, &set)))
+    }
+
     fn inputs(
         &self,
         epoch: Epoch,
-        document: &str,
+        policy: &Policy,
+        listed: &[Listed],
         progress: &Progress,
     ) -> Result<Result<InputSet, Quarantine>, RewarderError> {
-        let listed = closed_inputs(document).collect::<Result<Vec<_>, _>>()?;
-        let damaged = |_| RewarderError::Files("a seal of a closed epoch is damaged".to_owned());
-        let seals = listed.iter().map(|one| SnapshotSeal::read(one.document.as_bytes()).map_err(damaged));
-        let seals = seals.collect::<Result<Vec<_>, _>>()?;
+        let seals = listed.iter().map(seal_of).collect::<Result<Vec<_>, _>>()?;
         let total: u64 = seals.iter().map(|seal| seal.snapshot.rows.get()).sum();
         progress.rows_total.store(total, Ordering::Relaxed);
+        progress.rows.store(0, Ordering::Relaxed);
         if total > self.max_rows {
             return Ok(Err(Quarantine::TooMany("rows")));
         }
         let nodes = seals.iter().map(|seal| seal.snapshot.node.clone()).collect();
-        let mut set = InputSet::builder(epoch, nodes, Limits::default());
+        let mut set = InputSet::builder(epoch, nodes, Limits::default()).paid_by(policy);
         for (one, seal) in listed.iter().zip(&seals) {
             let node = &seal.snapshot.node;
             if !seal.is_by_its_node() || !seal.is_good(&Ed25519) {

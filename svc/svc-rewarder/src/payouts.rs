@@ -5,7 +5,7 @@
 //! once. Whoever releases it moves it on, by a transfer of the ledger. Which payouts are parked is decided when a batch is
 //! posted and stands in the ledger alone: a process that finds other decisions than its own under the key takes them over.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io::Write};
 
 use rewards::{Intent, ParkedPayout, ParkedPayouts, bundle};
 use ron_ledger::{
@@ -196,7 +196,14 @@ async fn write_down(shared: &Shared, intent: &Intent, parked: &Parked) -> Result
         let known = known.and_then(|bytes| ParkedPayouts::read(&bytes).ok());
         let mut list = known.unwrap_or(ParkedPayouts { epoch, payouts: Vec::new() });
         payouts.iter().cloned().for_each(|payout| list.add(payout));
-        artifacts.add(epoch.number(), bundle::PARKED, &list.to_bytes()).map_err(failed)
+        let bytes = list.to_bytes();
+        // There may be no other files here: another node may have computed the epoch.
+        let added = artifacts.add(epoch.number(), bundle::PARKED, &bytes).or_else(|_| {
+            let alone =
+                (bundle::PARKED.to_owned(), Box::new(|out: &mut dyn Write| out.write_all(&bytes)) as _);
+            artifacts.write(epoch.number(), vec![alone])
+        });
+        added.map_err(failed)
     };
     shared.scope.blocking().run("write parked payouts", write).await?
 }

@@ -536,7 +536,7 @@ mod tests {
         store.close(&closing).unwrap();
         store.computed(epoch, "key", "commitment", 0).unwrap();
         store.emitting(epoch).unwrap();
-        assert_eq!(store.settled(epoch, unix).unwrap(), Changed::Now);
+        assert_eq!(store.settled(epoch, unix, None).unwrap(), Changed::Now);
     }
 
     #[test]

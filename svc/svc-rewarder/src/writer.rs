@@ -2,7 +2,7 @@
 
 use std::{io::Write, sync::Arc};
 
-use rewards::{Attestation, Quarantine, Run, SnapshotSeal, bundle, write_row};
+use rewards::{Attestation, Excluded, ExclusionNotice, Quarantine, Run, bundle, write_row};
 use ron_accounting::{SigningKey, read_rows};
 use ron_kernel::{
     queue::{Sender, SharedReceiver},
@@ -79,14 +79,17 @@ impl ArtifactWriter {
         let (artifacts, calculus, key, written) =
             (shared.artifacts.clone(), shared.calculus(), shared.key.clone(), Arc::clone(&run));
         // Not bounded by the time of a call: there may be a million lines.
-        let write = move || -> Result<Record, RewarderError> {
+        let write = move || -> Result<(Record, Option<ExclusionNotice>), RewarderError> {
             let attestation = Attestation::of(&written, &key);
+            let notice = notice_of(&calculus, &written, &key)?;
             let failed =
                 |error: std::io::Error| RewarderError::Files(format!("files cannot be written: {error}"));
-            artifacts.write(epoch, epoch_files(&calculus, epoch, &written, &attestation)?).map_err(failed)?;
-            note(&calculus.store, epoch, &written)
+            let files = epoch_files(&calculus, epoch, &written, &attestation, notice.as_ref())?;
+            artifacts.write(epoch, files).map_err(failed)?;
+            Ok((note(&calculus.store, epoch, &written)?, notice))
         };
-        let record = shared.scope.blocking().run("write epoch", write).await??;
+        let (record, notice) = shared.scope.blocking().run("write epoch", write).await??;
+        self.tell_of_excluded(epoch, notice);
         if record.commitment.as_deref() != Some(run.commitment().to_string().as_str()) {
             let why = format!("another run of the same inputs came to {:?}", record.commitment);
             return files::quarantine(shared, epoch, "other_run", &why).await;
@@ -96,6 +99,22 @@ impl ArtifactWriter {
         // Without room the emitter finds it by itself.
         let _ = self.doorbell.send(epoch).await;
         Ok(())
+    }
+
+    /// Tells of nodes whose snapshots are left out; of the latest epoch that was computed.
+    fn tell_of_excluded(&self, epoch: u64, notice: Option<ExclusionNotice>) {
+        let excluded = notice.map(|notice| notice.excluded).unwrap_or_default();
+        for Excluded { snapshot, reason, detail } in &excluded {
+            tracing::error!(epoch, node_id = %snapshot.node, code = reason, reason = detail, "a snapshot is left out");
+        }
+        match excluded.first() {
+            Some(first) => {
+                let told =
+                    format!("epoch {epoch}: {} snapshots are left out: {}", excluded.len(), first.detail);
+                self.shared.conditions.excluded.raise(told);
+            }
+            None => self.shared.conditions.excluded.clear(),
+        }
     }
 
     async fn set_aside(&self, epoch: u64, wrong: &Quarantine) -> Result<(), RewarderError> {
@@ -122,7 +141,23 @@ pub(crate) fn write_again(
     }
     let attestation = Attestation::of(&run, key);
     let failed = |error: std::io::Error| RewarderError::Files(format!("files cannot be written: {error}"));
-    artifacts.write(epoch, epoch_files(calculus, epoch, &run, &attestation)?).map_err(failed)
+    let notice = notice_of(calculus, &run, key)?;
+    let mut files = epoch_files(calculus, epoch, &run, &attestation, notice.as_ref())?;
+    // What this node has parked is known here alone.
+    if let Some(parked) = artifacts.read(epoch, bundle::PARKED).map_err(failed)? {
+        files.push((bundle::PARKED.to_owned(), Box::new(move |out| out.write_all(&parked))));
+    }
+    artifacts.write(epoch, files).map_err(failed)
+}
+
+/// This node's word for the snapshots that a run leaves out; `None` if it leaves none out.
+fn notice_of(
+    calculus: &Calculus,
+    run: &Run,
+    key: &SigningKey,
+) -> Result<Option<ExclusionNotice>, RewarderError> {
+    let excluded = calculus.excluded(run.epoch().number(), run)?;
+    Ok((!excluded.is_empty()).then(|| ExclusionNotice::of(run.epoch(), excluded, key)))
 }
 
 /// Says in the store that an epoch is computed, and what the store then says.
@@ -141,6 +176,7 @@ fn epoch_files<'a>(
     epoch: u64,
     run: &'a Run,
     attestation: &'a Attestation,
+    notice: Option<&'a ExclusionNotice>,
 ) -> Result<Vec<FileToWrite<'a>>, RewarderError> {
     let (inputs, policy) = calculus.store.documents(epoch)?.ok_or(RewarderError::Unknown("epoch"))?;
     let mut files: Vec<FileToWrite<'a>> = vec![
@@ -151,11 +187,16 @@ fn epoch_files<'a>(
         (bundle::INPUTS.to_owned(), Box::new(|out| out.write_all(&run.inputs().list()))),
         (bundle::attestation_file(attestation.key), Box::new(|out| out.write_all(&attestation.to_bytes()))),
     ];
+    if let Some(notice) = notice {
+        files.push((bundle::EXCLUDED.to_owned(), Box::new(|out| out.write_all(&notice.to_bytes()))));
+    }
     for snapshot in calculus::closed_inputs(&inputs) {
         let snapshot = snapshot?;
+        let seal = calculus::seal_of(&snapshot)?;
+        if !run.inputs().snapshots().contains(&seal.snapshot) {
+            continue;
+        }
         let object = snapshot.object;
-        let damaged = |_| RewarderError::Files("a seal of a closed epoch is damaged".to_owned());
-        let seal = SnapshotSeal::read(snapshot.document.as_bytes()).map_err(damaged)?;
         let (rows_root, document) = (seal.snapshot.rows_root, snapshot.document);
         let rows = move |out: &mut dyn Write| {
             let file = calculus.rows(&object).map_err(std::io::Error::other)?;

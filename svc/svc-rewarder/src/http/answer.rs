@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use rewards::ExclusionNotice;
 use ron_transport::{Body, Response, problem};
 use serde_json::{Value, json};
 use types::{Reason, Refusal};
@@ -119,6 +120,14 @@ pub(super) fn snapshots(listed: &[Listed], closed: Option<&[Listed]>) -> Value {
         json!({ "node": snapshot.node, "object": snapshot.object, "counts": counts })
     };
     listed.iter().map(one).collect()
+}
+
+/// The snapshots of a closed epoch without those that `excluded.json` says are left out.
+pub(super) fn counting(mut closed: Vec<Listed>, excluded: Option<&[u8]>) -> Vec<Listed> {
+    let notice = excluded.and_then(|bytes| ExclusionNotice::read(bytes).ok());
+    let excluded = notice.map(|notice| notice.excluded).unwrap_or_default();
+    closed.retain(|listed| !excluded.iter().any(|one| one.snapshot.node.as_str() == listed.node));
+    closed
 }
 
 /// Whether what is said of an epoch will not change.

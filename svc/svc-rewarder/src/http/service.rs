@@ -195,14 +195,10 @@ impl Handler {
             let closed =
                 store.documents(epoch)?.map(|(inputs, _)| calculus::closed_inputs(&inputs).collect());
             let closed: Option<Result<Vec<_>, _>> = closed;
+            let excluded = artifacts.read(epoch, bundle::EXCLUDED).unwrap_or_default();
+            let closed = closed.transpose()?.map(|closed| answer::counting(closed, excluded.as_deref()));
             let manifest = artifacts.read(epoch, bundle::RUN).unwrap_or_default();
-            Ok((
-                Some(record),
-                listed,
-                closed.transpose()?,
-                manifest,
-                artifacts.names(epoch).unwrap_or_default(),
-            ))
+            Ok((Some(record), listed, closed, manifest, artifacts.names(epoch).unwrap_or_default()))
         };
         let mut found = self.shared.ask("find epoch", find.clone()).await.map_err(refused)?;
         // Another node has computed it, and its files are not here yet.

@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod clock;
+mod excluded;
 mod interface;
 mod ledger_trouble;
 mod life;

@@ -70,13 +70,14 @@ pub(super) fn snapshots(folder: &Folder) -> Result<Vec<Snapshot>, Failure> {
 /// The snapshots' rows, checked and added up on several threads.
 pub(super) fn rows(
     folder: &Folder,
-    policy_epoch: rewards::Epoch,
+    policy: &Policy,
+    epoch: rewards::Epoch,
     snapshots: &[Snapshot],
     threads: usize,
 ) -> Result<InputSet, InputsError> {
     let nodes: BTreeSet<ActorId> = snapshots.iter().map(|snapshot| snapshot.node.clone()).collect();
     let part = |part: &[Snapshot]| {
-        let mut set = InputSet::builder(policy_epoch, nodes.clone(), Limits::default());
+        let mut set = InputSet::builder(epoch, nodes.clone(), Limits::default()).paid_by(policy);
         part.iter().try_for_each(|snapshot| add_rows(folder, &mut set, snapshot)).map(|()| set)
     };
     let size = snapshots.len().div_ceil(threads).max(1);

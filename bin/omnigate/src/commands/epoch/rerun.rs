@@ -16,7 +16,7 @@ pub(super) fn run(args: &RerunArgs) -> Result<(), Failure> {
     let snapshots = snapshots(&folder)?;
     let epoch = epoch(&folder, &snapshots)?;
     let into = Folder::create(&args.into)?;
-    let computed = rows(&folder, epoch, &snapshots, args.threads.number())
+    let computed = rows(&folder, &policy, epoch, &snapshots, args.threads.number())
         .and_then(|inputs| compute(&policy, &inputs).map_err(InputsError::from));
     match computed {
         Ok(run) => write(&into, &run),

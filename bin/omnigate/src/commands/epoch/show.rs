@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rewards::{Explanation, Manifest, ParkedPayout, Proof, Residual, Rule, Ruleset, Run};
+use rewards::{Excluded, Explanation, Manifest, ParkedPayout, Proof, Residual, Rule, Ruleset, Run};
 use serde_json::{Value, json};
 
 use super::{
@@ -37,6 +37,9 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     line("run key", run.key().to_string());
     for key in &verified.attested_by {
         line("attested by", key.to_string());
+    }
+    for Excluded { snapshot, detail, .. } in &verified.excluded {
+        line("left out", format!("{}: {detail}", snapshot.node));
     }
     for ParkedPayout { actor, amount, account, detail, .. } in &verified.parked {
         line("parked", format!("{amount} of {actor} in {account}: {detail}"));
@@ -126,6 +129,8 @@ pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'
         "run_key": manifest.run_key.to_string(),
         "commitment": verified.run.commitment().to_string(),
         "attested_by": texts(&verified.attested_by),
+        "excluded": verified.excluded.iter().map(|excluded| json!({ "node": excluded.snapshot.node.as_str(),
+            "reason": excluded.reason, "detail": excluded.detail })).collect::<Vec<_>>(),
         "parked": verified.parked.iter().map(|parked| json!({ "actor": parked.actor.as_str(),
             "amount": parked.amount.to_string(), "account": parked.account, "reason": parked.reason,
             "detail": parked.detail })).collect::<Vec<_>>(),

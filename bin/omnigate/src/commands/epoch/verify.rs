@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use rewards::{
-    Claim, Digest, Epoch, InputSet, Intent, LineCheck, Manifest, Mismatch, ParkedPayout, ParkedPayouts,
-    Policy, Proof, PublicKey, Quarantine, QuarantineNotice, Run, Snapshot, bundle, verify, within,
+    Claim, Digest, Epoch, Excluded, ExclusionNotice, InputSet, Intent, LineCheck, Manifest, Mismatch,
+    ParkedPayout, ParkedPayouts, Policy, Proof, PublicKey, Quarantine, QuarantineNotice, Run, Snapshot,
+    bundle, ed25519::Ed25519, verify, within,
 };
 use ron_kernel::ExitCode;
 use types::ActorId;
@@ -41,6 +42,8 @@ pub(super) struct Verified {
     pub(super) signed_by: Vec<PublicKey>,
     pub(super) sealed_by: Vec<(ActorId, PublicKey)>,
     pub(super) attested_by: Vec<PublicKey>,
+    /// What the bundle says is left out, in the words of whoever computed it.
+    pub(super) excluded: Vec<Excluded>,
     /// What the bundle says is parked. Only the ledger can prove it.
     pub(super) parked: Vec<ParkedPayout>,
     /// One for each check, in their order.
@@ -104,8 +107,9 @@ fn bundle(args: &VerifyArgs) -> Result<Verified, Failure> {
     let finding =
         |(check, (proved, detail))| Finding { check, proved, required: required.includes(check), detail };
     let findings = found.into_iter().map(finding).collect();
-    let parked = parked(&folder, &run)?;
-    Ok(Verified { run, signed_by: judged.keys, sealed_by, attested_by: attested.by, parked, findings })
+    let (excluded, parked) = (excluded(&folder, &run)?, parked(&folder, &run)?);
+    let (signed_by, attested_by) = (judged.keys, attested.by);
+    Ok(Verified { run, signed_by, sealed_by, attested_by, excluded, parked, findings })
 }
 
 /// An epoch that is set aside is not verified, whatever was computed before.
@@ -121,6 +125,24 @@ fn not_quarantined(folder: &Folder) -> Result<(), Failure> {
         some => format!("{some} of its batches were paid"),
     };
     Err(Failure::failed(format!("epoch {epoch} is quarantined, {paid}: {reason}: {detail}")))
+}
+
+/// The snapshots that the bundle says are left out: signed by somebody, of this epoch, and none of those that count.
+fn excluded(folder: &Folder, run: &Run) -> Result<Vec<Excluded>, Failure> {
+    if !folder.has(bundle::EXCLUDED) {
+        return Ok(Vec::new());
+    }
+    let wrong = |wrong: &dyn std::fmt::Display| Failure::failed(format!("{}: {wrong}", bundle::EXCLUDED));
+    let notice = ExclusionNotice::read(&folder.read(bundle::EXCLUDED)?).map_err(|error| wrong(&error))?;
+    if notice.epoch != run.epoch() || !notice.is_good(&Ed25519) {
+        return Err(wrong(&"it is of another epoch, or its signature is not good"));
+    }
+    for Excluded { snapshot, .. } in &notice.excluded {
+        if run.inputs().snapshots().iter().any(|counts| counts.node == snapshot.node) {
+            return Err(wrong(&format_args!("{} counts, and is said to be left out", snapshot.node)));
+        }
+    }
+    Ok(notice.excluded)
 }
 
 /// The payouts that the bundle says are parked: each has to be one of the run's.
@@ -170,7 +192,7 @@ fn inputs(
     threads: usize,
 ) -> Result<(InputSet, usize), Failure> {
     let there: Vec<_> = snapshots.iter().filter(|snapshot| has_rows(folder, snapshot)).cloned().collect();
-    let counted = rows(folder, epoch, &there, threads)?;
+    let counted = rows(folder, policy, epoch, &there, threads)?;
     let missing = snapshots.len() - there.len();
     if missing == 0 {
         return Ok((counted, 0));
