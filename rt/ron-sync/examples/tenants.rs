@@ -54,7 +54,15 @@ fn dispatch(queue: &mut FairQueue<u64, usize>, tenants: usize) -> Duration {
 fn arrival(tenant: usize) -> Arrival<u64> {
     let estimate = Duration::from_micros(5_000 + 100 * (tenant as u64 % 100));
     let weight = [1, 2, 3, 4][tenant % 4];
-    Arrival { class: 0, tenant: tenant as u64, weight, estimate, extra_units: 0, slow: false }
+    Arrival {
+        class: 0,
+        tenant: tenant as u64,
+        weight,
+        slot_time: estimate.into(),
+        extra_units: 0,
+        slow: false,
+        slots_held: 0,
+    }
 }
 
 /// Resident bytes of this process.

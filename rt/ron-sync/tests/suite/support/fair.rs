@@ -53,7 +53,15 @@ impl Room for FairRoom {
     }
 
     fn push(&mut self, Guest { tenant, estimate }: Guest, id: TicketId) -> Verdict<RetryAfter> {
-        let arrival = Arrival { class: 0, tenant, weight: 1, estimate, extra_units: 0, slow: false };
+        let arrival = Arrival {
+            class: 0,
+            tenant,
+            weight: 1,
+            slot_time: estimate.into(),
+            extra_units: 0,
+            slow: false,
+            slots_held: 0,
+        };
         match self.queue.push(arrival, id.index(), id, self.now) {
             fairq::Verdict::Queued => Verdict::Queued,
             fairq::Verdict::Busy(retry_after) => Verdict::Refused(retry_after),
