@@ -67,7 +67,8 @@ proptest! {
         let text = format(seconds);
         let mut changed = text;
         changed[at] = byte;
-        prop_assert_eq!(parse(&changed, 0) == Some(seconds), changed == text);
+        // Names of days and months are read in any case.
+        prop_assert_eq!(parse(&changed, 0) == Some(seconds), changed.eq_ignore_ascii_case(&text));
     }
 
     #[test]
