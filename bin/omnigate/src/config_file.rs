@@ -84,7 +84,7 @@ impl ConfigSource {
         self.flags.extend([
             ("gateway.route".to_owned(), format!("[{{ {ROUTE_TO}{cache} }}]")),
             ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
-            ("gateway.upstream.to.timeout".to_owned(), r#""60s""#.to_owned()),
+            ("gateway.upstream.to.timeout".to_owned(), "60s".to_owned()),
         ]);
         self
     }

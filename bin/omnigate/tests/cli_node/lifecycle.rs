@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
 };
@@ -103,6 +103,48 @@ fn one_flag_is_enough_to_pass_everything_to_a_server() {
     let reply = http::get(&node.gateway, "/some/path?q=1");
     assert_eq!((reply.status, reply.body.as_str()), (200, "hello"));
     assert!(answering.join().unwrap().starts_with("GET /some/path?q=1 HTTP/1.1"));
+}
+
+#[test]
+fn an_ordinary_app_may_change_the_protocol_and_take_large_uploads_behind_one_flag() {
+    const UPLOAD: usize = 3 * 1024 * 1024;
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in server.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || -> std::io::Result<()> {
+                let (mut read, mut piece) = (Vec::new(), [0; 65536]);
+                while !read.windows(4).any(|end| end == b"\r\n\r\n") {
+                    let n = stream.read(&mut piece)?;
+                    if n == 0 {
+                        return Ok(());
+                    }
+                    read.extend_from_slice(&piece[..n]);
+                }
+                if read.starts_with(b"GET") {
+                    let head = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n";
+                    return stream.write_all(head.as_bytes());
+                }
+                while read.len() < UPLOAD {
+                    let n = stream.read(&mut piece)?;
+                    read.extend_from_slice(&piece[..n]);
+                }
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            });
+        }
+    });
+    let node = Node::start(&["--to", &url]);
+    let first_line = |request: Vec<u8>| {
+        let mut stream = TcpStream::connect(&node.gateway).unwrap();
+        stream.write_all(&request).unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let upgrade = "GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n";
+    assert_eq!(first_line(upgrade.into()), "HTTP/1.1 101");
+    let head = format!("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {UPLOAD}\r\n\r\n");
+    assert_eq!(first_line([head.into_bytes(), vec![b'x'; UPLOAD]].concat()), "HTTP/1.1 200");
 }
 
 #[test]
