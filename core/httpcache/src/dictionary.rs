@@ -6,7 +6,7 @@
 /// The value of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// An integer.
+    /// A whole number, such as the seconds of `max-age=60`.
     Integer(i64),
     /// A flag; a member without a value is true.
     Flag(bool),

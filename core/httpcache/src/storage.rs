@@ -17,7 +17,7 @@ use crate::{
 /// What of a GET request decides about storing its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Its directives.
+    /// What the request's `Cache-Control` and `Pragma` ask of a cache.
     pub directives: RequestDirectives,
     /// Whether it has an `Authorization`.
     pub is_authorized: bool,

@@ -30,7 +30,7 @@ pub fn judge_snapshot(policy: &Policy, alone: &InputSet) -> Result<(), Quarantin
 /// A snapshot that is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excluded {
-    /// Which.
+    /// The snapshot that was left out.
     pub snapshot: Snapshot,
     /// Why, as one word: see [`Quarantine::code`].
     pub reason: String,
@@ -41,7 +41,7 @@ pub struct Excluded {
 /// `excluded.json`: the snapshots that are left out of an epoch, signed by the node that computed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExclusionNotice {
-    /// The epoch.
+    /// The epoch that was computed without these snapshots.
     pub epoch: Epoch,
     /// In the order of their nodes.
     pub excluded: Vec<Excluded>,

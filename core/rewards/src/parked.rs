@@ -22,7 +22,7 @@ pub struct ParkedPayout {
 /// The payouts of an epoch that are parked, in the order of their actors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedPayouts {
-    /// The epoch.
+    /// The epoch whose payouts were parked.
     pub epoch: Epoch,
     /// Each actor once.
     pub payouts: Vec<ParkedPayout>,

@@ -35,7 +35,7 @@ pub enum Load {
     Clients(usize),
     /// Closed loop: so many clients, each of which pauses at random between an answer and its next request.
     Flood {
-        /// How many.
+        /// How many clients send.
         clients: usize,
         /// The mean pause at first.
         pause: Duration,
@@ -46,9 +46,9 @@ pub enum Load {
     },
     /// So many at once, at this time.
     Burst {
-        /// How many.
+        /// How many requests come.
         count: usize,
-        /// When.
+        /// When they come, from the beginning.
         at: Duration,
     },
 }
