@@ -39,7 +39,8 @@ pub struct FairQueueConfig {
     pub quantum_bytes: ByteSize,
     /// A tenant is slow if its requests hold a slot longer than this: those that have ended, on average, or more than a
     /// sixteenth of `max_inflight` that still run. Slow tenants together hold at most 80 % of `max_inflight`, one of them at most
-    /// half. A client that keeps its transfer waiting for longer than this in all loses its slot.
+    /// half. A client that keeps its transfer waiting for longer than this in all loses its slot, and so does a response whose
+    /// body takes ten times as long.
     pub slow_after: HumanDuration,
     /// Tenants remembered at once; more share one entry of their class.
     pub max_tenants: usize,
