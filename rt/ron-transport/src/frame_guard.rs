@@ -26,7 +26,7 @@ use scan::{Scan, Sender};
 
 /// How many streams a client may open before other tasks of the core have their turn. A connection that opens hundreds at
 /// once otherwise has hundreds of turns where a connection with one request has one.
-const STREAMS_PER_TURN: usize = 8;
+const STREAMS_PER_TURN: usize = 2;
 
 /// The stream of an HTTP/2 connection, whose frames are looked at on their way to the library.
 #[derive(Debug)]

@@ -105,7 +105,7 @@ pub trait Service: Send + Sync + 'static {
     /// What it keeps for each connection, so as not to work it out for each request; `()` for nothing.
     type PerConn: Default + Send + Sync + 'static;
 
-    /// Whether a connection of this peer is closed before a byte of it is read.
+    /// Whether connections of this peer are closed before a byte of them is read, a second after they were accepted.
     fn turns_away(&self, _peer: &Peer) -> bool {
         false
     }

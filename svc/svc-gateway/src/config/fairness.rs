@@ -92,8 +92,9 @@ pub struct QuotasConfig {
     /// Requests a second of one client address; 0 for no limit. An IPv6 /64 is one client.
     pub per_ip_rps: u32,
     /// Refusals a second of one client address, because its own rate, that of its tenant or that of its capability is used up;
-    /// an address that is refused more often is turned away for a second: its connections end, and new ones are closed unread.
-    /// 0 for no limit, and there is none without `per_ip_rps`.
+    /// an address that is refused more often is turned away: its connections end, and new ones are closed unread. This lasts a
+    /// second, and twice as long, up to twelve seconds, each time that the address floods again within 30 seconds. 0 for no
+    /// limit, and there is none without `per_ip_rps`.
     pub refusals_rps: u32,
     /// Requests a second under one capability; 0 for no limit.
     pub per_cap_rps: u32,
