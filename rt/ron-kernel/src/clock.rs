@@ -2,7 +2,10 @@
 //!
 //! It reads tokio's time, so that a test that pauses tokio's clock owns this one too.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use tokio::time::Instant;
 use types::{Deadline, Moment};
@@ -11,15 +14,21 @@ use types::{Deadline, Moment};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
-    /// Wall time at the origin; wall time moves with the monotonic clock from there, so it never jumps back.
-    wall_origin: Duration,
+    /// The wall time of the origin as the machine's clock told it at the start.
+    first_wall_origin: Duration,
+    /// The wall time of the origin as the machine's clock tells it now, in nanoseconds since the Unix epoch. It differs from
+    /// the first one if the clock was set since, or runs at another speed than the monotonic one. Never freed: eight bytes
+    /// for each clock that is started, and a node starts one.
+    wall_origin: &'static AtomicU64,
 }
 
 impl Clock {
     /// A clock whose origin is now.
     #[must_use]
     pub fn start() -> Self {
-        Self { origin: Instant::now(), wall_origin: wall() }
+        let wall = wall();
+        let wall_origin = Box::leak(Box::new(AtomicU64::new(nanos(wall))));
+        Self { origin: Instant::now(), first_wall_origin: wall, wall_origin }
     }
 
     /// The present moment.
@@ -28,14 +37,35 @@ impl Clock {
         Moment::ORIGIN.after(self.origin.elapsed())
     }
 
-    /// Time since the Unix epoch.
+    /// Time since the Unix epoch. It follows the machine's clock, as [`Clock::follow`] last told it, so it jumps when
+    /// somebody sets that.
     #[must_use]
     pub fn unix(&self) -> Duration {
-        self.wall_origin + self.origin.elapsed()
+        self.unix_at(self.now())
     }
 
-    /// What the machine's wall clock says now, since the Unix epoch. Somebody may set it, so unlike [`Clock::unix`] it may
-    /// jump, in both directions.
+    /// Time since the Unix epoch at a moment, as far as is known now.
+    #[must_use]
+    pub fn unix_at(&self, moment: Moment) -> Duration {
+        Duration::from_nanos(self.wall_origin.load(Ordering::Relaxed).saturating_add(moment.as_nanos()))
+    }
+
+    /// Time since the Unix epoch if the machine's clock was right when the node started and nobody has set it since. It never
+    /// jumps.
+    #[must_use]
+    pub fn steady_unix(&self) -> Duration {
+        self.first_wall_origin + self.origin.elapsed()
+    }
+
+    /// Takes over what the machine's clock says, `wall`. Returns by how much that differs from what was known before.
+    pub fn follow(&self, wall: Duration) -> Duration {
+        let origin = nanos(wall).saturating_sub(self.now().as_nanos());
+        let before = self.wall_origin.swap(origin, Ordering::Relaxed);
+        Duration::from_nanos(before.abs_diff(origin))
+    }
+
+    /// What the machine's wall clock says now, since the Unix epoch. Somebody may set it, so unlike [`Clock::steady_unix`] it
+    /// may jump, in both directions.
     #[must_use]
     pub fn wall(&self) -> Duration {
         wall()
@@ -71,6 +101,10 @@ fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +116,18 @@ mod tests {
         tokio::time::advance(Duration::from_secs(7)).await;
         assert_eq!(clock.now().since(before), Duration::from_secs(7));
         assert_eq!(clock.unix().saturating_sub(wall), Duration::from_secs(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wall_time_follows_a_clock_that_is_set_and_steady_time_does_not() {
+        let clock = Clock::start();
+        let (copy, wall, steady) = (clock, clock.unix(), clock.steady_unix());
+        let hour = Duration::from_secs(3600);
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(clock.follow(wall + hour), hour - Duration::from_secs(7));
+        assert_eq!((copy.unix(), copy.steady_unix()), (wall + hour, steady + Duration::from_secs(7)));
+        assert_eq!(clock.follow(wall - hour), 2 * hour);
+        assert_eq!(copy.unix(), wall - hour);
     }
 
     #[tokio::test(start_paused = true)]

@@ -82,7 +82,10 @@ async fn forced(signals: &mut Option<Signals>, by_signal: bool) {
     tracing::warn!(signal, "a second signal ends the node at once");
 }
 
-/// Looks after the heartbeats and has metrics sampled, as long as it is polled.
+/// The machine's clock is said to have been set if it is off by more than this from one look to the next.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
+
+/// Looks after the heartbeats and the machine's clock and has metrics sampled, as long as it is polled.
 async fn tick(kernel: &Kernel) -> Infallible {
     let mut beat = tokio::time::interval(BEAT);
     // After a stall, one look and one sample are as good as many.
@@ -90,6 +93,11 @@ async fn tick(kernel: &Kernel) -> Infallible {
     loop {
         beat.tick().await;
         heartbeat::look(&kernel.own);
+        let clock = kernel.own.clock();
+        let step = clock.follow(clock.wall());
+        if step > CLOCK_STEP {
+            tracing::warn!(seconds = step.as_secs(), "the machine's clock was set");
+        }
         let _ = kernel.tick.try_send(());
     }
 }

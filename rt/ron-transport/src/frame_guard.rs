@@ -19,7 +19,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use scan::{Scan, Sender};
@@ -34,7 +34,7 @@ pub(crate) struct Guarded<IO> {
     io: IO,
     scan: Scan,
     /// What was read and is for the next turns; at most as much as the library asked for at once.
-    rest: Bytes,
+    rest: BytesMut,
     /// `None` for a server's frames, which open no streams.
     turns: Option<Turns>,
 }
@@ -60,29 +60,34 @@ impl Turns {
 impl<IO> Guarded<IO> {
     /// For frames of a client, whose connection is polled in these turns.
     pub(crate) fn of_client(io: IO, turns: Turns) -> Self {
-        Self { io, scan: Scan::new(Sender::Client), rest: Bytes::new(), turns: Some(turns) }
+        Self { io, scan: Scan::new(Sender::Client), rest: BytesMut::new(), turns: Some(turns) }
     }
 
     /// For frames of a server.
     pub(crate) fn of_server(io: IO) -> Self {
-        Self { io, scan: Scan::new(Sender::Server), rest: Bytes::new(), turns: None }
+        Self { io, scan: Scan::new(Sender::Server), rest: BytesMut::new(), turns: None }
     }
 
     /// Looks at what `buf` has got since it had `before` bytes, and keeps what is for the next turn.
     fn look(&mut self, buf: &mut ReadBuf<'_>, before: usize) -> io::Result<()> {
         let fresh = &mut buf.filled_mut()[before..];
-        let looked_at = self.scan.look(fresh, STREAMS_PER_TURN);
-        let looked_at = looked_at.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        let later = &fresh[looked_at..];
-        if !later.is_empty() {
-            let mut rest = Vec::with_capacity(later.len() + self.rest.len());
-            rest.extend_from_slice(later);
-            rest.extend_from_slice(&self.rest);
-            self.rest = rest.into();
-            buf.set_filled(before + looked_at);
-        }
+        let looked_at = self.scan.look(fresh, STREAMS_PER_TURN).map_err(unsound)?;
+        self.rest.extend_from_slice(&fresh[looked_at..]);
+        buf.set_filled(before + looked_at);
         Ok(())
     }
+
+    /// Passes on what an earlier turn kept, up to what is for the next turn.
+    fn pass_on_rest(&mut self, buf: &mut ReadBuf<'_>) -> io::Result<()> {
+        let fits = self.rest.len().min(buf.remaining());
+        let looked_at = self.scan.look(&mut self.rest[..fits], STREAMS_PER_TURN).map_err(unsound)?;
+        buf.put_slice(&self.rest.split_to(looked_at));
+        Ok(())
+    }
+}
+
+fn unsound(error: scan::Unsound) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 /// Looks at the same bytes in two pieces and as a whole; see [`crate::fuzzing`].
@@ -114,13 +119,11 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guarded<IO> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let before = buf.filled().len();
-        if this.rest.has_remaining() {
-            let n = this.rest.len().min(buf.remaining());
-            buf.put_slice(&this.rest.split_to(n));
-        } else {
-            ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
+        if !this.rest.is_empty() {
+            return Poll::Ready(this.pass_on_rest(buf));
         }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
         Poll::Ready(this.look(buf, before))
     }
 }

@@ -50,12 +50,12 @@ impl Caller {
         now: Moment,
     ) -> Arc<Self> {
         let evidence = Evidence::of(client, headers, policy);
-        if let Some(known) = memo.recall(&evidence, now) {
+        if let Some(known) = memo.recall(&evidence, shared.clock.unix_at(now)) {
             return known;
         }
         let credential = Credential::read(headers, policy, shared, now);
         let caller = Arc::new(Self::told_by(client, headers, credential, policy, shared, now));
-        memo.remember(&evidence, &caller, shared.clock.unix(), now);
+        memo.remember(&evidence, &caller);
         caller
     }
 
@@ -72,7 +72,7 @@ impl Caller {
         let (evidence, credential) =
             (Evidence::of(client, headers, policy), Credential::Jwt(Arc::clone(claims)));
         let caller = Arc::new(Self::told_by(client, headers, credential, policy, shared, now));
-        memo.remember(&evidence, &caller, shared.clock.unix(), now);
+        memo.remember(&evidence, &caller);
         caller
     }
 

@@ -35,13 +35,13 @@ pub(crate) struct EpochClock {
 impl EpochClock {
     /// Begins with what the wall clock says.
     pub(crate) fn new(clock: Clock, wall: WallClock) -> Self {
-        let ahead = nanos_between(clock.unix(), wall());
+        let ahead = nanos_between(clock.steady_unix(), wall());
         Self { clock, wall, ahead: AtomicI64::new(ahead) }
     }
 
     /// Time since the Unix epoch.
     pub(crate) fn unix(&self) -> Duration {
-        shifted(self.clock.unix(), self.ahead.load(Ordering::Relaxed))
+        shifted(self.clock.steady_unix(), self.ahead.load(Ordering::Relaxed))
     }
 
     /// How far the wall clock is ahead of this one, in nanoseconds; negative if it is behind.
@@ -150,7 +150,7 @@ mod tests {
     async fn epochs_follow_the_wall_clock_once_they_are_told_to() {
         let clock = Clock::start();
         let ahead = Arc::new(AtomicI64::new(-7200 * SECOND));
-        let (by, base) = (Arc::clone(&ahead), clock.unix());
+        let (by, base) = (Arc::clone(&ahead), clock.steady_unix());
         let wall: WallClock = Arc::new(move || shifted(base, by.load(Ordering::Relaxed)));
         let epochs = EpochClock::new(clock, wall);
         assert_eq!(epochs.unix(), base - Duration::from_secs(7200), "it begins with the wall clock");

@@ -89,7 +89,7 @@ impl Credential {
                 Ok(bearer.authorize(&captoken::Request { now, ..asked }).map(|()| None)?)
             }
             // It may have expired while the request waited.
-            Self::Jwt(claims) if claims.expired(clock.now()) => Err(JwtError::Expired.into()),
+            Self::Jwt(claims) if claims.expired(clock.unix()) => Err(JwtError::Expired.into()),
             Self::Jwt(_) => Ok(None),
             Self::UnverifiedJwt => {
                 let token = bearer_token(headers).and_then(|token| str::from_utf8(token).ok());

@@ -8,7 +8,6 @@ use std::{
 
 use http::{HeaderMap, HeaderName, header::AUTHORIZATION};
 use ron_transport::caps::ClientKey;
-use types::Moment;
 
 use super::{Caller, Credential};
 use crate::{
@@ -48,8 +47,8 @@ struct Last {
     authorization: Option<Box<[u8]>>,
     /// One for each field that may name the tenant.
     tenants: Box<[Option<Box<[u8]>>]>,
-    /// From when on the credential counts no more.
-    until: Moment,
+    /// From when on the credential counts no more, since the Unix epoch.
+    until: Duration,
     caller: Arc<Caller>,
 }
 
@@ -80,7 +79,7 @@ impl ConnMemo {
     }
 
     /// The caller that the same evidence told before, if that still holds.
-    pub(super) fn recall(&self, evidence: &Evidence<'_>, now: Moment) -> Option<Arc<Caller>> {
+    pub(super) fn recall(&self, evidence: &Evidence<'_>, unix: Duration) -> Option<Arc<Caller>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let last = last.as_ref()?;
         let holds = last.generation == evidence.generation
@@ -89,23 +88,17 @@ impl ConnMemo {
             && last.origin == evidence.origin
             && last.authorization.as_deref() == evidence.authorization
             && last.tenants.iter().map(Option::as_deref).eq(evidence.tenants())
-            && now < last.until;
+            && unix < last.until;
         holds.then(|| Arc::clone(&last.caller))
     }
 
     /// Keeps what the evidence told, where it will tell the same next time.
-    pub(super) fn remember(
-        &self,
-        evidence: &Evidence<'_>,
-        caller: &Arc<Caller>,
-        unix: Duration,
-        now: Moment,
-    ) {
+    pub(super) fn remember(&self, evidence: &Evidence<'_>, caller: &Arc<Caller>) {
         let until = match &caller.credential {
-            Credential::None => Moment::END,
-            Credential::Capability { bearer, .. } => bearer
-                .expires()
-                .map_or(Moment::END, |at| now.after(Duration::from_secs(at).saturating_sub(unix))),
+            Credential::None => Duration::MAX,
+            Credential::Capability { bearer, .. } => {
+                bearer.expires().map_or(Duration::MAX, Duration::from_secs)
+            }
             Credential::Jwt(claims) => claims.expires,
             // Verified, it is another caller's.
             Credential::UnverifiedJwt | Credential::Refused(_) => return,

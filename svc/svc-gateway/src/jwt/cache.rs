@@ -3,10 +3,10 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
-use types::Moment;
 
 use super::Claims;
 
@@ -53,23 +53,23 @@ impl TokenCache {
     }
 
     /// What a verified token says, unless its time is over.
-    pub(super) fn get(&self, token: &TokenDigest, now: Moment) -> Option<Arc<Claims>> {
+    pub(super) fn get(&self, token: &TokenDigest, unix: Duration) -> Option<Arc<Claims>> {
         let mut shard = self.shard(token);
         let entry = shard.entries.get_mut(token)?;
-        if entry.claims.expired(now) {
+        if entry.claims.expired(unix) {
             return None;
         }
         entry.used = true;
         Some(Arc::clone(&entry.claims))
     }
 
-    pub(super) fn insert(&self, token: TokenDigest, claims: Arc<Claims>, now: Moment) {
+    pub(super) fn insert(&self, token: TokenDigest, claims: Arc<Claims>, unix: Duration) {
         if self.shard_capacity == 0 {
             return;
         }
         let mut shard = self.shard(&token);
         if shard.entries.len() >= self.shard_capacity && !shard.entries.contains_key(&token) {
-            shard.make_room(now);
+            shard.make_room(unix);
         }
         if shard.entries.insert(token, Entry { claims, used: false }).is_none() {
             shard.order.push_back(token);
@@ -84,10 +84,10 @@ impl TokenCache {
 
 impl Shard {
     /// Removes the first that is expired or was not used since its last turn; at most one round.
-    fn make_room(&mut self, now: Moment) {
+    fn make_room(&mut self, unix: Duration) {
         while let Some(token) = self.order.pop_front() {
             match self.entries.get_mut(&token) {
-                Some(entry) if entry.used && !entry.claims.expired(now) => {
+                Some(entry) if entry.used && !entry.claims.expired(unix) => {
                     entry.used = false;
                     self.order.push_back(token);
                 }
@@ -113,7 +113,7 @@ mod tests {
     const CAPACITY: usize = 160;
 
     fn claims(expires: u64) -> Arc<Claims> {
-        Arc::new(Claims { tenant: None, expires: Moment::from_nanos(expires), met: Box::default() })
+        Arc::new(Claims { tenant: None, expires: Duration::from_nanos(expires), met: Box::default() })
     }
 
     fn len(cache: &TokenCache) -> usize {
@@ -130,7 +130,7 @@ mod tests {
     fn however_many_tokens_come_no_more_than_the_capacity_are_kept() {
         let cache = TokenCache::new(CAPACITY);
         for i in 0..CAPACITY * 10 {
-            cache.insert(TokenDigest::of(&format!("token {i}")), claims(u64::MAX), Moment::ORIGIN);
+            cache.insert(TokenDigest::of(&format!("token {i}")), claims(u64::MAX), Duration::ZERO);
         }
         assert_eq!(len(&cache), CAPACITY);
     }
@@ -139,10 +139,10 @@ mod tests {
     fn a_token_in_use_outlives_a_stream_of_others() {
         let cache = TokenCache::new(CAPACITY);
         let mine = TokenDigest::of("mine");
-        cache.insert(mine, claims(u64::MAX), Moment::ORIGIN);
+        cache.insert(mine, claims(u64::MAX), Duration::ZERO);
         for i in 0..CAPACITY * 10 {
-            assert!(cache.get(&mine, Moment::ORIGIN).is_some(), "lost after {i}");
-            cache.insert(TokenDigest::of(&format!("token {i}")), claims(u64::MAX), Moment::ORIGIN);
+            assert!(cache.get(&mine, Duration::ZERO).is_some(), "lost after {i}");
+            cache.insert(TokenDigest::of(&format!("token {i}")), claims(u64::MAX), Duration::ZERO);
         }
     }
 
@@ -150,16 +150,16 @@ mod tests {
     fn a_token_dies_at_its_expiry_and_makes_room_first() {
         let cache = TokenCache::new(CAPACITY);
         let mine = TokenDigest::of("mine");
-        cache.insert(mine, claims(100), Moment::ORIGIN);
-        assert!(cache.get(&mine, Moment::from_nanos(99)).is_some());
-        assert!(cache.get(&mine, Moment::from_nanos(100)).is_none());
+        cache.insert(mine, claims(100), Duration::ZERO);
+        assert!(cache.get(&mine, Duration::from_nanos(99)).is_some());
+        assert!(cache.get(&mine, Duration::from_nanos(100)).is_none());
     }
 
     #[test]
     fn a_token_verified_twice_is_kept_once() {
         let cache = TokenCache::new(CAPACITY);
         for _ in 0..3 {
-            cache.insert(TokenDigest::of("mine"), claims(u64::MAX), Moment::ORIGIN);
+            cache.insert(TokenDigest::of("mine"), claims(u64::MAX), Duration::ZERO);
         }
         assert_eq!(len(&cache), 1);
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_cache_without_room_keeps_nothing() {
         let cache = TokenCache::new(0);
-        cache.insert(TokenDigest::of("mine"), claims(u64::MAX), Moment::ORIGIN);
+        cache.insert(TokenDigest::of("mine"), claims(u64::MAX), Duration::ZERO);
         assert_eq!(len(&cache), 0);
     }
 }

@@ -30,17 +30,17 @@ const CACHE_CAPACITY: usize = 10_000;
 pub struct Claims {
     /// On whose account the request goes; `None` if the token does not say.
     pub tenant: Option<ActorId>,
-    /// From when on the token counts no more, leeway included.
-    pub expires: Moment,
+    /// From when on the token counts no more, leeway included, since the Unix epoch.
+    pub expires: Duration,
     /// The rules about claims that it meets, of those that the policy has.
     pub met: Box<[Arc<ClaimRule>]>,
 }
 
 impl Claims {
-    /// Whether the token's time is over at `now`.
+    /// Whether the token's time is over at `unix`, since the Unix epoch.
     #[must_use]
-    pub fn expired(&self, now: Moment) -> bool {
-        now >= self.expires
+    pub fn expired(&self, unix: Duration) -> bool {
+        unix >= self.expires
     }
 
     /// Whether the token meets a rule about its claims. A rule that the policy did not have when it was verified is not
@@ -108,7 +108,7 @@ impl Verifier {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
-        self.state.load().verified.get(&TokenDigest::of(token), now)
+        self.state.load().verified.get(&TokenDigest::of(token), self.clock.unix_at(now))
     }
 
     /// What a token says, once its signature, its time, its issuer and its audience have been checked. A signature
@@ -121,18 +121,18 @@ impl Verifier {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(JwtError::TooLong);
         }
-        let (now, state, digest) = (self.clock.now(), self.state.load(), TokenDigest::of(token));
+        let (unix, state, digest) = (self.clock.unix(), self.state.load(), TokenDigest::of(token));
         // While this request waited, another may have brought the same token.
-        if let Some(known) = state.verified.get(&digest, now) {
+        if let Some(known) = state.verified.get(&digest, unix) {
             return Ok(known);
         }
-        let claims = state.judge(token, now, self.clock.unix()).inspect_err(|error| {
+        let claims = state.judge(token, unix).inspect_err(|error| {
             if matches!(error, JwtError::UnknownKey | JwtError::NoKeys) {
                 self.keys_wanted.notify_one();
             }
         })?;
         let claims = Arc::new(claims);
-        state.verified.insert(digest, Arc::clone(&claims), now);
+        state.verified.insert(digest, Arc::clone(&claims), unix);
         Ok(claims)
     }
 
@@ -209,7 +209,7 @@ impl State {
         Self { generation, policy, sets, issuers, verified: TokenCache::new(CACHE_CAPACITY) }
     }
 
-    fn judge(&self, token: &str, now: Moment, unix: Duration) -> Result<Claims, JwtError> {
+    fn judge(&self, token: &str, unix: Duration) -> Result<Claims, JwtError> {
         let header = decode_header(token).map_err(|_| JwtError::Malformed)?;
         if header.crit.is_some() {
             return Err(JwtError::Critical);
@@ -223,13 +223,8 @@ impl State {
             return Err(JwtError::Claim("iss"));
         }
         let expires = check_time(&claims, unix, issuer.policy.leeway)?;
-        let left = expires.saturating_sub(unix);
         let met = self.policy.claim_rules.iter().filter(|rule| rule.is_met(&claims));
-        Ok(Claims {
-            tenant: self.tenant(&claims)?,
-            expires: now.after(left),
-            met: met.map(Arc::clone).collect(),
-        })
+        Ok(Claims { tenant: self.tenant(&claims)?, expires, met: met.map(Arc::clone).collect() })
     }
 
     /// The issuer that a token names, whose keys have yet to verify it; the only one if there are no others.

@@ -214,6 +214,20 @@ async fn a_token_counts_from_its_beginning_to_its_end_give_or_take_half_a_minute
     assert_eq!(verifier.verify(&token), Err(JwtError::Expired));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_token_ends_when_the_clock_of_the_machine_says_so_even_if_that_was_wrong_at_the_start() {
+    let (clock, issuer) = (Clock::start(), issuer(Algorithm::EdDSA));
+    let verifier = verifier_at(&[issuer], clock);
+    let wall = clock.unix();
+    let token = issuer.token(&claims(&json!({ "exp": wall.as_secs() + 600 })));
+    assert!(verifier.verify(&token).is_ok());
+    clock.follow(wall + Duration::from_secs(3600));
+    assert!(verifier.peek(&token, clock.now()).is_none(), "what was verified before is judged anew");
+    assert_eq!(verifier.verify(&token), Err(JwtError::Expired));
+    clock.follow(wall);
+    assert!(verifier.verify(&token).is_ok());
+}
+
 #[test]
 fn the_tenant_is_the_first_claim_that_there_is() {
     for (changes, expected) in [
