@@ -214,17 +214,21 @@ fn a_leader_whose_client_leaves_is_followed_by_one_other() {
 #[test]
 fn one_tenant_has_its_share_of_the_store_and_no_more() {
     let origin = Origin::start(|_| fresh(&"x".repeat(100_000)));
-    let settings = "tenant_from = [\"header:x-tenant\", \"ip\"]\n\
-                    cache = { max_bytes = \"4MiB\", max_object_bytes = \"256KiB\", tenant_percent = 25 }";
-    let node = origin.behind_cache("{}", settings);
-    let ask_as = |tenant: &str, path: &str| get(&node, path, &format!("x-tenant: {tenant}\r\n"));
-    ask_as("quiet", "/mine");
-    for number in 0..100 {
-        ask_as("loud", &format!("/{number}?{number}"));
+    for disk_bytes in ["0B", "4MiB"] {
+        let settings = format!(
+            "tenant_from = [\"header:x-tenant\", \"ip\"]\ncache = {{ max_bytes = \"4MiB\", disk_bytes = \"{disk_bytes}\", \
+             max_object_bytes = \"256KiB\", tenant_percent = 25 }}"
+        );
+        let node = origin.behind_cache("{}", &settings);
+        let ask_as = |tenant: &str, path: &str| get(&node, path, &format!("x-tenant: {tenant}\r\n"));
+        ask_as("quiet", "/mine");
+        for number in 0..100 {
+            ask_as("loud", &format!("/{number}?{number}"));
+        }
+        assert!(is_hit(&ask_as("quiet", "/mine")), "another tenant cannot push it out");
+        assert!(is_hit(&ask_as("loud", "/99?99")), "its newest is stored");
+        assert!(!is_hit(&ask_as("loud", "/0?0")), "its oldest has made room");
     }
-    assert!(is_hit(&ask_as("quiet", "/mine")), "another tenant cannot push it out");
-    assert!(is_hit(&ask_as("loud", "/99?99")), "its newest is stored");
-    assert!(!is_hit(&ask_as("loud", "/0?0")), "its oldest has made room");
 }
 
 #[test]

@@ -369,7 +369,9 @@ fn no_flipped_bit_of_the_index_brings_anything_back_or_mixes_it() {
         versions.check(nth, told, &answer, longest);
         is_hit(&answer)
     };
-    (0..targets).for_each(|nth| drop(get(&node, nth)));
+    for nth in 0..targets {
+        get(&node, nth);
+    }
     node.wait_for_disk(targets);
     // Half of them are written anew; of these, half are stored again.
     for nth in (0..targets).step_by(2) {
