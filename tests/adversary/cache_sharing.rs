@@ -214,15 +214,53 @@ fn a_leader_whose_client_leaves_is_followed_by_one_other() {
 #[test]
 fn one_tenant_has_its_share_of_the_store_and_no_more() {
     let origin = Origin::start(|_| fresh(&"x".repeat(100_000)));
-    let settings = "tenant_from = [\"header:x-tenant\", \"ip\"]\n\
-                    cache = { max_bytes = \"4MiB\", max_object_bytes = \"256KiB\", tenant_percent = 25 }";
-    let node = origin.behind_cache("{}", settings);
-    let ask_as = |tenant: &str, path: &str| get(&node, path, &format!("x-tenant: {tenant}\r\n"));
-    ask_as("quiet", "/mine");
-    for number in 0..100 {
-        ask_as("loud", &format!("/{number}?{number}"));
+    for disk_bytes in ["0B", "4MiB"] {
+        let settings = format!(
+            "tenant_from = [\"header:x-tenant\", \"ip\"]\ncache = {{ max_bytes = \"4MiB\", disk_bytes = \"{disk_bytes}\", \
+             max_object_bytes = \"256KiB\", tenant_percent = 25 }}"
+        );
+        let node = origin.behind_cache("{}", &settings);
+        let ask_as = |tenant: &str, path: &str| get(&node, path, &format!("x-tenant: {tenant}\r\n"));
+        ask_as("quiet", "/mine");
+        for number in 0..100 {
+            ask_as("loud", &format!("/{number}?{number}"));
+        }
+        assert!(is_hit(&ask_as("quiet", "/mine")), "another tenant cannot push it out");
+        assert!(is_hit(&ask_as("loud", "/99?99")), "its newest is stored");
+        assert!(!is_hit(&ask_as("loud", "/0?0")), "its oldest has made room");
     }
-    assert!(is_hit(&ask_as("quiet", "/mine")), "another tenant cannot push it out");
-    assert!(is_hit(&ask_as("loud", "/99?99")), "its newest is stored");
-    assert!(!is_hit(&ask_as("loud", "/0?0")), "its oldest has made room");
+}
+
+#[test]
+fn what_was_asked_for_before_a_write_is_no_answer_after_it() {
+    // The first answer is held back until the write has been answered.
+    let (written, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(Some(wait));
+    let version = std::sync::atomic::AtomicU64::new(0);
+    let origin = Origin::start(move |request| {
+        if request.starts_with("PUT") {
+            version.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            return whole(200, "", "");
+        }
+        let seen = version.load(std::sync::atomic::Ordering::SeqCst);
+        let first = wait.lock().unwrap().take();
+        if let Some(wait) = first {
+            let _ = wait.recv();
+        }
+        fresh(&seen.to_string())
+    });
+    let node = origin.behind_cache("{}", "");
+    std::thread::scope(|scope| {
+        let early = scope.spawn(|| get(&node, "/", ""));
+        origin.wait_for(1);
+        let put = ask(node.gateway, "PUT / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").unwrap();
+        assert_eq!(put.status, 200);
+        let late = scope.spawn(|| get(&node, "/", ""));
+        // It asks for itself; waiting for the first it would never be asked.
+        origin.wait_for(3);
+        written.send(()).unwrap();
+        assert_eq!(late.join().unwrap().body, "1");
+        assert_eq!(early.join().unwrap().body, "0");
+    });
+    assert_eq!(get(&node, "/", "").body, "1", "and is what is stored");
 }

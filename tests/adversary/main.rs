@@ -16,6 +16,7 @@ mod cache;
 mod cache_origin;
 mod cache_rules;
 mod cache_sharing;
+mod cache_store;
 mod client_certificates;
 mod config_file;
 mod connections;

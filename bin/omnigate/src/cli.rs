@@ -10,7 +10,8 @@ use types::{NodeId, ObjectId};
 
 use crate::{
     commands::{
-        CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish, PutObject, TokenCommand,
+        CacheCommand, CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish,
+        PutObject, TokenCommand,
     },
     config_file::ConfigSource,
     demo,
@@ -207,6 +208,9 @@ enum Command {
     /// Store, fetch and check objects by the hash of their bytes.
     #[command(subcommand)]
     Cas(CasCommand),
+    /// Show and purge what the gateway has stored, through the node whose configuration this is.
+    #[command(subcommand)]
+    Cache(CacheCommand),
     /// Show, check, export, sign and back up the ledger, and move amounts in it.
     #[command(subcommand)]
     Ledger(LedgerCommand),
@@ -394,6 +398,7 @@ pub(crate) enum Task {
     Check(ConfigSource),
     Token(TokenCommand),
     Cas(CasCommand),
+    Cache(CacheCommand),
     Ledger(LedgerCommand),
     Pack(PackCommand),
     Epoch(EpochCommand),
@@ -451,6 +456,7 @@ impl Cli {
             Command::Check { config } => Task::Check(config.resolve()?),
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
+            Command::Cache(command) => Task::Cache(command),
             Command::Ledger(command) => Task::Ledger(command),
             Command::Pack(command) => Task::Pack(command),
             Command::Epoch(command) => Task::Epoch(command),

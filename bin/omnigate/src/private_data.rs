@@ -17,8 +17,9 @@ use crate::settings::{LedgerConfig, NodeConfig};
 
 /// What begins the names of everything that a node keeps in its data folder. What is inside of a folder is out of reach
 /// with the folder.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     "cas",
+    "gateway-cache",
     "outboards",
     "snapshots",
     "rewards",

@@ -5,7 +5,7 @@
 
 /// The value of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub enum Value {
     /// A whole number, such as the seconds of `max-age=60`.
     Integer(i64),
     /// A flag; a member without a value is true.
@@ -16,7 +16,8 @@ pub(crate) enum Value {
 
 /// The members of a dictionary in their order; a name that comes twice keeps its last value. `None` if the text is no
 /// dictionary.
-pub(crate) fn parse(text: &[u8]) -> Option<Vec<(&[u8], Value)>> {
+#[must_use]
+pub fn parse(text: &[u8]) -> Option<Vec<(&[u8], Value)>> {
     let mut rest = Cursor(text);
     let mut members: Vec<(&[u8], Value)> = Vec::new();
     rest.skip(b" ");

@@ -12,13 +12,17 @@
 //! * [`invalidation`]: the targets whose stored responses a successful write invalidates.
 //! * [`answer`]: which part of a stored response a request gets.
 //! * [`status`]: the `Cache-Status` of an answer.
+//! * [`tags`]: the tags by which stored responses are purged.
+//! * [`record`]: the form in which an index of stored responses is kept on a disk.
 
 pub mod answer;
 pub mod control;
-mod dictionary;
+pub mod dictionary;
 pub mod invalidation;
+pub mod record;
 pub mod reuse;
 pub mod status;
 pub mod storage;
+pub mod tags;
 pub mod update;
 pub mod variant;

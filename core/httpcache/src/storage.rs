@@ -11,6 +11,7 @@ use httprules::{cache_control::RequestDirectives, freshness::Stored};
 
 use crate::{
     control::{Control, TARGETS},
+    tags,
     variant::Vary,
 };
 
@@ -36,6 +37,8 @@ pub struct Rules {
     pub max_lifetime: Option<u64>,
     /// For how many seconds a stale response answers when its origin cannot, unless the origin forbids it.
     pub grace: u64,
+    /// Whether clients get the fields that name a response's tags.
+    pub keep_tags: bool,
 }
 
 /// Why a response is not stored.
@@ -143,8 +146,11 @@ pub fn strip(headers: &mut HeaderMap) {
 }
 
 /// Removes the fields that are for this cache alone from an answer to a client.
-pub fn strip_targeted(headers: &mut HeaderMap) {
+pub fn strip_targeted(headers: &mut HeaderMap, rules: &Rules) {
     headers.remove(&TARGETS[0]);
+    if !rules.keep_tags {
+        tags::strip(headers);
+    }
 }
 
 /// Whether a response with this status can be stored as a whole.

@@ -78,6 +78,19 @@ impl Variant {
         self.fields.iter().all(|(name, value)| request.value(name).as_deref() == value.as_deref())
     }
 
+    pub(crate) fn fields(&self) -> &[(HeaderName, Option<Box<[u8]>>)] {
+        &self.fields
+    }
+
+    pub(crate) fn from_fields(fields: Vec<(HeaderName, Option<Box<[u8]>>)>) -> Self {
+        Self { fields }
+    }
+
+    /// The names of the fields that select it.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| name.as_str())
+    }
+
     /// How many bytes it takes, about.
     #[must_use]
     pub fn weight(&self) -> usize {

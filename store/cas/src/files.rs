@@ -97,6 +97,8 @@ impl OpenError {
 pub(crate) struct Files {
     layout: Arc<Layout>,
     trees: Cache<ObjectId, Arc<Tree>, TreeWeight>,
+    /// Whether an object is on the disk before it is in its place.
+    syncs: bool,
     /// Tells others that somebody is here, for as long as it is open.
     _presence: File,
 }
@@ -112,13 +114,13 @@ impl Weighter<ObjectId, Arc<Tree>> for TreeWeight {
 
 impl Files {
     /// Makes the folder a store if it is not, and removes what interrupted writers left.
-    pub(crate) fn at(folder: &Path) -> Result<(Self, Inventory), OpenError> {
+    pub(crate) fn at(folder: &Path, syncs: bool) -> Result<(Self, Inventory), OpenError> {
         let layout = Layout::at(folder)?;
         let (presence, is_alone) = layout.enter()?;
         let inventory = stock::take(&layout, is_alone).map_err(refused(folder))?;
         // Only now: whoever comes next may write, and what is being written must not be swept.
         layout::let_others_in(&presence).map_err(refused(folder))?;
-        Ok((Self::new(layout, presence), inventory))
+        Ok((Self::new(layout, presence, syncs), inventory))
     }
 
     /// Uses a store as it is.
@@ -126,12 +128,12 @@ impl Files {
         let layout = Layout::existing(folder)?;
         let presence = layout.join()?;
         let inventory = stock::take(&layout, false).map_err(refused(folder))?;
-        Ok((Self::new(layout, presence), inventory))
+        Ok((Self::new(layout, presence, true), inventory))
     }
 
-    fn new(layout: Layout, presence: File) -> Self {
+    fn new(layout: Layout, presence: File, syncs: bool) -> Self {
         let trees = Cache::with_weighter(TREES_USUAL, TREES_MAX_BYTES, TreeWeight);
-        Self { layout: Arc::new(layout), trees, _presence: presence }
+        Self { layout: Arc::new(layout), trees, syncs, _presence: presence }
     }
 
     /// The tree of the object in `file`; [`None`] if there is no file for the tree. The tree's length is the object's: it
@@ -170,7 +172,7 @@ impl Backend for Files {
     }
 
     fn spool(&self) -> io::Result<Box<dyn Spool>> {
-        Ok(Box::new(FileSpool::new(Arc::clone(&self.layout))?))
+        Ok(Box::new(FileSpool::new(Arc::clone(&self.layout), self.syncs)?))
     }
 
     fn find(&self, id: ObjectId) -> io::Result<Option<u64>> {
@@ -211,7 +213,7 @@ impl Backend for Files {
         if object.id() != id {
             return Ok(false);
         }
-        spool::write_tree(&self.layout, object.tree())?;
+        spool::write_tree(&self.layout, object.tree(), self.syncs)?;
         self.trees.remove(&id);
         Ok(true)
     }

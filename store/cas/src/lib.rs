@@ -21,12 +21,14 @@
 //! * [`Cas`] stores objects: [`Cas::begin`] a [`Writer`], [`Cas::open`], [`Cas::quarantine`], [`Cas::scrub`].
 //! * [`Hot`] keeps whole objects in RAM, checked once when they are loaded.
 //! * [`UrlIndex`] keeps what is known of URLs, across restarts and crashes.
+//! * [`RecordLog`] keeps records of any kind in their order, each of them sealed.
 
 mod backend;
 mod files;
 mod hot;
 mod index;
 mod memory;
+mod record_log;
 mod scrub;
 mod shared;
 mod store;
@@ -36,6 +38,7 @@ mod writer;
 
 pub use files::OpenError;
 pub use hot::{Hot, HotStat};
+pub use record_log::{LogEnd, LogError, RecordLog};
 pub use scrub::{ScrubProgress, ScrubReport};
 pub use store::{Cas, Fate, Limits, Stat};
 pub use url_index::{Change, IndexError, Start, UrlIndex, UrlRow};

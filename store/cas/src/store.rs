@@ -88,7 +88,20 @@ impl Cas {
     /// # Errors
     /// [`OpenError`] if the folder is something else, or cannot be used.
     pub fn at(folder: &Path, limits: Limits) -> Result<Self, OpenError> {
-        let (files, inventory) = Files::at(folder)?;
+        Self::in_folder(folder, limits, true)
+    }
+
+    /// The same for objects that may be lost: nothing waits for the disk, so that a power cut may leave damaged objects, which
+    /// are found when they are read.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the folder is something else, or cannot be used.
+    pub fn of_losable_objects_at(folder: &Path, limits: Limits) -> Result<Self, OpenError> {
+        Self::in_folder(folder, limits, false)
+    }
+
+    fn in_folder(folder: &Path, limits: Limits, syncs: bool) -> Result<Self, OpenError> {
+        let (files, inventory) = Files::at(folder, syncs)?;
         let cas = Self::new(Box::new(files), limits, inventory);
         match cas.shared.make_room(0, 0) {
             Ok(_) | Err(WriteError::Full) => Ok(cas),

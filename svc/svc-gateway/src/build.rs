@@ -1,6 +1,12 @@
 //! From configuration to a running gateway, and from one configuration to the next.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use captoken::{KeyRing, RevocationList};
@@ -27,6 +33,7 @@ use crate::{
     AuthConfig, AuthError, GatewayConfig, RouteConfig,
     access_log::{AccessLog, OpenError, Output},
     auth::{Auth, AuthFiles, JwtKeys},
+    cache::CacheStoreError,
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
     policy::{Policies, Policy, Ways},
@@ -60,6 +67,9 @@ pub enum BuildError {
     /// Servers are not well, and the start is strict.
     #[error("gateway: these servers are not well, and gateway.strict_boot is on: {}", .0.join(", "))]
     Unwell(Vec<String>),
+    /// Responses cannot be stored where they should be.
+    #[error("gateway: {0}")]
+    CacheStore(#[from] CacheStoreError),
     /// A route leads to a service that is not there.
     #[error("{0}")]
     Service(#[from] UnknownService),
@@ -78,6 +88,8 @@ pub struct GatewaySettings<'a> {
     pub gateway: &'a GatewayConfig,
     /// `[auth]`.
     pub auth: &'a AuthConfig,
+    /// Where the node keeps its data; `None` if it must not write anything.
+    pub data_dir: Option<&'a Path>,
 }
 
 /// Who answers requests in the end.
@@ -107,6 +119,7 @@ pub struct Gateway {
     server: HttpServer<Proxy>,
     redirect: Option<HttpServer<ToHttps>>,
     access_log: AccessLog,
+    data_dir: Option<PathBuf>,
 }
 
 impl Gateway {
@@ -135,7 +148,7 @@ impl Gateway {
         let access_log = AccessLog::start(scope, &config.access_log, output);
         let ends = Ends { upstreams: Upstreams::new(scope, resolver), services };
         let shared = Shared::new(scope, config);
-        shared.prepare_cache(scope, config);
+        shared.prepare_cache(scope, config, settings.data_dir).await?;
         let groups = ends.upstreams.prepare(&config.upstream).await?;
         let built = build_policies(scope, config, &ends, &groups, &auth, None);
         let policies: Policies =
@@ -156,8 +169,19 @@ impl Gateway {
             well.map_err(BuildError::Unwell)?;
         }
         sample(scope, &policies, &ends.upstreams);
-        let scope = scope.clone();
-        Ok(Arc::new(Self { scope, shared, ends, jwt, auth_files, policies, server, redirect, access_log }))
+        let (scope, data_dir) = (scope.clone(), settings.data_dir.map(ToOwned::to_owned));
+        Ok(Arc::new(Self {
+            scope,
+            shared,
+            ends,
+            jwt,
+            auth_files,
+            policies,
+            server,
+            redirect,
+            access_log,
+            data_dir,
+        }))
     }
 
     /// Where it listens, with the port the system chose.
@@ -223,13 +247,13 @@ impl Gateway {
         let (upstreams, shared, server) =
             (self.ends.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
         let (policies, metrics) = (Arc::clone(&self.policies), self.scope.metrics().clone());
-        self.shared.prepare_cache(&self.scope, &config);
+        self.shared.prepare_cache(&self.scope, &config, self.data_dir.as_deref()).await?;
         Ok(Box::new(move || {
             upstreams.commit(groups);
             shared.admission.reconfigure(&config.fair_queue);
             shared.decoding.set_limit(config.limits.decode_memory.as_u64());
             shared.buffers.set_limit(config.limits.buffer_memory.as_u64());
-            jwt.follow(GatewaySettings { gateway: &config, auth: &auth }, jwks);
+            jwt.follow(GatewaySettings { gateway: &config, auth: &auth, data_dir: None }, jwks);
             let before = policies[0].load_full();
             for (current, policy) in policies.iter().zip(prepared) {
                 current.store(Arc::new(policy));

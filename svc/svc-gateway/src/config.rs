@@ -196,6 +196,14 @@ impl Table for GatewayConfig {
 }
 
 impl GatewayConfig {
+    /// Whether responses are stored on the disk.
+    #[must_use]
+    pub fn stores_on_disk(&self) -> bool {
+        self.enabled
+            && self.cache.disk_bytes.as_u64() > 0
+            && self.route.iter().any(|route| route.cache.is_some())
+    }
+
     fn check_conns(&self, danger_ok: bool, problems: &mut Problems) {
         if self.max_conns == 0 {
             problems.at("max_conns", "must be at least 1");

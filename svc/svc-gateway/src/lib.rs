@@ -48,6 +48,7 @@ pub mod views;
 pub use access_log::OpenError as AccessLogError;
 pub use auth::{AuthError, AuthFiles, Doubt, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway, GatewaySettings};
+pub use cache::{CacheStatusReport, CacheStoreError, Purge, PurgeError, StoredVariant};
 pub use config::{
     AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, CacheConfig, ClaimWanted, ClassWeights,
     ClientAuth, DrrConfig, EjectConfig, EndpointConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,

@@ -111,8 +111,9 @@ impl Passage<'_> {
             return self.pass_on(caller, route, request, deadline).await;
         };
         let written = Written::of(request, self.client.is_https);
-        let response = self.pass_on(caller, route, request, deadline).await?;
-        written.invalidate(cache, &response);
+        let cache = Arc::clone(cache);
+        let mut response = self.pass_on(caller, route, request, deadline).await?;
+        written.invalidate(&cache, &mut response, deadline).await;
         Ok(response)
     }
 

@@ -4,6 +4,7 @@ mod metrics;
 
 use std::{
     hash::RandomState,
+    path::Path,
     sync::{Arc, OnceLock},
 };
 
@@ -14,8 +15,14 @@ use ron_transport::caps::ClientKey;
 use types::Moment;
 
 use crate::{
-    GatewayConfig, admission::Admission, buffers::BufferMemory, cache::ResponseCache, floods::Floods,
-    guard::DecodeBudget, tenant::Tenants, transfer::Transfers,
+    GatewayConfig,
+    admission::Admission,
+    buffers::BufferMemory,
+    cache::{CacheStoreError, ResponseCache},
+    floods::Floods,
+    guard::DecodeBudget,
+    tenant::Tenants,
+    transfer::Transfers,
 };
 
 pub(crate) use metrics::METRICS;
@@ -70,10 +77,21 @@ impl Shared {
     }
 
     /// Makes room for stored responses, if a route has any.
-    pub(crate) fn prepare_cache(&self, scope: &Scope, config: &GatewayConfig) {
-        if config.route.iter().any(|route| route.cache.is_some()) {
-            self.cache.get_or_init(|| ResponseCache::new(scope, &config.cache, &self.buffers));
+    ///
+    /// # Errors
+    /// [`CacheStoreError`] if they cannot be stored where they should be.
+    pub(crate) async fn prepare_cache(
+        &self,
+        scope: &Scope,
+        config: &GatewayConfig,
+        data_dir: Option<&Path>,
+    ) -> Result<(), CacheStoreError> {
+        if self.cache.get().is_none() && config.route.iter().any(|route| route.cache.is_some()) {
+            let cache = ResponseCache::open(scope, &config.cache, &self.buffers, data_dir).await?;
+            // Reloads follow each other, so that nobody else has made one meanwhile.
+            let _ = self.cache.set(cache);
         }
+        Ok(())
     }
 
     /// The allowance of a client's address.

@@ -11,7 +11,7 @@ use ron_transport::{
 use crate::{
     access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
     admission::{self, SCHED, WORK},
-    cache::{self, CACHE_FILL, CACHE_REVALIDATE},
+    cache::{self, CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES},
     jwt::VERIFIER_KEY_REFRESHER,
     redirect::REDIRECT_LISTENER,
     shared,
@@ -24,7 +24,7 @@ use crate::{
 pub static TOPOLOGY: Topology = Topology {
     service: "gateway",
     purpose: "The HTTP front door: routes requests to upstreams and streams the answers back.",
-    last_reviewed: "2026-11-16",
+    last_reviewed: "2026-11-17",
     invariants: &[
         "A request never leaves the core that owns its connection.",
         "A request is admitted before anything is spent on it: no signature is checked and no server asked; of bodies, only \
@@ -37,6 +37,8 @@ pub static TOPOLOGY: Topology = Topology {
         "Streams hold no slot, but a share of each server's connections: all of them half, one tenant half of what is free of it.",
         "A request is sent twice only if nothing of it was sent, or its method allows it and it has no body.",
         "No part of an answer passes as the whole: who breaks off or stalls in it ends the client's connection.",
+        "A stored response is given out with the body that was stored with it, verified when it is read from the disk, or not \
+         at all.",
         "A drain answers what is in flight before it closes a connection.",
     ],
     tasks: &[
@@ -48,9 +50,10 @@ pub static TOPOLOGY: Topology = Topology {
         UPSTREAM_WATCH,
         VERIFIER_KEY_REFRESHER,
         ACCESS_LOG_WRITER,
+        CACHE_WRITER,
     ],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, ABANDONED, CACHE_FILL, CACHE_REVALIDATE],
-    queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE],
+    queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE, CACHE_WRITES],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &joined::<_, { admission::METRICS.len() + OWN_METRICS.len() }>(

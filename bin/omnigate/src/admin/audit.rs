@@ -28,9 +28,17 @@ pub(super) fn actor(operator: Option<&Operator>, conn: &ConnInfo) -> String {
     }
 }
 
-/// Adds a request that was meant to change something to the trail, with the status of its answer.
-pub(super) fn done(request: &Parts, actor: &str, status: u16) {
-    let action = action(request);
+/// What an answer says to the trail besides its status: what was changed, without secrets.
+#[derive(Clone, Debug)]
+pub(super) struct Detail(pub(super) String);
+
+/// Adds a request that was meant to change something to the trail, with the status of its answer and what that says.
+pub(super) fn done(request: &Parts, actor: &str, status: u16, detail: Option<&Detail>) {
+    let mut action = action(request);
+    if let Some(Detail(detail)) = detail {
+        action.push_str(": ");
+        action.extend(detail.chars().filter(|c| !c.is_control()).take(PATH_MAX));
+    }
     let outcome = if status < 400 { "done" } else { "failed" };
     tracing::info!(target: audit::TARGET, action, actor, outcome, status);
 }

@@ -29,6 +29,9 @@ pub(super) enum Endpoint {
     OverlayStore,
     OverlayObject,
     OverlayOffer,
+    /// What the gateway has stored.
+    Cache,
+    CachePurge,
     /// The rewarder's answers to those who look.
     Rewarder,
 }
@@ -43,7 +46,7 @@ pub(super) enum Audience {
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 20] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
@@ -63,6 +66,8 @@ impl Endpoint {
         Self::OverlayStore,
         Self::OverlayObject,
         Self::OverlayOffer,
+        Self::Cache,
+        Self::CachePurge,
         Self::Rewarder,
     ];
 
@@ -88,6 +93,8 @@ impl Endpoint {
             Self::OverlayStore => "/overlay/objects",
             Self::OverlayObject => "/overlay/objects/{id}",
             Self::OverlayOffer => "/overlay/offer/{id}",
+            Self::Cache => "/cache",
+            Self::CachePurge => "/cache/purge",
             Self::Rewarder => "/rewarder/{path}",
         }
     }
@@ -121,6 +128,10 @@ impl Endpoint {
             Self::OverlayOffer => {
                 "hand an object to the peer ?to=, told as server-sent events; needs the header `X-Omnigate: 1`"
             }
+            Self::Cache => "what the gateway has stored; ?url= for the stored responses of a URL",
+            Self::CachePurge => {
+                "remove stored responses by URL, prefix or tag; needs the header `X-Omnigate: 1`"
+            }
             Self::Rewarder => {
                 "what the rewarder answers there: epochs, proofs, files, policies; to look at alone"
             }
@@ -135,9 +146,12 @@ impl Endpoint {
     /// The methods it takes, as the `Allow` header lists them.
     pub(super) const fn allow(self) -> &'static str {
         match self {
-            Self::Shutdown | Self::Rehearse | Self::OverlayPub | Self::OverlayStore | Self::OverlayOffer => {
-                "POST"
-            }
+            Self::Shutdown
+            | Self::Rehearse
+            | Self::OverlayPub
+            | Self::OverlayStore
+            | Self::OverlayOffer
+            | Self::CachePurge => "POST",
             _ => "GET, HEAD",
         }
     }

@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod audit_file;
+mod cache;
 mod console;
 mod endpoint;
 mod events;
@@ -34,6 +35,7 @@ use ron_transport::{
     serve::{HttpServer, ListenPlan},
     tls::ServerTls,
 };
+use svc_gateway::Gateway;
 use svc_overlay::Overlay;
 
 use crate::{
@@ -53,6 +55,8 @@ const SOCKET: BindOptions = BindOptions { unix_mode: 0o600 };
 pub(crate) struct MadeOf {
     /// The services that run.
     pub(crate) topologies: Vec<&'static Topology>,
+    /// The gateway; `None` if it is not enabled.
+    pub(crate) gateway: Option<Arc<Gateway>>,
     /// The overlay; `None` if it is not enabled.
     pub(crate) overlay: Option<Arc<Overlay>>,
     /// What the console shows.
@@ -81,7 +85,6 @@ impl Admin {
         made_of: MadeOf,
         inherited: &mut Inherited,
     ) -> Result<Arc<Self>, String> {
-        let MadeOf { topologies, overlay, shown } = made_of;
         let tls = load_tls(scope, config).await?;
         AuditFile::try_open(scope, config).await?;
         let listener = inherited.listen(&config.listen, SOCKET).map_err(unopened)?;
@@ -90,7 +93,7 @@ impl Admin {
         let audit = AuditFile::start(scope, audit);
         audit.reconfigure(config);
         let is_tls = AtomicBool::new(tls.is_some());
-        let shared = Arc::new(Shared::new(scope, config, topologies, overlay, shown));
+        let shared = Arc::new(Shared::new(scope, config, made_of));
         let service = |_core| AdminService::new(&shared);
         let server = HttpServer::start(scope, topology::ROLES, plan(Some(listener), tls), service);
         Ok(Arc::new(Self { shared, server, scope: scope.clone(), audit, is_tls }))

@@ -11,15 +11,16 @@ use ron_kernel::{
 };
 use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
 use serde_json::json;
-use svc_overlay::Overlay;
 use types::{Reason, Refusal};
 
 use crate::settings::{AdminConfig, Role};
 
 use super::{
+    MadeOf,
     access::{self, Operator, Tokens},
-    audit::{self, Trail},
-    console::{self, Console, Shown},
+    audit::{self, Detail, Trail},
+    cache::CachePages,
+    console::{self, Console},
     endpoint::{Audience, Endpoint},
     events::EventStreams,
     live, objects,
@@ -60,6 +61,7 @@ pub(super) struct Shared {
     events: EventStreams,
     console: Console,
     overlay: OverlayPages,
+    cache: CachePages,
     /// One per endpoint, in the order of [`Endpoint::ALL`], and one for everything else.
     routes: Vec<RouteMetrics>,
 }
@@ -68,9 +70,7 @@ impl Shared {
     pub(super) fn new(
         scope: &Scope,
         config: &AdminConfig,
-        topologies: Vec<&'static Topology>,
-        overlay: Option<Arc<Overlay>>,
-        shown: Shown,
+        MadeOf { topologies, gateway, overlay, shown }: MadeOf,
     ) -> Self {
         let names = Endpoint::ALL.into_iter().map(Endpoint::path).chain(["other"]);
         let routes: Vec<RouteMetrics> = names.map(|name| scope.metrics().route(name)).collect();
@@ -85,6 +85,7 @@ impl Shared {
             rehearsal: Rehearsal::new(config.rehearse),
             events: EventStreams::new(),
             overlay: OverlayPages::new(scope, overlay),
+            cache: CachePages(gateway),
             routes,
         }
     }
@@ -117,8 +118,11 @@ impl Shared {
                 self.trail.refused(self.scope.clock().now(), &request, &actor, refusal);
             }
             _ if !changes || operator.is_err() => {}
-            Ok(response) => audit::done(&request, &actor, response.status().as_u16()),
-            Err(refusal) => audit::done(&request, &actor, refusal.reason.status()),
+            Ok(response) => {
+                let detail = response.extensions().get::<Detail>();
+                audit::done(&request, &actor, response.status().as_u16(), detail);
+            }
+            Err(refusal) => audit::done(&request, &actor, refusal.reason.status(), None),
         }
         answer
     }
@@ -188,6 +192,11 @@ impl Shared {
             Endpoint::OverlayOffer => {
                 access::admit_intent(headers)?;
                 objects::offer(self.overlay.overlay()?, rest.unwrap_or_default(), uri.query())
+            }
+            Endpoint::Cache => self.cache.show(uri.query()),
+            Endpoint::CachePurge => {
+                access::admit_intent(headers)?;
+                self.cache.purge(body).await
             }
             Endpoint::Rewarder => self.console.rewarder(request).await,
         }

@@ -1,5 +1,6 @@
 //! What each command does, and how the process ends.
 
+mod cache;
 mod cas;
 mod check;
 mod completions;
@@ -25,6 +26,7 @@ use std::{
 use clap::Parser;
 use rustix::fs::Mode;
 
+pub(crate) use cache::CacheCommand;
 pub(crate) use cas::CasCommand;
 pub(crate) use config::listed;
 pub(crate) use epoch::EpochCommand;
@@ -79,6 +81,7 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Check(source) => check::run(&source),
         Task::Token(command) => return token::run(command),
         Task::Cas(command) => return cas::run(command),
+        Task::Cache(command) => cache::run(command),
         Task::Ledger(command) => return ledger::run(command),
         Task::Pack(command) => return pack::run(command),
         Task::Epoch(command) => return epoch::run(command),

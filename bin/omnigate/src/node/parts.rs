@@ -87,7 +87,7 @@ impl Parts {
         let watched = watched::parts(gateway.as_ref(), edge.as_ref());
         let shown = Shown { config: in_force, parts: watched, rewarder: rewarder.clone() };
         let settings = config.get::<AdminConfig>();
-        let made_of = MadeOf { topologies, overlay: overlay.clone(), shown };
+        let made_of = MadeOf { topologies, gateway: gateway.clone(), overlay: overlay.clone(), shown };
         let admin = Admin::start(&admin_scope, &settings, audit, made_of, inherited).await?;
         Ok(Self { traces, gateway, edge, overlay, rewarder, admin, admin_scope })
     }
@@ -232,7 +232,9 @@ async fn open_gateway(
     if !gateway.enabled {
         return Ok(None);
     }
-    let settings = GatewaySettings { gateway: &gateway, auth: &auth };
+    let node = config.get::<NodeConfig>();
+    let data_dir = (!node.amnesia).then_some(node.data_dir.as_path());
+    let settings = GatewaySettings { gateway: &gateway, auth: &auth, data_dir };
     let built = Gateway::build(&kernel.scope(&svc_gateway::TOPOLOGY), settings, services, inherited).await;
     built.map(Some).map_err(|error| error.to_string())
 }

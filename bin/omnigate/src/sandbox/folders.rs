@@ -15,6 +15,7 @@ use ron_ledger::Place;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_edge::EdgeConfig;
+use svc_gateway::GatewayConfig;
 use svc_overlay::OverlayConfig;
 use svc_rewarder::RewarderConfig;
 
@@ -218,6 +219,7 @@ fn texts(setting: &str, shown: &str) -> Vec<(String, String)> {
 /// Whether a service is enabled that keeps something in the data folder.
 fn stores(config: &Snapshot) -> bool {
     let enabled = config.get::<EdgeConfig>().enabled
+        || config.get::<GatewayConfig>().stores_on_disk()
         || config.get::<OverlayConfig>().enabled
         || config.get::<RewarderConfig>().enabled;
     enabled && !config.get::<NodeConfig>().amnesia

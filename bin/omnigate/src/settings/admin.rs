@@ -59,7 +59,7 @@ pub(crate) struct AdminToken {
 pub(crate) enum Role {
     /// Look at everything, and change nothing.
     Read,
-    /// Also stop the node, rehearse crashes, publish and store in the overlay.
+    /// Also stop the node, rehearse crashes, purge the cache, publish and store in the overlay.
     Operate,
 }
 

@@ -22,12 +22,14 @@ const NAMES_MAX: usize = 1000;
 pub(super) struct FileSpool {
     layout: Arc<Layout>,
     draft: Draft,
+    syncs: bool,
 }
 
 impl FileSpool {
-    pub(super) fn new(layout: Arc<Layout>) -> io::Result<Self> {
+    /// An object that is on the disk before it is in its place, if `syncs`.
+    pub(super) fn new(layout: Arc<Layout>, syncs: bool) -> io::Result<Self> {
         let draft = Draft::new(&layout)?;
-        Ok(Self { layout, draft })
+        Ok(Self { layout, draft, syncs })
     }
 }
 
@@ -37,15 +39,15 @@ impl Spool for FileSpool {
     }
 
     fn publish(self: Box<Self>, tree: &Arc<Tree>) -> io::Result<()> {
-        let Self { layout, draft } = *self;
+        let Self { layout, draft, syncs } = *self;
         let (id, path) = (tree.root(), layout.object(tree.root()));
         let publish = || {
             // Before the object: there is never one without its tree.
             if tree.groups() > 1 {
-                write_tree(&layout, tree)?;
+                write_tree(&layout, tree, syncs)?;
             }
-            draft.rename(&path)?;
-            sync_folder(path.parent().unwrap_or(&path))
+            draft.rename(&path, syncs)?;
+            if syncs { sync_folder(path.parent().unwrap_or(&path)) } else { Ok(()) }
         };
         publish().inspect_err(|_| {
             // What cannot be removed either is swept at the next start, or is whole.
@@ -56,10 +58,10 @@ impl Spool for FileSpool {
 }
 
 /// Writes an object's tree beside it. The folder is not synced.
-pub(super) fn write_tree(layout: &Layout, tree: &Tree) -> io::Result<()> {
+pub(super) fn write_tree(layout: &Layout, tree: &Tree, syncs: bool) -> io::Result<()> {
     let mut draft = Draft::new(layout)?;
     draft.file.write_all(&tree.encode())?;
-    draft.rename(&layout.tree(tree.root()))
+    draft.rename(&layout.tree(tree.root()), syncs)
 }
 
 /// A file in `tmp/` that is removed unless it gets a name.
@@ -82,9 +84,11 @@ impl Draft {
         }
     }
 
-    /// Gives the file a name, once all of it is on the disk.
-    fn rename(mut self, path: &Path) -> io::Result<()> {
-        self.file.sync_all()?;
+    /// Gives the file a name, if `syncs` once all of it is on the disk.
+    fn rename(mut self, path: &Path, syncs: bool) -> io::Result<()> {
+        if syncs {
+            self.file.sync_all()?;
+        }
         if let Some(draft) = &self.path {
             fs::rename(draft, path)?;
         }

@@ -6,6 +6,7 @@ mod crash;
 mod damages;
 mod eviction;
 mod hot;
+mod record_log;
 mod rot;
 mod store;
 mod support;

@@ -20,9 +20,10 @@ use ron_transport::{Body, Response};
 use super::{
     Entry, Head, ResponseCache,
     ask::{self, Ask},
-    entry::tell,
+    entry::{has_bytes, tell},
     fill::{Fill, Fresh, Read, Room},
     flights::{Flight, Landed},
+    load::Loaded,
 };
 use crate::tenant::Tenant;
 
@@ -64,9 +65,33 @@ pub(super) struct Fetch {
     pub(super) validates: bool,
     /// Whether the stored response answers if the server cannot.
     pub(super) if_error: bool,
+    /// The body of the stored response, for as long as its server is asked about it.
+    pub(super) held: Option<Loaded>,
     /// Those who wait for the answer.
     pub(super) flight: Option<Flight>,
     pub(super) why: Forwarded,
+}
+
+/// Who is answered from what is stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker<'a> {
+    pub(super) ask: &'a Ask,
+    /// The client's fields.
+    pub(super) headers: &'a HeaderMap,
+    pub(super) rules: &'a Rules,
+}
+
+impl Asker<'_> {
+    /// What the client gets of a stored response.
+    pub(super) fn answer(&self, entry: &Entry, now: u64) -> Answer {
+        let (head, stored) = (&entry.head, (entry.len, entry.head.part.as_ref()));
+        decide_answer((&self.ask.method, self.headers), (head.status, &head.headers), stored, now)
+    }
+
+    /// Whether the client gets bytes of the body of a stored response.
+    pub(super) fn wants_bytes(&self, entry: &Entry, now: u64) -> bool {
+        has_bytes(&self.answer(entry, now), self.ask.method == Method::HEAD)
+    }
 }
 
 /// What became of an answer.
@@ -82,6 +107,11 @@ impl Fetch {
         RequestFields { headers: &self.sent, removed: &self.ask.removed }
     }
 
+    /// Who gets the answer.
+    pub(super) fn asker(&self) -> Asker<'_> {
+        Asker { ask: &self.ask, headers: &self.sent, rules: &self.rules }
+    }
+
     fn status(&self) -> CacheStatus {
         CacheStatus { forwarded: Some(self.why), ..CacheStatus::default() }
     }
@@ -94,7 +124,7 @@ impl ResponseCache {
         if fetch.validates && status == StatusCode::NOT_MODIFIED {
             let Some(stored) = fetch.stored.clone() else { return Absorbed::Answer(response) };
             if !update::confirms(&stored.head.headers, response.headers()) {
-                self.index.remove(&fetch.ask.key, &stored);
+                self.index.remove(&stored);
                 fetch.stored = None;
                 return Absorbed::AskAgain(Box::new(fetch));
             }
@@ -120,7 +150,7 @@ impl ResponseCache {
         let entry = fetch.stored.as_ref()?;
         let said = CacheStatus { is_hit: true, detail: Some("grace"), ..fetch.status() };
         let said = CacheStatus { forwarded_status: status.map(|status| status.as_u16()), ..said };
-        let answer = self.answer_from(&fetch.ask, &fetch.sent, entry, said)?;
+        let answer = self.answer_from(&fetch.asker(), entry, fetch.held.as_ref(), said)?;
         self.counts.stale.inc();
         Some(answer)
     }
@@ -128,17 +158,16 @@ impl ResponseCache {
     /// The server has confirmed a stored response, which is fresh again.
     fn confirmed(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &HeaderMap) -> Option<Response> {
         let renewed = self.renewed(fetch, stored, update);
-        self.index.replace(&fetch.ask.key, stored, &renewed);
         if let Some(flight) = &fetch.flight {
             flight.tell(Landed::Stored);
         }
         let said = CacheStatus { forwarded_status: Some(304), is_stored: true, ..fetch.status() };
-        let answer = self.answer_from(&fetch.ask, &fetch.sent, &renewed, said)?;
+        let answer = self.answer_from(&fetch.asker(), &renewed, fetch.held.as_ref(), said)?;
         self.counts.revalidated.inc();
         Some(answer)
     }
 
-    /// A stored response with the fields of an update.
+    /// Puts a stored response with the fields of an update into its own place.
     fn renewed(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &HeaderMap) -> Arc<Entry> {
         let now = self.now();
         let mut headers = update::freshened(&stored.head.headers, update);
@@ -146,10 +175,9 @@ impl ResponseCache {
         let mut freshness =
             Control::of(&headers).freshness(stored.head.status, &headers, fetch.requested_at, now);
         freshness.unsaid = stored.head.freshness.unsaid;
-        freshness.at_most = stored.head.freshness.at_most;
+        freshness.at_most = fetch.rules.max_lifetime.unwrap_or(u64::MAX);
         storage::strip(&mut headers);
-        let head = Head { headers, freshness, ..stored.head.clone() };
-        Arc::new(Entry { head, body: stored.body, len: stored.len, charge: Arc::clone(&stored.charge) })
+        self.renew(stored, Head { headers, freshness, ..stored.head.clone() })
     }
 
     /// The answer to a HEAD updates what is stored of a GET, or ends it.
@@ -159,51 +187,63 @@ impl ResponseCache {
             && let Some(stored) = fetch.stored.as_ref().filter(|stored| stored.head.status == StatusCode::OK)
         {
             match update::compare_head(&stored.head.headers, stored.len, response.headers()) {
-                HeadSays::Changed => self.index.remove(&fetch.ask.key, stored),
+                HeadSays::Changed => self.index.remove(stored),
                 HeadSays::Same => {
                     let renewed = self.renewed(fetch, stored, response.headers());
                     *response.headers_mut() = renewed.head.headers.clone();
-                    self.index.replace(&fetch.ask.key, stored, &renewed);
                 }
             }
         }
-        tell(&mut response, &fetch.status());
+        tell(&mut response, &fetch.status(), &fetch.rules);
         response
     }
 
     /// Stores an answer if it may be stored, and gives it to the client.
-    fn take_in(self: &Arc<Self>, fetch: Fetch, mut response: Response) -> Response {
+    fn take_in(self: &Arc<Self>, fetch: Fetch, response: Response) -> Response {
         self.counts.miss.inc();
         let received_at = self.now();
         let len = response.body().size_hint().exact();
         match self.judge(&fetch, &response, len, received_at) {
-            Ok((storable, part)) => {
-                let room = Room::reserve(&self.memory, &fetch.tenant, len, self.max_object);
-                let Some(room) = room else { return self.unstored(fetch, response, Some("no-room")) };
-                let headers = stored_fields(response.headers(), len, received_at);
-                let head = Head {
-                    partition: Arc::clone(&fetch.ask.partition),
-                    variant: Variant::of(&storable.vary, &fetch.fields()),
-                    status: response.status(),
-                    headers,
-                    freshness: storable.freshness,
-                    part,
-                };
-                if head.weight() > MAX_HEAD {
-                    return self.unstored(fetch, response, Some("large-head"));
-                }
-                tell(&mut response, &CacheStatus { is_stored: true, ..fetch.status() });
-                self.fill(fetch, head, room, response)
-            }
-            Err(why) => {
-                if let Some(stored) = fetch.stored.as_ref().filter(|_| replaces(response.status())) {
-                    // What replaces it may not be stored, but it is no longer what its server would answer.
-                    self.index.remove(&fetch.ask.key, stored);
-                }
-                let is_remarkable = why != NotStored::Status;
-                self.unstored(fetch, response, is_remarkable.then_some(why.word()))
-            }
+            Ok((storable, part)) => self.take_in_storable(fetch, response, (storable, part), received_at),
+            Err(why) => self.pass_unstorable(fetch, response, why),
         }
+    }
+
+    /// Stores an answer that may be stored, if there is room for it.
+    fn take_in_storable(
+        self: &Arc<Self>,
+        fetch: Fetch,
+        mut response: Response,
+        (storable, part): (Storable, Option<Part>),
+        received_at: u64,
+    ) -> Response {
+        let len = response.body().size_hint().exact();
+        let head = Head {
+            partition: Arc::clone(&fetch.ask.partition),
+            variant: Variant::of(&storable.vary, &fetch.fields()),
+            status: response.status(),
+            headers: stored_fields(response.headers(), len, received_at),
+            freshness: storable.freshness,
+            part,
+        };
+        if head.weight() > MAX_HEAD {
+            return self.unstored(fetch, response, Some("large-head"));
+        }
+        let Some(room) = Room::reserve(&self.memory, &fetch.tenant, len, self.max_object) else {
+            return self.unstored(fetch, response, Some("no-room"));
+        };
+        tell(&mut response, &CacheStatus { is_stored: true, ..fetch.status() }, &fetch.rules);
+        self.fill(fetch, head, room, response)
+    }
+
+    /// Passes an answer on that may not be stored, and lets go of what it replaces.
+    fn pass_unstorable(&self, fetch: Fetch, response: Response, why: NotStored) -> Response {
+        if let Some(stored) = fetch.stored.as_ref().filter(|_| replaces(response.status())) {
+            // What replaces it may not be stored, but it is no longer what its server would answer.
+            self.index.remove(stored);
+        }
+        let is_remarkable = why != NotStored::Status;
+        self.unstored(fetch, response, is_remarkable.then_some(why.word()))
     }
 
     /// Whether an answer is stored, and which part of its representation it is.
@@ -237,7 +277,7 @@ impl ResponseCache {
         if fetch.flight.is_some() {
             self.remember_unstorable(&fetch.ask.key, self.now());
         }
-        tell(&mut response, &CacheStatus { detail: why, ..fetch.status() });
+        tell(&mut response, &CacheStatus { detail: why, ..fetch.status() }, &fetch.rules);
         // Whoever waits asks for itself when the flight is dropped.
         response
     }
@@ -280,33 +320,37 @@ impl ResponseCache {
         entry.is_some()
     }
 
-    /// The answer to a request from a stored response; `None` if its body is gone.
+    /// The answer to a request from a stored response, whose body is `held` if it is not in memory by itself; `None` if it
+    /// cannot be had.
     pub(super) fn answer_from(
         &self,
-        ask: &Ask,
-        request: &HeaderMap,
+        asker: &Asker<'_>,
         entry: &Arc<Entry>,
+        held: Option<&Loaded>,
         said: CacheStatus,
     ) -> Option<Response> {
-        let (bytes, pin) = self.body(&ask.key, entry)?;
-        let (now, head) = (self.now(), &entry.head);
-        let stored = (entry.len, head.part.as_ref());
-        let answer = decide_answer((&ask.method, request), (head.status, &head.headers), stored, now);
+        let now = self.now();
+        let (answer, is_head) = (asker.answer(entry, now), asker.ask.method == Method::HEAD);
         if answer == Answer::NotStored {
             return None;
         }
-        let mut response = entry.response(&answer, &bytes, ask.method == Method::HEAD, now);
-        tell(&mut response, &CacheStatus { ttl: Some(head.ttl(now)), ..said });
-        match pin.filter(|_| entry.len > UNPINNED) {
-            // Otherwise what slow clients read could be evicted and still take memory that nobody counts.
-            Some(pin) => Some(response.map(|body| body.holding(pin))),
-            None => Some(response),
+        let loaded = match held {
+            Some(held) => held.clone(),
+            None if has_bytes(&answer, is_head) => self.in_memory(entry)?,
+            None => Loaded::default(),
+        };
+        let mut response = entry.response(&answer, &loaded.bytes, is_head, now);
+        tell(&mut response, &CacheStatus { ttl: Some(entry.head.ttl(now)), ..said }, asker.rules);
+        if entry.len <= UNPINNED && loaded.reserved.is_none() {
+            return Some(response);
         }
+        // Otherwise what slow clients read could be evicted and still take memory that nobody counts.
+        Some(response.map(|body| body.holding((loaded.pin, loaded.reserved))))
     }
 
     /// The answer to a request from a response that is still on its way; `None` if it is not for this request.
-    pub(super) fn answer_filling(&self, ask: &Ask, request: &HeaderMap, fresh: &Fresh) -> Option<Response> {
-        let fields = RequestFields { headers: request, removed: &ask.removed };
+    pub(super) fn answer_filling(&self, asker: &Asker<'_>, fresh: &Fresh) -> Option<Response> {
+        let fields = RequestFields { headers: asker.headers, removed: &asker.ask.removed };
         if !fresh.head.variant.fits(&fields) {
             return None;
         }
@@ -318,7 +362,7 @@ impl ResponseCache {
             ttl: Some(fresh.head.ttl(now)),
             ..CacheStatus::default()
         };
-        tell(&mut response, &said);
+        tell(&mut response, &said, asker.rules);
         self.counts.collapsed.inc();
         Some(response)
     }
@@ -354,6 +398,6 @@ pub(super) fn not_cached() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
     let said = CacheStatus { detail: Some("only-if-cached"), ..CacheStatus::default() };
-    tell(&mut response, &said);
+    tell(&mut response, &said, &Rules::default());
     response
 }

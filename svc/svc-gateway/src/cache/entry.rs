@@ -6,15 +6,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use httpcache::{
     answer::{Answer, Part},
+    record::StoredResponse,
     status::CacheStatus,
-    storage,
+    storage::{self, Rules},
     variant::Variant,
 };
 use httprules::freshness::Stored;
 use ron_transport::{Body, Response};
 use types::ObjectId;
 
-use super::shares::Charge;
+use super::{journal::Record, restore, shares::Charge};
 
 /// `Cache-Status`.
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -35,11 +36,15 @@ pub(crate) struct Head {
 /// A stored response.
 #[derive(Debug)]
 pub(crate) struct Entry {
+    /// The target as clients name it.
+    pub(super) key: Arc<str>,
     pub(super) head: Head,
     /// `None` if it has no bytes.
     pub(super) body: Option<ObjectId>,
     pub(super) len: u64,
     pub(super) charge: Arc<Charge>,
+    /// Its place on the disk; `None` if it is stored in memory alone.
+    pub(super) record: Option<Record>,
 }
 
 impl Head {
@@ -68,21 +73,53 @@ impl Head {
 }
 
 impl Entry {
-    /// The answer to a request that gets this of it; `bytes` are all that is stored.
+    /// Whether it is on the disk.
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.record.as_ref().is_some_and(Record::is_written)
+    }
+
+    /// The same response with another head, in a place of its own on the disk.
+    pub(super) fn with_head(&self, head: Head) -> Arc<Self> {
+        Arc::new(Self {
+            key: Arc::clone(&self.key),
+            head,
+            body: self.body,
+            len: self.len,
+            charge: Arc::clone(&self.charge),
+            record: self.record.as_ref().map(Record::another),
+        })
+    }
+
+    /// What the disk is told of it.
+    pub(super) fn stored(&self) -> StoredResponse {
+        let head = &self.head;
+        StoredResponse {
+            key: Arc::clone(&self.key),
+            partition: Arc::clone(&head.partition),
+            tenant: restore::tenant_name(&self.charge.tenant),
+            variant: head.variant.clone(),
+            status: head.status,
+            headers: head.headers.clone(),
+            freshness: head.freshness,
+            part: head.part.clone(),
+            body: self.body.map(|body| *body.as_bytes()),
+            len: self.len,
+        }
+    }
+
+    /// The answer to a request that gets this of it; `bytes` are all that is stored, if the answer has any of them.
     pub(super) fn response(&self, answer: &Answer, bytes: &Bytes, is_head: bool, now: u64) -> Response {
-        let (status, body, range) = match answer {
-            Answer::Whole | Answer::NotStored => (self.head.status, bytes.clone(), None),
-            Answer::Part(part, range) => {
-                (StatusCode::PARTIAL_CONTENT, bytes.slice(in_memory(part)), Some(range.to_string()))
-            }
-            Answer::NotModified => (StatusCode::NOT_MODIFIED, Bytes::new(), None),
-            Answer::Failed => (StatusCode::PRECONDITION_FAILED, Bytes::new(), None),
+        let (status, part, range) = match answer {
+            Answer::Whole | Answer::NotStored => (self.head.status, 0..self.len, None),
+            Answer::Part(part, range) => (StatusCode::PARTIAL_CONTENT, part.clone(), Some(range.to_string())),
+            Answer::NotModified => (StatusCode::NOT_MODIFIED, 0..0, None),
+            Answer::Failed => (StatusCode::PRECONDITION_FAILED, 0..0, None),
             Answer::Unsatisfiable(len) => {
-                (StatusCode::RANGE_NOT_SATISFIABLE, Bytes::new(), Some(format!("bytes */{len}")))
+                (StatusCode::RANGE_NOT_SATISFIABLE, 0..0, Some(format!("bytes */{len}")))
             }
         };
-        let len = body.len();
-        let body = if is_head { Body::empty() } else { body.into() };
+        let len = part.end - part.start;
+        let body = if is_head || len == 0 { Body::empty() } else { bytes.slice(in_memory(&part)).into() };
         let mut response = self.head.response(body, now);
         *response.status_mut() = status;
         let headers = response.headers_mut();
@@ -98,10 +135,15 @@ impl Entry {
     }
 }
 
+/// Whether an answer has bytes of the body in it.
+pub(super) fn has_bytes(answer: &Answer, is_head: bool) -> bool {
+    !is_head && matches!(answer, Answer::Whole | Answer::Part(..))
+}
+
 /// Says in a response what the cache did, and takes out what is for caches alone.
-pub(super) fn tell(response: &mut Response, status: &CacheStatus) {
+pub(super) fn tell(response: &mut Response, status: &CacheStatus, rules: &Rules) {
     let headers = response.headers_mut();
-    storage::strip_targeted(headers);
+    storage::strip_targeted(headers, rules);
     let earlier: Vec<&str> =
         headers.get_all(CACHE_STATUS).iter().filter_map(|value| value.to_str().ok()).collect();
     if let Ok(value) = HeaderValue::from_str(&status.behind(&earlier.join(", "))) {

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::fill::Fresh;
+use super::{ask::Ask, fill::Fresh};
 
 /// What came of a request that others wait for.
 #[derive(Clone, Debug)]
@@ -22,8 +22,9 @@ pub(super) enum Landed {
     Abandoned,
 }
 
-/// By what requests are alike before their responses are known: the target and the partition.
-type Key = (Arc<str>, Arc<[u8]>);
+/// By what requests are alike before their responses are known: the target, the partition, and how often the target was
+/// invalidated before. What was asked for before a write is no answer to a request after it.
+type Key = (Arc<str>, Arc<[u8]>, u64);
 
 /// Requests under way. No more than there are requests.
 #[derive(Debug, Default)]
@@ -47,8 +48,8 @@ pub(super) enum Turn {
 }
 
 impl Flights {
-    pub(super) fn turn(flights: &Arc<Self>, target: &Arc<str>, partition: &Arc<[u8]>) -> Turn {
-        let key = (Arc::clone(target), Arc::clone(partition));
+    pub(super) fn turn(flights: &Arc<Self>, ask: &Ask, generation: u64) -> Turn {
+        let key = (Arc::clone(&ask.key), Arc::clone(&ask.partition), generation);
         let mut all = flights.all();
         if let Some(landing) = all.get(&key) {
             return Turn::Theirs(landing.clone());

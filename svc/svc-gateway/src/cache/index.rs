@@ -99,41 +99,64 @@ impl Index {
         self.generation_of(key).load(Ordering::Acquire)
     }
 
-    /// Stores a response to a request with these fields, unless its target was invalidated after `generation`. Whether it
-    /// did.
+    /// Stores a response to a request with these fields, unless its target was invalidated after `generation`. The responses
+    /// in whose place it is, if it is stored.
     pub(super) fn insert(
         &self,
-        key: &Arc<str>,
-        entry: Arc<Entry>,
+        entry: &Arc<Entry>,
         fields: &RequestFields<'_>,
         generation: u64,
-    ) -> bool {
-        let _turn = self.turn(key);
-        if self.generation(key) != generation {
+    ) -> Option<Vec<Arc<Entry>>> {
+        let _turn = self.turn(&entry.key);
+        if self.generation(&entry.key) != generation {
+            return None;
+        }
+        Some(self.put_first(entry, |old| old.head.variant.fits(fields)))
+    }
+
+    /// Stores a response that was found on the disk, unless there is a newer one.
+    pub(super) fn restore(&self, entry: &Arc<Entry>, is_late: bool) -> bool {
+        let _turn = self.turn(&entry.key);
+        if is_late && self.targets.peek(&*entry.key).is_some() {
             return false;
         }
-        let known = self.targets.peek(&**key);
-        let replaced = |old: &&Arc<Entry>| {
-            old.head.partition == entry.head.partition
-                && old.head.part.is_some() == entry.head.part.is_some()
-                && old.head.variant.fits(fields)
-        };
-        let kept = known.iter().flat_map(|known| known.iter()).filter(|old| !replaced(old)).cloned();
-        let entries: Arc<[_]> = [entry.clone()].into_iter().chain(kept).take(MAX_VARIANTS).collect();
-        self.targets.insert(Arc::clone(key), entries);
+        self.put_first(entry, |old| old.head.variant == entry.head.variant);
         true
     }
 
-    /// Puts a response in the place of another one, if that is still there.
-    pub(super) fn replace(&self, key: &Arc<str>, old: &Arc<Entry>, new: &Arc<Entry>) {
-        self.change(key, |entry| {
-            if Arc::ptr_eq(entry, old) { Some(Arc::clone(new)) } else { Some(Arc::clone(entry)) }
+    /// Puts a response before all others of its target, without those of its kind that are the same to a request. The turn is
+    /// the caller's.
+    fn put_first(&self, entry: &Arc<Entry>, is_same: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
+        let known = self.targets.peek(&*entry.key);
+        let is_replaced = |old: &Arc<Entry>| {
+            old.head.partition == entry.head.partition
+                && old.head.part.is_some() == entry.head.part.is_some()
+                && is_same(old)
+        };
+        let known = known.iter().flat_map(|known| known.iter()).cloned();
+        let (mut replaced, mut entries): (Vec<_>, Vec<_>) = known.partition(is_replaced);
+        entries.insert(0, Arc::clone(entry));
+        if entries.len() > MAX_VARIANTS {
+            replaced.extend(entries.drain(MAX_VARIANTS..));
+        }
+        self.targets.insert(Arc::clone(&entry.key), entries.into());
+        replaced
+    }
+
+    /// Puts a response in the place of another one, if that is still there; whether it is.
+    pub(super) fn replace(&self, old: &Arc<Entry>, new: &Arc<Entry>) -> bool {
+        let mut is_there = false;
+        self.change(&old.key, |entry| {
+            let is_old = Arc::ptr_eq(entry, old);
+            is_there |= is_old;
+            Some(Arc::clone(if is_old { new } else { entry }))
         });
+        is_there
     }
 
     /// Removes a response.
-    pub(super) fn remove(&self, key: &str, gone: &Arc<Entry>) {
-        self.change(key, |entry| (!Arc::ptr_eq(entry, gone)).then(|| Arc::clone(entry)));
+    pub(super) fn remove(&self, gone: &Arc<Entry>) {
+        self.change(&gone.key, |entry| (!Arc::ptr_eq(entry, gone)).then(|| Arc::clone(entry)));
     }
 
     /// Removes what this was charged for.
@@ -141,11 +164,26 @@ impl Index {
         self.change(key, |entry| (!Arc::ptr_eq(&entry.charge, charge)).then(|| Arc::clone(entry)));
     }
 
-    /// Removes all responses of a target, and keeps those from being stored that are on their way. Whether there were any.
-    pub(super) fn invalidate(&self, key: &str) -> bool {
+    /// Removes all responses of a target, and keeps those from being stored that are on their way. What was removed.
+    pub(super) fn invalidate(&self, key: &str) -> Vec<Arc<Entry>> {
         let _turn = self.turn(key);
         self.generation_of(key).fetch_add(1, Ordering::AcqRel);
-        self.targets.remove(key).is_some()
+        self.targets.remove(key).map_or_else(Vec::new, |(_, entries)| entries.to_vec())
+    }
+
+    /// Keeps all responses from being stored that are on their way.
+    pub(super) fn outdate_all(&self) {
+        for generation in &self.generations {
+            generation.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// All stored responses, or those of one target.
+    pub(super) fn entries(&self, key: Option<&str>) -> Vec<Arc<Entry>> {
+        match key {
+            Some(key) => self.targets.peek(key).map_or_else(Vec::new, |entries| entries.to_vec()),
+            None => self.targets.iter().flat_map(|(_, entries)| entries.to_vec()).collect(),
+        }
     }
 
     /// What all of it takes, and how many targets there are.

@@ -12,30 +12,41 @@
 //!
 //! What is decided is decided by `httpcache`; this is the shell around it: the index of responses, their bodies in a content
 //! store, who waits for whom, and how much each tenant may have.
+//!
+//! The index is in memory, and so are the bodies that were used last. Behind them is a disk ([`disk`]), to which a writer
+//! ([`writer`]) brings what the index says, a little later; a restart reads it from there ([`restore`]). What is only on the
+//! disk is read and verified when it is asked for ([`load`]).
 
 mod absorb;
 mod ask;
+mod disk;
 mod entry;
 mod fill;
 mod flights;
 mod index;
+mod journal;
+mod load;
 mod metrics;
+mod open;
 mod pass;
+mod purge;
+mod restore;
 mod revalidate;
 mod shares;
+mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use cas::{Cas, Limits, Verified};
+use cas::Cas;
 use httpcache::{reuse, storage::Rules, variant::RequestFields};
 use httprules::freshness::Verdict;
 use quick_cache::sync::Cache;
-use ron_kernel::{Clock, Scope, supervisor::Children};
+use ron_kernel::{Clock, blocking::Blocking, supervisor::Children};
 use ron_transport::Request;
 
 use crate::{
-    CacheConfig, RouteConfig,
+    RouteConfig,
     buffers::BufferMemory,
     tenant::{Tenant, TenantKey},
 };
@@ -43,13 +54,19 @@ use ask::Ask;
 use entry::{Entry, Head};
 use flights::Flights;
 use index::{Index, Lookup};
+use journal::{Journal, Record};
+use load::Loads;
 use metrics::Counts;
 use shares::Shares;
 
 pub(crate) use absorb::{CACHE_FILL, EndsWithConnection};
+pub use disk::CacheStoreError;
+pub(crate) use journal::CACHE_WRITES;
 pub(crate) use metrics::METRICS;
 pub(crate) use pass::Written;
+pub use purge::{CacheStatusReport, Purge, PurgeError, StoredVariant};
 pub(crate) use revalidate::CACHE_REVALIDATE;
+pub(crate) use writer::CACHE_WRITER;
 
 /// Targets that are remembered because their responses cannot be stored: nobody waits for another's answer there.
 const REMEMBERED_UNSTORABLE: usize = 4096;
@@ -80,7 +97,14 @@ impl RouteCache {
 pub(crate) struct ResponseCache {
     clock: Clock,
     index: Index,
-    bodies: Cas,
+    /// The bodies that were used last, in memory.
+    bodies: Arc<Cas>,
+    /// All bodies, on the disk; unset as long as that cannot be used, and without one.
+    disk: OnceLock<Arc<Cas>>,
+    /// What the disk has still to be told; `None` without one.
+    journal: Option<Arc<Journal>>,
+    loads: Arc<Loads>,
+    blocking: Blocking,
     flights: Arc<Flights>,
     /// Until when nobody waits for another's answer, by key.
     unstorable: Cache<Arc<str>, u64>,
@@ -107,30 +131,6 @@ enum Found {
 }
 
 impl ResponseCache {
-    pub(crate) fn new(scope: &Scope, config: &CacheConfig, memory: &Arc<BufferMemory>) -> Arc<Self> {
-        let all = config.max_bytes.as_u64();
-        let for_bodies = all / 8 * 7;
-        let limits = Limits {
-            max_bytes: for_bodies,
-            max_objects: usize::try_from(for_bodies / 256).unwrap_or(usize::MAX),
-        };
-        let cache = Arc::new(Self {
-            clock: scope.clock(),
-            index: Index::new(all / 8),
-            bodies: Cas::in_memory(limits),
-            flights: Arc::default(),
-            unstorable: Cache::new(REMEMBERED_UNSTORABLE),
-            shares: Shares::new(for_bodies / 100 * u64::from(config.tenant_percent)),
-            memory: Arc::clone(memory),
-            max_object: config.max_object_bytes.as_u64(),
-            fills: scope.children(&CACHE_FILL),
-            revalidations: scope.children(&CACHE_REVALIDATE),
-            counts: Counts::register(scope),
-        });
-        metrics::publish(scope, &cache);
-        cache
-    }
-
     /// Seconds since 1970.
     fn now(&self) -> u64 {
         self.clock.unix().as_secs()
@@ -152,19 +152,6 @@ impl ResponseCache {
         }
     }
 
-    /// The body of a stored response, and what keeps it from making room while it is given out; `None` if it had to make room
-    /// for others.
-    fn body(&self, key: &str, entry: &Arc<Entry>) -> Option<(Bytes, Option<Verified>)> {
-        let Some(body) = entry.body else { return Some((Bytes::new(), None)) };
-        let stored = self.bodies.open(body).ok().flatten();
-        // In memory nothing blocks: the bytes are here and were checked when they came.
-        let found = stored.and_then(|stored| Some((stored.read_all().ok()?, Some(stored))));
-        if found.is_none() {
-            self.index.remove(key, entry);
-        }
-        found
-    }
-
     /// Stores a response as a whole; `None` if there is no room for it or its target was invalidated meanwhile.
     fn store(
         &self,
@@ -175,13 +162,40 @@ impl ResponseCache {
         generation: u64,
     ) -> Option<Arc<Entry>> {
         let len = bytes.len() as u64;
-        let charge = self.charge(&tenant.key, &ask.key, len + head.weight())?;
+        let charge = self.charge(&tenant.key, &ask.key, (len, head.weight()))?;
         let body = if bytes.is_empty() { None } else { Some(self.bodies.put(bytes).ok()?.id) };
-        let entry = Arc::new(Entry { head, body, len, charge });
-        self.index.insert(&ask.key, Arc::clone(&entry), fields, generation).then_some(entry)
+        let record = self.journal.as_ref().map(Journal::record);
+        let entry = Arc::new(Entry { key: Arc::clone(&ask.key), head, body, len, charge, record });
+        let replaced = self.index.insert(&entry, fields, generation)?;
+        self.write(&entry, &replaced);
+        Some(entry)
     }
 
-    fn charge(&self, tenant: &TenantKey, key: &Arc<str>, bytes: u64) -> Option<Arc<shares::Charge>> {
+    /// Puts a response with other fields into the place of a stored one, if that is still there.
+    fn renew(&self, old: &Arc<Entry>, head: Head) -> Arc<Entry> {
+        let new = old.with_head(head);
+        if self.index.replace(old, &new) {
+            self.write(&new, std::slice::from_ref(old));
+        }
+        new
+    }
+
+    /// Has a response written to the disk, if there is one, in the place of others.
+    fn write(&self, entry: &Arc<Entry>, replaced: &[Arc<Entry>]) {
+        let Some(journal) = &self.journal else { return };
+        let replaces = replaced.iter().filter_map(|old| Some(old.record.as_ref()?.id)).collect();
+        match entry.body.map(|body| self.bodies.open(body)) {
+            None => journal.write(entry, None, replaces),
+            Some(Ok(Some(body))) => journal.write(entry, Some(body), replaces),
+            // It had to make room already, but the disk may have it.
+            Some(_) if replaced.iter().any(|old| old.is_on_disk() && old.body == entry.body) => {
+                journal.write(entry, None, replaces);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn charge(&self, tenant: &TenantKey, key: &Arc<str>, bytes: (u64, u64)) -> Option<Arc<shares::Charge>> {
         let (charge, victims) = self.shares.charge(tenant, key, bytes)?;
         for victim in victims {
             self.index.remove_charged(&victim.key, &victim.charge);
@@ -198,16 +212,31 @@ impl ResponseCache {
         self.unstorable.insert(Arc::clone(key), now + UNSTORABLE_FOR);
     }
 
-    /// Invalidates what is stored of a target, of all routes and tenants.
-    pub(crate) fn invalidate(&self, is_https: bool, host: &str, target: &str) {
-        if let Some(key) = ask::key(is_https, host, target) {
-            self.index.invalidate(&key);
+    /// Invalidates what is stored of a target, of all routes and tenants. Whether something is to be waited for until it cannot
+    /// come back: see [`ResponseCache::settled`].
+    fn invalidate(&self, is_https: bool, host: &str, target: &str) -> bool {
+        let removed =
+            ask::key(is_https, host, target).map_or_else(Vec::new, |key| self.index.invalidate(&key));
+        removed.iter().filter_map(|entry| entry.record.as_ref()).map(Record::remove).fold(false, |a, b| a | b)
+    }
+
+    /// Waits until what was removed cannot come back with a restart, and if `sync` with a power cut neither.
+    ///
+    /// Cancel safe.
+    async fn settled(&self, sync: bool) {
+        if let Some(journal) = &self.journal {
+            journal.settled(sync).await;
         }
     }
 
-    /// What stored responses take, and how many targets there are.
+    /// What stored responses take in memory, and how many targets there are.
     pub(crate) fn size(&self) -> (u64, usize) {
         let (fields, targets) = self.index.size();
         (fields + self.bodies.stat().taken_bytes, targets)
+    }
+
+    /// What stored responses take on the disk.
+    fn disk_size(&self) -> u64 {
+        self.disk.get().map_or(0, |disk| disk.stat().taken_bytes)
     }
 }

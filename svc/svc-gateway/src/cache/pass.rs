@@ -7,16 +7,18 @@ use httpcache::{
     invalidation,
     reuse::{CONDITIONS, conditions},
     status::{CacheStatus, Forwarded},
+    storage::Rules,
 };
 use ron_transport::{Body, Request, Response};
 use types::{Deadline, Reason, Refusal};
 
 use super::{
     Entry, Found, ResponseCache, RouteCache,
-    absorb::{Absorbed, Fetch, not_cached},
+    absorb::{Absorbed, Asker, Fetch, not_cached},
     ask::{self, Ask, Who},
     entry::tell,
     flights::{self, Flight, Flights, Landed, Turn},
+    load::Loaded,
 };
 use crate::{caller::Caller, passage::Passage, router::Route};
 
@@ -25,10 +27,29 @@ const MAX_TURNS: u32 = 3;
 
 /// What came of looking a request up.
 enum LookedUp {
-    /// An answer.
-    Answer(Response),
-    /// A server has to be asked: about this stored response, which answers if the server cannot, if so; and why.
-    Ask(Option<Arc<Entry>>, bool, Forwarded),
+    /// A stored response that answers it.
+    Hit(Arc<Entry>),
+    /// A server has to be asked.
+    Ask(Question),
+}
+
+/// What a server is asked for.
+#[derive(Debug)]
+struct Question {
+    /// The stored response that the request is about.
+    stored: Option<Arc<Entry>>,
+    /// Its body.
+    held: Option<Loaded>,
+    /// Whether it answers if the server cannot.
+    if_error: bool,
+    why: Forwarded,
+}
+
+impl Question {
+    /// A question about nothing that is stored.
+    const fn anew(why: Forwarded) -> Self {
+        Self { stored: None, held: None, if_error: false, why }
+    }
 }
 
 /// What came of looking for another request for the same.
@@ -39,6 +60,14 @@ enum Joined {
     Answer(Response),
     /// The other one has its answer, or none.
     LookAgain,
+}
+
+/// What came of a request before a server is asked.
+enum Asked {
+    /// An answer.
+    Answer(Response),
+    /// A server is to be asked this, and others may wait for its answer.
+    Server(Question, Option<Flight>),
 }
 
 /// How a request has waited for others.
@@ -90,24 +119,13 @@ impl Passage<'_> {
             Ask::of(cached.route, &who, request)
         };
         let Some(ask) = ask.filter(|ask| !ask.asked.directives.no_store) else {
-            return self.pass_by(&cache, caller, route, request, deadline).await;
+            return self.pass_by((&cache, &cached.rules), caller, route, request, deadline).await;
         };
-        let mut wait = Wait { turns: MAX_TURNS, waited: false };
-        let (stored, if_error, why, flight) = loop {
-            let (stored, if_error, why) =
-                match self.look_up(&cache, &ask, cached, (route, caller), request, &wait) {
-                    LookedUp::Answer(response) => return Ok(response),
-                    LookedUp::Ask(stored, if_error, why) => (stored, if_error, why),
-                };
-            if ask.asked.directives.only_if_cached {
-                return Ok(not_cached());
-            }
-            match self.join(&cache, &ask, caller, request, &mut wait, deadline).await? {
-                Joined::Alone(flight) => break (stored, if_error, why, flight),
-                Joined::Answer(response) => return Ok(response),
-                Joined::LookAgain => {}
-            }
-        };
+        let (question, flight) =
+            match self.answer_or_ask(&cache, &ask, cached, (route, caller), request, deadline).await? {
+                Asked::Answer(response) => return Ok(response),
+                Asked::Server(question, flight) => (question, flight),
+            };
         let fetch = Fetch {
             generation: cache.index.generation(&ask.key),
             sent: request.headers().clone(),
@@ -115,16 +133,57 @@ impl Passage<'_> {
             tenant: Arc::clone(&caller.tenant),
             requested_at: cache.now(),
             validates: false,
-            stored,
-            if_error,
+            stored: question.stored,
+            held: question.held,
+            if_error: question.if_error,
             flight,
-            why: if ask.asked.directives.no_cache { Forwarded::Request } else { why },
+            why: if ask.asked.directives.no_cache { Forwarded::Request } else { question.why },
             ask,
         };
         self.fetch(&cache, fetch, (caller, route), request, deadline).await
     }
 
-    /// Answers from what is stored, or says why that cannot be.
+    /// Answers from what is stored or is on its way, or says what a server is to be asked.
+    async fn answer_or_ask(
+        &self,
+        cache: &Arc<ResponseCache>,
+        ask: &Ask,
+        cached: &RouteCache,
+        (route, caller): (&Arc<Route>, &Arc<Caller>),
+        request: &mut Request,
+        deadline: Deadline,
+    ) -> Result<Asked, Refusal> {
+        let mut wait = Wait { turns: MAX_TURNS, waited: false };
+        loop {
+            let question = match self.look_up(cache, ask, cached, (route, caller), request) {
+                LookedUp::Ask(question) if ask.method == Method::GET => {
+                    cache.with_body(question, caller).await
+                }
+                LookedUp::Ask(question) => question,
+                LookedUp::Hit(entry) => {
+                    let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
+                    let wants_bytes = asker.wants_bytes(&entry, cache.now());
+                    let held = if wants_bytes { cache.load(&entry, &caller.tenant).await } else { None };
+                    let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
+                    if let Some(response) = hit(cache, &asker, &entry, (held, wants_bytes), caller, &wait) {
+                        return Ok(Asked::Answer(response));
+                    }
+                    Question::anew(Forwarded::UriMiss)
+                }
+            };
+            if ask.asked.directives.only_if_cached {
+                return Ok(Asked::Answer(not_cached()));
+            }
+            match self.join(cache, (ask, cached), caller, request, &mut wait, deadline).await? {
+                Joined::Alone(flight) => return Ok(Asked::Server(question, flight)),
+                Joined::Answer(response) => return Ok(Asked::Answer(response)),
+                Joined::LookAgain => {}
+            }
+        }
+    }
+
+    /// Finds a stored response that answers a request, or says what a server is to be asked. What is stale and answers all
+    /// the same begins to be validated.
     fn look_up(
         &self,
         cache: &Arc<ResponseCache>,
@@ -132,19 +191,19 @@ impl Passage<'_> {
         cached: &RouteCache,
         (route, caller): (&Arc<Route>, &Arc<Caller>),
         request: &Request,
-        wait: &Wait,
     ) -> LookedUp {
-        let hit = |entry: &Arc<Entry>| hit(cache, ask, request, entry, caller, wait.waited);
-        let gone = LookedUp::Ask(None, false, Forwarded::UriMiss);
         match cache.find(ask, request, &cached.rules, cache.now()) {
-            Found::Fresh(entry) => hit(&entry).map_or(gone, LookedUp::Answer),
+            Found::Fresh(entry) => LookedUp::Hit(entry),
             Found::Stale(entry) => {
                 self.revalidate(cache, ask, cached, (route, caller), request, &entry);
-                hit(&entry).map_or(gone, LookedUp::Answer)
+                LookedUp::Hit(entry)
             }
-            Found::Validate(entry, if_error) => LookedUp::Ask(Some(entry), if_error, Forwarded::Stale),
-            Found::OtherVariants => LookedUp::Ask(None, false, Forwarded::VaryMiss),
-            Found::Nothing => gone,
+            Found::Validate(entry, if_error) => {
+                let question = Question { stored: Some(entry), if_error, ..Question::anew(Forwarded::Stale) };
+                LookedUp::Ask(question)
+            }
+            Found::OtherVariants => LookedUp::Ask(Question::anew(Forwarded::VaryMiss)),
+            Found::Nothing => LookedUp::Ask(Question::anew(Forwarded::UriMiss)),
         }
     }
 
@@ -152,7 +211,7 @@ impl Passage<'_> {
     async fn join(
         &self,
         cache: &Arc<ResponseCache>,
-        ask: &Ask,
+        (ask, cached): (&Ask, &RouteCache),
         caller: &Caller,
         request: &mut Request,
         wait: &mut Wait,
@@ -166,7 +225,8 @@ impl Passage<'_> {
         if !may_wait {
             return Ok(Joined::Alone(None));
         }
-        let landing = match Flights::turn(&cache.flights, &ask.key, &ask.partition) {
+        let generation = cache.index.generation(&ask.key);
+        let landing = match Flights::turn(&cache.flights, ask, generation) {
             Turn::Ours(flight) => return Ok(Joined::Alone(Some(flight))),
             Turn::Theirs(landing) => landing,
         };
@@ -176,7 +236,8 @@ impl Passage<'_> {
             Some(Landed::Abandoned) => wait.turns -= 1,
             Some(Landed::Stored | Landed::NotStored) => wait.turns = 0,
             Some(Landed::Filling(fresh)) => {
-                if let Some(answer) = cache.answer_filling(ask, request.headers(), &fresh) {
+                let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
+                if let Some(answer) = cache.answer_filling(&asker, &fresh) {
                     caller.tenant.book_request();
                     return Ok(Joined::Answer(answer));
                 }
@@ -229,6 +290,7 @@ impl Passage<'_> {
                 Absorbed::AskAgain(again) => {
                     fetch = *again;
                     fetch.stored = None;
+                    fetch.held = None;
                     fetch.validates = false;
                     original.restore(request);
                 }
@@ -239,7 +301,7 @@ impl Passage<'_> {
     /// Passes a request on that the cache has nothing to do with but to forget what it changes.
     async fn pass_by(
         &mut self,
-        cache: &ResponseCache,
+        (cache, rules): (&ResponseCache, &Rules),
         caller: &Arc<Caller>,
         route: &Arc<Route>,
         request: &mut Request,
@@ -248,23 +310,39 @@ impl Passage<'_> {
         cache.counts.bypass.inc();
         let why = if request.method().is_safe() { Forwarded::Bypass } else { Forwarded::Method };
         let mut response = self.pass_on(caller, route, request, deadline).await?;
-        tell(&mut response, &CacheStatus { forwarded: Some(why), ..CacheStatus::default() });
+        tell(&mut response, &CacheStatus { forwarded: Some(why), ..CacheStatus::default() }, rules);
         Ok(response)
     }
 }
 
-/// Answers from what is stored; `None` if its body is gone.
+impl ResponseCache {
+    /// Has the body at hand of what a server is asked about, so that the answer can be that it is unchanged. Without the body
+    /// the server is asked for all of it.
+    async fn with_body(&self, question: Question, caller: &Caller) -> Question {
+        let Some(stored) = &question.stored else { return question };
+        match self.load(stored, &caller.tenant).await {
+            Some(held) => Question { held: Some(held), ..question },
+            None => Question::anew(question.why),
+        }
+    }
+}
+
+/// Answers from what is stored; `None` if its body is wanted and gone.
 fn hit(
     cache: &ResponseCache,
-    ask: &Ask,
-    request: &Request,
+    asker: &Asker<'_>,
     entry: &Arc<Entry>,
+    (held, wants_bytes): (Option<Loaded>, bool),
     caller: &Caller,
-    waited: bool,
+    wait: &Wait,
 ) -> Option<Response> {
+    if wants_bytes && held.is_none() {
+        return None;
+    }
+    let waited = wait.waited;
     let forwarded = waited.then_some(Forwarded::UriMiss);
     let said = CacheStatus { is_hit: !waited, is_collapsed: waited, forwarded, ..CacheStatus::default() };
-    let response = cache.answer_from(ask, request.headers(), entry, said)?;
+    let response = cache.answer_from(asker, entry, held.as_ref(), said)?;
     caller.tenant.book_request();
     if waited {
         cache.counts.collapsed.inc();
@@ -289,16 +367,26 @@ impl Written {
         Self { is_https, host, target, method: request.method().clone() }
     }
 
-    /// Invalidates what is stored of it and of what its answer names, if the write has succeeded.
-    pub(crate) fn invalidate(&self, cache: &ResponseCache, response: &Response) {
+    /// Invalidates what is stored of it and of what its answer names, if the write has succeeded, and waits until that cannot
+    /// come back with a restart: the client that is told of the write may rely on it.
+    pub(crate) async fn invalidate(
+        &self,
+        cache: &ResponseCache,
+        response: &mut Response,
+        deadline: Deadline,
+    ) {
         if !invalidation::invalidates(&self.method, response.status()) {
             return;
         }
-        cache.invalidate(self.is_https, &self.host, &self.target);
+        let mut waits = cache.invalidate(self.is_https, &self.host, &self.target);
         let path = self.target.split('?').next().unwrap_or_default();
         let scheme = ask::scheme(self.is_https);
         for target in invalidation::named_targets(response.headers(), scheme, &self.host, path) {
-            cache.invalidate(self.is_https, &self.host, &target);
+            waits |= cache.invalidate(self.is_https, &self.host, &target);
+        }
+        if waits {
+            // A disk that hangs must not keep the client from its answer for ever.
+            cache.clock.by(deadline, cache.settled(false)).await;
         }
     }
 }

@@ -51,15 +51,17 @@ impl Passage<'_> {
         if cache.revalidations.live() >= MOST {
             return;
         }
-        let Turn::Ours(flight) = Flights::turn(&cache.flights, &ask.key, &ask.partition) else { return };
+        let generation = cache.index.generation(&ask.key);
+        let Turn::Ours(flight) = Flights::turn(&cache.flights, ask, generation) else { return };
         let fetch = Fetch {
             ask: Ask { method: http::Method::GET, ..ask.clone() },
             sent: request.headers().clone(),
             rules: cached.rules,
             tenant: Arc::clone(&caller.tenant),
-            generation: cache.index.generation(&ask.key),
+            generation,
             requested_at: cache.now(),
             stored: Some(Arc::clone(entry)),
+            held: None,
             validates: true,
             if_error: false,
             flight: Some(flight),

@@ -16,8 +16,10 @@ const FORGET_ABOVE: usize = 1024;
 /// The shares of all tenants. As many as have stored responses, and `FORGET_ABOVE`.
 #[derive(Debug)]
 pub(super) struct Shares {
-    /// What one tenant may have, in bytes.
+    /// What one tenant may have of the store, in bytes.
     limit: u64,
+    /// What one tenant may have of the index, in bytes.
+    index_limit: u64,
     tenants: Mutex<HashMap<TenantKey, Arc<Share>>>,
 }
 
@@ -25,6 +27,7 @@ pub(super) struct Shares {
 #[derive(Debug, Default)]
 struct Share {
     bytes: AtomicU64,
+    index_bytes: AtomicU64,
     /// What was stored for it, the oldest first. Those that are gone are taken out from the front.
     stored: Mutex<VecDeque<(Arc<str>, Weak<Charge>)>>,
 }
@@ -32,8 +35,10 @@ struct Share {
 /// What a stored response takes of its tenant's share, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Charge {
+    pub(super) tenant: TenantKey,
     share: Arc<Share>,
     bytes: u64,
+    index_bytes: u64,
 }
 
 /// A stored response that has to make room.
@@ -44,36 +49,40 @@ pub(super) struct Victim {
 }
 
 impl Shares {
-    pub(super) fn new(limit: u64) -> Self {
-        Self { limit, tenants: Mutex::default() }
+    pub(super) fn new(limit: u64, index_limit: u64) -> Self {
+        Self { limit, index_limit, tenants: Mutex::default() }
     }
 
-    /// Charges a tenant for a response of `bytes` that is stored under `key`, and says which of its others have to make room;
-    /// `None` if it is too large for the share.
+    /// Charges a tenant for a response that is stored under `key` and takes so many bytes of the store and of the index, and
+    /// says which of its others have to make room; `None` if it is too large for the share.
     pub(super) fn charge(
         &self,
         tenant: &TenantKey,
         key: &Arc<str>,
-        bytes: u64,
+        (bytes, index_bytes): (u64, u64),
     ) -> Option<(Arc<Charge>, Vec<Victim>)> {
-        if bytes > self.limit {
+        if bytes > self.limit || index_bytes > self.index_limit {
             return None;
         }
         let share = self.share(tenant);
         let after = share.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let charge = Arc::new(Charge { share: Arc::clone(&share), bytes });
+        let index_after = share.index_bytes.fetch_add(index_bytes, Ordering::Relaxed) + index_bytes;
+        let charge =
+            Arc::new(Charge { tenant: tenant.clone(), share: Arc::clone(&share), bytes, index_bytes });
         let mut stored = locked(&share.stored);
         let mut excess = after.saturating_sub(self.limit);
+        let mut index_excess = index_after.saturating_sub(self.index_limit);
         let mut victims = Vec::new();
         while let Some((_, oldest)) = stored.front() {
             let Some(charge) = oldest.upgrade() else {
                 stored.pop_front();
                 continue;
             };
-            if excess == 0 {
+            if excess == 0 && index_excess == 0 {
                 break;
             }
             excess = excess.saturating_sub(charge.bytes);
+            index_excess = index_excess.saturating_sub(charge.index_bytes);
             if let Some((key, _)) = stored.pop_front() {
                 victims.push(Victim { key, charge });
             }
@@ -98,6 +107,7 @@ impl Shares {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.share.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.share.index_bytes.fetch_sub(self.index_bytes, Ordering::Relaxed);
     }
 }
 
@@ -117,23 +127,33 @@ mod tests {
 
     #[test]
     fn the_oldest_of_a_tenant_makes_room_for_its_own_and_nobody_elses() {
-        let shares = Shares::new(100);
+        let shares = Shares::new(100, 10);
         let store =
-            |name: &str, key: &str, bytes| shares.charge(&tenant(name), &Arc::from(key), bytes).unwrap();
+            |name: &str, key: &str, bytes| shares.charge(&tenant(name), &Arc::from(key), (bytes, 1)).unwrap();
         let (_first, victims) = store("a", "1", 60);
         assert!(victims.is_empty());
         let (_other, victims) = store("b", "2", 90);
         assert!(victims.is_empty());
         let (_second, victims) = store("a", "3", 60);
         assert_eq!(victims.iter().map(|victim| &*victim.key).collect::<Vec<_>>(), ["1"]);
-        assert!(shares.charge(&tenant("a"), &Arc::from("4"), 101).is_none());
+        assert!(shares.charge(&tenant("a"), &Arc::from("4"), (101, 1)).is_none());
+        assert!(shares.charge(&tenant("a"), &Arc::from("4"), (1, 11)).is_none());
+    }
+
+    #[test]
+    fn many_small_ones_make_room_for_each_other() {
+        let shares = Shares::new(100, 10);
+        let store = |key: &str| shares.charge(&tenant("a"), &Arc::from(key), (0, 4)).unwrap();
+        let (_first, _second) = (store("1"), store("2"));
+        let (_third, victims) = store("3");
+        assert_eq!(victims.iter().map(|victim| &*victim.key).collect::<Vec<_>>(), ["1"]);
     }
 
     #[test]
     fn what_is_dropped_is_given_back() {
-        let shares = Shares::new(100);
+        let shares = Shares::new(100, 10);
         for round in 0..10 {
-            let (charge, victims) = shares.charge(&tenant("a"), &Arc::from("1"), 80).unwrap();
+            let (charge, victims) = shares.charge(&tenant("a"), &Arc::from("1"), (80, 8)).unwrap();
             assert!(victims.is_empty(), "{round}");
             drop(charge);
         }

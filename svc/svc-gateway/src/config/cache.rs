@@ -16,19 +16,28 @@ const MIN_BYTES: ByteSize = ByteSize::mib(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheConfig {
-    /// Memory for stored responses: seven eighths for their bodies, of which equal ones are stored once, and one eighth for
-    /// their fields. What was not used for longest makes room.
+    /// Memory for stored responses: seven eighths for the bodies that were used last, of which equal ones are stored once, and
+    /// one eighth for the index: the fields of all stored responses, about 1 KiB each. What was not used for longest makes room.
     pub max_bytes: ByteSize,
+    /// Room on the disk for bodies, in `gateway-cache` in `node.data_dir`: what is stored there outlasts restarts. `0B` stores
+    /// in memory alone, as `node.amnesia` does.
+    pub disk_bytes: ByteSize,
     /// The longest body that is stored; longer ones are passed on. Until it is complete, a body is also held in
     /// `limits.buffer_memory`.
     pub max_object_bytes: ByteSize,
-    /// The share of `max_bytes` that responses to one tenant's requests may take, in percent; its oldest ones make room.
+    /// The share of the store and of its index that responses to one tenant's requests may take, in percent; its oldest ones
+    /// make room.
     pub tenant_percent: u8,
 }
 
 impl Default for CacheConfig {
     fn default() -> Self {
-        Self { max_bytes: ByteSize::mib(256), max_object_bytes: ByteSize::mib(8), tenant_percent: 50 }
+        Self {
+            max_bytes: ByteSize::mib(256),
+            disk_bytes: ByteSize::gib(10),
+            max_object_bytes: ByteSize::mib(8),
+            tenant_percent: 50,
+        }
     }
 }
 
@@ -39,6 +48,9 @@ impl CacheConfig {
         }
         if self.max_object_bytes.as_u64() > self.max_bytes.as_u64() / 8 {
             problems.at("cache.max_object_bytes", "must be at most an eighth of `max_bytes`");
+        }
+        if self.disk_bytes.as_u64() > 0 && self.max_object_bytes.as_u64() > self.disk_bytes.as_u64() / 8 {
+            problems.at("cache.disk_bytes", "must be at least eight times `max_object_bytes`, or 0B");
         }
         if !(1..=100).contains(&self.tenant_percent) {
             problems.at("cache.tenant_percent", "must be between 1 and 100");
@@ -62,6 +74,8 @@ pub struct RouteCacheConfig {
     /// Whether responses with `Set-Cookie` are stored, cookie and all, if they say how long they are fresh. Everybody who is
     /// answered from the cache then gets the same cookie.
     pub store_set_cookie: bool,
+    /// Whether clients get the fields `Cache-Tag` and `Surrogate-Key`, which tell by which tags a response is purged.
+    pub keep_tags: bool,
 }
 
 impl Default for RouteCacheConfig {
@@ -71,6 +85,7 @@ impl Default for RouteCacheConfig {
             default_ttl: Duration::ZERO.into(),
             max_ttl: Duration::ZERO.into(),
             store_set_cookie: false,
+            keep_tags: false,
         }
     }
 }
@@ -84,6 +99,7 @@ impl RouteCacheConfig {
             default_lifetime: self.default_ttl.as_duration().as_secs(),
             max_lifetime: (max > 0).then_some(max),
             grace: self.grace.as_duration().as_secs(),
+            keep_tags: self.keep_tags,
         }
     }
 }

@@ -58,7 +58,7 @@ fn gateway_with(
     // All requests of a test come from one address, and how fast is the machine's business.
     (config.quotas.per_ip_rps, config.drr.rate_limit_rps) = (0, 0);
     let mut inherited = Inherited::from_env().unwrap();
-    let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
+    let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default(), data_dir: None };
     let gateway =
         kernel.block_on(Gateway::build(&scope, settings, LocalServices::default(), &mut inherited)).unwrap();
     let ListenAddr::Tcp(addr) = gateway.local_addr() else { panic!("a TCP address") };

@@ -166,7 +166,7 @@ fn a_service_that_is_not_there_is_an_error_that_says_which_are() {
     assert_eq!(check_services(&config, ["teller"]), Ok(()));
     let kernel = Kernel::builder("test").build().unwrap();
     let scope = kernel.scope(&TOPOLOGY);
-    let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
+    let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default(), data_dir: None };
     let mut inherited = Inherited::from_env().unwrap();
     let built = kernel.block_on(Gateway::build(&scope, settings, LocalServices::default(), &mut inherited));
     assert!(matches!(built, Err(BuildError::Service(_))), "{built:?}");

@@ -61,7 +61,7 @@ impl Running {
         }
         config.upstream.insert("echo".into(), patient_upstream(echo()));
         let mut inherited = Inherited::from_env().unwrap();
-        let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default() };
+        let settings = GatewaySettings { gateway: &config, auth: &AuthConfig::default(), data_dir: None };
         let gateway = kernel.block_on(Gateway::build(&scope, settings, services, &mut inherited)).unwrap();
         let conductor = thread::spawn(move || kernel.run().unwrap());
         Self { scope, gateway, conductor: Some(conductor) }

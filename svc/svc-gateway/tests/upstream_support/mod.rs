@@ -171,7 +171,7 @@ impl Node {
         let scope = kernel.scope(&TOPOLOGY);
         let snapshot = snapshot(gateway, upstream);
         let (gateway, auth) = (snapshot.get::<GatewayConfig>(), snapshot.get::<AuthConfig>());
-        let settings = GatewaySettings { gateway: &gateway, auth: &auth };
+        let settings = GatewaySettings { gateway: &gateway, auth: &auth, data_dir: None };
         let mut inherited = Inherited::from_env().unwrap();
         let gateway = kernel
             .block_on(Gateway::build(&scope, settings, LocalServices::default(), &mut inherited))

@@ -1,0 +1,240 @@
+//! What the disk has still to be told of stored responses: which are new, and which are gone.
+//!
+//! Cores change the index in memory and note here what they did; the writer follows. A response that is not written in time
+//! is stored in memory alone. A removal is never left out, because what was removed must not come back with the next start.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+};
+
+use cas::Verified;
+use ron_kernel::{
+    queue::Sender,
+    topology::{Policy, QueueSpec},
+};
+use tokio::sync::{Notify, watch};
+
+use super::entry::Entry;
+
+/// The writer's inbox.
+pub(crate) const CACHE_WRITES: QueueSpec = QueueSpec {
+    name: "cache_writes",
+    capacity: 1024,
+    policy: Policy::RejectNew,
+    from: "cache_fill",
+    to: "cache_writer",
+    doc: "responses to be written to the disk, an eighth of the cache's memory at most; what does not get in is stored in \
+          memory alone",
+};
+
+/// It is not on the disk.
+const UNWRITTEN: u8 = 0;
+/// The writer is to write it, or is writing it.
+const QUEUED: u8 = 1;
+/// It is on the disk.
+const WRITTEN: u8 = 2;
+/// It is to be removed from the disk, or is not to be written there.
+const GONE: u8 = 3;
+
+/// What the disk has still to be told.
+#[derive(Debug)]
+pub(super) struct Journal {
+    writes: Sender<Unwritten>,
+    /// Whether somebody writes.
+    is_open: AtomicBool,
+    next_id: AtomicU64,
+    pending_bytes: AtomicU64,
+    max_pending: u64,
+    removals: Mutex<Removals>,
+    changed: Notify,
+    /// Up to which number removals are on the disk.
+    settled: watch::Sender<u64>,
+}
+
+/// Removals that are to be written. No more than there are responses on the disk.
+#[derive(Debug, Default)]
+pub(super) struct Removals {
+    pub(super) ids: Vec<u64>,
+    /// The number of the last one.
+    pub(super) last: u64,
+    /// Whether somebody waits until they outlast a power cut.
+    pub(super) sync: bool,
+}
+
+/// A response that is to be written.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pub(super) entry: Arc<Entry>,
+    /// Its body in memory, which stays there until it is written.
+    pub(super) body: Option<Verified>,
+    /// The records in whose place it is.
+    pub(super) replaces: Vec<u64>,
+    journal: Arc<Journal>,
+}
+
+/// The place of a response on the disk. When it is dropped, the response is removed there.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) id: u64,
+    state: AtomicU8,
+    journal: Arc<Journal>,
+}
+
+impl Journal {
+    pub(super) fn new(writes: Sender<Unwritten>, max_pending: u64) -> Arc<Self> {
+        Arc::new(Self {
+            writes,
+            is_open: AtomicBool::new(false),
+            next_id: AtomicU64::new(1),
+            pending_bytes: AtomicU64::new(0),
+            max_pending,
+            removals: Mutex::default(),
+            changed: Notify::new(),
+            settled: watch::Sender::new(0),
+        })
+    }
+
+    /// Says whether somebody writes. Before that and after it nothing is queued.
+    pub(super) fn set_open(&self, is_open: bool) {
+        self.is_open.store(is_open, Ordering::Release);
+    }
+
+    /// A place on the disk for a new response.
+    pub(super) fn record(self: &Arc<Self>) -> Record {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        Record { id, state: AtomicU8::new(UNWRITTEN), journal: Arc::clone(self) }
+    }
+
+    /// The place of a response that was found on the disk.
+    pub(super) fn found(self: &Arc<Self>, id: u64) -> Record {
+        self.next_id.fetch_max(id + 1, Ordering::Relaxed);
+        Record { id, state: AtomicU8::new(WRITTEN), journal: Arc::clone(self) }
+    }
+
+    /// Has a response written, if there is room in the queue.
+    pub(super) fn write(self: &Arc<Self>, entry: &Arc<Entry>, body: Option<Verified>, replaces: Vec<u64>) {
+        let Some(record) = entry.record.as_ref().filter(|_| self.is_open.load(Ordering::Acquire)) else {
+            return;
+        };
+        let pending = self.pending_bytes.fetch_add(entry.len, Ordering::Relaxed) + entry.len;
+        let unwritten = Unwritten { entry: Arc::clone(entry), body, replaces, journal: Arc::clone(self) };
+        // Dropping it gives the bytes back.
+        if pending > self.max_pending || !record.moves(UNWRITTEN, QUEUED) {
+            return;
+        }
+        // What is refused is dropped, and stays in memory.
+        let _ = self.writes.try_send(unwritten);
+    }
+
+    /// Takes the removals that are to be written.
+    pub(super) fn take_removals(&self) -> Removals {
+        let mut removals = self.removals();
+        let last = removals.last;
+        std::mem::replace(&mut *removals, Removals { last, ..Removals::default() })
+    }
+
+    /// Gives removals back that could not be done.
+    pub(super) fn put_back(&self, undone: &Removals) {
+        let mut removals = self.removals();
+        removals.ids.extend_from_slice(&undone.ids);
+        removals.sync |= undone.sync;
+        drop(removals);
+        self.changed.notify_one();
+    }
+
+    /// Waits until there are removals to be written.
+    ///
+    /// Cancel safe.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Removals up to this number are on the disk.
+    pub(super) fn settle(&self, last: u64) {
+        self.settled.send_replace(last);
+    }
+
+    /// Has removals written so far outlast the process, and if `sync` a power cut as well; waits until they do.
+    ///
+    /// Cancel safe.
+    pub(super) async fn settled(&self, sync: bool) {
+        if !self.is_open.load(Ordering::Acquire) {
+            return;
+        }
+        let mut settled = self.settled.subscribe();
+        let number = {
+            let mut removals = self.removals();
+            removals.last += 1;
+            removals.sync |= sync;
+            removals.last
+        };
+        self.changed.notify_one();
+        // An error would say that the journal is gone, which it is not.
+        let _ = settled.wait_for(|settled| *settled >= number).await;
+    }
+
+    fn remove(&self, id: u64) {
+        if !self.is_open.load(Ordering::Acquire) {
+            return;
+        }
+        self.removals().ids.push(id);
+        self.changed.notify_one();
+    }
+
+    fn removals(&self) -> MutexGuard<'_, Removals> {
+        self.removals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Record {
+    /// Removes the response from the disk, or keeps it from being written; whether there is anything to wait for.
+    pub(super) fn remove(&self) -> bool {
+        match self.state.swap(GONE, Ordering::AcqRel) {
+            WRITTEN => {
+                self.journal.remove(self.id);
+                true
+            }
+            state => state == QUEUED,
+        }
+    }
+
+    /// A place for the response that comes after this one.
+    pub(super) fn another(&self) -> Self {
+        self.journal.record()
+    }
+
+    /// Whether the response is on the disk.
+    pub(super) fn is_written(&self) -> bool {
+        self.state.load(Ordering::Acquire) == WRITTEN
+    }
+
+    /// Whether the writer is still to write it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.state.load(Ordering::Acquire) == QUEUED
+    }
+
+    /// The writer has written the response; false if it was removed meanwhile.
+    pub(super) fn written(&self) -> bool {
+        self.moves(QUEUED, WRITTEN)
+    }
+
+    fn moves(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+impl Drop for Unwritten {
+    fn drop(&mut self) {
+        if let Some(record) = &self.entry.record {
+            record.moves(QUEUED, UNWRITTEN);
+        }
+        self.journal.pending_bytes.fetch_sub(self.entry.len, Ordering::Relaxed);
+    }
+}
