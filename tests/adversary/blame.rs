@@ -1,6 +1,14 @@
 //! Clients that have a healthy server fail, to have its circuit breaker opened for everybody.
 
-use crate::support::{Client, Node, Upstream, eventually, to};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crate::{
+    cache_origin::{Origin, target, whole},
+    support::{Client, Node, Upstream, eventually, to},
+};
 
 /// Far more than the breaker's failures in a row, and than its samples for a share.
 const FAILURES: usize = 60;
@@ -33,6 +41,55 @@ fn a_client_that_asks_for_what_takes_too_long_does_not_open_the_breaker() {
 #[test]
 fn a_client_that_asks_for_what_breaks_off_does_not_open_the_breaker() {
     assert_harmless("/close", "");
+}
+
+/// A server whose answers for `/breaks` end in the middle of their body.
+fn breaking_server() -> Origin {
+    Origin::start(|request| match target(request) {
+        "/breaks" => "HTTP/1.1 200 X\r\ncontent-length: 100\r\nconnection: close\r\n\r\nhalf".to_owned(),
+        path => whole(200, "", path),
+    })
+}
+
+#[test]
+fn a_client_that_asks_for_bodies_that_break_off_does_not_open_the_breaker() {
+    let origin = breaking_server();
+    let node = Node::start(&to(origin.addr));
+    let mut honest = Client::connect_from(2, node.gateway).unwrap();
+    for at in 0..FAILURES {
+        if at % 10 == 0 {
+            let answer = honest.get("/fine").unwrap();
+            assert_eq!((answer.status, answer.body.as_str()), (200, "/fine"), "after {at} failures");
+        }
+        let mut hostile = Client::connect(node.gateway).unwrap();
+        hostile.send_raw("GET /breaks HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let _ = hostile.wait_for_end();
+    }
+    assert_eq!(honest.get("/fine").unwrap().status, 200);
+}
+
+#[test]
+fn a_client_whose_test_of_an_open_breaker_fails_leaves_the_next_to_others() {
+    let is_down = Arc::new(AtomicBool::new(false));
+    let down = Arc::clone(&is_down);
+    let origin = Origin::start(move |request| match target(request) {
+        "/broken" => whole(503, "", "never"),
+        _ if down.load(Ordering::SeqCst) => whole(503, "", "down"),
+        path => whole(200, "", path),
+    });
+    let settings = "upstream.up.retry.max_tries = 1\nupstream.up.breaker.open_for = \"100ms\"\n";
+    let node = Node::start(&format!("{}{settings}", to(origin.addr)));
+    let from =
+        |client: u8, path: &str| Client::connect_from(client, node.gateway).unwrap().get(path).unwrap();
+    assert_eq!((from(2, "/fine").status, from(3, "/fine").status), (200, 200));
+    is_down.store(true, Ordering::SeqCst);
+    eventually("the breaker opens", || {
+        (from(2, "/fine").status == 502 || from(3, "/fine").status == 502).then_some(())
+    });
+    is_down.store(false, Ordering::SeqCst);
+    // The hostile client comes first whenever the breaker may be tested.
+    eventually("the breaker is tested", || (from(2, "/broken").status == 503).then_some(()));
+    assert_eq!(from(3, "/fine").status, 200);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Asked {
     pub is_authorized: bool,
     /// Whether it has a `Cookie`.
     pub has_cookie: bool,
+    /// Whether its client set conditions or a deadline, by which it can provoke an error that others would not get.
+    pub has_conditions: bool,
 }
 
 /// What the operator says about a route.
@@ -61,6 +63,19 @@ pub enum NotStored {
 }
 
 impl NotStored {
+    /// Whether the response could not be stored whoever asked for it. Otherwise it is for the request that it is not stored, and
+    /// says nothing about what is stored for others.
+    #[must_use]
+    pub const fn is_for_everybody(self, asked: &Asked) -> bool {
+        match self {
+            Self::Private | Self::Vary => true,
+            Self::NoStore => !asked.directives.no_store,
+            Self::Status => !asked.has_conditions,
+            Self::Useless => !asked.has_cookie,
+            Self::SetCookie | Self::Authorization => false,
+        }
+    }
+
     /// A word for `Cache-Status` and logs.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -105,7 +120,8 @@ pub fn judge(
     let control = Control::of(headers);
     let said = &control.directives;
     let understood = !said.must_understand || is_understood(status);
-    if !is_final(status) || !understood {
+    let is_provoked = asked.has_conditions && (status.is_client_error() || status.is_server_error());
+    if !is_final(status) || !understood || is_provoked {
         return Err(NotStored::Status);
     }
     if asked.directives.no_store || said.no_store && !said.must_understand {
@@ -153,9 +169,10 @@ pub fn strip_targeted(headers: &mut HeaderMap, rules: &Rules) {
     }
 }
 
-/// Whether a response with this status can be stored as a whole.
+/// Whether a response with this status can be stored as a whole. Not those that are about one request and not about its
+/// target: failed conditions, ranges and expectations, and requests that came too early.
 fn is_final(status: StatusCode) -> bool {
-    !status.is_informational() && !matches!(status.as_u16(), 206 | 304 | 416)
+    !status.is_informational() && !matches!(status.as_u16(), 206 | 304 | 412 | 416 | 417 | 425)
 }
 
 /// Whether the operator's lifetime holds for a response with this status. Not for those that a client can provoke at a good

@@ -149,6 +149,17 @@ impl Breaker {
         self.swap(packed, next).is_ok().then_some(next.state)
     }
 
+    /// Takes the probe that got `ticket` back: how it ended says nothing. The breaker is open still, and the next request is the
+    /// probe.
+    pub fn retry_probe(&self, ticket: Ticket, now: Moment) {
+        let packed = self.word.load(Ordering::Acquire);
+        let word = Word::unpack(packed);
+        if word.epoch == ticket.epoch && word.state == State::HalfOpen {
+            // If it fails, somebody else has changed the state meanwhile.
+            let _ = self.swap(packed, word.next(State::Open, word.strikes, now));
+        }
+    }
+
     /// What the breaker is doing. An open one stays so until a request asks after its time is over.
     #[must_use]
     pub fn state(&self) -> State {

@@ -26,7 +26,8 @@ use crate::tenant::Tenant;
 
 pub(crate) use frames::Frames;
 
-/// A tenant's part of the memory is one of so many: one tenant must not keep the others from being buffered.
+/// A tenant's part of the memory is one of so many at most: one tenant must not keep the others from being buffered. See
+/// [`share`].
 const PARTS: u64 = 4;
 /// How long a body of unknown length is read ahead. Its client may wait for the answer before it sends the rest.
 const UNDECLARED: Duration = Duration::from_secs(1);
@@ -64,7 +65,8 @@ impl BufferMemory {
     /// Reserves memory for a tenant; `None` if it has its part already, or there is no more.
     pub(crate) fn reserve(self: &Arc<Self>, tenant: &Arc<Tenant>, bytes: u64) -> Option<Reserved> {
         let limit = self.limit.load(Ordering::Relaxed);
-        if !take(&tenant.buffered, bytes, limit / PARTS) {
+        let part = share(limit, self.held(), tenant.buffered.load(Ordering::Relaxed)).min(limit / PARTS);
+        if !take(&tenant.buffered, bytes, part) {
             return None;
         }
         if !take(&self.held, bytes, limit) {
@@ -73,6 +75,30 @@ impl BufferMemory {
         }
         Some(Reserved { memory: Arc::clone(self), tenant: Arc::clone(tenant), bytes })
     }
+
+    /// The same for what a tenant is always granted, however little memory there is: one at a time, which it has if it has
+    /// nothing else. All of them together take as much again as the limit allows.
+    pub(crate) fn reserve_one(self: &Arc<Self>, tenant: &Arc<Tenant>, bytes: u64) -> Option<Reserved> {
+        if let Some(reserved) = self.reserve(tenant, bytes) {
+            return Some(reserved);
+        }
+        let is_first =
+            tenant.buffered.compare_exchange(0, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !is_first {
+            return None;
+        }
+        if !take(&self.held, bytes, self.limit.load(Ordering::Relaxed).saturating_mul(2)) {
+            tenant.buffered.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        }
+        Some(Reserved { memory: Arc::clone(self), tenant: Arc::clone(tenant), bytes })
+    }
+}
+
+/// How much of a limited memory one may have that has `own` of what is `held` in all: half of what the others leave, so that
+/// whoever comes next finds some.
+pub(crate) const fn share(limit: u64, held: u64, own: u64) -> u64 {
+    limit.saturating_sub(held.saturating_sub(own)) / 2
 }
 
 impl Drop for Reserved {
@@ -83,7 +109,7 @@ impl Drop for Reserved {
 }
 
 /// Takes `more`, unless that is beyond the limit.
-fn take(held: &AtomicU64, more: u64, limit: u64) -> bool {
+pub(crate) fn take(held: &AtomicU64, more: u64, limit: u64) -> bool {
     let fits = |held: u64| held.checked_add(more).filter(|held| *held <= limit);
     held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
 }
@@ -197,5 +223,23 @@ impl HttpBody for Ahead {
                 .exact()
                 .map_or_else(SizeHint::new, |rest| SizeHint::with_exact(rest + self.frames.bytes())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_next_finds_some_memory() {
+        let (mut held, mut parts) = (0, Vec::new());
+        for _ in 0..5 {
+            let part = share(1024, held, 0);
+            parts.push(part);
+            held += part;
+        }
+        assert_eq!(parts, [512, 256, 128, 64, 32]);
+        assert_eq!(share(1024, 768, 512), 384, "what others have counts, and its own does not");
+        assert_eq!(share(1024, 4096, 0), 0, "a limit that was lowered");
     }
 }

@@ -405,10 +405,9 @@ impl Passage<'_> {
     /// Holds memory for a view's answer until its client has read it, or has gone.
     fn hold_memory(&self, answer: Response, caller: &Caller) -> Result<Response, Refusal> {
         let (memory, length) = (&self.proxy.shared.buffers, answer.body().size_hint().lower());
-        match memory.reserve(&caller.tenant, length) {
+        // One is always answered, however little memory there is.
+        match memory.reserve_one(&caller.tenant, length) {
             Some(reserved) => Ok(answer.map(|body| body.bytes_holding(reserved))),
-            // One is always answered, however little memory there is.
-            None if caller.tenant.buffered.load(Ordering::Relaxed) == 0 => Ok(answer),
             None => {
                 Err(Refusal::new(Reason::Busy, "too many answers wait to be read").retry_after(WHEN_READ))
             }

@@ -16,7 +16,7 @@ use types::Moment;
 
 use crate::{
     UpstreamConfig,
-    upstream::{Seat, Server},
+    upstream::{ClientId, Seat, Server},
 };
 
 pub(crate) use shared::{Lent, MAX_SHARED, Shared};
@@ -51,7 +51,16 @@ pub(crate) struct Idle {
 pub(crate) struct Link {
     me: Weak<Self>,
     pool: Weak<Pool>,
+    /// Whose request the connection has; of a connection with several requests at once see [`SharedLink`].
+    client: AtomicU64,
     _seat: Seat,
+}
+
+/// The way back of one of several requests on a connection.
+#[derive(Debug)]
+pub(crate) struct SharedLink {
+    link: Arc<Link>,
+    client: ClientId,
 }
 
 impl Pool {
@@ -84,7 +93,10 @@ impl Pool {
 
     /// The way back for a new connection that has this seat.
     pub(crate) fn link(self: &Arc<Self>, seat: Seat) -> Arc<Link> {
-        Arc::new_cyclic(|me| Link { me: me.clone(), pool: Arc::downgrade(self), _seat: seat })
+        Arc::new_cyclic(|me| {
+            let client = AtomicU64::new(0);
+            Link { me: me.clone(), pool: Arc::downgrade(self), client, _seat: seat }
+        })
     }
 
     /// The connection used last. Aged ones met on the way are dropped. Whether the server has closed it meanwhile is not
@@ -170,6 +182,44 @@ impl Link {
     }
 }
 
+impl Link {
+    /// The connection has a request of this client from now on.
+    pub(crate) fn serves(&self, client: ClientId) {
+        self.client.store(client, Ordering::Relaxed);
+    }
+
+    /// The way back of a request of this client, beside others.
+    pub(crate) fn shared(self: &Arc<Self>, client: ClientId) -> Arc<SharedLink> {
+        Arc::new(SharedLink { link: Arc::clone(self), client })
+    }
+
+    fn stalled_for(&self, client: ClientId) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.stalls.inc();
+            pool.server.broke_off(client, pool.clock.now());
+        }
+    }
+
+    fn broke_off_for(&self, client: ClientId) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.server.broke_off(client, pool.clock.now());
+        }
+    }
+}
+
+impl Home for SharedLink {
+    /// A connection with several requests never leaves.
+    fn put_back(&self, _conn: HttpConn) {}
+
+    fn stalled(&self) {
+        self.link.stalled_for(self.client);
+    }
+
+    fn broke_off(&self) {
+        self.link.broke_off_for(self.client);
+    }
+}
+
 impl Home for Link {
     fn put_back(&self, conn: HttpConn) {
         // With room for nobody, whoever waits for a connection gets the seat.
@@ -180,16 +230,11 @@ impl Home for Link {
     }
 
     fn stalled(&self) {
-        if let Some(pool) = self.pool.upgrade() {
-            pool.stalls.inc();
-            pool.server.broke_off(pool.clock.now());
-        }
+        self.stalled_for(self.client.load(Ordering::Relaxed));
     }
 
     fn broke_off(&self) {
-        if let Some(pool) = self.pool.upgrade() {
-            pool.server.broke_off(pool.clock.now());
-        }
+        self.broke_off_for(self.client.load(Ordering::Relaxed));
     }
 }
 

@@ -29,9 +29,10 @@ use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::pool::Pool;
+use blame::Failure;
 use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
-use server::{Standing, Verdict};
+use server::{Judged, Standing, Verdict};
 
 pub(crate) use blame::ClientId;
 pub(crate) use exchange::ABANDONED;
@@ -162,12 +163,13 @@ impl Upstream {
     }
 
     fn choose(&self, trip: &mut Trip<'_>) -> Choice {
-        let (live_probes, roster) = (!self.group.config.health.is_on(), self.roster.load());
+        let (tester, roster) =
+            ((!self.group.config.health.is_on()).then_some(trip.client), self.roster.load());
         // Before the choice, lest the test of an open breaker be spent on a stream that is not sent.
         if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_ref()) {
             trip.full = roster.leave_out(&mut trip.tried, |pool| occupancy.fits(pool));
         }
-        roster.choose(&mut trip.tried, live_probes, trip.now, fastrand::u64(..))
+        roster.choose(&mut trip.tried, tester, trip.now, fastrand::u64(..))
     }
 
     /// No server has room for one more stream.
@@ -194,8 +196,16 @@ impl Upstream {
         if let Some(kind) = kind {
             self.group.metrics.failed(kind);
         }
-        if !pool.server.is_to_blame(verdict, trip.client, trip.now) {
-            return;
+        if verdict == Verdict::Good {
+            pool.server.answered(trip.client, trip.now);
+        } else {
+            let failure =
+                if kind == Some(FailureKind::Connect) { Failure::Unreached } else { Failure::Answer };
+            match pool.server.judge(verdict, failure, trip.client, trip.now) {
+                Judged::Counts => {}
+                Judged::SaysNothing => return,
+                Judged::TestAgain => return pool.server.test_again(ticket, trip.now),
+            }
         }
         let change = pool.server.record(ticket, verdict, trip.now);
         if let Some(state) = change {

@@ -6,7 +6,6 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use httpcache::{
     answer::{Answer, Part, decide_answer},
-    control::Control,
     reuse,
     status::{CacheStatus, Forwarded},
     storage::{self, NotStored, Rules, Storable},
@@ -157,27 +156,46 @@ impl ResponseCache {
 
     /// The server has confirmed a stored response, which is fresh again.
     fn confirmed(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &HeaderMap) -> Option<Response> {
-        let renewed = self.renewed(fetch, stored, update);
+        let (updated, is_stored) = self.update(fetch, stored, update);
         if let Some(flight) = &fetch.flight {
-            flight.tell(Landed::Stored);
+            flight.tell(if is_stored { Landed::Stored } else { Landed::NotStored });
         }
-        let said = CacheStatus { forwarded_status: Some(304), is_stored: true, ..fetch.status() };
-        let answer = self.answer_from(&fetch.asker(), &renewed, fetch.held.as_ref(), said)?;
+        let said = CacheStatus { forwarded_status: Some(304), is_stored, ..fetch.status() };
+        let answer = self.answer_from(&fetch.asker(), &updated, fetch.held.as_ref(), said)?;
         self.counts.revalidated.inc();
         Some(answer)
     }
 
-    /// Puts a stored response with the fields of an update into its own place.
-    fn renewed(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &HeaderMap) -> Arc<Entry> {
+    /// A stored response with the fields of an update, and whether it is stored like that. What could not be stored as a new
+    /// response to the same request is for this client alone: the cookie that it sets, or what it says of an account, must
+    /// not become part of what others get.
+    fn update(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &HeaderMap) -> (Arc<Entry>, bool) {
         let now = self.now();
         let mut headers = update::freshened(&stored.head.headers, update);
         date_it(&mut headers, now);
-        let mut freshness =
-            Control::of(&headers).freshness(stored.head.status, &headers, fetch.requested_at, now);
-        freshness.unsaid = stored.head.freshness.unsaid;
-        freshness.at_most = fetch.rules.max_lifetime.unwrap_or(u64::MAX);
+        let times = (fetch.requested_at, now);
+        let judged = storage::judge(&fetch.ask.asked, &fetch.rules, stored.head.status, &headers, times);
         storage::strip(&mut headers);
-        self.renew(stored, Head { headers, freshness, ..stored.head.clone() })
+        let mut head = Head { headers, ..stored.head.clone() };
+        match judged {
+            Ok(storable) if self.is_update(fetch, &storable, &head) => {
+                let unsaid = stored.head.freshness.unsaid;
+                head.freshness = httprules::freshness::Stored { unsaid, ..storable.freshness };
+                (self.renew(stored, head), true)
+            }
+            Err(why) if why.is_for_everybody(&fetch.ask.asked) => {
+                self.index.remove(stored);
+                (stored.with_head(head), false)
+            }
+            _ => (stored.with_head(head), false),
+        }
+    }
+
+    /// Whether updated fields can take the place of stored ones: they select the same requests, and are not too many.
+    fn is_update(&self, fetch: &Fetch, storable: &Storable, head: &Head) -> bool {
+        !storable.vary.iter().any(ask::is_rewritten)
+            && Variant::of(&storable.vary, &fetch.fields()) == head.variant
+            && head.weight() <= MAX_HEAD
     }
 
     /// The answer to a HEAD updates what is stored of a GET, or ends it.
@@ -189,8 +207,8 @@ impl ResponseCache {
             match update::compare_head(&stored.head.headers, stored.len, response.headers()) {
                 HeadSays::Changed => self.index.remove(stored),
                 HeadSays::Same => {
-                    let renewed = self.renewed(fetch, stored, response.headers());
-                    *response.headers_mut() = renewed.head.headers.clone();
+                    let (updated, _) = self.update(fetch, stored, response.headers());
+                    *response.headers_mut() = updated.head.headers.clone();
                 }
             }
         }
@@ -238,7 +256,8 @@ impl ResponseCache {
 
     /// Passes an answer on that may not be stored, and lets go of what it replaces.
     fn pass_unstorable(&self, fetch: Fetch, response: Response, why: NotStored) -> Response {
-        if let Some(stored) = fetch.stored.as_ref().filter(|_| replaces(response.status())) {
+        let replaces = why.is_for_everybody(&fetch.ask.asked) && replaces(response.status());
+        if let Some(stored) = fetch.stored.as_ref().filter(|_| replaces) {
             // What replaces it may not be stored, but it is no longer what its server would answer.
             self.index.remove(stored);
         }
@@ -264,6 +283,9 @@ impl ResponseCache {
         if response.extensions().get::<EndsWithConnection>().is_some() {
             return Err(NotStored::Useless);
         }
+        if part.is_none() && headers.contains_key(header::CONTENT_RANGE) {
+            return Err(NotStored::Status);
+        }
         let times = (fetch.requested_at, received_at);
         let storable = storage::judge(&fetch.ask.asked, &fetch.rules, as_status, headers, times)?;
         match storable.vary.iter().any(ask::is_rewritten) {
@@ -275,7 +297,7 @@ impl ResponseCache {
     /// Passes an answer on that is not stored.
     fn unstored(&self, fetch: Fetch, mut response: Response, why: Option<&'static str>) -> Response {
         if fetch.flight.is_some() {
-            self.remember_unstorable(&fetch.ask.key, self.now());
+            self.remember_unstorable(&fetch.ask, self.now());
         }
         tell(&mut response, &CacheStatus { detail: why, ..fetch.status() }, &fetch.rules);
         // Whoever waits asks for itself when the flight is dropped.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method, header};
 use http_body::Body as _;
-use httpcache::storage::Asked;
+use httpcache::{reuse::CONDITIONS, storage::Asked};
 use httprules::cache_control::RequestDirectives;
 use ron_transport::Request;
 
@@ -17,6 +17,10 @@ use crate::{
     client_addr::Client,
     message::{self, Field, Survey},
 };
+
+/// Fields in which clients say how long a server may take.
+const DEADLINES: [HeaderName; 2] =
+    [HeaderName::from_static("x-request-timeout-ms"), HeaderName::from_static("grpc-timeout")];
 
 /// Longer targets are passed on without a look.
 const MAX_KEY: usize = 4096;
@@ -60,6 +64,7 @@ impl Ask {
                 directives: RequestDirectives::of(headers),
                 is_authorized: headers.contains_key(header::AUTHORIZATION),
                 has_cookie: headers.contains_key(header::COOKIE),
+                has_conditions: CONDITIONS.iter().chain(&DEADLINES).any(|name| headers.contains_key(name)),
             },
             method: method.clone(),
             removed: who.survey.removed().to_vec(),
@@ -115,6 +120,9 @@ fn partition(route: u64, who: &Who<'_>, request: &Request) -> Arc<[u8]> {
 /// Whether a server may be told another value of this field than its client sent, or than is compared: a response that
 /// varies with such a field is not stored.
 pub(super) fn is_rewritten(name: &HeaderName) -> bool {
+    if DEADLINES.contains(name) {
+        return true;
+    }
     match Field::of(name) {
         Some(Field::Host | Field::Cookie | Field::Authorization | Field::ForwardedProto | Field::Tenant) => {
             false

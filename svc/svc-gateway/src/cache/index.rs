@@ -17,8 +17,10 @@ use quick_cache::{
 
 use super::{entry::Entry, shares::Charge};
 
-/// Most responses that are stored for one target; the oldest makes room.
+/// Most responses that are stored for one target and partition; the oldest makes room.
 const MAX_VARIANTS: usize = 32;
+/// Most responses that are stored for one target; the oldest of the partition that has the most makes room.
+const MAX_RESPONSES: usize = 512;
 /// What a target takes besides its responses, about.
 const OVERHEAD: u64 = 512;
 /// Locks for changes, each for a part of all targets.
@@ -136,9 +138,7 @@ impl Index {
         let known = known.iter().flat_map(|known| known.iter()).cloned();
         let (mut replaced, mut entries): (Vec<_>, Vec<_>) = known.partition(is_replaced);
         entries.insert(0, Arc::clone(entry));
-        if entries.len() > MAX_VARIANTS {
-            replaced.extend(entries.drain(MAX_VARIANTS..));
-        }
+        replaced.extend(surplus(&entries, entry).map(|index| entries.remove(index)));
         self.targets.insert(Arc::clone(&entry.key), entries.into());
         replaced
     }
@@ -214,6 +214,20 @@ impl Index {
 
     fn hash(&self, key: &str) -> usize {
         usize::try_from(self.hasher.hash_one(key) >> 32).unwrap_or(0)
+    }
+}
+
+/// Which response makes room for a new one, the first of these; `None` if there is room. Newest first.
+fn surplus(entries: &[Arc<Entry>], newest: &Entry) -> Option<usize> {
+    let count =
+        |entry: &Entry| entries.iter().filter(|other| other.head.partition == entry.head.partition).count();
+    let oldest = |of: &Entry| entries.iter().rposition(|other| other.head.partition == of.head.partition);
+    if count(newest) > MAX_VARIANTS {
+        oldest(newest)
+    } else if entries.len() > MAX_RESPONSES {
+        entries.iter().max_by_key(|entry| count(entry)).and_then(|most| oldest(most))
+    } else {
+        None
     }
 }
 

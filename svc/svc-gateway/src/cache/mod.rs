@@ -73,6 +73,15 @@ const REMEMBERED_UNSTORABLE: usize = 4096;
 /// For how many seconds.
 const UNSTORABLE_FOR: u64 = 10;
 
+/// By what requests are alike whose responses cannot be stored: the target, the partition, and whether the request has a
+/// credential, a cookie or conditions. The response to a request without them may be stored all the same.
+type UnstorableKey = (Arc<str>, Arc<[u8]>, [bool; 3]);
+
+fn unstorable_key(ask: &Ask) -> UnstorableKey {
+    let asked = [ask.asked.is_authorized, ask.asked.has_cookie, ask.asked.has_conditions];
+    (Arc::clone(&ask.key), Arc::clone(&ask.partition), asked)
+}
+
 /// What a route says about its stored responses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RouteCache {
@@ -106,8 +115,8 @@ pub(crate) struct ResponseCache {
     loads: Arc<Loads>,
     blocking: Blocking,
     flights: Arc<Flights>,
-    /// Until when nobody waits for another's answer, by key.
-    unstorable: Cache<Arc<str>, u64>,
+    /// Until when nobody waits for another's answer.
+    unstorable: Cache<UnstorableKey, u64>,
     shares: Shares,
     memory: Arc<BufferMemory>,
     max_object: u64,
@@ -204,12 +213,12 @@ impl ResponseCache {
     }
 
     /// Whether nobody should wait for another's answer to such a request.
-    fn is_known_unstorable(&self, key: &str, now: u64) -> bool {
-        self.unstorable.get(key).is_some_and(|until| now < until)
+    fn is_known_unstorable(&self, ask: &Ask, now: u64) -> bool {
+        self.unstorable.get(&unstorable_key(ask)).is_some_and(|until| now < until)
     }
 
-    fn remember_unstorable(&self, key: &Arc<str>, now: u64) {
-        self.unstorable.insert(Arc::clone(key), now + UNSTORABLE_FOR);
+    fn remember_unstorable(&self, ask: &Ask, now: u64) {
+        self.unstorable.insert(unstorable_key(ask), now + UNSTORABLE_FOR);
     }
 
     /// Invalidates what is stored of a target, of all routes and tenants. Whether something is to be waited for until it cannot

@@ -221,7 +221,7 @@ impl Passage<'_> {
             && ask.method == Method::GET
             && !ask.asked.directives.no_cache
             && !CONDITIONS.iter().any(|name| request.headers().contains_key(name))
-            && !cache.is_known_unstorable(&ask.key, cache.now());
+            && !cache.is_known_unstorable(ask, cache.now());
         if !may_wait {
             return Ok(Joined::Alone(None));
         }

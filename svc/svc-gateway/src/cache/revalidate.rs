@@ -15,6 +15,7 @@ use super::{
     pass::put_conditions,
 };
 use crate::{
+    admission::HeldPromises,
     caller::Caller,
     message::{self, Onward},
     passage::Passage,
@@ -71,18 +72,23 @@ impl Passage<'_> {
         let fetch = Fetch { validates, ..fetch };
         let (cache, route) = (Arc::clone(cache), Arc::clone(route));
         let (upstream, clock) = (Arc::clone(&split.next().upstream), self.proxy.shared.clock);
+        let (door, drr, caller) = (Arc::clone(&self.proxy.door), self.policy.drr.clone(), Arc::clone(caller));
         cache.clone().revalidations.spawn(async move {
             let (now, mut sent) = (clock.now(), Sent::default());
             let times = (now, Deadline::within(now, WITHIN));
-            let Ok(mut response) =
-                upstream.send(&mut request, None, (Held::Shared(None, 0), None), times, &mut sent).await
-            else {
+            // A server's work takes a slot of the tenant that has it done, whether or not anybody waits for it.
+            let Ok(slot) = door.enter(&caller, &drr, 0, times, &HeldPromises::default()).await else {
+                return;
+            };
+            let slot = slot.map(Arc::new);
+            let held = (Held::Shared(slot.as_ref(), 0), None);
+            let Ok(mut response) = upstream.send(&mut request, None, held, times, &mut sent).await else {
                 return;
             };
             message::mark_unframed(&mut response);
             if message::back(&mut response, &route.response_headers, None).is_ok() {
-                // What is to be stored is read by a child of its own; nobody waits for the answer.
-                drop(cache.absorb(fetch, response));
+                // What is to be stored is read by a child of its own, which has the slot; nobody waits for the answer.
+                drop(cache.absorb(fetch, response.map(|body| body.holding(slot))));
             }
         });
     }

@@ -56,15 +56,16 @@ pub struct LimitsConfig {
     pub decode_ratio_max: u32,
     /// The longest body of a request after decoding; more is answered 413 `decoded-cap`.
     pub decode_abs_cap_bytes: ByteSize,
-    /// What the decoders of compressed bodies hold in memory, all together; half of it for one tenant. What does not fit is
-    /// answered 503 `degraded`, or 429 `busy` for the tenant's half. A decoder holds 48 KiB (gzip, deflate) or up to what
-    /// it has decoded (br: 20 MiB, zstd: 9 MiB at most), for as long as the client takes to send the body.
+    /// What the decoders of compressed bodies hold in memory, all together; one tenant has half of what the others leave. What
+    /// does not fit is answered 503 `degraded`, or 429 `busy` for the tenant's half. A decoder holds 48 KiB (gzip, deflate) or
+    /// up to what it has decoded (br: 20 MiB, zstd: 9 MiB at most), for as long as the client takes to send the body.
     pub decode_memory: ByteSize,
     /// Request bodies of up to this length are read before the request takes a slot, so that a client that sends slowly holds
     /// none; 0 for none. Not those of gRPC, of routes with `stream = true`, and with `Expect: 100-continue`.
     pub buffer_body_bytes: ByteSize,
-    /// Memory for such bodies, and for answers that their clients do not read, all together; a quarter of it for one tenant.
-    /// What does not fit is not buffered.
+    /// Memory for such bodies, and for answers that their clients do not read, all together; one tenant has half of what the
+    /// others leave, and a quarter of it at most. What does not fit is not buffered. Beyond it, every tenant may have one
+    /// answer of a view, up to as much again in all.
     pub buffer_memory: ByteSize,
     /// Between two requests, how long a connection keeps its buffers.
     pub park_after: HumanDuration,

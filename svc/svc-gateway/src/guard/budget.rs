@@ -14,12 +14,13 @@ use std::{
 use ron_kernel::metrics::Counter;
 use types::{Reason, Refusal};
 
-use crate::tenant::Tenant;
+use crate::{
+    buffers::{share, take},
+    tenant::Tenant,
+};
 
 /// What is taken at a time, so that the budget is asked seldom.
 const PORTION: u64 = 64 * 1024;
-/// A tenant's part of the budget is one of so many: one alone must not keep all others from sending compressed bodies.
-const PARTS: u64 = 2;
 /// When whoever is refused may try again: nobody knows when a slow client is done.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -87,7 +88,7 @@ impl Account {
     /// Makes sure of `bytes` in all.
     ///
     /// # Errors
-    /// `busy` if the tenant has its part already, `degraded` if there is no more for anybody.
+    /// `busy` if the tenant has its part already, which is half of what the others leave free, `degraded` if there is no more for anybody.
     pub(super) fn reach(&mut self, bytes: u64) -> Result<(), Refusal> {
         if bytes <= self.held {
             return Ok(());
@@ -95,7 +96,11 @@ impl Account {
         let more = bytes.next_multiple_of(PORTION) - self.held;
         let limit = self.budget.limit.load(Ordering::Relaxed);
         if let Some(tenant) = &self.tenant
-            && !take(&tenant.decoding, more, limit / PARTS)
+            && !take(
+                &tenant.decoding,
+                more,
+                share(limit, self.budget.held(), tenant.decoding.load(Ordering::Relaxed)),
+            )
         {
             self.budget.refused.inc();
             let what = "this tenant has as much being decoded as it may";
@@ -117,12 +122,6 @@ impl Drop for Account {
         give_back(&self.budget.held, self.held);
         self.tenant.iter().for_each(|tenant| give_back(&tenant.decoding, self.held));
     }
-}
-
-/// Takes `more`, unless that is beyond the limit.
-fn take(held: &AtomicU64, more: u64, limit: u64) -> bool {
-    let fits = |held: u64| held.checked_add(more).filter(|held| *held <= limit);
-    held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
 }
 
 fn give_back(held: &AtomicU64, bytes: u64) {

@@ -2,8 +2,10 @@
 //!
 //! A client can have a healthy server fail: by asking for what takes longer than the timeout, for what is answered 503, or
 //! for more new connections at once than the server accepts. Were such failures counted, one client could open the circuit
-//! breaker for everybody. So a failure counts only once the requests of several clients have failed, or of all that there
-//! are, and not while the server does well for others.
+//! breaker for everybody, and keep it open. So a failure counts only once the requests of all clients that have come lately
+//! have failed, or of [`CLIENTS`] of them, and not while the server does well for others. [`SEVERAL`] clients are enough if
+//! the server cannot even be reached, which is hard for a client to bring about. An open breaker is tested by one client after
+//! the other, and its time is doubled only if all of them fail.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -12,14 +14,27 @@ use std::{
 
 use types::Moment;
 
-/// As many clients are needed, or all that have come lately.
-const CLIENTS: usize = 3;
+/// How many clients are told apart.
+const CLIENTS: usize = 16;
+/// How many clients have to fail at reaching a server, if there are as many.
+const SEVERAL: usize = 3;
+/// A client whose test of an open breaker has failed leaves the next one to others for this long.
+const TESTED_FOR: Duration = Duration::from_secs(5);
 /// A client that came in this period or in the one before has come lately, in nanoseconds.
 const PERIOD: u64 = 10_000_000_000;
 /// While another client was answered within this time, a failure does not count.
 const DOES_WELL: Duration = Duration::from_secs(1);
 /// A good answer is noted again after this time, in nanoseconds: a write for each answer would be felt.
 const NOTED_FOR: u64 = 50_000_000;
+
+/// How a request has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The server could not be reached.
+    Unreached,
+    /// The server broke off, was late, or said that it cannot answer: whoever asks for the right thing can have that.
+    Answer,
+}
 
 /// A number that tells clients apart; 0 for one that is not known.
 pub(crate) type ClientId = u64;
@@ -36,6 +51,10 @@ pub(super) struct Blame {
     failed: Few,
     /// The two clients that were answered last, and when.
     good: [Good; 2],
+    /// Clients whose tests of the open breaker have failed.
+    testers: Few,
+    /// When the last of them failed, in nanoseconds.
+    tested_at: AtomicU64,
 }
 
 /// The first clients of some kind.
@@ -68,15 +87,47 @@ impl Blame {
         }
     }
 
+    /// What began well for a client has failed all the same.
+    pub(super) fn take_back(&self, client: ClientId) {
+        for good in self.good.iter().filter(|good| good.client.load(Relaxed) == client) {
+            good.at.store(0, Relaxed);
+        }
+    }
+
     /// A request of a client has failed; says whether that counts against the server.
-    pub(super) fn counts(&self, client: ClientId, now: Moment) -> bool {
-        let needed = self.came(client, now);
+    pub(super) fn counts(&self, failure: Failure, client: ClientId, now: Moment) -> bool {
+        let most = if failure == Failure::Unreached { SEVERAL } else { CLIENTS };
+        let needed = self.came(client, now).min(most);
         let failed = self.failed.add(client);
         let does_well = |good: &Good| {
             let at = good.at.load(Relaxed);
             at != 0 && good.client.load(Relaxed) != client && now.since(Moment::from_nanos(at)) < DOES_WELL
         };
         failed >= needed && !self.good.iter().any(does_well)
+    }
+
+    /// Whether a request of this client may be what an open breaker is tested with.
+    pub(super) fn may_test(&self, client: ClientId, now: Moment) -> bool {
+        !self.has_tested_lately(now) || !self.testers.contains(client)
+    }
+
+    /// A client's test of an open breaker has failed; says whether that decides. It does not while there are clients that have
+    /// not tested it yet.
+    pub(super) fn test_decides(&self, client: ClientId, now: Moment) -> bool {
+        if !self.has_tested_lately(now) {
+            self.testers.clear();
+        }
+        self.tested_at.store(now.as_nanos().max(1), Relaxed);
+        let decides = self.testers.add(client) >= self.came(client, now);
+        if decides {
+            self.testers.clear();
+        }
+        decides
+    }
+
+    fn has_tested_lately(&self, now: Moment) -> bool {
+        let at = self.tested_at.load(Relaxed);
+        at != 0 && now.since(Moment::from_nanos(at)) < TESTED_FOR
     }
 
     /// Notes that a client has come; says how many have lately, as far as it matters.
@@ -109,6 +160,10 @@ impl Few {
         CLIENTS
     }
 
+    fn contains(&self, client: ClientId) -> bool {
+        self.0.iter().any(|place| place.load(Relaxed) == client.max(1))
+    }
+
     fn count(&self) -> usize {
         self.0.iter().take_while(|place| place.load(Relaxed) != 0).count()
     }
@@ -129,27 +184,74 @@ mod tests {
         Moment::from_nanos(millis * 1_000_000)
     }
 
+    /// A client does not reach the server.
+    fn fails(blame: &Blame, client: ClientId, now: Moment) -> bool {
+        blame.counts(Failure::Unreached, client, now)
+    }
+
+    #[test]
+    fn what_clients_can_bring_about_counts_only_if_all_that_come_have_it() {
+        let blame = Blame::default();
+        (1..=9).for_each(|client| blame.answered(client, at(0)));
+        let answered_badly = |client, now| blame.counts(Failure::Answer, client, now);
+        assert!(!(1..=8).any(|client| answered_badly(client, at(5_000))), "the ninth does well");
+        assert!(answered_badly(9, at(5_001)));
+        blame.answered(9, at(6_000));
+        assert!(!(1..=8).any(|client| answered_badly(client, at(8_000))));
+        (20..40).for_each(|client| blame.answered(client, at(9_000)));
+        let counted = (20..40).filter(|client| answered_badly(*client, at(11_000))).count();
+        assert_eq!(counted, 20 - CLIENTS + 1, "so many clients are told apart");
+    }
+
+    #[test]
+    fn a_client_whose_test_has_failed_leaves_the_next_to_others() {
+        let blame = Blame::default();
+        (1..=3).for_each(|client| blame.answered(client, at(0)));
+        assert!(blame.may_test(1, at(3_000)));
+        assert!(!blame.test_decides(1, at(3_000)));
+        assert!(!blame.may_test(1, at(3_001)) && blame.may_test(2, at(3_001)));
+        assert!(!blame.test_decides(2, at(3_002)));
+        assert!(blame.test_decides(3, at(3_003)), "all have tested it");
+        assert!(blame.may_test(1, at(3_004)), "a new round");
+        assert!(!blame.test_decides(1, at(4_000)));
+        assert!(blame.may_test(1, at(9_000)), "nobody else has come");
+        assert!(blame.test_decides(1, at(29_000)), "and it is the only one now");
+    }
+
+    #[test]
+    fn a_good_answer_can_be_taken_back() {
+        let blame = Blame::default();
+        blame.answered(1, at(0));
+        blame.answered(2, at(0));
+        assert!(!fails(&blame, 1, at(10)), "the other does well");
+        blame.take_back(2);
+        assert!(!fails(&blame, 1, at(20)), "alone of two");
+        assert!(!fails(&blame, 2, at(30)), "the first does well");
+        blame.take_back(1);
+        assert!(fails(&blame, 2, at(40)));
+    }
+
     #[test]
     fn the_failures_of_the_only_client_count() {
         let blame = Blame::default();
         blame.answered(7, at(0));
-        assert!((1..9).all(|millis| blame.counts(7, at(millis))));
+        assert!((1..9).all(|millis| fails(&blame, 7, at(millis))));
     }
 
     #[test]
     fn the_failures_of_one_client_do_not_count_while_there_are_others() {
         let blame = Blame::default();
         (1..5).for_each(|client| blame.answered(client, at(0)));
-        let failures = |from: u64, client| (from..from + 100).any(|millis| blame.counts(client, at(millis)));
+        let failures = |from: u64, client| (from..from + 100).any(|millis| fails(&blame, client, at(millis)));
         assert!(!failures(5_000, 9), "nor does it help to be seen");
         assert!(!failures(5_500, 1), "two of several");
-        assert!(blame.counts(2, at(5_600)), "three have failed and nobody was answered lately");
+        assert!(fails(&blame, 2, at(5_600)), "three have failed and nobody was answered lately");
         blame.answered(3, at(6_000));
-        assert!(!blame.counts(2, at(6_001)), "it has answered");
-        assert!(!(1..3).any(|client| blame.counts(client, at(6_100))));
-        assert!(!blame.counts(9, at(6_999)), "another was answered within a second");
-        assert!(blame.counts(9, at(7_000)));
-        assert!(blame.counts(9, at(40_000)), "the others have not come lately");
+        assert!(!fails(&blame, 2, at(6_001)), "it has answered");
+        assert!(!(1..3).any(|client| fails(&blame, client, at(6_100))));
+        assert!(!fails(&blame, 9, at(6_999)), "another was answered within a second");
+        assert!(fails(&blame, 9, at(7_000)));
+        assert!(fails(&blame, 9, at(40_000)), "the others have not come lately");
     }
 
     #[test]
@@ -157,18 +259,18 @@ mod tests {
         let blame = Blame::default();
         blame.answered(1, at(0));
         blame.answered(2, at(10));
-        blame.counts(1, at(20));
-        assert!(!blame.counts(2, at(500)), "the first was answered");
-        assert!(blame.counts(2, at(1_200)));
+        fails(&blame, 1, at(20));
+        assert!(!fails(&blame, 2, at(500)), "the first was answered");
+        assert!(fails(&blame, 2, at(1_200)));
         blame.answered(1, at(1_300));
-        assert!(!blame.counts(1, at(1_301)), "alone");
+        assert!(!fails(&blame, 1, at(1_301)), "alone");
     }
 
     #[test]
     fn who_has_come_is_remembered_for_a_period_and_the_next() {
         let blame = Blame::default();
         (1..4).for_each(|client| blame.answered(client, at(9_000)));
-        assert!(!blame.counts(9, at(10_500)) && !blame.counts(9, at(19_999)));
-        assert!(blame.counts(9, at(20_000)));
+        assert!(!fails(&blame, 9, at(10_500)) && !fails(&blame, 9, at(19_999)));
+        assert!(fails(&blame, 9, at(20_000)));
     }
 }

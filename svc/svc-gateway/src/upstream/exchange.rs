@@ -85,6 +85,7 @@ impl Upstream {
         trip: &mut Trip<'_>,
     ) -> Result<Response, Fault> {
         conn.set_stall(self.group.config.timeout.as_duration());
+        link.serves(trip.client);
         // Pinned where it is made: it is large, and every hand it passes through would copy it.
         let mut leaving = self.leaving(trip);
         let outcome = {
@@ -106,7 +107,7 @@ impl Upstream {
         let sent = head_and_body_of(request);
         let mut leaving = self.leaving(trip);
         let outcome = {
-            let home = Arc::clone(&held.link) as Arc<dyn Home>;
+            let home = held.link.shared(trip.client) as Arc<dyn Home>;
             let answer = pin!(held.conn.send_for(sent, home, leaving.watch()));
             trip.answer(self.group.tools.clock, answer).await
         };

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use ron_kernel::breaker::{Admit, Ticket};
 use types::Moment;
 
-use super::server::{Server, Standing};
+use super::{
+    blame::ClientId,
+    server::{Server, Standing},
+};
 use crate::pool::Pool;
 
 /// How long to stay away when all that is known is that nothing answers now.
@@ -70,14 +73,20 @@ impl Roster {
         full
     }
 
-    /// Chooses a server that has not been `tried`, and notes it there. `live_probes` says whether a request may be what
-    /// an open breaker is tested with. `random` is 64 random bits.
-    pub(crate) fn choose(&self, tried: &mut Tried, live_probes: bool, now: Moment, random: u64) -> Choice {
-        let (index, ticket) = match self.likely(*tried, live_probes, now, random) {
+    /// Chooses a server that has not been `tried`, and notes it there. `tester` is whose request it
+    /// is, if an open breaker may be tested with it. `random` is 64 random bits.
+    pub(crate) fn choose(
+        &self,
+        tried: &mut Tried,
+        tester: Option<ClientId>,
+        now: Moment,
+        random: u64,
+    ) -> Choice {
+        let (index, ticket) = match self.likely(*tried, tester, now, random) {
             Some(found) => found,
-            None => match self.any(*tried, live_probes, now, random) {
+            None => match self.any(*tried, tester, now, random) {
                 Some(found) => found,
-                None => return self.nobody(*tried, live_probes, now),
+                None => return self.nobody(*tried, tester, now),
             },
         };
         tried.add(index);
@@ -85,7 +94,13 @@ impl Roster {
     }
 
     /// The choice when nothing is wrong, which looks at two servers only; `None` if something is wrong with one.
-    fn likely(&self, tried: Tried, live_probes: bool, now: Moment, random: u64) -> Option<(usize, Ticket)> {
+    fn likely(
+        &self,
+        tried: Tried,
+        tester: Option<ClientId>,
+        now: Moment,
+        random: u64,
+    ) -> Option<(usize, Ticket)> {
         let [first, second] = self.two(random)?;
         for index in [first, second] {
             if tried.contains(index) {
@@ -95,7 +110,7 @@ impl Roster {
             match server.standing(now) {
                 Standing::Usable => {}
                 // Whoever draws it when its time has come tests it.
-                Standing::Open if live_probes => match server.breaker.check(now) {
+                Standing::Open if may_test(server, tester, now) => match server.breaker.check(now) {
                     Admit::Probe(ticket) | Admit::Pass(ticket) => return Some((index, ticket)),
                     Admit::Open { .. } => return None,
                 },
@@ -108,23 +123,30 @@ impl Roster {
 
     /// The choice among all: first of those that are well, then of those that only their health check or their answers
     /// speak against, because one of these is better than none. Then, whoever is due for a test.
-    fn any(&self, tried: Tried, live_probes: bool, now: Moment, random: u64) -> Option<(usize, Ticket)> {
+    fn any(
+        &self,
+        tried: Tried,
+        tester: Option<ClientId>,
+        now: Moment,
+        random: u64,
+    ) -> Option<(usize, Ticket)> {
         let untried = || (0..self.pools.len()).filter(|index| !tried.contains(*index));
         let usable = |index: &usize| self.server(*index).standing(now) == Standing::Usable;
         let not_open = |index: &usize| self.server(*index).standing(now) != Standing::Open;
         let found = self.drawn(untried().filter(usable), random);
         let found = found.or_else(|| self.drawn(untried().filter(not_open), random));
         let admitted = found.and_then(|index| Some((index, admitted(self.server(index), now)?)));
-        if admitted.is_some() || !live_probes {
+        if admitted.is_some() {
             return admitted;
         }
-        untried().find_map(|index| match self.server(index).breaker.check(now) {
+        let testable = |index: &usize| may_test(self.server(*index), tester, now);
+        untried().filter(testable).find_map(|index| match self.server(index).breaker.check(now) {
             Admit::Probe(ticket) | Admit::Pass(ticket) => Some((index, ticket)),
             Admit::Open { .. } => None,
         })
     }
 
-    fn nobody(&self, tried: Tried, live_probes: bool, now: Moment) -> Choice {
+    fn nobody(&self, tried: Tried, tester: Option<ClientId>, now: Moment) -> Choice {
         if (0..self.pools.len()).any(|index| tried.contains(index)) {
             return Choice::AllTried;
         }
@@ -132,8 +154,8 @@ impl Roster {
             Admit::Open { retry_after } => retry_after,
             Admit::Pass(_) | Admit::Probe(_) => Duration::ZERO,
         };
-        // Where tests are made in the background, asking would take one.
-        let waits = self.pools.iter().filter(|_| live_probes).map(wait);
+        // Where tests are made in the background or by others, asking would take one.
+        let waits = self.pools.iter().filter(|pool| may_test(&pool.server, tester, now)).map(wait);
         Choice::NoneBefore(waits.min().unwrap_or(LATER))
     }
 
@@ -184,6 +206,11 @@ impl Roster {
     }
 }
 
+/// Whether an open breaker may be tested with a request of this client.
+fn may_test(server: &Server, tester: Option<ClientId>, now: Moment) -> bool {
+    tester.is_some_and(|client| server.may_test(client, now))
+}
+
 /// A closed breaker's permission; `None` if it opened this moment.
 fn admitted(server: &Server, now: Moment) -> Option<Ticket> {
     match server.breaker.check(now) {
@@ -215,11 +242,11 @@ mod tests {
     }
 
     /// Whom it chooses in 4,000 draws, and how often.
-    fn shares(roster: &Roster, live_probes: bool) -> Vec<usize> {
+    fn shares(roster: &Roster, tester: Option<ClientId>) -> Vec<usize> {
         let mut counts = vec![0; roster.pools.len()];
         let mut rng = fastrand::Rng::with_seed(7);
         for _ in 0..4_000 {
-            let chosen = roster.choose(&mut Tried::default(), live_probes, NOW, rng.u64(..));
+            let chosen = roster.choose(&mut Tried::default(), tester, NOW, rng.u64(..));
             let Choice::Go(pool, _) = chosen else { panic!("{chosen:?}") };
             let index = roster.pools.iter().position(|known| Arc::ptr_eq(known, &pool));
             counts[index.expect("one of them")] += 1;
@@ -234,7 +261,7 @@ mod tests {
 
     #[test]
     fn servers_without_load_are_chosen_by_weight() {
-        let counts = shares(&roster(&[1, 3, 4]), true);
+        let counts = shares(&roster(&[1, 3, 4]), Some(7));
         for (count, expected) in counts.iter().zip([500_usize, 1_500, 2_000]) {
             assert!(count.abs_diff(expected) < 150, "{counts:?}");
         }
@@ -245,9 +272,9 @@ mod tests {
         let roster = roster(&[1, 3]);
         roster.server(0).began();
         (0..2).for_each(|_| roster.server(1).began());
-        assert_eq!(shares(&roster, true), [0, 4_000], "two thirds of a connection are less than one");
+        assert_eq!(shares(&roster, Some(7)), [0, 4_000], "two thirds of a connection are less than one");
         (0..2).for_each(|_| roster.server(1).began());
-        assert_eq!(shares(&roster, true), [4_000, 0], "four thirds are more");
+        assert_eq!(shares(&roster, Some(7)), [4_000, 0], "four thirds are more");
     }
 
     #[test]
@@ -255,7 +282,7 @@ mod tests {
         let roster = roster(&[1, 1, 1]);
         fail(roster.server(0));
         roster.server(1).checked(false, &UpstreamConfig::default().health);
-        assert_eq!(shares(&roster, true), [0, 0, 4_000]);
+        assert_eq!(shares(&roster, Some(7)), [0, 0, 4_000]);
     }
 
     #[test]
@@ -263,11 +290,11 @@ mod tests {
         let roster = roster(&[1, 1]);
         fail(roster.server(0));
         roster.server(1).checked(false, &UpstreamConfig::default().health);
-        assert_eq!(shares(&roster, true), [0, 4_000]);
+        assert_eq!(shares(&roster, Some(7)), [0, 4_000]);
         fail(roster.server(1));
-        let chosen = roster.choose(&mut Tried::default(), true, NOW, 0);
+        let chosen = roster.choose(&mut Tried::default(), Some(7), NOW, 0);
         assert!(matches!(chosen, Choice::NoneBefore(wait) if wait == Duration::from_secs(5)), "{chosen:?}");
-        let in_background = roster.choose(&mut Tried::default(), false, NOW, 0);
+        let in_background = roster.choose(&mut Tried::default(), None, NOW, 0);
         assert!(matches!(in_background, Choice::NoneBefore(LATER)), "{in_background:?}");
     }
 
@@ -276,11 +303,11 @@ mod tests {
         let roster = roster(&[1]);
         fail(roster.server(0));
         let later = NOW.after(Duration::from_secs(5));
-        let in_background = roster.choose(&mut Tried::default(), false, later, 0);
+        let in_background = roster.choose(&mut Tried::default(), None, later, 0);
         assert!(matches!(in_background, Choice::NoneBefore(_)), "{in_background:?}");
-        let first = roster.choose(&mut Tried::default(), true, later, 0);
+        let first = roster.choose(&mut Tried::default(), Some(7), later, 0);
         assert!(matches!(first, Choice::Go(..)), "{first:?}");
-        let second = roster.choose(&mut Tried::default(), true, later, 0);
+        let second = roster.choose(&mut Tried::default(), Some(7), later, 0);
         assert!(matches!(second, Choice::NoneBefore(_)), "{second:?}");
     }
 
@@ -290,10 +317,10 @@ mod tests {
         let mut tried = Tried::default();
         let mut rng = fastrand::Rng::with_seed(1);
         for _ in 0..3 {
-            let chosen = roster.choose(&mut tried, true, NOW, rng.u64(..));
+            let chosen = roster.choose(&mut tried, Some(7), NOW, rng.u64(..));
             assert!(matches!(chosen, Choice::Go(..)), "{chosen:?}");
         }
         assert_eq!(tried.0, 0b111);
-        assert!(matches!(roster.choose(&mut tried, true, NOW, 0), Choice::AllTried));
+        assert!(matches!(roster.choose(&mut tried, Some(7), NOW, 0), Choice::AllTried));
     }
 }

@@ -13,7 +13,7 @@ use ron_transport::addr::{Endpoint, Host, Target};
 use types::Moment;
 
 use super::{
-    blame::{Blame, ClientId},
+    blame::{Blame, ClientId, Failure},
     seats::Seats,
     streams::{ServerStreams, StreamRefusals},
 };
@@ -157,14 +157,38 @@ impl Server {
         }
     }
 
-    /// Whether how a client's request went says something of the server: all that goes well does, and see [`Blame`]. The
-    /// test of an open breaker decides whoever makes it.
-    pub(super) fn is_to_blame(&self, verdict: Verdict, client: ClientId, now: Moment) -> bool {
-        if verdict == Verdict::Good {
-            self.blame.answered(client, now);
-            return true;
+    /// Whether a request of this client may be what the open breaker is tested with.
+    pub(crate) fn may_test(&self, client: ClientId, now: Moment) -> bool {
+        self.blame.may_test(client, now)
+    }
+
+    /// What a client's request that went well says of the server.
+    pub(super) fn answered(&self, client: ClientId, now: Moment) {
+        self.blame.answered(client, now);
+    }
+
+    /// What a client's request that did not go well says of the server; see [`Blame`].
+    pub(super) fn judge(&self, verdict: Verdict, failure: Failure, client: ClientId, now: Moment) -> Judged {
+        let counts = self.blame.counts(failure, client, now);
+        let is_test = self.breaker.state() != State::Closed;
+        match (is_test, verdict, failure) {
+            (false, ..) => {
+                if counts {
+                    Judged::Counts
+                } else {
+                    Judged::SaysNothing
+                }
+            }
+            (true, Verdict::Failed, Failure::Answer) if !self.blame.test_decides(client, now) => {
+                Judged::TestAgain
+            }
+            (true, ..) => Judged::Counts,
         }
-        self.blame.counts(client, now) || self.breaker.state() != State::Closed
+    }
+
+    /// Has the next request test the open breaker in the place of one whose end says nothing.
+    pub(super) fn test_again(&self, ticket: Ticket, now: Moment) {
+        self.breaker.retry_probe(ticket, now);
     }
 
     /// Books how a request to it went.
@@ -181,9 +205,13 @@ impl Server {
         self.breaker.record(ticket, outcome, now)
     }
 
-    /// Books a response that began well and was broken off.
-    pub(crate) fn broke_off(&self, now: Moment) {
-        if let Admit::Pass(ticket) | Admit::Probe(ticket) = self.breaker.check(now) {
+    /// Books a response to a client that began well and was broken off.
+    pub(crate) fn broke_off(&self, client: ClientId, now: Moment) {
+        self.blame.take_back(client);
+        if self.breaker.state() == State::Closed
+            && self.judge(Verdict::Failed, Failure::Answer, client, now) == Judged::Counts
+            && let Admit::Pass(ticket) = self.breaker.check(now)
+        {
             self.record(ticket, Verdict::Failed, now);
         }
     }
@@ -234,6 +262,17 @@ impl Server {
         self.health.store(wanted, Ordering::Relaxed);
         Some(well)
     }
+}
+
+/// What a failed request says of its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// It counts against the server.
+    Counts,
+    /// It may be the client's doing.
+    SaysNothing,
+    /// The same of the test of an open breaker: another client has to test it.
+    TestAgain,
 }
 
 /// How a request to a server went.
