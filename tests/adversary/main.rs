@@ -16,11 +16,13 @@ mod cache;
 mod cache_origin;
 mod cache_rules;
 mod cache_sharing;
+mod capability_rates;
 mod client_certificates;
 mod config_file;
 mod connections;
 #[path = "../../store/cas/tests/suite/support/damage.rs"]
 mod damage;
+mod dangerous_settings;
 mod data_files;
 mod deadlines;
 mod edge_damage;
@@ -38,6 +40,7 @@ mod jwt_issuer;
 mod jwt_tenants;
 mod keep_alive;
 mod log_floods;
+mod metric_labels;
 mod odd_requests;
 mod promises;
 mod reload_trail;
@@ -53,3 +56,5 @@ mod streams;
 #[path = "../e2e/support/mod.rs"]
 mod support;
 mod torn_lines;
+mod trailers;
+mod upstream_words;
