@@ -188,6 +188,18 @@ fn the_admin_listener_speaks_tls_and_commands_know_its_certificate() {
     assert!(said.contains("overlay"), "it was answered, if only that there is no overlay: {said}");
 }
 
+#[test]
+fn tokens_that_cross_a_network_in_the_clear_are_warned_about() {
+    let node = node("");
+    assert!(!node.log().contains("cross the network in the clear"), "not on this machine");
+    let everywhere = format!("0.0.0.0:{}", crate::support::free_port());
+    let text = config(node.gateway, node.admin, "[node]\nsandbox = \"off\"\n");
+    let open = format!("listen = \"{everywhere}\"\ntoken = \"0123456789abcdef\"\n");
+    node.write_config(&text.replace(&format!("listen = \"{}\"\n", node.admin), &open));
+    node.signal("HUP");
+    eventually("it warns", || node.log().contains("cross the network in the clear").then_some(()));
+}
+
 /// The first line of the admin listener's answer to a client that shows `identity`; `None` if there is no answer.
 fn answer_to(node: &Node, ca: &TestCa, identity: Option<&TestIdentity>) -> Option<String> {
     let identity = identity.map(|identity| identity.write(node.path(), "client"));

@@ -1,8 +1,13 @@
 //! Answers of servers that would send the gateway, or its memory, elsewhere.
 
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+};
+
 use crate::{
     scripted_server::{head_server, json_server},
-    support::{Client, Node, UNLIMITED, Upstream, eventually, get, to},
+    support::{Client, Node, PATIENCE, UNLIMITED, Upstream, eventually, get, to},
 };
 
 #[test]
@@ -26,32 +31,41 @@ fn a_redirect_of_a_server_is_passed_on_and_not_followed() {
     assert_eq!(elsewhere.arrived(), 0, "nobody but the configured server was asked");
 }
 
+/// A client at 127.0.0.2 that asks for the view and reads nothing of it. Little fits into its socket.
+fn stall(gateway: SocketAddr) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    socket.connect(&gateway.into()).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET /v1/views/home HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    stream
+}
+
 #[test]
 fn answers_of_views_count_as_buffered_until_they_are_read() {
+    // Four parts of nearly a megabyte.
     let server = json_server(|_| format!("\"{}\"", "x".repeat(1_000_000)));
-    let parts = ["a", "b", "c"]
+    let parts = ["a", "b", "c", "d"]
         .map(|name| format!("{{ name = \"{name}\", upstream = \"up\", path = \"/\", budget = \"30s\" }}"));
     let node = Node::start(&format!(
-        "{UNLIMITED}write_timeout = \"60s\"\nlimits.buffer_memory = \"32MiB\"\nview.home.parts = [{}]\n\
-         upstream.up.endpoints = [\"http://{server}\"]\n",
+        "{UNLIMITED}write_timeout = \"60s\"\nmin_rate = \"0B\"\nlimits.buffer_memory = \"32MiB\"\n\
+         view.home.parts = [{}]\nupstream.up.endpoints = [\"http://{server}\"]\n",
         parts.join(", ")
     ));
-    let held = |bytes: f64| {
-        eventually("so much is buffered", || (node.metric("gateway_buffer_bytes") >= bytes).then_some(()));
-    };
-    let begin = || {
-        let mut client = Client::connect_from(2, node.gateway).unwrap();
-        client.send("/v1/views/home").unwrap();
-        client.receive_head().map(|head| (client, head)).unwrap()
-    };
-    // One tenant has a quarter of the memory: two answers of three megabytes.
-    let unread = [begin(), begin()];
-    held(6_000_000.0);
-    assert_eq!(begin().1.status, 429, "its part of the memory is taken");
+    let held = || node.metric("gateway_buffer_bytes");
+    // One tenant has a quarter of the memory: two answers.
+    let unread = [(); 2].map(|()| stall(node.gateway));
+    eventually("both answers are held", || (held() >= 8_000_000.0).then_some(()));
+    let more = Client::connect_from(2, node.gateway).unwrap().get("/v1/views/home").unwrap();
+    assert_eq!((more.status, more.json()["reason"].as_str()), (429, Some("busy")), "its part is taken");
     let other = Client::connect_from(3, node.gateway).unwrap().get("/v1/views/home").unwrap();
     assert_eq!(other.status, 200, "another tenant has its own part");
-    for (mut client, head) in unread {
-        assert!(client.receive_body(head).unwrap().bytes.len() > 3_000_000);
+    for mut stream in unread {
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.len() > 4_000_000, "{} bytes", answer.len());
     }
-    eventually("all of it is given back", || (node.metric("gateway_buffer_bytes") == 0.0).then_some(()));
+    eventually("all of it is given back", || (held() == 0.0).then_some(()));
 }
