@@ -92,6 +92,10 @@ fn the_pages_of_the_edge_run_their_own_scripts_alone() {
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
     assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+    for target in ["/", "/absent", "/edge/assets/digits.txt", "/edge/assets/absent", "/edge/assets/%00"] {
+        let answer = edge.ask(target, "host: a\r\n");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{target}: {answer:?}");
+    }
 }
 
 #[test]
