@@ -1,6 +1,6 @@
-//! Clients that would make up series in the metrics: labels name no client, and only the busiest tenants.
+//! Clients that would read the metrics, or make up series in them: labels name no client, and only the busiest tenants.
 
-use crate::support::{Client, Node, UNLIMITED, Upstream, eventually};
+use crate::support::{Client, Node, UNLIMITED, Upstream, eventually, free_addr, get};
 
 /// More tenants than have a label.
 const TENANTS: usize = 60;
@@ -35,5 +35,21 @@ fn clients_make_up_no_series() {
     assert!(scrape.contains("tenant=\"other\""), "{scrape}");
     for made_up in ["MADEUP", "/made-up", "host=\"made-up", "127.0.0.77"] {
         assert!(!scrape.contains(made_up), "{made_up}: {scrape}");
+    }
+}
+
+#[test]
+fn what_a_node_says_of_itself_is_on_the_admin_listener_alone() {
+    let (edge, rewarder) = (free_addr(), free_addr());
+    let node = Node::start(&format!(
+        "[edge]\nenabled = true\nlisten = \"{edge}\"\n[rewarder]\nenabled = true\nlisten = \"{rewarder}\"\n"
+    ));
+    for path in ["/metrics", "/topology", "/config", "/events", "/console/", "/readyz"] {
+        for (name, addr) in [("gateway", node.gateway), ("edge", edge), ("rewarder", rewarder)] {
+            assert_eq!(get(addr, path).unwrap().status, 404, "{path} of the {name}");
+        }
+    }
+    for path in ["/metrics", "/topology", "/config"] {
+        assert_eq!(get(node.admin, path).unwrap().status, 200, "{path}");
     }
 }
