@@ -52,7 +52,7 @@ fn a_token_is_not_shown_to_a_node_that_is_not_the_one_that_was_dialled() {
     // The token of this one is not good, which `a` would say if it saw it.
     let expired = token(&[Caveat::Expires(1)]);
     let b = start(&expired, &format!("peers = [\"{nobody}@{}\"]", a.addr()));
-    eventually("it is refused", || b.rejects("tls") > 0);
+    eventually("the dialler refuses the node", || b.rejects("unauth") > 0);
     assert!(a.overlay.peers().is_empty() && b.overlay.peers().is_empty());
     assert_eq!(a.rejects("unauth"), 0, "it was not shown");
 }
