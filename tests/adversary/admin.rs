@@ -64,6 +64,53 @@ fn idle_connections_of_many_clients_keep_nobody_from_asking_for_readiness() {
     );
 }
 
+#[test]
+fn an_idle_connection_ends_by_itself() {
+    let node = node("");
+    let mut idle = Client::connect(node.admin).unwrap();
+    assert_eq!(idle.wait_for_end().unwrap(), b"");
+}
+
+#[test]
+fn no_answer_can_be_framed_or_read_by_other_pages_and_none_sets_a_cookie() {
+    let node = node("");
+    let request = |path: &str, fields: &str| {
+        ask(node.admin, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n")).unwrap()
+    };
+    let page = "sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\n";
+    for (path, fields, status) in [
+        ("/", "", 200),
+        ("/console/", "", 200),
+        ("/metrics", "", 200),
+        ("/config", "", 200),
+        ("/topology", "", 200),
+        ("/absent", "", 404),
+        ("/metrics", "origin: https://evil.example\r\n", 403),
+        ("/metrics", page, 403),
+    ] {
+        let answer = request(path, fields);
+        assert_eq!(answer.status, status, "{path} {fields}: {answer:?}");
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; "), "{path}: {policy}");
+        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        for (name, value) in [
+            ("x-frame-options", Some("DENY")),
+            ("x-content-type-options", Some("nosniff")),
+            ("cross-origin-resource-policy", Some("same-origin")),
+            ("access-control-allow-origin", None),
+            ("set-cookie", None),
+        ] {
+            assert_eq!(answer.header(name), value, "{name} of {path} {fields}");
+        }
+    }
+    let console = request("/console/", "");
+    let policy = console.header("content-security-policy").unwrap();
+    assert!(
+        policy.contains("script-src 'self';") && policy.contains("require-trusted-types-for 'script'"),
+        "{policy}"
+    );
+}
+
 /// The status of a request with a token.
 fn status(node: &Node, method: &str, path: &str, token: &str) -> u16 {
     let request = format!(
@@ -139,6 +186,18 @@ fn the_admin_listener_speaks_tls_and_commands_know_its_certificate() {
         .unwrap();
     let said = String::from_utf8_lossy(&asked.stderr);
     assert!(said.contains("overlay"), "it was answered, if only that there is no overlay: {said}");
+}
+
+#[test]
+fn tokens_that_cross_a_network_in_the_clear_are_warned_about() {
+    let node = node("");
+    assert!(!node.log().contains("cross the network in the clear"), "not on this machine");
+    let everywhere = format!("0.0.0.0:{}", crate::support::free_port());
+    let text = config(node.gateway, node.admin, "[node]\nsandbox = \"off\"\n");
+    let open = format!("listen = \"{everywhere}\"\ntoken = \"0123456789abcdef\"\n");
+    node.write_config(&text.replace(&format!("listen = \"{}\"\n", node.admin), &open));
+    node.signal("HUP");
+    eventually("it warns", || node.log().contains("cross the network in the clear").then_some(()));
 }
 
 /// The first line of the admin listener's answer to a client that shows `identity`; `None` if there is no answer.

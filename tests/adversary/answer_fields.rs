@@ -9,6 +9,8 @@ use std::{
 };
 
 use crate::{
+    h2_frames::{END_HEADERS, END_STREAM, HEADERS, block, frame},
+    h2_server::H2Server,
     scripted_server::head_server,
     support::{Client, Node, to},
 };
@@ -55,4 +57,30 @@ fn an_answer_with_too_many_fields_is_told_and_does_not_count_against_its_server(
     }
     assert_eq!(asked.load(Ordering::SeqCst), 20, "no request is tried again");
     assert_eq!(Client::connect(node.gateway).unwrap().get("/1").unwrap().status, 200);
+}
+
+/// The head of an answer with so many fields that have values of this length, in as many frames as it takes.
+fn h2_head(stream: u32, fields: usize, length: usize) -> Vec<u8> {
+    const CONTINUATION: u8 = 9;
+    let names: Vec<String> = (0..fields).map(|at| format!("x-{at}")).collect();
+    let value = "v".repeat(length);
+    let fields: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), value.as_str())).collect();
+    let block = [vec![0x88], block(&fields)].concat();
+    let parts: Vec<&[u8]> = block.chunks(16_000).collect();
+    let frames = parts.iter().enumerate().map(|(at, part)| {
+        let (kind, begins) = if at == 0 { (HEADERS, END_STREAM) } else { (CONTINUATION, 0) };
+        let ends = if at + 1 == parts.len() { END_HEADERS } else { 0 };
+        frame(kind, begins | ends, stream, part)
+    });
+    frames.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn a_head_of_64_kib_is_too_large_for_an_answer_over_http2() {
+    for (fields, length, status) in [(40, 1000, 200), (80, 1000, 502), (2000, 1, 502)] {
+        let server = H2Server::start(move |stream| h2_head(stream, fields, length));
+        let node = Node::start(&server.settings());
+        let answer = Client::connect(node.gateway).unwrap().get("/").unwrap();
+        assert_eq!(answer.status, status, "{fields} fields of {length} bytes");
+    }
 }

@@ -148,6 +148,16 @@ fn hosts_do_not_share_answers() {
 }
 
 #[test]
+fn schemes_do_not_share_answers() {
+    let origin = Origin::start(|request| fresh(&field(request, "x-forwarded-proto").unwrap_or_default()));
+    let node = origin.behind_cache("{}", "trusted_proxies = [\"127.0.0.1\"]");
+    for (hit, scheme) in [(false, "https"), (false, "http"), (true, "https"), (true, "http")] {
+        let answer = get(&node, "/", &format!("x-forwarded-proto: {scheme}\r\n"));
+        assert_eq!((answer.body.as_str(), is_hit(&answer)), (scheme, hit));
+    }
+}
+
+#[test]
 fn errors_that_an_odd_request_provokes_are_not_stored() {
     let origin = Origin::start(|request| {
         let is_odd = field(request, "x-odd").is_some();

@@ -85,6 +85,20 @@ fn a_cache_learns_that_the_list_of_packs_depends_on_accept() {
 }
 
 #[test]
+fn the_pages_of_the_edge_run_their_own_scripts_alone() {
+    let edge = Edge::start();
+    let page = edge.ask("/edge/packs", "host: a\r\naccept: text/html\r\n");
+    assert_eq!((page.status, page.header("x-content-type-options")), (200, Some("nosniff")));
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+    for target in ["/", "/absent", "/edge/assets/digits.txt", "/edge/assets/absent", "/edge/assets/%00"] {
+        let answer = edge.ask(target, "host: a\r\n");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{target}: {answer:?}");
+    }
+}
+
+#[test]
 fn a_refusal_of_the_edge_repeats_the_correlation_id() {
     let edge = Edge::start();
     let given = edge.ask("/edge/assets/absent", "host: a\r\nx-corr-id: order-7\r\n");

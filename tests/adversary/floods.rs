@@ -89,3 +89,33 @@ fn a_client_that_is_refused_now_and_then_keeps_its_connection() {
     let statuses: Vec<u16> = (0..100).map(|_| client.get("/").unwrap().status).collect();
     assert!(statuses.contains(&200) && statuses.contains(&429), "{statuses:?}");
 }
+
+#[test]
+fn where_an_address_may_stand_for_many_clients_nobody_is_turned_away() {
+    let upstream = Upstream::start();
+    let requests = |fields: &str| format!("GET / HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n").repeat(500);
+    for (rates, fields) in [
+        // A trusted proxy, with one client that floods.
+        (format!("{RATES}trusted_proxies = [\"127.0.0.2\"]\n"), "x-forwarded-for: 192.0.2.1\r\n"),
+        // Addresses without a rate, where tenants have one.
+        (
+            "quotas.per_ip_rps = 0\nquotas.refusals_rps = 50\ndrr.rate_limit_rps = 10\n\
+             tenant_from = [\"header:x-tenant\", \"ip\"]\n"
+                .to_owned(),
+            "x-tenant: acme\r\n",
+        ),
+    ] {
+        let node = node_with(&upstream, &rates);
+        let mut client = Client::connect_from(2, node.gateway).unwrap();
+        client.send_raw(requests(fields)).unwrap();
+        let statuses: Vec<u16> = (0..500).map(|_| client.receive().unwrap().status).collect();
+        let refused = statuses.iter().filter(|status| **status == 429).count();
+        assert!(refused > 100, "{refused} of 500 were refused: a flood to anybody else");
+        // Another client of the proxy, another tenant of the address, on the same connection and on a new one.
+        let other =
+            "GET /honest HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.2\r\nx-tenant: other\r\n\r\n";
+        assert_eq!(client.ask(other).unwrap().status, 200, "{rates}");
+        assert_eq!(Client::connect_from(2, node.gateway).unwrap().ask(other).unwrap().status, 200, "{rates}");
+        assert_eq!(turned_away(&node), 0.0);
+    }
+}

@@ -150,7 +150,7 @@ fn no_route_is_chosen_by_what_only_a_proxy_may_say() {
 }
 
 /// What proxies tell servers of their clients, and servers believe.
-const CLAIMS: [&str; 27] = [
+const CLAIMS: [&str; 43] = [
     "X-Forwarded-For",
     "X-Forwarded-Host",
     "X-Forwarded-Port",
@@ -159,25 +159,41 @@ const CLAIMS: [&str; 27] = [
     "X-Forwarded-User",
     "X-Forwarded-Client-Cert",
     "X-Forwarded-Anything",
-    "X-Client-IP",
+    "X-Forwarded",
+    "Forwarded-For",
+    "Client-IP",
     "True-Client-IP",
+    "X-Client-IP",
+    "X-Cluster-Client-IP",
     "CF-Connecting-IP",
+    "CF-Connecting-IPv6",
+    "Fastly-Client-IP",
+    "Fly-Client-IP",
+    "X-Azure-ClientIP",
+    "X-Azure-SocketIP",
+    "X-AppEngine-User-IP",
+    "X-Originating-IP",
+    "X-Remote-IP",
+    "X-Remote-Addr",
+    "X-Envoy-External-Address",
+    "X-Envoy-Original-Path",
+    "X-Original-URI",
     "X-Host",
     "X-Original-Host",
+    "X-HTTP-Host-Override",
+    "X-Scheme",
+    "X-URL-Scheme",
+    "Front-End-Https",
+    "Client-Cert",
+    "Client-Cert-Chain",
+    "X-Client-Cert",
+    "X-SSL-Client-Cert",
+    "X-SSL-Client-Verify",
+    "SSL-Client-Verify",
+    "X-Amzn-Mtls-Clientcert",
     "X-HTTP-Method-Override",
     "X-HTTP-Method",
     "X-Method-Override",
-    "X-Forwarded",
-    "Forwarded-For",
-    "X-Envoy-External-Address",
-    "Fly-Client-IP",
-    "X-Original-URI",
-    "X-Scheme",
-    "Front-End-Https",
-    "X-SSL-Client-Cert",
-    "SSL-Client-Verify",
-    "X-Client-Cert",
-    "Client-Cert",
 ];
 
 #[test]
@@ -202,6 +218,20 @@ fn what_a_trusted_proxy_says_goes_on() {
         let seen = seen(&node, &format!("{honest}{alike}\r\n"));
         assert!(seen.contains(&honest), "{name}: {seen}");
         assert!(!seen.contains(&alike), "{name}: {seen}");
+    }
+}
+
+#[test]
+fn what_nobody_may_say_goes_nowhere() {
+    let upstream = Upstream::start();
+    for settings in ["", "trusted_proxies = [\"127.0.0.0/8\"]\n"] {
+        let node = node_with(&upstream, settings, "");
+        for name in ["X-Real-IP", "X-Original-URL", "X-Rewrite-URL", "Proxy", "x_real_ip"] {
+            let seen = seen(&node, &format!("{name}: evil\r\n"));
+            assert!(!seen.contains("evil"), "{name}: {seen}");
+        }
+        let seen = seen(&node, "Forwarded: for=192.0.2.66;host=evil\r\n");
+        assert!(!seen.contains("evil") && !seen.contains("\r\nforwarded:"), "{seen}");
     }
 }
 

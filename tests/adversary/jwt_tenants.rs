@@ -106,6 +106,26 @@ fn a_withdrawn_key_is_refused_on_connections_that_used_it_before() {
 }
 
 #[test]
+fn signatures_are_checked_by_requests_that_have_a_slot() {
+    let (upstream, issuer, forger) = (Upstream::start(), Issuer::new("k"), Issuer::new("k"));
+    let (node, _keys) = node(&[&issuer], &format!("fair_queue.max_inflight = 1\n{}", to(&upstream)));
+    wait_for_keys(&node, "/x", &issuer);
+    let good = issuer.token(&json!({ "iss": ISSUER, "sub": "acme" }));
+    let forged = forger.token(&json!({ "iss": ISSUER, "sub": "acme" }));
+    let mut running = Client::connect(node.gateway).unwrap();
+    let asked = upstream.arrived();
+    running.send_raw(request("/hold", &good)).unwrap();
+    upstream.wait_for(asked + 1);
+    // While the only slot is taken nobody looks at the signature, and the client gives up waiting.
+    let hurried = request("/x", &forged).replace("host: a\r\n", "host: a\r\nx-request-timeout-ms: 500\r\n");
+    let busy = Client::connect_from(2, node.gateway).unwrap().ask(hurried).unwrap();
+    assert_eq!((busy.status, busy.json()["reason"].as_str()), (429, Some("busy")), "{busy:?}");
+    upstream.release();
+    assert_eq!(running.receive().unwrap().status, 200);
+    assert_eq!(ask(node.gateway, request("/x", &forged)).unwrap().status, 401);
+}
+
+#[test]
 fn an_issuer_that_is_not_one_name_is_refused() {
     let (upstream, issuer) = (Upstream::start(), Issuer::new("k"));
     let (node, _keys) = node(&[&issuer], &to(&upstream));

@@ -18,11 +18,13 @@ mod cache_rules;
 mod cache_sharing;
 mod cache_store;
 mod cache_updates;
+mod capability_rates;
 mod client_certificates;
 mod config_file;
 mod connections;
 #[path = "../../store/cas/tests/suite/support/damage.rs"]
 mod damage;
+mod dangerous_settings;
 mod data_files;
 mod deadlines;
 mod decode_memory;
@@ -41,6 +43,7 @@ mod jwt_issuer;
 mod jwt_tenants;
 mod keep_alive;
 mod log_floods;
+mod metric_labels;
 mod odd_requests;
 mod promises;
 mod reload_trail;
@@ -56,3 +59,5 @@ mod streams;
 #[path = "../e2e/support/mod.rs"]
 mod support;
 mod torn_lines;
+mod trailers;
+mod upstream_words;

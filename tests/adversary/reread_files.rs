@@ -73,3 +73,16 @@ fn an_emptied_or_shortened_revocation_list_revokes_as_before() {
     assert_eq!(status(&node, &minted[1]), 401);
     assert!(!get(node.admin, "/readyz").unwrap().body.contains("bad_reload"));
 }
+
+#[test]
+fn a_node_that_starts_with_an_empty_list_warns() {
+    let dir = tempfile::tempdir().unwrap();
+    token(dir.path(), &["keygen", "root.key"]);
+    let at = dir.path().display().to_string();
+    std::fs::write(dir.path().join("revoked"), "# nobody yet\n").unwrap();
+    let node = Node::start_in(
+        dir,
+        &format!("[auth]\nroot_keys = [\"{at}/root.key\"]\nrevoked = \"{at}/revoked\"\n"),
+    );
+    assert!(node.log().contains("the revocation list is empty"), "{}", node.log());
+}

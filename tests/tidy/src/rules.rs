@@ -9,6 +9,7 @@ pub mod layers;
 pub mod links;
 pub mod log_fields;
 pub mod named_paths;
+pub mod security_page;
 pub mod sources;
 pub mod words;
 pub mod workflow;

@@ -5,7 +5,7 @@ use tidy::{
     Finding, Tree, Workspace,
     rules::{
         bench_commands, concurrency_pages, conditions, core_purity, crate_list, layers, links, log_fields,
-        named_paths, sources, words, workflow,
+        named_paths, security_page, sources, words, workflow,
     },
 };
 
@@ -157,6 +157,11 @@ fn commands_that_repeat_a_figure_exist() {
 fn paths_that_the_pages_name_exist() {
     assert_none(&named_paths::exist(&TREE));
     assert_none(&named_paths::of_the_walk_exist(&TREE));
+}
+
+#[test]
+fn every_defence_names_the_tests_that_hold_it() {
+    assert_none(&security_page::names_tests_that_exist(&TREE));
 }
 
 #[test]

@@ -132,7 +132,12 @@ impl Admin {
         Ok(Box::new(move || {
             self.shared.reconfigure(&config);
             self.audit.reconfigure(&config);
-            self.is_tls.store(tls.is_some(), Ordering::Relaxed);
+            let addr = listener.as_ref().map_or_else(|| self.local_addr(), |new| new.local_addr().clone());
+            let was_tls = self.is_tls.swap(tls.is_some(), Ordering::Relaxed);
+            // Not at every reload that leaves it so.
+            if listener.is_some() || was_tls {
+                warn_in_the_clear(&addr, tls.is_some());
+            }
             self.server.commit(plan(listener, tls));
         }))
     }

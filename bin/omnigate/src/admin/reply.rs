@@ -45,12 +45,13 @@ pub(super) fn protected(mut response: Response) -> Response {
     response
 }
 
-/// A refusal that tells how to ask for a token.
-pub(super) fn unauthorized(refusal: &Refusal) -> Response {
+/// A refusal. One for want of a token tells how to show one.
+pub(super) fn refused(refusal: &Refusal) -> Response {
     let mut response = problem::response(refusal);
-    response
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"omnigate\""));
+    if refusal.reason == Reason::Unauth {
+        let challenge = HeaderValue::from_static("Bearer realm=\"omnigate\"");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
     response
 }
 

@@ -253,16 +253,15 @@ impl Service for AdminService {
         let route = shared.route(Endpoint::find(request.uri.path()).map(|(endpoint, _)| endpoint));
         let (began, _in_flight) = (clock.now(), route.enter());
         let method = request.method.clone();
-        let answer = match shared.answer_audited(conn, request, body).await {
-            Err(refusal) if refusal.reason == Reason::Unauth => {
-                shared.scope.metrics().rejected(Reason::Unauth).inc();
-                Ok(reply::unauthorized(&refusal))
-            }
-            other => other,
-        };
-        let answer = answer.map(reply::protected);
-        let status = answer.as_ref().map_or_else(|refusal| refusal.reason.status(), |r| r.status().as_u16());
+        let answer = shared.answer_audited(conn, request, body).await;
+        // Made here and not by the listener, so that a browser is told the same of refusals.
+        let answer = answer.unwrap_or_else(|refusal| {
+            shared.scope.metrics().rejected(refusal.reason).inc();
+            reply::refused(&refusal)
+        });
+        let answer = reply::protected(answer);
+        let status = answer.status().as_u16();
         route.record(method.as_str(), status, clock.now().since(began));
-        answer
+        Ok(answer)
     }
 }

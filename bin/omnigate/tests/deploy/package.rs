@@ -86,6 +86,9 @@ fn the_image_is_built_from_files_that_exist() {
     for path in paths {
         assert!(repository(path).exists(), "{path}");
     }
+    // What is shipped has no shell: it comes from nothing else than an image without one.
+    let shipped = dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")).next_back().unwrap();
+    assert!(shipped.starts_with("gcr.io/distroless/cc-") && !shipped.contains("debug"), "{shipped}");
     // The compiler in it is the oldest that the manifest allows.
     let manifest = fs::read_to_string(repository("Cargo.toml")).unwrap();
     let oldest = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap();

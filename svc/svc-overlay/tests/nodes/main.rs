@@ -12,5 +12,6 @@ mod proofs;
 mod resume;
 mod secure;
 mod sessions;
+mod shown_tokens;
 mod slow_reader;
 mod support;
