@@ -102,7 +102,7 @@ impl Lives {
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let scrape = get(self.admin, "/metrics").unwrap().body;
         let values = scrape.lines().filter(|line| line.starts_with(name) && line.contains("gateway"));
-        values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()
+        values.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
     pub(crate) fn folder(&self) -> PathBuf {
