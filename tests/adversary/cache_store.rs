@@ -7,9 +7,9 @@ use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, Sender},
     },
@@ -17,8 +17,9 @@ use std::{
 };
 
 use crate::{
+    cache_node::{EMPTY, Lives, program, send},
     cache_origin::{Origin, field, is_hit, target, whole},
-    support::{Answer, UNLIMITED, ask, be_patient, config, eventually, free_addr, get},
+    support::{Answer, be_patient, eventually, get},
 };
 
 /// A source of chance with a seed that a failing test prints.
@@ -108,133 +109,6 @@ fn body(nth: usize, version: u64, longest: usize) -> String {
     };
     let word = format!("{nth} in version {version}, ");
     word.chars().cycle().take(len.min(longest)).collect()
-}
-
-/// A node in a folder that outlasts it.
-struct Lives {
-    dir: tempfile::TempDir,
-    node: Option<Child>,
-    gateway: SocketAddr,
-    admin: SocketAddr,
-    text: String,
-}
-
-impl Lives {
-    /// A node with a cached route to the origin, not yet started.
-    fn of(origin: &Origin, cache: &str, settings: &str) -> Self {
-        let (gateway, admin) = (free_addr(), free_addr());
-        let text = config(
-            gateway,
-            admin,
-            &format!(
-                "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\", cache = {cache} }}]\n\
-                 upstream.up.endpoints = [\"http://{}\"]\n{settings}\n",
-                origin.addr
-            ),
-        );
-        Self { dir: tempfile::tempdir().unwrap(), node: None, gateway, admin, text }
-    }
-
-    fn start(&mut self) {
-        fs::write(self.dir.path().join("omnigate.toml"), &self.text).unwrap();
-        let mut command = Command::new(program());
-        command.args(["up", "--config", "omnigate.toml"]).current_dir(self.dir.path()).env_clear();
-        be_patient(&mut command, &self.text);
-        let log = fs::File::create(self.dir.path().join("node.log")).unwrap();
-        let node = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        self.node = Some(node);
-        self.wait_until_ready();
-    }
-
-    fn wait_until_ready(&mut self) {
-        eventually("the node is ready", || {
-            let ended = self.node.as_mut().unwrap().try_wait().unwrap();
-            assert!(ended.is_none(), "it ended while starting: {}", self.log());
-            get(self.admin, "/readyz").ok().filter(|answer| answer.status == 200)
-        });
-    }
-
-    /// Ends the node as kill −9 does.
-    fn kill(&mut self) {
-        let mut node = self.node.take().unwrap();
-        node.kill().unwrap();
-        node.wait().unwrap();
-    }
-
-    /// Has the node drain and end.
-    fn stop(&mut self) {
-        let mut node = self.node.take().unwrap();
-        Command::new("kill").args(["-TERM", &node.id().to_string()]).status().unwrap();
-        assert!(node.wait().unwrap().success(), "{}", self.log());
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("node.log")).unwrap_or_default()
-    }
-
-    fn get(&self, target: &str, fields: &str) -> Answer {
-        send(self.gateway, "GET", target, fields).unwrap()
-    }
-
-    fn put(&self, target: &str) {
-        assert_eq!(send(self.gateway, "PUT", target, EMPTY).unwrap().status, 200);
-    }
-
-    /// What `/cache` says.
-    fn cache(&self, url: &str) -> serde_json::Value {
-        get(self.admin, &format!("/cache{url}")).unwrap().json()
-    }
-
-    fn is_on_disk(&self, target: &str) -> bool {
-        self.cache(&format!("?url=http://a{target}"))["responses"][0]["on_disk"] == true
-    }
-
-    fn wait_for_disk(&self, targets: usize) {
-        for nth in 0..targets {
-            let target = format!("/{nth}");
-            eventually("it is on the disk", || self.is_on_disk(&target).then_some(()));
-        }
-    }
-
-    fn metric(&self, name: &str) -> u64 {
-        let scrape = get(self.admin, "/metrics").unwrap().body;
-        let values = scrape.lines().filter(|line| line.starts_with(name) && line.contains("gateway"));
-        values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.dir.path().join("data/gateway-cache")
-    }
-
-    /// Runs a command of the program against the node.
-    fn run(&self, args: &[&str]) -> std::process::Output {
-        let mut command = Command::new(program());
-        command.args(args).args(["--config", "omnigate.toml"]).current_dir(self.dir.path()).env_clear();
-        command.output().unwrap()
-    }
-}
-
-impl Drop for Lives {
-    fn drop(&mut self) {
-        if let Some(mut node) = self.node.take() {
-            let _ = node.kill();
-            let _ = node.wait();
-        }
-        if thread::panicking() {
-            eprintln!("the node's log:\n{}", self.log());
-        }
-    }
-}
-
-/// What says that a write has no body.
-const EMPTY: &str = "content-length: 0\r\n";
-
-fn program() -> String {
-    std::env::var("OMNIGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_omnigate").to_owned())
-}
-
-fn send(to: SocketAddr, method: &str, target: &str, fields: &str) -> std::io::Result<Answer> {
-    ask(to, format!("{method} {target} HTTP/1.1\r\nhost: a\r\n{fields}\r\n"))
 }
 
 fn flip(path: &Path, chance: &mut Chance) {
@@ -509,138 +383,4 @@ fn a_full_disk_is_told_and_keeps_nobody_from_being_served() {
 fn seed() -> u64 {
     let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
     number("OMNIGATE_SEED", u64::try_from(nanos % u128::from(u64::MAX)).unwrap())
-}
-
-/// A server whose answers have tags.
-fn tagged() -> (Origin, Arc<Mutex<u64>>) {
-    let version = Arc::<Mutex<u64>>::default();
-    let shown = Arc::clone(&version);
-    let origin = Origin::start(move |request| {
-        let tags = match target(request).split('?').next().unwrap() {
-            "/news/1" => "cache-tag: news, one\r\n",
-            "/news/2" => "surrogate-key: news two\r\n",
-            _ => "",
-        };
-        let version = *shown.lock().unwrap();
-        whole(
-            200,
-            &format!("cache-control: max-age=3600\r\netag: \"{version}\"\r\nvary: accept\r\n{tags}"),
-            &version.to_string(),
-        )
-    });
-    (origin, version)
-}
-
-#[test]
-fn operators_purge_by_url_prefix_and_tag_and_what_is_purged_stays_away() {
-    let (origin, version) = tagged();
-    let mut node = Lives::of(&origin, "{}", "");
-    node.text = node.text.replacen("[admin]\n", "[admin]\naudit_log = \"audit.log\"\n", 1);
-    node.start();
-    let all = ["/news/1", "/news/2", "/other", "/other?q=1"];
-    let fill = |node: &Lives| {
-        for target in all {
-            for accept in ["text/html", "text/plain"] {
-                let fields = format!("accept: {accept}\r\n");
-                let answer = node.get(target, &fields);
-                assert!(answer.header("cache-tag").is_none() && answer.header("surrogate-key").is_none());
-                assert!(is_hit(&node.get(target, &fields)), "{target}");
-            }
-        }
-    };
-    let table: [(&[&str], &[&str]); 6] = [
-        (&["http://a/other"], &["/other"]),
-        (&["http://A/other?q=1"], &["/other?q=1"]),
-        (&["--prefix", "http://a/news"], &["/news/1", "/news/2"]),
-        (&["--tag", "NEWS"], &["/news/1", "/news/2"]),
-        (&["--tag", "two"], &["/news/2"]),
-        (&["--all"], &all),
-    ];
-    for (args, gone) in table {
-        fill(&node);
-        let output = node.run(&[&["cache", "purge"], args].concat());
-        let told = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(told, format!("purged: {} responses\n", 2 * gone.len()), "{args:?}");
-        node.kill();
-        node.start();
-        for target in all {
-            let is_there = node.cache(&format!("?url=http://a{}", target.replace('?', "%3f")))["responses"]
-                != serde_json::json!([]);
-            assert!(!(gone.contains(&target) && is_there), "{args:?} {target}");
-        }
-    }
-    *version.lock().unwrap() += 1;
-    fill(&node);
-    assert_eq!(node.get("/other", "accept: text/html\r\n").body, "1");
-    let trail = fs::read_to_string(node.dir.path().join("audit.log")).unwrap();
-    for line in
-        ["POST /cache/purge: prefix http://a/news, 4 responses", "url http://A/other, 2", "tag NEWS", "all, "]
-    {
-        assert!(trail.contains(line), "{line}: {trail}");
-    }
-    assert!(!trail.contains("q=1"), "queries may hold secrets");
-    for wrong in
-        [&["cache", "purge"][..], &["cache", "purge", "--all", "--tag", "x"], &["cache", "purge", "/other"]]
-    {
-        assert!(!node.run(wrong).status.success(), "{wrong:?}");
-    }
-}
-
-#[test]
-fn what_is_softly_purged_is_validated_before_it_is_fresh_again() {
-    let (origin, version) = tagged();
-    let mut node = Lives::of(&origin, "{ grace = \"1h\", keep_tags = true }", "");
-    node.start();
-    assert_eq!(node.get("/news/1", "").header("cache-tag"), Some("news, one"), "kept as configured");
-    let asked = origin.count();
-    node.run(&["cache", "purge", "--tag", "one", "--soft"]);
-    let answer = node.get("/news/1", "");
-    assert!(!is_hit(&answer) && origin.count() == asked + 1, "{answer:?}");
-    assert!(is_hit(&node.get("/news/1", "")), "it is fresh again");
-    *version.lock().unwrap() += 1;
-    assert_eq!(node.get("/news/1", "").body, "0", "still fresh");
-    node.run(&["cache", "purge", "http://a/news/1", "--soft"]);
-    assert_eq!(node.get("/news/1", "").body, "1");
-    let show = node.run(&["cache", "show", "http://a/news/1"]);
-    let shown = String::from_utf8(show.stdout).unwrap();
-    assert!(shown.contains("tags news, one") && shown.contains("vary accept"), "{shown}");
-}
-
-#[test]
-fn only_operators_purge() {
-    let origin = Origin::start(|request| {
-        if request.starts_with("PURGE") {
-            whole(501, "", "")
-        } else {
-            whole(200, "cache-control: max-age=60\r\n", "x")
-        }
-    });
-    let mut node = Lives::of(&origin, "{}", "");
-    node.text = node.text.replacen(
-        "[admin]\n",
-        "[admin]\ntokens = [{ name = \"reader\", role = \"read\", token = \"read-read-read-read\" }, \
-         { name = \"chief\", role = \"operate\", token = \"operate-operate-operate\" }]\n",
-        1,
-    );
-    node.start();
-    node.get("/", "");
-    let purge = |to: SocketAddr, token: &str, fields: &str| {
-        let body = r#"{"all":true}"#;
-        ask(
-            to,
-            format!(
-                "POST /cache/purge HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n{fields}content-length: {}\r\n\r\n{body}",
-                body.len()
-            ),
-        )
-        .unwrap()
-        .status
-    };
-    assert_eq!(purge(node.admin, "wrong-wrong-wrong-wrong", "x-omnigate: 1\r\n"), 401);
-    assert_eq!(purge(node.admin, "read-read-read-read", "x-omnigate: 1\r\n"), 403);
-    assert_eq!(purge(node.admin, "operate-operate-operate", ""), 403, "a page of another site could send it");
-    assert_eq!(send(node.gateway, "PURGE", "/", "").unwrap().status, 501, "the server's word, not ours");
-    assert!(is_hit(&node.get("/", "")), "nobody has purged anything");
-    assert_eq!(purge(node.admin, "operate-operate-operate", "x-omnigate: 1\r\n"), 200);
-    assert!(!is_hit(&node.get("/", "")));
 }

@@ -35,9 +35,6 @@ pub(crate) const CACHE_FILL: ChildSpec = ChildSpec {
     doc: "reads a response that is to be stored, as fast as its server sends it, and gives it out to those who asked for it",
 };
 
-/// Bodies up to this length are given out without being kept from eviction: the connection buffers as much.
-const UNPINNED: u64 = 64 * 1024;
-
 /// Fields that make an answer too large to be stored.
 const MAX_HEAD: u64 = 16 * 1024;
 
@@ -85,11 +82,6 @@ impl Asker<'_> {
     pub(super) fn answer(&self, entry: &Entry, now: u64) -> Answer {
         let (head, stored) = (&entry.head, (entry.len, entry.head.part.as_ref()));
         decide_answer((&self.ask.method, self.headers), (head.status, &head.headers), stored, now)
-    }
-
-    /// Whether the client gets bytes of the body of a stored response.
-    pub(super) fn wants_bytes(&self, entry: &Entry, now: u64) -> bool {
-        has_bytes(&self.answer(entry, now), self.ask.method == Method::HEAD)
     }
 }
 
@@ -363,7 +355,7 @@ impl ResponseCache {
         };
         let mut response = entry.response(&answer, &loaded.bytes, is_head, now);
         tell(&mut response, &CacheStatus { ttl: Some(entry.head.ttl(now)), ..said }, asker.rules);
-        if entry.len <= UNPINNED && loaded.reserved.is_none() {
+        if loaded.pin.is_none() && loaded.reserved.is_none() {
             return Some(response);
         }
         // Otherwise what slow clients read could be evicted and still take memory that nobody counts.

@@ -132,11 +132,12 @@ impl Disk {
     /// # Errors
     /// Why something could not be written.
     pub(super) fn follow(&mut self, removals: &Removals, batch: &[Unwritten]) -> Result<(), String> {
+        // Before removals, so that a body that both have stays.
+        let written = self.begin_anew().and_then(|()| self.write(batch));
         let removed = self.remove(&removals.ids);
-        let written = removed.and_then(|()| self.begin_anew()).and_then(|()| self.write(batch));
         let synced = if removals.sync && !self.log.is_empty() { self.log.sync() } else { Ok(()) };
         let compacted = self.compact();
-        written.map_err(|error| error.to_string())?;
+        written.and(removed).map_err(|error| error.to_string())?;
         synced.and(compacted).map_err(|error| error.to_string())
     }
 
@@ -274,7 +275,10 @@ impl Disk {
             record
         }))?;
         let gone: Vec<u64> = self.live.keys().copied().filter(|id| !bytes.contains_key(id)).collect();
-        let unused: Vec<ObjectId> = gone.into_iter().filter_map(|id| self.abandon(id)).collect();
+        let mut unused = Vec::new();
+        for id in gone {
+            unused.extend(self.abandon(id));
+        }
         for (id, live) in &mut self.live {
             live.bytes = bytes.get(id).copied().unwrap_or_default();
         }

@@ -78,6 +78,11 @@ impl Entry {
         self.record.as_ref().is_some_and(Record::is_written)
     }
 
+    /// Has it removed from the disk, or not written there. Whether there is anything to wait for.
+    pub(super) fn leave_disk(&self) -> bool {
+        self.record.as_ref().is_some_and(Record::remove)
+    }
+
     /// The same response with another head, in a place of its own on the disk.
     pub(super) fn with_head(&self, head: Head) -> Arc<Self> {
         Arc::new(Self {

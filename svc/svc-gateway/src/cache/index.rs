@@ -10,10 +10,7 @@ use std::{
 
 use http::{HeaderMap, Method};
 use httpcache::{answer::decide_answer, variant::RequestFields};
-use quick_cache::{
-    DefaultHashBuilder, OptionsBuilder, Weighter,
-    sync::{Cache, DefaultLifecycle},
-};
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 
 use super::{entry::Entry, shares::Charge};
 
@@ -28,10 +25,13 @@ const STRIPES: usize = 64;
 /// Parts of all targets whose invalidations are counted together.
 const GENERATIONS: usize = 1024;
 
+/// The responses of a target, the newest first.
+type Entries = Arc<[Arc<Entry>]>;
+
 /// The index. Its weight is bounded; what is not used makes room.
 #[derive(Debug)]
 pub(super) struct Index {
-    targets: Cache<Arc<str>, Arc<[Arc<Entry>]>, ByWeight>,
+    targets: Cache<Arc<str>, Entries, ByWeight, DefaultHashBuilder, Evictions>,
     /// Held while the responses of a target are changed.
     stripes: Box<[Mutex<()>]>,
     /// How often something of each part was invalidated.
@@ -42,9 +42,25 @@ pub(super) struct Index {
 #[derive(Clone, Debug)]
 struct ByWeight;
 
-impl Weighter<Arc<str>, Arc<[Arc<Entry>]>> for ByWeight {
-    fn weight(&self, key: &Arc<str>, entries: &Arc<[Arc<Entry>]>) -> u64 {
+impl Weighter<Arc<str>, Entries> for ByWeight {
+    fn weight(&self, key: &Arc<str>, entries: &Entries) -> u64 {
         OVERHEAD + key.len() as u64 + entries.iter().map(|entry| entry.head.weight()).sum::<u64>()
+    }
+}
+
+/// What has to make room is removed from the disk as well: nobody could remove it there later.
+#[derive(Clone, Debug)]
+struct Evictions;
+
+impl Lifecycle<Arc<str>, Entries> for Evictions {
+    /// Dropped when nothing is locked any more.
+    type RequestState = Vec<Entries>;
+
+    fn on_evict(&self, evicted: &mut Self::RequestState, _: Arc<str>, entries: Entries) {
+        for entry in &*entries {
+            entry.leave_disk();
+        }
+        evicted.push(entries);
     }
 }
 
@@ -67,9 +83,8 @@ impl Index {
             .weight_capacity(max_bytes)
             .build()
             .expect("both capacities are set");
-        let (hash, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         Self {
-            targets: Cache::with_options(options, ByWeight, hash, lifecycle),
+            targets: Cache::with_options(options, ByWeight, DefaultHashBuilder::default(), Evictions),
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             generations: (0..GENERATIONS).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
@@ -139,6 +154,9 @@ impl Index {
         let (mut replaced, mut entries): (Vec<_>, Vec<_>) = known.partition(is_replaced);
         entries.insert(0, Arc::clone(entry));
         replaced.extend(surplus(&entries, entry).map(|index| entries.remove(index)));
+        for old in &replaced {
+            old.leave_disk();
+        }
         self.targets.insert(Arc::clone(&entry.key), entries.into());
         replaced
     }
@@ -192,10 +210,19 @@ impl Index {
     }
 
     /// Changes the responses of a target, one by one.
-    fn change(&self, key: &str, change: impl FnMut(&Arc<Entry>) -> Option<Arc<Entry>>) {
+    fn change(&self, key: &str, mut change: impl FnMut(&Arc<Entry>) -> Option<Arc<Entry>>) {
         let _turn = self.turn(key);
         let Some(known) = self.targets.peek(key) else { return };
-        let entries: Arc<[_]> = known.iter().filter_map(change).collect();
+        let entries: Arc<[_]> = known
+            .iter()
+            .filter_map(|old| {
+                let new = change(old);
+                if new.as_ref().is_none_or(|new| !Arc::ptr_eq(new, old)) {
+                    old.leave_disk();
+                }
+                new
+            })
+            .collect();
         if entries.is_empty() {
             self.targets.remove(key);
         } else {

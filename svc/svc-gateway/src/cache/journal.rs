@@ -46,7 +46,7 @@ pub(super) struct Journal {
     next_id: AtomicU64,
     pending_bytes: AtomicU64,
     max_pending: u64,
-    removals: Mutex<Removals>,
+    removals: Mutex<Pending>,
     changed: Notify,
     /// Up to which number removals are on the disk.
     settled: watch::Sender<u64>,
@@ -54,10 +54,24 @@ pub(super) struct Journal {
 
 /// Removals that are to be written. No more than there are responses on the disk.
 #[derive(Debug, Default)]
+struct Pending {
+    ids: Vec<u64>,
+    /// Those that the writer has begun with. If it dies, they are begun with again.
+    begun: Vec<u64>,
+    /// How often somebody has waited for all removals before.
+    waits: u64,
+    /// Up to which of these waits everything is on the disk.
+    settled: u64,
+    /// The last wait until everything outlasts a power cut.
+    last_sync: u64,
+}
+
+/// Removals that are to be written now.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Removals {
     pub(super) ids: Vec<u64>,
-    /// The number of the last one.
-    pub(super) last: u64,
+    /// The waits that end with them.
+    waits: u64,
     /// Whether somebody waits until they outlast a power cut.
     pub(super) sync: bool,
 }
@@ -127,20 +141,13 @@ impl Journal {
         let _ = self.writes.try_send(unwritten);
     }
 
-    /// Takes the removals that are to be written.
-    pub(super) fn take_removals(&self) -> Removals {
-        let mut removals = self.removals();
-        let last = removals.last;
-        std::mem::replace(&mut *removals, Removals { last, ..Removals::default() })
-    }
-
-    /// Gives removals back that could not be done.
-    pub(super) fn put_back(&self, undone: &Removals) {
-        let mut removals = self.removals();
-        removals.ids.extend_from_slice(&undone.ids);
-        removals.sync |= undone.sync;
-        drop(removals);
-        self.changed.notify_one();
+    /// The removals that are to be written, those of a writer that died among them.
+    pub(super) fn begin_removals(&self) -> Removals {
+        let mut pending = self.removals();
+        let Pending { ids, begun, .. } = &mut *pending;
+        begun.append(ids);
+        let sync = pending.last_sync > pending.settled;
+        Removals { ids: pending.begun.clone(), waits: pending.waits, sync }
     }
 
     /// Waits until there are removals to be written.
@@ -150,9 +157,30 @@ impl Journal {
         self.changed.notified().await;
     }
 
-    /// Removals up to this number are on the disk.
-    pub(super) fn settle(&self, last: u64) {
-        self.settled.send_replace(last);
+    /// These removals are on the disk.
+    pub(super) fn settle(&self, done: &Removals) {
+        let mut pending = self.removals();
+        pending.begun.clear();
+        pending.settled = done.waits;
+        drop(pending);
+        self.settled.send_replace(done.waits);
+    }
+
+    /// Whether there are removals that are not on the disk yet.
+    pub(super) fn is_behind(&self) -> bool {
+        let pending = self.removals();
+        !pending.ids.is_empty() || !pending.begun.is_empty()
+    }
+
+    /// Wakes the writer, which could not do what it had begun with.
+    pub(super) fn try_again(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Nothing is written any more, and nobody has to wait.
+    pub(super) fn end(&self) {
+        self.set_open(false);
+        self.settled.send_replace(u64::MAX);
     }
 
     /// Has removals written so far outlast the process, and if `sync` a power cut as well; waits until they do.
@@ -164,10 +192,12 @@ impl Journal {
         }
         let mut settled = self.settled.subscribe();
         let number = {
-            let mut removals = self.removals();
-            removals.last += 1;
-            removals.sync |= sync;
-            removals.last
+            let mut pending = self.removals();
+            pending.waits += 1;
+            if sync {
+                pending.last_sync = pending.waits;
+            }
+            pending.waits
         };
         self.changed.notify_one();
         // An error would say that the journal is gone, which it is not.
@@ -182,7 +212,7 @@ impl Journal {
         self.changed.notify_one();
     }
 
-    fn removals(&self) -> MutexGuard<'_, Removals> {
+    fn removals(&self) -> MutexGuard<'_, Pending> {
         self.removals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,11 +13,14 @@ use types::ObjectId;
 use super::{Entry, ResponseCache};
 use crate::{buffers::Reserved, tenant::Tenant};
 
+/// Bodies up to this length are given out without being kept from eviction: the connection buffers as much.
+const UNPINNED: u64 = 64 * 1024;
+
 /// The body of a stored response in memory, and what keeps it there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Loaded {
     pub(super) bytes: Bytes,
-    /// Keeps it from making room.
+    /// Keeps it from making room; `None` if it is short.
     pub(super) pin: Option<Arc<Verified>>,
     /// What it takes if there was no room for it among the bodies in memory.
     pub(super) reserved: Option<Arc<Reserved>>,
@@ -52,7 +55,8 @@ impl ResponseCache {
         let stored = self.bodies.open(body).ok().flatten().filter(|stored| stored.len() == entry.len)?;
         // In memory nothing blocks: the bytes are here and were checked when they came.
         let bytes = stored.read_all().ok()?;
-        Some(Loaded { bytes, pin: Some(Arc::new(stored)), reserved: None })
+        let pin = (entry.len > UNPINNED).then(|| Arc::new(stored));
+        Some(Loaded { bytes, pin, reserved: None })
     }
 
     /// A body from memory or from the disk; `None` if it cannot be had. What is damaged or gone is removed from the index.
@@ -85,12 +89,12 @@ impl ResponseCache {
             ReadBody::Whole(bytes, pin) => {
                 self.counts.disk_reads.inc();
                 let reserved = pin.is_none().then(|| Arc::new(reserved));
-                Some(Loaded { bytes, pin: pin.map(Arc::new), reserved })
+                Some(Loaded { bytes, pin: pin.filter(|_| entry.len > UNPINNED).map(Arc::new), reserved })
             }
             ReadBody::Gone { is_damaged } => {
                 if is_damaged {
                     self.counts.damaged_bodies.inc();
-                    tracing::warn!(body = %id, "a stored body was damaged, and was set aside");
+                    tracing::warn!(%id, "a stored body was damaged, and was set aside");
                 }
                 self.index.remove(entry);
                 None
@@ -134,7 +138,7 @@ fn read(disk: &Cas, bodies: &Cas, id: ObjectId, len: u64) -> ReadBody {
         Ok(Some(_)) => ReadBody::Gone { is_damaged: true },
         Ok(None) => ReadBody::Gone { is_damaged: false },
         Err(ReadError::Io(error)) => {
-            tracing::warn!(%error, body = %id, "a stored body cannot be read");
+            tracing::warn!(%error, %id, "a stored body cannot be read");
             ReadBody::Unreadable
         }
         Err(ReadError::Corrupt { .. } | ReadError::OutOfRange) => {

@@ -54,7 +54,7 @@ use ask::Ask;
 use entry::{Entry, Head};
 use flights::Flights;
 use index::{Index, Lookup};
-use journal::{Journal, Record};
+use journal::Journal;
 use load::Loads;
 use metrics::Counts;
 use shares::Shares;
@@ -197,10 +197,7 @@ impl ResponseCache {
             None => journal.write(entry, None, replaces),
             Some(Ok(Some(body))) => journal.write(entry, Some(body), replaces),
             // It had to make room already, but the disk may have it.
-            Some(_) if replaced.iter().any(|old| old.is_on_disk() && old.body == entry.body) => {
-                journal.write(entry, None, replaces);
-            }
-            Some(_) => {}
+            Some(_) => journal.write(entry, None, replaces),
         }
     }
 
@@ -226,7 +223,9 @@ impl ResponseCache {
     fn invalidate(&self, is_https: bool, host: &str, target: &str) -> bool {
         let removed =
             ask::key(is_https, host, target).map_or_else(Vec::new, |key| self.index.invalidate(&key));
-        removed.iter().filter_map(|entry| entry.record.as_ref()).map(Record::remove).fold(false, |a, b| a | b)
+        let waits = removed.iter().fold(false, |waits, entry| entry.leave_disk() | waits);
+        // What had to make room just now may have been of this target.
+        waits || self.journal.as_ref().is_some_and(|journal| journal.is_behind())
     }
 
     /// Waits until what was removed cannot come back with a restart, and if `sync` with a power cut neither.

@@ -162,10 +162,14 @@ impl Passage<'_> {
                 LookedUp::Ask(question) => question,
                 LookedUp::Hit(entry) => {
                     let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
-                    let wants_bytes = asker.wants_bytes(&entry, cache.now());
-                    let held = if wants_bytes { cache.load(&entry, &caller.tenant).await } else { None };
-                    let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
-                    if let Some(response) = hit(cache, &asker, &entry, (held, wants_bytes), caller, &wait) {
+                    let mut response = hit(cache, &asker, &entry, None, caller, &wait);
+                    if response.is_none()
+                        && let Some(held) = cache.load(&entry, &caller.tenant).await
+                    {
+                        let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
+                        response = hit(cache, &asker, &entry, Some(&held), caller, &wait);
+                    }
+                    if let Some(response) = response {
                         return Ok(Asked::Answer(response));
                     }
                     Question::anew(Forwarded::UriMiss)
@@ -327,22 +331,19 @@ impl ResponseCache {
     }
 }
 
-/// Answers from what is stored; `None` if its body is wanted and gone.
+/// Answers from what is stored, whose body is `held` if it is not in memory by itself; `None` if it cannot be had.
 fn hit(
     cache: &ResponseCache,
     asker: &Asker<'_>,
     entry: &Arc<Entry>,
-    (held, wants_bytes): (Option<Loaded>, bool),
+    held: Option<&Loaded>,
     caller: &Caller,
     wait: &Wait,
 ) -> Option<Response> {
-    if wants_bytes && held.is_none() {
-        return None;
-    }
     let waited = wait.waited;
     let forwarded = waited.then_some(Forwarded::UriMiss);
     let said = CacheStatus { is_hit: !waited, is_collapsed: waited, forwarded, ..CacheStatus::default() };
-    let response = cache.answer_from(asker, entry, held.as_ref(), said)?;
+    let response = cache.answer_from(asker, entry, held, said)?;
     caller.tenant.book_request();
     if waited {
         cache.counts.collapsed.inc();

@@ -165,9 +165,6 @@ impl ResponseCache {
             } else {
                 self.index.remove(&entry);
             }
-            if let Some(record) = &entry.record {
-                record.remove();
-            }
         }
         count
     }

@@ -57,6 +57,8 @@ pub(super) async fn run(ctx: TaskCtx, work: Arc<Work>) -> TaskResult {
     if !writer.has_disk() && !writer.wait_for_disk().await {
         return Ok(());
     }
+    // What a writer before this one has begun with.
+    writer.round(None).await;
     loop {
         let first = tokio::select! {
             biased;
@@ -68,7 +70,7 @@ pub(super) async fn run(ctx: TaskCtx, work: Arc<Work>) -> TaskResult {
             Some(None) => return Ok(()),
             Some(first) => writer.round(first).await,
             None => writer.round(None).await,
-        }
+        };
     }
     writer.finish().await;
     Ok(())
@@ -113,8 +115,8 @@ impl Writer {
         }
     }
 
-    /// Writes a response and whatever else there is by now.
-    async fn round(&mut self, first: Option<Unwritten>) {
+    /// Writes a response and whatever else there is by now; whether that was tried.
+    async fn round(&mut self, first: Option<Unwritten>) -> bool {
         let mut batch: Vec<Unwritten> = first.into_iter().collect();
         while batch.len() < BATCH
             && let Some(Some(more)) = futures_util::FutureExt::now_or_never(self.work.inbox.recv())
@@ -125,18 +127,18 @@ impl Writer {
         if now < self.paused_until {
             batch.clear();
         }
-        let removals = Arc::new(self.work.journal.take_removals());
+        let removals = Arc::new(self.work.journal.begin_removals());
         let (disk, removed, has_written) =
             (Arc::clone(&self.work.disk), Arc::clone(&removals), !batch.is_empty());
         let follow = move || lock(&disk).as_mut().map_or(Ok(()), |disk| disk.follow(&removed, &batch));
         let outcome = match self.ctx.scope.blocking().run("write the cache", follow).await {
             Ok(outcome) => outcome,
             Err(error) => {
-                // Nothing was done, or not all of it: the removals have to be done all the same.
-                self.work.journal.put_back(&removals);
+                // Nothing was done, or not all of it: the removals are begun again.
                 self.work.condition.raise(format!("responses are stored in memory alone: {error}"));
                 tokio::time::sleep(TRY_EVERY).await;
-                return;
+                self.work.journal.try_again();
+                return false;
             }
         };
         match outcome {
@@ -147,7 +149,8 @@ impl Writer {
                 self.work.condition.raise(format!("responses are stored in memory alone: {why}"));
             }
         }
-        self.work.journal.settle(removals.last);
+        self.work.journal.settle(&removals);
+        true
     }
 
     /// Writes what is left, and closes the log.
@@ -157,13 +160,16 @@ impl Writer {
             self.round(Some(unwritten)).await;
         }
         self.work.journal.set_open(false);
-        self.round(None).await;
+        if !self.round(None).await {
+            // Removals are missing: the log does not say that it is complete, and nobody is told that they are done.
+            return;
+        }
         let disk = Arc::clone(&self.work.disk);
         let close = move || lock(&disk).take().map_or(Ok(()), Disk::close);
         if let Ok(Err(error)) = self.ctx.scope.blocking().run("close the cache", close).await {
             tracing::warn!(%error, "the index of the cache could not be closed");
         }
-        self.work.journal.settle(u64::MAX);
+        self.work.journal.end();
     }
 }
 
