@@ -19,6 +19,7 @@
 //!
 //! * [`Verified`] is anything with a tree of hashes, stored here or not: whatever is read from it is checked first.
 //! * [`Cas`] stores objects: [`Cas::begin`] a [`Writer`], [`Cas::open`], [`Cas::quarantine`], [`Cas::scrub`].
+//! * [`Tail`] reads an object while it is being written.
 //! * [`Hot`] keeps whole objects in RAM, checked once when they are loaded.
 //! * [`UrlIndex`] keeps what is known of URLs, across restarts and crashes.
 
@@ -30,6 +31,7 @@ mod memory;
 mod scrub;
 mod shared;
 mod store;
+mod tail;
 mod url_index;
 mod verified;
 mod writer;
@@ -38,6 +40,7 @@ pub use files::OpenError;
 pub use hot::{Hot, HotStat};
 pub use scrub::{ScrubProgress, ScrubReport};
 pub use store::{Cas, Fate, Limits, Stat};
+pub use tail::Tail;
 pub use url_index::{Change, IndexError, Start, UrlIndex, UrlRow};
 pub use verified::{BuildError, ReadError, Verified};
 pub use writer::{Committed, WriteError, Writer};

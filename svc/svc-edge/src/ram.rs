@@ -75,7 +75,7 @@ impl Ready {
     /// Whether it can be served without a look at a disk.
     pub(crate) fn is_in_ram(&self) -> bool {
         let source = self.representation.as_ref().map(|representation| &representation.source);
-        !matches!(source, Some(Source::Disk { .. }))
+        !matches!(source, Some(Source::Disk { .. } | Source::Growing(_)))
     }
 
     fn weight(&self) -> u64 {
@@ -83,6 +83,7 @@ impl Ready {
             None => 0,
             Some(Source::Ram(bytes)) => bytes.len() as u64,
             Some(Source::Disk { verified, .. }) => OPEN_FILE + 32 * verified.tree().groups(),
+            Some(Source::Growing(_)) => OPEN_FILE,
         };
         OVERHEAD + bytes
     }

@@ -21,7 +21,7 @@ use crate::{
     policy::Policy,
     ram::Ready,
     route::Route,
-    serve::{Asked, Class, Plan, Representation, Source, plan},
+    serve::{Asked, Class, Plan, Representation, Source, TO_THE_END, plan},
     shared::Shared,
     spans::Teller,
 };
@@ -241,17 +241,21 @@ impl Visit<'_> {
 
     /// A representation, wherever it is.
     async fn represent(&self, of: &Representation, class: Class, place: Place) -> Answer {
-        let (verified, owner) = match &of.source {
-            Source::Ram(bytes) => return self.ram(of, bytes, class),
-            Source::Disk { verified, owner } => (verified, owner),
-        };
         match plan(&self.asked(), of, &self.policy.dress, class) {
             Plan::Done(response) => Ok(response),
             Plan::Unsatisfiable(content_range) => Err(Deny::range(content_range)),
             Plan::Send(mut response, range) => {
-                let patience = self.policy.limits.timeout;
-                let body = self.shared().reader.body(verified, owner, range, patience, place).await?;
-                *response.body_mut() = body;
+                let (reader, patience) = (&self.shared().reader, self.policy.limits.timeout);
+                *response.body_mut() = match &of.source {
+                    Source::Ram(bytes) => return self.ram(of, bytes, class),
+                    Source::Disk { verified, owner } => {
+                        reader.body(verified, owner, range, patience, place).await?
+                    }
+                    Source::Growing(fill) => {
+                        let end = Some(range.end).filter(|end| *end != TO_THE_END);
+                        reader.growing(fill, range.start, end, place)?
+                    }
+                };
                 Ok(response)
             }
         }

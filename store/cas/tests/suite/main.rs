@@ -9,5 +9,6 @@ mod hot;
 mod rot;
 mod store;
 mod support;
+mod tail;
 mod url_index;
 mod verified;
