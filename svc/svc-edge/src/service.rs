@@ -16,6 +16,7 @@ use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::{
+    assets::chosen,
     deny::{Deny, METHODS},
     ingress::{self, Client, ConnMemo, Place},
     policy::Policy,
@@ -173,6 +174,9 @@ impl Visit<'_> {
         if let Err(deny) = admitted {
             return Some(Err(deny));
         }
+        if self.request.method == Method::OPTIONS && self.request.uri.path() == "*" {
+            return Some(Ok(self.options()));
+        }
         let route = match ingress::admit(&self.request.method, body, limits).and(route) {
             Ok(route) => route,
             Err(refusal) => return Some(Err(refusal.into())),
@@ -263,7 +267,7 @@ impl Visit<'_> {
 
     /// An answer that is ready and holds, if it is in RAM.
     fn ready(&self, ready: &Ready, class: Class) -> Option<Answer> {
-        let representation = ready.representation.as_ref()?;
+        let representation = chosen(self.headers(), ready.representation.as_ref()?, &ready.coded);
         let Source::Ram(bytes) = &representation.source else { return None };
         self.shared().metrics.hits.inc();
         Some(self.ram(representation, bytes, class))
