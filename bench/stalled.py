@@ -58,7 +58,7 @@ class Client:
 
 
 def measure(port, admin, requests):
-    edge, other = Client(port, "127.0.0.200"), Client(admin, "127.0.0.200")
+    edge, other = Client(port, "127.0.0.200"), Client(admin, "127.0.0.1")
     paths = {
         "hot file": (edge, lambda n: "/edge/assets/hot.bin"),
         "cold file": (edge, lambda n: f"/edge/assets/cold-{n % 200}.bin"),
@@ -129,9 +129,13 @@ def main():
             time.sleep(4)
             measure(port, admin, 50)
             before = measure(port, admin, args.requests)
-            stalled = [stall(port, f"127.0.0.{1 + n % args.addresses}", f"/edge/assets/large-{n // args.addresses % 8}.bin") for n in range(args.stalled)]
-            while metric(admin, "edge_transfers") < args.stalled and time.monotonic() < deadline + 60:
-                time.sleep(0.1)
+            stalled = []
+            for n in range(args.stalled):
+                stalled.append(stall(port, f"127.0.0.{1 + n % args.addresses}", f"/edge/assets/large-{n // args.addresses % 8}.bin"))
+                # Some at a time: as many requests at once as there are places would be refused.
+                last = time.monotonic() + 10
+                while len(stalled) % 100 == 0 and metric(admin, "edge_transfers") < len(stalled) and time.monotonic() < last:
+                    time.sleep(0.1)
             sending = metric(admin, "edge_transfers")
             after = measure(port, admin, args.requests)
             left = metric(admin, "edge_transfers")

@@ -50,12 +50,18 @@ fn stalled_readers_hold_up_nobody_who_reads() {
             client.wait_for_end().ok()?.starts_with(b"HTTP/1.1 200").then_some(())
         });
     }
-    let stalled: Vec<TcpStream> = (0..STALLED)
-        .map(|nth| {
-            let from = u8::try_from(20 + nth % 8).unwrap();
-            stall(from, edge, &format!("/edge/assets/large-{}.bin", nth / 8 % 8))
-        })
-        .collect();
+    let mut stalled: Vec<TcpStream> = Vec::new();
+    for nth in 0..STALLED {
+        let from = u8::try_from(20 + nth % 8).unwrap();
+        stalled.push(stall(from, edge, &format!("/edge/assets/large-{}.bin", nth / 8 % 8)));
+        // Some at a time: as many requests at once as there are places would be refused.
+        if stalled.len().is_multiple_of(80) {
+            let count = f64::from(nth + 1);
+            eventually("they are being sent something", || {
+                (node.metric("edge_transfers") >= count).then_some(())
+            });
+        }
+    }
     for nth in 0..COLD {
         let answer =
             Client::connect_from(3, edge).unwrap().get(&format!("/edge/assets/cold-{nth}.bin")).unwrap();

@@ -208,7 +208,8 @@ function learnLayer(name) {
     return;
   }
   // Neighbours get colours that are far apart.
-  const hue = Object.hasOwn(USUAL_HUES, name) ? USUAL_HUES[name] : Math.round((330 + layers.size * 137.5) % 360);
+  const others = [...layers.keys()].filter((known) => !Object.hasOwn(USUAL_HUES, known)).length;
+  const hue = Object.hasOwn(USUAL_HUES, name) ? USUAL_HUES[name] : Math.round((290 + others * 137.5) % 360);
   layers.set(name, { hue, shown: true, order: layers.size });
   tellLegend();
 }

@@ -315,7 +315,7 @@ impl HttpBody for GrowingBody {
             }
             Err(broken) => {
                 this.ended = true;
-                tracing::warn!(%broken, "a response that was sent while it was fetched broke off");
+                tracing::warn!(error = %broken, "a response that was sent while it was fetched broke off");
                 Some(Err(BodyError::new(broken)))
             }
         })

@@ -25,10 +25,12 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).unwrap()
 }
 
-/// Sets when a file was last modified, in seconds before now.
-fn age(path: &Path, secs: u64) {
-    let file = File::options().write(true).open(path).unwrap();
-    file.set_modified(SystemTime::now() - Duration::from_secs(secs)).unwrap();
+/// Makes files of a folder as old as each other: a hundred seconds.
+fn age(folder: &Path, names: &[&str]) {
+    let then = SystemTime::now() - Duration::from_secs(100);
+    for name in names {
+        File::options().write(true).open(folder.join(name)).unwrap().set_modified(then).unwrap();
+    }
 }
 
 /// An edge with a file and these siblings, all of them old.
@@ -39,7 +41,8 @@ fn edge(siblings: &[(&str, &[u8])]) -> Running {
     let mut files: Vec<(&str, &[u8])> = named.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
     files.push(("site.js", &plain));
     let edge = Running::with_files(&files);
-    files.iter().for_each(|(name, _)| age(&edge.path("public").join(name), 100));
+    let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    age(&edge.path("public"), &names);
     edge
 }
 
@@ -192,7 +195,7 @@ fn a_large_file_has_siblings_too_and_they_are_verified() {
     };
     assert!(gz.len() > 2 << 20 && gz.len() < large.len(), "{} {}", gz.len(), large.len());
     let edge = Running::with_files(&[("large.txt", &large), ("large.txt.gz", &gz)]);
-    ["large.txt", "large.txt.gz"].iter().for_each(|name| age(&edge.path("public").join(name), 100));
+    age(&edge.path("public"), &["large.txt", "large.txt.gz"]);
     let ask = || edge.get_with("/edge/assets/large.txt", &[("accept-encoding", "gzip")]);
     let answer = ask();
     assert_eq!((answer.status, answer.header("content-encoding")), (200, "gzip"));
