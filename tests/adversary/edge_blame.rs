@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Far more than the breaker's failures in a row.
-const FAILURES: usize = 20;
+const FAILURES: usize = 30;
 
 /// An origin that breaks off below `/broken/`, is silent below `/slow/` and answers elsewhere.
 fn serve(stream: TcpStream) -> io::Result<()> {
@@ -67,7 +67,7 @@ impl Edge {
 fn a_client_that_asks_for_what_breaks_off_does_not_have_the_origin_left_alone() {
     let edge = Edge::start("");
     for nth in 0..FAILURES {
-        if nth % 4 == 0 {
+        if nth % 10 == 0 {
             edge.assert_answers(2, &format!("/fine/{nth}"));
         }
         assert_eq!(edge.get(3, &format!("/broken/{nth}")).status, 502);
