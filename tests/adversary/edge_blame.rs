@@ -67,7 +67,7 @@ impl Edge {
 fn a_client_that_asks_for_what_breaks_off_does_not_have_the_origin_left_alone() {
     let edge = Edge::start("");
     for nth in 0..FAILURES {
-        if nth % 10 == 0 {
+        if nth.is_multiple_of(10) {
             edge.assert_answers(2, &format!("/fine/{nth}"));
         }
         assert_eq!(edge.get(3, &format!("/broken/{nth}")).status, 502);
