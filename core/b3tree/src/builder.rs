@@ -4,7 +4,7 @@ use blake3::{Hasher, hazmat::HasherExt};
 use types::ObjectId;
 
 use crate::{
-    GROUP, GROUP_LEN, Tree,
+    GROUP, GROUP_LEN, GroupHash, Tree,
     node::{self, Node},
 };
 
@@ -60,6 +60,12 @@ impl Builder {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What the groups hash to that are complete and have more behind them, from the group `first` on.
+    #[must_use]
+    pub fn closed_from(&self, first: usize) -> &[GroupHash] {
+        self.closed.get(first..).unwrap_or_default()
     }
 
     /// The tree of what has passed; what passes later begins a new one.

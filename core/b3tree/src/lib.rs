@@ -38,6 +38,16 @@ pub use tree::{Corrupt, Tree};
 /// The bytes that are checked at once: 16 of BLAKE3's chunks, as many as its fastest code takes side by side.
 pub const GROUP_LEN: usize = 16 * 1024;
 
+/// What a group hashes to that is not the whole object.
+pub type GroupHash = [u8; 32];
+
+/// Whether these bytes are the group at `index` of an object of several groups, going by what that hashed to when it passed a
+/// [`Builder`].
+#[must_use]
+pub fn is_group(index: u64, data: &[u8], hash: &GroupHash) -> bool {
+    node::group(index, data) == *hash
+}
+
 /// [`GROUP_LEN`], for arithmetic on lengths of objects.
 const GROUP: u64 = GROUP_LEN as u64;
 

@@ -18,6 +18,7 @@
 
 pub mod cache_control;
 pub mod date;
+pub mod digest;
 pub mod etag;
 pub mod freshness;
 pub mod host;

@@ -11,6 +11,7 @@
 //! shutdown. It runs no service code, so nothing a service does can keep the process from ending.
 
 pub mod audit;
+pub mod blame;
 pub mod blocking;
 pub mod breaker;
 pub mod bus;

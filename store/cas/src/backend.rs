@@ -5,7 +5,10 @@ use std::{fmt, io, sync::Arc};
 use b3tree::Tree;
 use types::ObjectId;
 
-use crate::verified::{ReadError, Source};
+use crate::{
+    tail::Written,
+    verified::{ReadError, Source},
+};
 
 /// A place for objects: memory, or a folder. Nobody but the store calls it, and never for two changes of one object at
 /// once.
@@ -42,6 +45,10 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 pub(crate) trait Spool: fmt::Debug + Send {
     /// Takes the next bytes.
     fn write(&mut self, data: &[u8]) -> io::Result<()>;
+
+    /// What was written so far, for those who read it meanwhile. It can be read on after the object is in its place, and
+    /// after it was given up.
+    fn written(&mut self) -> io::Result<Written>;
 
     /// Puts the object in its place, whole and for good, or leaves nothing behind.
     fn publish(self: Box<Self>, tree: &Arc<Tree>) -> io::Result<()>;

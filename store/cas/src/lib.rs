@@ -19,6 +19,7 @@
 //!
 //! * [`Verified`] is anything with a tree of hashes, stored here or not: whatever is read from it is checked first.
 //! * [`Cas`] stores objects: [`Cas::begin`] a [`Writer`], [`Cas::open`], [`Cas::quarantine`], [`Cas::scrub`].
+//! * [`Tail`] reads an object while it is being written.
 //! * [`Hot`] keeps whole objects in RAM, checked once when they are loaded.
 //! * [`UrlIndex`] keeps what is known of URLs, across restarts and crashes.
 //! * [`RecordLog`] keeps records of any kind in their order, each of them sealed.
@@ -32,6 +33,7 @@ mod record_log;
 mod scrub;
 mod shared;
 mod store;
+mod tail;
 mod url_index;
 mod verified;
 mod writer;
@@ -41,6 +43,7 @@ pub use hot::{Hot, HotStat};
 pub use record_log::{LogEnd, LogError, RecordLog};
 pub use scrub::{ScrubProgress, ScrubReport};
 pub use store::{Cas, Fate, Limits, Stat};
+pub use tail::Tail;
 pub use url_index::{Change, IndexError, Start, UrlIndex, UrlRow};
 pub use verified::{BuildError, ReadError, Verified};
 pub use writer::{Committed, WriteError, Writer};

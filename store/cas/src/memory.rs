@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     io,
+    ops::Range,
     sync::{Arc, Mutex},
 };
 
@@ -13,6 +14,7 @@ use types::ObjectId;
 use crate::{
     backend::{Backend, Spool},
     lock,
+    tail::Written,
     verified::{ReadError, Source},
 };
 
@@ -33,7 +35,7 @@ impl Backend for Memory {
     }
 
     fn spool(&self) -> io::Result<Box<dyn Spool>> {
-        Ok(Box::new(MemorySpool { objects: Arc::clone(&self.objects), bytes: Vec::new() }))
+        Ok(Box::new(MemorySpool { objects: Arc::clone(&self.objects), bytes: Arc::default() }))
     }
 
     fn find(&self, id: ObjectId) -> io::Result<Option<u64>> {
@@ -70,20 +72,60 @@ impl Backend for Memory {
 #[derive(Debug)]
 struct MemorySpool {
     objects: Objects,
-    bytes: Vec<u8>,
+    bytes: Arc<Mutex<MemoryBytes>>,
 }
 
 impl Spool for MemorySpool {
     fn write(&mut self, data: &[u8]) -> io::Result<()> {
-        self.bytes.try_reserve(data.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        self.bytes.extend_from_slice(data);
+        let mut bytes = lock(&self.bytes);
+        let MemoryBytes::Growing(bytes) = &mut *bytes else { return Err(io::ErrorKind::Other.into()) };
+        bytes.try_reserve(data.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        bytes.extend_from_slice(data);
         Ok(())
     }
 
+    fn written(&mut self) -> io::Result<Written> {
+        Ok(Written::Memory(Arc::clone(&self.bytes)))
+    }
+
     fn publish(self: Box<Self>, tree: &Arc<Tree>) -> io::Result<()> {
-        // Without the room that a growing buffer has to spare, which the cap does not count.
-        let bytes = Bytes::from(self.bytes.into_boxed_slice());
+        let bytes = lock(&self.bytes).finish();
         lock(&self.objects).insert(tree.root(), (bytes, Arc::clone(tree)));
         Ok(())
+    }
+}
+
+/// The bytes of an object that may not be whole yet.
+#[derive(Debug)]
+pub(crate) enum MemoryBytes {
+    /// More may come.
+    Growing(Vec<u8>),
+    /// All of them.
+    Whole(Bytes),
+}
+
+impl Default for MemoryBytes {
+    fn default() -> Self {
+        Self::Growing(Vec::new())
+    }
+}
+
+impl MemoryBytes {
+    /// A copy of these bytes; [`None`] if they are not here.
+    pub(crate) fn copy(&self, range: Range<usize>) -> Option<Bytes> {
+        match self {
+            Self::Growing(bytes) => bytes.get(range).map(Bytes::copy_from_slice),
+            Self::Whole(bytes) => (range.end <= bytes.len()).then(|| bytes.slice(range)),
+        }
+    }
+
+    /// All of them, without the room that a growing buffer has to spare, which the cap does not count.
+    fn finish(&mut self) -> Bytes {
+        let whole = match self {
+            Self::Growing(bytes) => Bytes::from(std::mem::take(bytes).into_boxed_slice()),
+            Self::Whole(bytes) => bytes.clone(),
+        };
+        *self = Self::Whole(whole.clone());
+        whole
     }
 }

@@ -226,7 +226,7 @@ pub(crate) fn read_checked(file: &File, tree: &Tree, range: Range<u64>) -> Resul
 }
 
 /// Fills the buffer from the file's `offset` on, or as much of it as there is.
-fn read_at_most(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_at_most(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {
@@ -240,7 +240,7 @@ fn read_at_most(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize
 }
 
 /// The same range, in memory.
-fn in_memory(range: Range<u64>) -> Range<usize> {
+pub(crate) fn in_memory(range: Range<u64>) -> Range<usize> {
     let index = |at| usize::try_from(at).expect("addresses have 64 bits");
     index(range.start)..index(range.end)
 }

@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use b3tree::Builder;
 use types::ObjectId;
 
-use crate::{backend::Spool, shared::Shared};
+use crate::{backend::Spool, shared::Shared, tail::Tail};
 
 /// Why an object was not stored. Nothing of it is left behind.
 #[derive(Debug, thiserror::Error)]
@@ -45,12 +45,14 @@ pub struct Writer {
     builder: Box<Builder>,
     /// [`None`] after a write that failed.
     spool: Option<Box<dyn Spool>>,
+    /// For those who read what is being written.
+    tail: Option<Tail>,
 }
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, WriteError> {
         let spool = Some(shared.backend.spool()?);
-        Ok(Self { shared, builder: Box::default(), spool })
+        Ok(Self { shared, builder: Box::default(), spool, tail: None })
     }
 
     /// Takes the next bytes. Blocking.
@@ -66,7 +68,30 @@ impl Writer {
         spool.write(data)?;
         self.builder.update(data);
         self.spool = Some(spool);
+        if let Some(tail) = &self.tail {
+            tail.grow(&self.builder);
+        }
         Ok(())
+    }
+
+    /// What is written, to be read meanwhile and checked as everything is. Blocking.
+    ///
+    /// # Errors
+    /// The system does not let us read it.
+    pub fn tail(&mut self) -> Result<Tail, WriteError> {
+        if let Some(tail) = &self.tail {
+            return Ok(tail.clone());
+        }
+        let written = self.spool.as_mut().ok_or(WriteError::Broken)?.written()?;
+        let tail = Tail::new(written, &self.builder);
+        self.tail = Some(tail.clone());
+        Ok(tail)
+    }
+
+    /// The name of what is written so far.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        self.builder.clone().finish().root()
     }
 
     /// The bytes so far.
@@ -89,6 +114,9 @@ impl Writer {
         let spool = self.spool.take().ok_or(WriteError::Broken)?;
         let (shared, tree) = (&self.shared, Arc::new(self.builder.finish()));
         let (id, len) = (tree.root(), tree.len());
+        if let Some(tail) = &self.tail {
+            tail.finish(&tree);
+        }
         let _claim = shared.claim(id);
         // On disk and whole, not only in the index: a person may have removed it, or the disk lost some of it.
         if shared.backend.find(id)? == Some(len) && shared.is_known(id)? {

@@ -5,7 +5,9 @@ mod load;
 mod media;
 mod root;
 mod settle;
+mod siblings;
 
 pub(crate) use damage::{Damages, STATE_META};
 pub(crate) use load::{FileRecord, Loaded, Roots};
 pub(crate) use settle::{FILE_SETTLER, UNSETTLED, Unsettled, start as start_settler};
+pub(crate) use siblings::chosen;

@@ -39,6 +39,11 @@ impl FileStat {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
+    /// Whether it was last modified in an earlier second than another: many tools that copy files keep no more of their times.
+    pub(crate) fn is_older_than(&self, other: &Self) -> bool {
+        self.mtime.0 < other.mtime.0
+    }
+
     /// When it was last modified, in seconds since 1970.
     pub(crate) fn modified(&self) -> u64 {
         u64::try_from(self.mtime.0).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Live fill: objects that are not here are fetched from listed origins, stored, and only then served.
+//! Live fill: objects that are not here are fetched from listed origins, stored, and only then served, or while they are
+//! fetched, if that is configured for their origin.
 //!
 //! ```text
 //! find ─▶ fresh: served           table: what is known of URLs, in memory
@@ -16,6 +17,7 @@ mod ask;
 mod budget;
 mod client;
 mod entry;
+mod expected;
 mod failure;
 mod fields;
 mod guard;
@@ -28,6 +30,7 @@ mod receive;
 mod settings;
 mod spool;
 mod store_state;
+mod streaming;
 mod table;
 mod url;
 mod worker;
@@ -41,12 +44,13 @@ use httprules::{
     freshness::{Verdict, judge},
 };
 use quota::Bucket;
-use ron_kernel::{Clock, Fault, Scope, metrics::Counter};
+use ron_kernel::{Clock, Fault, Scope, blame, metrics::Counter};
 use ron_transport::resolve::Resolver;
 use types::{Deadline, ObjectId, Reason, Refusal};
 
-pub use entry::Entry;
+pub use entry::{Entry, Filled};
 pub use settings::FillSettings;
+pub use streaming::{BrokenOff, StreamingFill};
 pub use url::OriginUrl;
 
 pub(crate) use index::{INDEX_OWNER, INDEX_QUEUE};
@@ -105,6 +109,19 @@ pub enum Found {
     Missing,
     /// It is known that there is nothing to be had.
     Refused(Refusal),
+}
+
+/// What whoever asks for an object wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// The place that a fill holds which begins for it; `None` for a fill of nobody.
+    pub(crate) held: Option<FillPlace>,
+    /// Whether it may be an object that is still being fetched.
+    pub(crate) streamed: bool,
+}
+
+impl Wanted {
+    const WHOLE: Self = Self { held: None, streamed: false };
 }
 
 /// The fill.
@@ -220,10 +237,14 @@ impl Fill {
         request: &RequestDirectives,
         deadline: Deadline,
     ) -> Result<Arc<Entry>, Refusal> {
-        self.fetch_holding(url, request, deadline, None).await
+        match self.fetch_holding(url, request, deadline, Wanted::WHOLE).await? {
+            Filled::Whole(entry) => Ok(entry),
+            Filled::Streaming(_) => Err(Refusal::new(Reason::Internal, "the object is not whole")),
+        }
     }
 
-    /// The same, and a fill that begins holds on to this until it ends, however long whoever asked waits.
+    /// The same as `wanted` says: a fill that begins holds on to its place until it ends, however long whoever asked waits, and
+    /// an object of an origin that is streamed may be had while it is fetched.
     ///
     /// Cancel safe: the fill goes on.
     ///
@@ -234,11 +255,13 @@ impl Fill {
         url: &OriginUrl,
         request: &RequestDirectives,
         deadline: Deadline,
-        held: Option<FillPlace>,
-    ) -> Result<Arc<Entry>, Refusal> {
-        let fetched = self.await_landing(url, request, deadline, held).await;
+        wanted: Wanted,
+    ) -> Result<Filled, Refusal> {
+        let fetched = self.await_landing(url, request, deadline, wanted).await;
         match fetched {
-            Err(refusal) if refusal.reason != Reason::NotFound => self.instead(url, request).ok_or(refusal),
+            Err(refusal) if refusal.reason != Reason::NotFound => {
+                self.instead(url, request).map(Filled::Whole).ok_or(refusal)
+            }
             fetched => fetched,
         }
     }
@@ -303,10 +326,12 @@ impl Fill {
         url: &OriginUrl,
         request: &RequestDirectives,
         deadline: Deadline,
-        held: Option<FillPlace>,
-    ) -> Result<Arc<Entry>, Refusal> {
+        wanted: Wanted,
+    ) -> Result<Filled, Refusal> {
+        let is_enough = |landed: &Landed| wanted.streamed || !landed.is_streaming();
         for _ in 0..MAX_TURNS {
-            let landed = self.clock.by(deadline, self.join(url, request, held.clone()).wait()).await;
+            let landing = self.join(url, request, wanted.held.clone()).wait_until(is_enough);
+            let landed = self.clock.by(deadline, landing).await;
             let Some(landed) = landed else {
                 return Err(Refusal::new(Reason::DownstreamTimeout, "the object did not arrive in time"));
             };
@@ -327,23 +352,23 @@ impl Fill {
         };
         // Somebody may have landed between our look and our turn.
         if let Some(known) = self.fresh(url, request) {
-            flight.land(Landed { outcome: known.answer(), asked: false });
+            flight.land(Landed { outcome: known.answer().map(Filled::Whole), asked: false });
             return landing;
         }
         let settings = self.settings.load();
         let now = self.clock.now();
         let limited = settings.rate.as_ref().map_or(Ok(()), |rate| self.begun.check(rate, now).map(drop));
         let refused = self.failed_lately(url).or(limited.err().map(Refusal::from));
-        let ticket = match refused.map_or_else(|| self.lanes.admit(url), Err) {
+        let client = held.as_ref().map_or(blame::NOBODY, FillPlace::client);
+        let ticket = match refused.map_or_else(|| self.lanes.admit(url, client), Err) {
             Ok(ticket) => ticket,
             Err(refusal) => {
-                flight.land(Landed { outcome: Err(refusal), asked: true });
+                flight.land(Landed::asked(Err(refusal)));
                 return landing;
             }
         };
         let deadline = Deadline::within(now, settings.fill_timeout);
-        let job =
-            Job { url: url.clone(), request: *request, deadline, ticket: Some(ticket), flight, _held: held };
+        let job = Job { url: url.clone(), request: *request, deadline, ticket, flight, client, _held: held };
         self.lanes.push(job);
         landing
     }
@@ -358,7 +383,8 @@ impl Fill {
     fn suits(&self, landed: &Landed, request: &RequestDirectives) -> bool {
         let now = self.clock.unix().as_secs();
         match &landed.outcome {
-            Ok(entry) => judge(&entry.stored, request, now) == Verdict::Fresh,
+            Ok(Filled::Whole(entry)) => judge(&entry.stored, request, now) == Verdict::Fresh,
+            Ok(Filled::Streaming(_)) => true,
             Err(_) => !request.no_cache && request.max_age.is_none(),
         }
     }

@@ -102,6 +102,16 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
 }
 
 impl<T> Flight<T> {
+    /// Tells those who wait, and those who come, of something before the end; the flight goes on.
+    pub(crate) fn tell(&self, interim: T) {
+        self.told.send_replace(Some(interim));
+    }
+
+    /// Whether anything was told already.
+    pub(crate) fn has_told(&self) -> bool {
+        self.told.borrow().is_some()
+    }
+
     /// Tells everybody what came of it. What is to be known of it elsewhere must be known before: who comes next begins
     /// anew, and must not hear of this one again.
     pub(crate) fn land(mut self, landed: T) {
@@ -130,11 +140,18 @@ impl<T: Clone> Landing<T> {
         self.0.borrow().clone()
     }
 
-    /// Waits for the end of the flight; `None` if it ended without a word.
+    /// Waits for what is told of the flight; `None` if it ended without a word.
     ///
     /// Cancel safe: the flight goes on.
-    pub(crate) async fn wait(mut self) -> Option<T> {
-        self.0.wait_for(Option::is_some).await.ok()?.clone()
+    pub(crate) async fn wait(self) -> Option<T> {
+        self.wait_until(|_| true).await
+    }
+
+    /// Waits until something is told of the flight that is enough; `None` if it ended before.
+    ///
+    /// Cancel safe: the flight goes on.
+    pub(crate) async fn wait_until(mut self, is_enough: impl Fn(&T) -> bool) -> Option<T> {
+        self.0.wait_for(|told| told.as_ref().is_some_and(&is_enough)).await.ok()?.clone()
     }
 }
 
@@ -194,6 +211,21 @@ mod tests {
         }
         let _next = begin(&flights, &what);
         assert_eq!(flights.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_told_on_the_way_reaches_those_who_do_not_wait_for_the_end() {
+        let (flights, what) = (Arc::<Flights<u8>>::default(), Arc::from("it"));
+        let (flight, first) = begin(&flights, &what);
+        assert!(!flight.has_told());
+        flight.tell(1);
+        assert!(flight.has_told());
+        assert_eq!(first.wait().await, Some(1));
+        assert_eq!(join(&flights, &what).landed(), Some(1), "it is still under way");
+        let patient = join(&flights, &what).wait_until(|told| *told == 2);
+        let lost = join(&flights, &what).wait_until(|told| *told == 3);
+        flight.land(2);
+        assert_eq!((patient.await, lost.await), (Some(2), None));
     }
 
     #[tokio::test]

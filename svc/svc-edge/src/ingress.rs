@@ -4,7 +4,7 @@ use std::{
     hash::RandomState,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -12,6 +12,7 @@ use std::{
 use http::Method;
 use http_body::Body as _;
 use quota::{Bucket, Forgettable, Rate, ShardedBook};
+use ron_kernel::blame::ClientId;
 use ron_sync::gate::{Fifo, Gate, Permit};
 use ron_transport::{Body, Conn, ConnInfo, caps::ClientKey};
 use types::{Moment, Reason, Refusal};
@@ -27,6 +28,14 @@ const MAX_WAITING_FILLS: usize = 512;
 /// A client may have this many times as many places as are free. So one alone has three quarters of them, two have three
 /// sevenths each, and whoever has none finds one.
 const PER_FREE_PLACE: u32 = 3;
+/// One place in so many is for clients that have none.
+const KEPT_FOR_NEWCOMERS: u32 = 16;
+/// Transfers for each place: one that is not being read costs memory and nothing else.
+const TRANSFERS_PER_PLACE: u32 = 8;
+/// As many transfers are sent in large pieces, whoever they are for.
+const LARGE_PIECES: u32 = 64;
+/// As many transfers of one client are, however many there are.
+const LARGE_PIECES_EACH: u32 = 8;
 
 /// What is kept for a connection: its client.
 #[derive(Debug, Default)]
@@ -41,6 +50,10 @@ pub(crate) struct Client {
     fills: Bucket,
     /// How many of its requests are being worked on.
     inside: AtomicU32,
+    /// How many responses are being sent to it from a disk, or while they are fetched.
+    receiving: AtomicU32,
+    /// A number of its own; 0 for those that share one entry.
+    number: ClientId,
     /// Its part of the fills at once; made when it is first needed.
     filling: OnceLock<Arc<Gate<Fifo>>>,
 }
@@ -50,18 +63,69 @@ impl Forgettable for Client {
         self.requests.is_forgettable(now)
             && self.fills.is_forgettable(now)
             && self.inside.load(Ordering::Relaxed) == 0
+            && self.receiving.load(Ordering::Relaxed) == 0
             && self.filling.get().is_none_or(|gate| gate.inflight() == 0)
     }
 }
 
 /// A place among the fills of one client, held until the fill ends.
-pub(crate) type FillPlace = Arc<Permit<Fifo>>;
+#[derive(Clone, Debug)]
+pub(crate) struct FillPlace {
+    client: ClientId,
+    _permit: Arc<Permit<Fifo>>,
+}
+
+impl FillPlace {
+    /// The client that it is of.
+    pub(crate) const fn client(&self) -> ClientId {
+        self.client
+    }
+}
 
 /// A place among the requests that are worked on.
 #[derive(Debug)]
 pub(crate) struct Place {
+    ingress: Arc<Ingress>,
     client: Arc<Client>,
     _permit: Permit<Fifo>,
+}
+
+impl Place {
+    /// What is left to do is to send: the place goes to somebody else.
+    ///
+    /// # Errors
+    /// As much as may be is being sent, or this client gets more of it than it may while so little is left.
+    pub(crate) fn into_transfer(self) -> Result<Transfer, Refusal> {
+        let (ingress, client) = (Arc::clone(&self.ingress), Arc::clone(&self.client));
+        let permit = enter(&ingress.transfers, &client.receiving, "sent")?;
+        Ok(Transfer { ingress, client, _permit: permit })
+    }
+
+    /// Whether what is to be sent is sent in small pieces.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.ingress.is_crowded(&self.client)
+    }
+}
+
+/// A response that is being sent from a disk, or while it is fetched.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    ingress: Arc<Ingress>,
+    client: Arc<Client>,
+    _permit: Permit<Fifo>,
+}
+
+impl Transfer {
+    /// Whether it is sent in small pieces, because there are many, and many of this client.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.ingress.is_crowded(&self.client)
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.client.receiving.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Place {
@@ -76,7 +140,10 @@ pub(crate) struct Ingress {
     clients: ShardedBook<ClientKey, Client, RandomState>,
     /// All clients beyond those that are known.
     others: Arc<Client>,
+    /// How many clients there were.
+    numbered: AtomicU64,
     gate: Arc<Gate<Fifo>>,
+    transfers: Arc<Gate<Fifo>>,
 }
 
 /// What the door holds requests to, from the configuration.
@@ -111,18 +178,23 @@ impl Ingress {
             others: Arc::default(),
             // Nobody waits: whoever finds no place comes back.
             gate: Gate::new(places(config), Fifo::new(0)),
+            transfers: Gate::new(transfers(config), Fifo::new(0)),
+            numbered: AtomicU64::new(0),
         }
     }
 
     /// Follows a new configuration; those inside stay.
     pub(crate) fn reconfigure(&self, config: &IngressConfig) {
         self.gate.set_limit(places(config));
+        self.transfers.set_limit(transfers(config));
     }
 
     /// The client of a connection.
     pub(crate) fn client(&self, conn: &ConnInfo, now: Moment) -> Arc<Client> {
         let client = ClientKey::of(&conn.peer);
-        self.clients.get_or_insert(&client, now, Client::default).unwrap_or_else(|_| Arc::clone(&self.others))
+        let new =
+            || Client { number: self.numbered.fetch_add(1, Ordering::Relaxed) + 1, ..Client::default() };
+        self.clients.get_or_insert(&client, now, new).unwrap_or_else(|_| Arc::clone(&self.others))
     }
 
     /// The client of a connection that remembers it.
@@ -134,27 +206,41 @@ impl Ingress {
     ///
     /// # Errors
     /// All are taken, or this client has more of them than it may while so few are left.
-    pub(crate) fn enter(&self, client: &Arc<Client>) -> Result<Place, Refusal> {
-        let limit = self.gate.limit();
-        let free = limit.saturating_sub(self.gate.inflight());
-        let inside = client.inside.load(Ordering::Relaxed);
-        if inside > 0 && inside >= free.saturating_mul(PER_FREE_PLACE) {
-            let detail =
-                format!("{inside} requests of this client are being worked on, and others need places");
-            return Err(Refusal::new(Reason::Busy, detail).retry_after(WHEN_BUSY));
-        }
-        let Ok(permit) = self.gate.try_enter(()) else {
-            let detail = format!("{limit} requests are being worked on");
-            return Err(Refusal::new(Reason::Busy, detail).retry_after(WHEN_BUSY));
-        };
-        client.inside.fetch_add(1, Ordering::Relaxed);
-        Ok(Place { client: Arc::clone(client), _permit: permit })
+    pub(crate) fn enter(self: &Arc<Self>, client: &Arc<Client>) -> Result<Place, Refusal> {
+        let permit = enter(&self.gate, &client.inside, "worked on")?;
+        Ok(Place { ingress: Arc::clone(self), client: Arc::clone(client), _permit: permit })
     }
 
-    /// How many are being worked on.
+    /// How many are being worked on, or sent.
     pub(crate) fn inside(&self) -> u32 {
-        self.gate.inflight()
+        self.gate.inflight() + self.sending()
     }
+
+    /// How many are being sent.
+    pub(crate) fn sending(&self) -> u32 {
+        self.transfers.inflight()
+    }
+
+    fn is_crowded(&self, client: &Client) -> bool {
+        self.sending() > LARGE_PIECES && client.receiving.load(Ordering::Relaxed) > LARGE_PIECES_EACH
+    }
+}
+
+/// Enters a gate for a client that is inside so many times, which is counted.
+fn enter(gate: &Arc<Gate<Fifo>>, inside: &AtomicU32, what: &str) -> Result<Permit<Fifo>, Refusal> {
+    let limit = gate.limit();
+    let free = limit.saturating_sub(gate.inflight());
+    let has = inside.load(Ordering::Relaxed);
+    if has > 0 && (has >= free.saturating_mul(PER_FREE_PLACE) || free <= limit / KEPT_FOR_NEWCOMERS) {
+        let detail = format!("{has} requests of this client are being {what}, and others need places");
+        return Err(Refusal::new(Reason::Busy, detail).retry_after(WHEN_BUSY));
+    }
+    let Ok(permit) = gate.try_enter(()) else {
+        let detail = format!("{limit} requests are being {what}");
+        return Err(Refusal::new(Reason::Busy, detail).retry_after(WHEN_BUSY));
+    };
+    inside.fetch_add(1, Ordering::Relaxed);
+    Ok(permit)
 }
 
 impl Client {
@@ -183,7 +269,7 @@ impl Client {
     /// As many of its requests wait for one as may.
     pub(crate) async fn fill_place(&self, limits: &Limits) -> Result<FillPlace, Refusal> {
         let entered = self.fill_gate(limits).enter(()).await;
-        entered.map(Arc::new).map_err(|_| too_many_fills())
+        entered.map(|permit| self.filling(permit)).map_err(|_| too_many_fills())
     }
 
     /// A place among the client's fills, if there is one now.
@@ -191,7 +277,12 @@ impl Client {
     /// # Errors
     /// It has as many fills under way as it may.
     pub(crate) fn fill_place_now(&self, limits: &Limits) -> Result<FillPlace, Refusal> {
-        self.fill_gate(limits).try_enter(()).map(Arc::new).map_err(|()| too_many_fills())
+        let entered = self.fill_gate(limits).try_enter(());
+        entered.map(|permit| self.filling(permit)).map_err(|()| too_many_fills())
+    }
+
+    fn filling(&self, permit: Permit<Fifo>) -> FillPlace {
+        FillPlace { client: self.number, _permit: Arc::new(permit) }
     }
 
     fn fill_gate(&self, limits: &Limits) -> &Arc<Gate<Fifo>> {
@@ -217,6 +308,10 @@ fn places(config: &IngressConfig) -> u32 {
     u32::try_from(config.max_inflight).unwrap_or(u32::MAX)
 }
 
+fn transfers(config: &IngressConfig) -> u32 {
+    places(config).saturating_mul(TRANSFERS_PER_PLACE)
+}
+
 /// Lets a request pass that only reads, and does not bring more along than it may.
 ///
 /// # Errors
@@ -236,12 +331,12 @@ pub(crate) fn admit(method: &Method, body: &Body, limits: &Limits) -> Result<(),
 mod tests {
     use super::*;
 
-    fn ingress(max_inflight: usize) -> Ingress {
-        Ingress::new(&IngressConfig { max_inflight, ..IngressConfig::default() })
+    fn ingress(max_inflight: usize) -> Arc<Ingress> {
+        Arc::new(Ingress::new(&IngressConfig { max_inflight, ..IngressConfig::default() }))
     }
 
     /// Takes as many places for a client as it gets.
-    fn hoard(ingress: &Ingress, client: &Arc<Client>) -> Vec<Place> {
+    fn hoard(ingress: &Arc<Ingress>, client: &Arc<Client>) -> Vec<Place> {
         std::iter::from_fn(|| ingress.enter(client).ok()).collect()
     }
 
@@ -260,6 +355,30 @@ mod tests {
         drop(place);
         assert_eq!(ingress.inside(), 0);
         assert!(clients.iter().all(|client| client.inside.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn many_clients_together_leave_places_for_those_who_have_none() {
+        let ingress = ingress(512);
+        let held: Vec<_> = (0..24).map(|_| hoard(&ingress, &Arc::default())).collect();
+        let counts: Vec<_> = held.iter().map(Vec::len).collect();
+        assert!(ingress.enter(&Arc::default()).is_ok(), "{counts:?}");
+    }
+
+    #[test]
+    fn what_is_being_sent_holds_no_place_and_is_bounded_by_itself() {
+        let (ingress, client) = (ingress(32), Arc::<Client>::default());
+        let transfers: Vec<_> =
+            std::iter::from_fn(|| ingress.enter(&client).ok()?.into_transfer().ok()).collect();
+        assert_eq!(transfers.len(), 192, "three quarters of eight times as many");
+        assert!(transfers[0].is_crowded());
+        assert!(!client.is_forgettable(Moment::ORIGIN));
+        let other = Arc::default();
+        let places = hoard(&ingress, &other);
+        assert_eq!(places.len(), 24, "all places are there");
+        assert!(places.into_iter().all(|place| !place.is_crowded() && place.into_transfer().is_ok()));
+        drop(transfers);
+        assert_eq!((ingress.sending(), ingress.inside()), (0, 0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use types::Reason;
 use crate::{ingress::Ingress, packs::Registry, ram::Ram};
 
 /// Beyond the shared families.
-pub(crate) const METRICS: [MetricSpec; 8] = [
+pub(crate) const METRICS: [MetricSpec; 9] = [
     MetricSpec {
         name: "edge_rejects_total",
         labels: "reason",
@@ -38,6 +38,11 @@ pub(crate) const METRICS: [MetricSpec; 8] = [
     MetricSpec { name: "edge_ram_bytes", labels: "", doc: "RAM that hot tiles and files take" },
     MetricSpec { name: "edge_ram_entries", labels: "", doc: "hot tiles and files in RAM" },
     MetricSpec { name: "edge_packs", labels: "state", doc: "packs that are served, mounting or refused" },
+    MetricSpec {
+        name: "edge_transfers",
+        labels: "",
+        doc: "responses that are being sent from a disk, or while they are fetched; they hold no place",
+    },
 ];
 
 /// The values of `edge_rejects_total`'s label.
@@ -67,6 +72,7 @@ pub(crate) struct EdgeMetrics {
     inflight: Gauge,
     ram_bytes: Gauge,
     ram_entries: Gauge,
+    transfers: Gauge,
     packs: [Gauge; PACK_STATES.len()],
 }
 
@@ -76,7 +82,7 @@ impl EdgeMetrics {
         let service = ("service", scope.service());
         let rejects = Family::<[Label; 2], Counter>::default();
         let counters: [Family<[Label; 1], Counter>; 3] = Default::default();
-        let gauges: [Family<[Label; 1], Gauge>; 3] = Default::default();
+        let gauges: [Family<[Label; 1], Gauge>; 4] = Default::default();
         let packs = Family::<[Label; 2], Gauge>::default();
         scope.all_metrics().register(|registry| {
             // The library adds `_total` itself.
@@ -85,13 +91,13 @@ impl EdgeMetrics {
             for (family, at) in counters.iter().zip([1, 2, 4]) {
                 registry.register(name(at), METRICS[at].doc, family.clone());
             }
-            for (family, at) in gauges.iter().zip([3, 5, 6]) {
+            for (family, at) in gauges.iter().zip([3, 5, 6, 8]) {
                 registry.register(name(at), METRICS[at].doc, family.clone());
             }
             registry.register(name(7), METRICS[7].doc, packs.clone());
         });
         let [hits, misses, quarantined] = counters.map(|family| family.get_or_create(&[service]).clone());
-        let [inflight, ram_bytes, ram_entries] =
+        let [inflight, ram_bytes, ram_entries, transfers] =
             gauges.map(|family| family.get_or_create(&[service]).clone());
         Self {
             rejects: REJECTS.map(|reason| rejects.get_or_create(&[service, ("reason", reason)]).clone()),
@@ -101,6 +107,7 @@ impl EdgeMetrics {
             inflight,
             ram_bytes,
             ram_entries,
+            transfers,
             packs: PACK_STATES.map(|state| packs.get_or_create(&[service, ("state", state)]).clone()),
         }
     }
@@ -125,6 +132,7 @@ impl EdgeMetrics {
             (self.clone(), Arc::clone(ingress), Arc::clone(ram), Arc::clone(packs));
         scope.sampled(move || {
             metrics.inflight.set(ingress.inside().into());
+            metrics.transfers.set(ingress.sending().into());
             metrics.ram_bytes.set(i64::try_from(ram.bytes()).unwrap_or(i64::MAX));
             metrics.ram_entries.set(i64::try_from(ram.entries()).unwrap_or(i64::MAX));
             for (gauge, count) in metrics.packs.iter().zip(packs.count()) {

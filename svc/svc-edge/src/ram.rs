@@ -43,6 +43,8 @@ pub(crate) enum Variant {
 pub(crate) struct Ready {
     /// `None` says that there is nothing at this path.
     pub(crate) representation: Option<Representation>,
+    /// The same in content codings, the shortest first. All of them are in RAM if the representation is.
+    pub(crate) coded: Box<[Representation]>,
     pub(crate) of: Of,
 }
 
@@ -75,16 +77,16 @@ impl Ready {
     /// Whether it can be served without a look at a disk.
     pub(crate) fn is_in_ram(&self) -> bool {
         let source = self.representation.as_ref().map(|representation| &representation.source);
-        !matches!(source, Some(Source::Disk { .. }))
+        !matches!(source, Some(Source::Disk { .. } | Source::Growing(_)))
     }
 
     fn weight(&self) -> u64 {
-        let bytes = match self.representation.as_ref().map(|representation| &representation.source) {
-            None => 0,
-            Some(Source::Ram(bytes)) => bytes.len() as u64,
-            Some(Source::Disk { verified, .. }) => OPEN_FILE + 32 * verified.tree().groups(),
+        let weight = |of: &Representation| match &of.source {
+            Source::Ram(bytes) => bytes.len() as u64,
+            Source::Disk { verified, .. } => OPEN_FILE + 32 * verified.tree().groups(),
+            Source::Growing(_) => OPEN_FILE,
         };
-        OVERHEAD + bytes
+        OVERHEAD + self.representation.iter().chain(&self.coded).map(weight).sum::<u64>()
     }
 }
 

@@ -8,4 +8,4 @@ mod respond;
 pub(crate) use body::Reader;
 pub(crate) use dress::{Class, Dress};
 pub(crate) use representation::{Owner, Representation, Source, tag, tag_of_decoded};
-pub(crate) use respond::{Asked, Plan, plan};
+pub(crate) use respond::{Asked, Plan, TO_THE_END, plan};

@@ -16,12 +16,13 @@ use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::{
+    assets::chosen,
     deny::{Deny, METHODS},
     ingress::{self, Client, ConnMemo, Place},
     policy::Policy,
     ram::Ready,
     route::Route,
-    serve::{Asked, Class, Plan, Representation, Source, plan},
+    serve::{Asked, Class, Plan, Representation, Source, TO_THE_END, plan},
     shared::Shared,
     spans::Teller,
 };
@@ -173,6 +174,9 @@ impl Visit<'_> {
         if let Err(deny) = admitted {
             return Some(Err(deny));
         }
+        if self.request.method == Method::OPTIONS && self.request.uri.path() == "*" {
+            return Some(Ok(self.options()));
+        }
         let route = match ingress::admit(&self.request.method, body, limits).and(route) {
             Ok(route) => route,
             Err(refusal) => return Some(Err(refusal.into())),
@@ -241,17 +245,21 @@ impl Visit<'_> {
 
     /// A representation, wherever it is.
     async fn represent(&self, of: &Representation, class: Class, place: Place) -> Answer {
-        let (verified, owner) = match &of.source {
-            Source::Ram(bytes) => return self.ram(of, bytes, class),
-            Source::Disk { verified, owner } => (verified, owner),
-        };
         match plan(&self.asked(), of, &self.policy.dress, class) {
             Plan::Done(response) => Ok(response),
             Plan::Unsatisfiable(content_range) => Err(Deny::range(content_range)),
             Plan::Send(mut response, range) => {
-                let patience = self.policy.limits.timeout;
-                let body = self.shared().reader.body(verified, owner, range, patience, place).await?;
-                *response.body_mut() = body;
+                let (reader, patience) = (&self.shared().reader, self.policy.limits.timeout);
+                *response.body_mut() = match &of.source {
+                    Source::Ram(bytes) => return self.ram(of, bytes, class),
+                    Source::Disk { verified, owner } => {
+                        reader.body(verified, owner, range, patience, place).await?
+                    }
+                    Source::Growing(fill) => {
+                        let end = Some(range.end).filter(|end| *end != TO_THE_END);
+                        reader.growing(fill, range.start, end, place)?
+                    }
+                };
                 Ok(response)
             }
         }
@@ -259,7 +267,7 @@ impl Visit<'_> {
 
     /// An answer that is ready and holds, if it is in RAM.
     fn ready(&self, ready: &Ready, class: Class) -> Option<Answer> {
-        let representation = ready.representation.as_ref()?;
+        let representation = chosen(self.headers(), ready.representation.as_ref()?, &ready.coded);
         let Source::Ram(bytes) = &representation.source else { return None };
         self.shared().metrics.hits.inc();
         Some(self.ram(representation, bytes, class))

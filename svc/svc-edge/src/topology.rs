@@ -39,7 +39,8 @@ pub static TOPOLOGY: Topology = Topology {
         "A file is hashed when it is first asked for, so the first request for a large one waits; all later ones are checked.",
         "A file that is asked for within two seconds of being written is hashed twice; from the second time on it is held to its hash.",
         "A file is looked at once a second, so a change shows up to a second late, and hits cost no system call.",
-        "An object is stored before it is served, so a miss takes as long as the whole object; nothing half is ever seen.",
+        "An object is stored before it is served, so a miss takes as long as the whole object; nothing half is ever seen. Where an origin is streamed, long objects go out as they come, and what breaks off is seen.",
+        "A response that is being sent holds no place, so that readers who do not read keep nobody waiting; they hold memory.",
         "Damage in a pack costs what is damaged, not the pack; a pack that was written to is given up as a whole.",
     ],
 };

@@ -12,7 +12,7 @@ use std::{
 use b3tree::Tree;
 
 use super::layout::{Layout, sync_folder};
-use crate::backend::Spool;
+use crate::{backend::Spool, tail::Written};
 
 /// How many names are tried that others may have left behind.
 const NAMES_MAX: usize = 1000;
@@ -36,6 +36,11 @@ impl FileSpool {
 impl Spool for FileSpool {
     fn write(&mut self, data: &[u8]) -> io::Result<()> {
         self.draft.file.write_all(data)
+    }
+
+    fn written(&mut self) -> io::Result<Written> {
+        let path = self.draft.path.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        Ok(Written::File(File::open(path)?))
     }
 
     fn publish(self: Box<Self>, tree: &Arc<Tree>) -> io::Result<()> {

@@ -10,5 +10,6 @@ mod record_log;
 mod rot;
 mod store;
 mod support;
+mod tail;
 mod url_index;
 mod verified;

@@ -25,7 +25,8 @@ use types::{Moment, ObjectId, Reason, Refusal};
 
 use super::{
     Damages, Unsettled,
-    root::{Found, Root},
+    root::{Found, OpenFile, Root},
+    siblings::{Sibling, SiblingKind, decodes_to},
 };
 use crate::{
     RootConfig,
@@ -83,7 +84,9 @@ pub(crate) struct FileRecord {
     roots: Arc<Roots>,
     path: Box<str>,
     stat: FileStat,
-    /// Whether its time of modification says for sure that its bytes are the same.
+    /// The siblings that there were, used or not.
+    siblings: Box<[(SiblingKind, FileStat)]>,
+    /// Whether the times of modification say for sure that the bytes are the same.
     settled: bool,
     looked_at: AtomicU64,
     /// Whether its bytes were found to be others: damaged, or changed.
@@ -97,7 +100,8 @@ impl FileRecord {
             return None;
         }
         let clock = self.roots.clock;
-        let settles = Duration::from_secs(self.stat.modified() + 1) + GRAIN;
+        let modified = self.siblings.iter().map(|(_, stat)| stat.modified()).chain([self.stat.modified()]);
+        let settles = Duration::from_secs(modified.max().unwrap_or_default() + 1) + GRAIN;
         // A file from the future settles when its time has come; it is looked at once before.
         let wait = settles.saturating_sub(clock.unix()).min(2 * GRAIN);
         let due = clock.now().after(wait);
@@ -177,15 +181,15 @@ impl Roots {
     /// It is there, but cannot be served.
     pub(crate) fn load(self: &Arc<Self>, path: &str, known: Option<&Arc<Ready>>) -> Result<Loaded, Refusal> {
         for _ in 0..TRIES {
-            let (file, stat, media_type) = match self.open(path)? {
-                Found::File(file, stat, media_type) => (file, stat, media_type),
+            let file = match self.open(path)? {
+                Found::File(file) => file,
                 Found::Folder => return Ok(Loaded::Folder),
                 Found::Nothing => return Ok(Loaded::Nothing),
             };
-            if let Some(same) = known.filter(|known| self.is_same(known, &stat)) {
+            if let Some(same) = known.filter(|known| self.is_same(known, &file)) {
                 return Ok(Loaded::File(Arc::clone(same)));
             }
-            if let Some(ready) = self.read(path, file, stat, media_type)? {
+            if let Some(ready) = self.read(path, file)? {
                 return Ok(Loaded::File(Arc::new(ready)));
             }
         }
@@ -218,10 +222,15 @@ impl Roots {
     }
 
     /// Whether what is known is of this configuration and of a file in this state.
-    fn is_same(&self, known: &Ready, stat: &FileStat) -> bool {
+    fn is_same(&self, known: &Ready, file: &OpenFile) -> bool {
         let Of::File(record) = &known.of else { return false };
         let same = record.settled
-            && record.stat == *stat
+            && record.stat == file.stat
+            && file
+                .siblings
+                .iter()
+                .map(|sibling| (sibling.kind, sibling.stat))
+                .eq(record.siblings.iter().copied())
             && !record.outdated.load(Ordering::Relaxed)
             && std::ptr::eq(&*record.roots, self);
         if same {
@@ -231,39 +240,90 @@ impl Roots {
     }
 
     /// Reads and hashes a file; `None` if it changed meanwhile.
-    fn read(
-        self: &Arc<Self>,
-        path: &str,
-        file: File,
-        stat: FileStat,
-        media_type: &'static str,
-    ) -> Result<Option<Ready>, Refusal> {
-        let settled = self.clock.unix() > Duration::from_secs(stat.modified()) + GRAIN;
+    fn read(self: &Arc<Self>, path: &str, open: OpenFile) -> Result<Option<Ready>, Refusal> {
+        let OpenFile { file, stat, media_type, siblings } = open;
+        let settled =
+            siblings.iter().map(|sibling| &sibling.stat).chain([&stat]).all(|stat| self.is_settled(stat));
         let record = Arc::new(FileRecord {
             roots: Arc::clone(self),
             path: path.into(),
             stat,
+            siblings: siblings.iter().map(|sibling| (sibling.kind, sibling.stat)).collect(),
             settled,
             looked_at: AtomicU64::new(self.clock.now().as_nanos()),
             outdated: AtomicBool::new(false),
         });
+        let owner: Arc<dyn Owner> = Arc::<FileRecord>::clone(&record);
+        let Some((source, id)) = self.read_bytes(path, file, &stat, owner)? else { return Ok(None) };
+        self.compare(path, &stat, id)?;
+        let media_type = HeaderValue::from_static(media_type);
+        let mut representation =
+            Representation::new(source, tag(id), media_type.clone()).modified_at(stat.modified());
+        let mut coded = Vec::new();
+        for sibling in siblings {
+            match self.read_sibling(&record, sibling, (id, stat.len), &media_type)? {
+                Some(SiblingRead::Usable(sibling)) => coded.push(*sibling),
+                Some(SiblingRead::Useless) => {}
+                None => return Ok(None),
+            }
+        }
+        coded.sort_by_key(Representation::len);
+        representation.varies = !coded.is_empty();
+        Ok(Some(Ready { representation: Some(representation), coded: coded.into(), of: Of::File(record) }))
+    }
+
+    /// Reads a file in a coding; `None` if it changed meanwhile.
+    fn read_sibling(
+        &self,
+        of: &Arc<FileRecord>,
+        Sibling { kind, file, stat }: Sibling,
+        plain: (ObjectId, u64),
+        media_type: &HeaderValue,
+    ) -> Result<Option<SiblingRead>, Refusal> {
+        let path = format!("{}.{}", of.path, kind.ending);
+        let owner: Arc<dyn Owner> =
+            Arc::new(SiblingRecord { of: Arc::clone(of), path: path.as_str().into(), stat });
+        let Some((source, id)) = self.read_bytes(&path, file, &stat, owner)? else { return Ok(None) };
+        if self.compare(&path, &stat, id).is_err() {
+            return Ok(Some(SiblingRead::Useless));
+        }
+        if !decodes_to(&source, kind.coding, plain) {
+            tracing::warn!(
+                path,
+                "a precompressed file is not used: it does not decode to the file beside it"
+            );
+            return Ok(Some(SiblingRead::Useless));
+        }
+        let mut representation =
+            Representation::new(source, tag(id), media_type.clone()).modified_at(stat.modified());
+        representation.coding = Some(HeaderValue::from_static(kind.name));
+        representation.varies = true;
+        Ok(Some(SiblingRead::Usable(Box::new(representation))))
+    }
+
+    /// Reads a file's bytes, or hashes those of a large one; `None` if it changed meanwhile.
+    fn read_bytes(
+        &self,
+        path: &str,
+        file: File,
+        stat: &FileStat,
+        owner: Arc<dyn Owner>,
+    ) -> Result<Option<(Source, ObjectId)>, Refusal> {
         let read = if stat.len <= SMALL {
-            read_small(&file, &stat)
+            read_small(&file, stat)
         } else {
-            let _turn = self.hashing_turn(&stat)?;
-            read_large(file, &stat, &record)
+            let _turn = self.hashing_turn(stat)?;
+            self.read_large(file, stat, owner)
         };
-        let Some((source, id)) = read.map_err(|error| {
+        read.map_err(|error| {
             tracing::warn!(path, error, "a file could not be read");
             Refusal::new(Reason::Internal, "the file cannot be read")
-        })?
-        else {
-            return Ok(None);
-        };
-        self.compare(path, &stat, settled, id)?;
-        let media_type = HeaderValue::from_static(media_type);
-        let representation = Representation::new(source, tag(id), media_type).modified_at(stat.modified());
-        Ok(Some(Ready { representation: Some(representation), of: Of::File(record) }))
+        })
+    }
+
+    /// Whether a file's time of modification says for sure that its bytes are the same.
+    fn is_settled(&self, stat: &FileStat) -> bool {
+        self.clock.unix() > Duration::from_secs(stat.modified()) + GRAIN
     }
 
     /// The turn of a large file to be hashed.
@@ -284,8 +344,8 @@ impl Roots {
     }
 
     /// Holds a file to what it hashed to before, while nothing says that it was changed.
-    fn compare(&self, path: &str, stat: &FileStat, settled: bool, id: ObjectId) -> Result<(), Refusal> {
-        let name = format!("file {path}");
+    fn compare(&self, path: &str, stat: &FileStat, id: ObjectId) -> Result<(), Refusal> {
+        let (name, settled) = (format!("file {path}"), self.is_settled(stat));
         match self.seen.get(path) {
             Some((known, before)) if settled && known == *stat && before != id => {
                 self.damages.found(&name, "its bytes changed, and nothing else of it did");
@@ -296,6 +356,56 @@ impl Roots {
         }
         self.damages.mended(&name);
         Ok(())
+    }
+
+    /// Hashes a large file.
+    fn read_large(&self, file: File, stat: &FileStat, owner: Arc<dyn Owner>) -> Read {
+        let again = file.try_clone().map_err(|error| error.to_string())?;
+        let go_on = |_| match self.shutdown.is_draining() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let verified = match Verified::build(file, go_on) {
+            Ok(verified) => verified,
+            Err(BuildError::Io(error)) => return Err(error.to_string()),
+            Err(BuildError::Stopped) => return Err("the node is stopping".to_owned()),
+        };
+        if FileStat::of(&again).as_ref() != Some(stat) || verified.len() != stat.len {
+            return Ok(None);
+        }
+        let id = verified.id();
+        Ok(Some((Source::Disk { verified: Arc::new(verified), owner }, id)))
+    }
+}
+
+/// What a sibling turned out to be.
+enum SiblingRead {
+    /// The same as the file, in a coding.
+    Usable(Box<Representation>),
+    /// Damaged, or something else than the file.
+    Useless,
+}
+
+/// Who answers for a large sibling: the record of the file, which is looked at again as a whole.
+#[derive(Debug)]
+struct SiblingRecord {
+    of: Arc<FileRecord>,
+    path: Box<str>,
+    stat: FileStat,
+}
+
+impl Owner for SiblingRecord {
+    fn damaged(&self, why: &str) {
+        self.of.outdated.store(true, Ordering::Relaxed);
+        self.of.roots.damages.found(&format!("file {}", self.path), why);
+    }
+
+    fn has_changed(&self, verified: &Verified) -> bool {
+        verified.file().and_then(FileStat::of).is_some_and(|stat| stat != self.stat)
+    }
+
+    fn changed(&self) {
+        self.of.changed();
     }
 }
 
@@ -325,22 +435,4 @@ fn read_small(file: &File, stat: &FileStat) -> Read {
     }
     let id = Builder::new().update(&bytes).finish().root();
     Ok(Some((Source::Ram(Bytes::from(bytes)), id)))
-}
-
-fn read_large(file: File, stat: &FileStat, record: &Arc<FileRecord>) -> Read {
-    let again = file.try_clone().map_err(|error| error.to_string())?;
-    let go_on = |_| {
-        if record.roots.shutdown.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let verified = match Verified::build(file, go_on) {
-        Ok(verified) => verified,
-        Err(BuildError::Io(error)) => return Err(error.to_string()),
-        Err(BuildError::Stopped) => return Err("the node is stopping".to_owned()),
-    };
-    if FileStat::of(&again).as_ref() != Some(stat) || verified.len() != stat.len {
-        return Ok(None);
-    }
-    let id = verified.id();
-    let owner: Arc<dyn Owner> = Arc::<FileRecord>::clone(record);
-    Ok(Some((Source::Disk { verified: Arc::new(verified), owner }, id)))
 }

@@ -8,7 +8,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::media::type_of;
+use super::{
+    media::type_of,
+    siblings::{self, Sibling},
+};
 use crate::{RootConfig, file_stat::FileStat};
 
 /// The kernel says so when a rename goes on meanwhile and it cannot be sure where a path leads.
@@ -23,12 +26,23 @@ pub(super) struct Root {
 /// What a path names in a folder.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A file, open, with what it is and what its name says is in it.
-    File(File, FileStat, &'static str),
+    /// A file.
+    File(OpenFile),
     /// A folder, asked for without the slash at its end.
     Folder,
     /// Nothing that is served.
     Nothing,
+}
+
+/// A file that is open.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) file: File,
+    pub(super) stat: FileStat,
+    /// What its name says is in it.
+    pub(super) media_type: &'static str,
+    /// The same in content codings, as far as the names say so.
+    pub(super) siblings: Vec<Sibling>,
 }
 
 impl Root {
@@ -45,7 +59,7 @@ impl Root {
     /// # Errors
     /// The system is out of something, or does not let us; what is not there is no error.
     pub(super) fn open(&self, path: &str) -> Result<Found, Errno> {
-        if !self.config.dotfiles && path.split('/').any(|segment| segment.starts_with('.')) {
+        if !self.config.dotfiles && is_hidden(path) {
             return Ok(Found::Nothing);
         }
         let beneath = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -76,7 +90,28 @@ impl Root {
     }
 }
 
+/// Whether a path leads to a name that begins with a dot. `.well-known` is where servers are asked for what concerns the whole
+/// site (RFC 8615), and hides nothing.
+fn is_hidden(path: &str) -> bool {
+    let mut segments = path.split('/').enumerate();
+    segments.any(|(at, segment)| segment.starts_with('.') && (at, segment) != (0, ".well-known"))
+}
+
 fn open_beneath(folder: &OwnedFd, path: &str) -> Result<Found, Errno> {
+    let opened = match open_file(folder, path)? {
+        Ok(opened) => opened,
+        Err(found) => return Ok(found),
+    };
+    let (file, stat) = opened;
+    let siblings = siblings::look_for(&stat, |ending| {
+        // What cannot be opened is as good as not there: the file itself is.
+        open_file(folder, &format!("{path}.{ending}")).ok()?.ok()
+    });
+    Ok(Found::File(OpenFile { file, stat, media_type: type_of(path), siblings }))
+}
+
+/// Opens a file and nothing else.
+fn open_file(folder: &OwnedFd, path: &str) -> Result<Result<(File, FileStat), Found>, Errno> {
     // Not waiting: a pipe in a folder of files must not keep a thread.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -85,14 +120,14 @@ fn open_beneath(folder: &OwnedFd, path: &str) -> Result<Found, Errno> {
         match openat2(folder, path, flags, Mode::empty(), resolve) {
             Ok(opened) => break opened,
             Err(Errno::AGAIN | Errno::INTR) if races < RACES => races += 1,
-            Err(error) => return absent(error),
+            Err(error) => return absent(error).map(Err),
         }
     };
     let stat = fstat(&opened)?;
     Ok(match FileStat::regular(&stat) {
-        Some(stat) => Found::File(opened.into(), stat, type_of(path)),
-        None if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => Found::Folder,
-        None => Found::Nothing,
+        Some(stat) => Ok((opened.into(), stat)),
+        None if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => Err(Found::Folder),
+        None => Err(Found::Nothing),
     })
 }
 
@@ -166,6 +201,20 @@ mod tests {
         let path = outer.path().join("public");
         let root = Root::new(RootConfig { dotfiles: true, ..RootConfig::new(path) });
         assert_eq!(kind(&root, ".hidden"), "file");
+    }
+
+    #[test]
+    fn what_is_well_known_is_served_and_nothing_hidden_in_it() {
+        let (outer, root) = folder();
+        let inner = outer.path().join("public");
+        for name in [".well-known/acme-challenge/token", ".well-known/.hidden", "sub/.well-known/a"] {
+            fs::create_dir_all(inner.join(name).parent().unwrap()).unwrap();
+            fs::write(inner.join(name), "text").unwrap();
+        }
+        assert_eq!(kind(&root, ".well-known/acme-challenge/token"), "file");
+        for path in [".well-known/.hidden", "sub/.well-known/a", ".well-known2/a", "..well-known"] {
+            assert_eq!(kind(&root, path), "nothing", "{path}");
+        }
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub(super) struct Table {
     /// Whether it may be at a private address, such as 10.0.0.7 or this machine.
     #[serde(default)]
     private: bool,
+    /// Whether objects longer than 1 MiB are sent while they are being fetched. A fill that fails, or whose bytes do not have
+    /// the hash that the origin tells, breaks the connection then.
+    #[serde(default)]
+    stream: bool,
     /// PEM bundle of the authorities that sign it; empty for the system's.
     #[serde(default)]
     ca_path: PathBuf,
@@ -67,6 +71,8 @@ pub struct AllowConfig {
     pub origin_etag: OriginEtag,
     /// Whether it may be at a private address.
     pub private: bool,
+    /// Whether its objects longer than 1 MiB are sent while they are being fetched.
+    pub stream: bool,
     /// PEM bundle of the authorities that sign it; empty for the system's.
     pub ca_path: PathBuf,
 }
@@ -80,6 +86,7 @@ impl AllowConfig {
             scheme: OriginScheme::default(),
             origin_etag: OriginEtag::default(),
             private: false,
+            stream: false,
             ca_path: PathBuf::new(),
         }
     }
@@ -132,14 +139,14 @@ impl From<String> for AllowConfig {
 }
 
 impl From<Table> for AllowConfig {
-    fn from(Table { host, scheme, origin_etag, private, ca_path }: Table) -> Self {
-        Self { host: host.to_ascii_lowercase(), scheme, origin_etag, private, ca_path }
+    fn from(Table { host, scheme, origin_etag, private, stream, ca_path }: Table) -> Self {
+        Self { host: host.to_ascii_lowercase(), scheme, origin_etag, private, stream, ca_path }
     }
 }
 
 impl From<AllowConfig> for Table {
-    fn from(AllowConfig { host, scheme, origin_etag, private, ca_path }: AllowConfig) -> Self {
-        Self { host, scheme, origin_etag, private, ca_path }
+    fn from(AllowConfig { host, scheme, origin_etag, private, stream, ca_path }: AllowConfig) -> Self {
+        Self { host, scheme, origin_etag, private, stream, ca_path }
     }
 }
 

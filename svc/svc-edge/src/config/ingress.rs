@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Longer requests than this need `danger_ok`.
 const SAFE_MAX_TIMEOUT_SECS: u64 = 60;
-/// More requests at once than this need `danger_ok`: each may hold two pieces of 1 MiB.
+/// More requests at once than this need `danger_ok`: each may hold a file of 1 MiB.
 const SAFE_MAX_INFLIGHT: usize = 65_536;
 /// Longer bodies than this need `danger_ok`. Nothing here reads one.
 const SAFE_MAX_BODY: ByteSize = ByteSize::gib(1);
@@ -23,8 +23,10 @@ const SAFE_MAX_DECODED: ByteSize = ByteSize::gib(1);
 pub struct IngressConfig {
     /// Seconds from a request's head to the response's, and for each wait for more of a request.
     pub timeout_secs: u64,
-    /// Requests at once, until the last byte of their response; more are answered 429 `busy`. One client has no more than
-    /// three times as many as are free, so alone it has three quarters. At worst each holds two pieces of 1 MiB.
+    /// Requests at once that wait for a disk or an origin; more are answered 429 `busy`. One client has no more than three times
+    /// as many as are free, so alone it has three quarters; one in sixteen is for clients that have none. Eight times as many
+    /// responses are sent at once from disks, by the same rules. At worst the first 64 of them, and the first 8 of each
+    /// client, hold two pieces of 256 KiB, and all others one of 32 KiB.
     pub max_inflight: usize,
     /// Requests a second of one client, an IPv6 /64 being one; as many again may come at once. More are answered 429
     /// `quota`; 0 for no limit.

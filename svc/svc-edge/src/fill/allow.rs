@@ -28,6 +28,8 @@ pub(super) struct Rule {
     pub(super) etag: OriginEtag,
     /// Whether they may be at private addresses.
     pub(super) private: bool,
+    /// Whether long objects are sent while they are fetched.
+    pub(super) stream: bool,
     /// Who vouches for them; `None` in the clear.
     pub(super) tls: Option<ClientTls>,
     /// The bytes that their fills may have on their way: not all that there are, so that they leave some to others.
@@ -70,6 +72,7 @@ impl Allow {
                 scheme,
                 etag: entry.origin_etag,
                 private: entry.private,
+                stream: entry.stream,
                 tls,
                 budget: Budget::new(share),
             });

@@ -7,10 +7,10 @@ use http::HeaderValue;
 use httprules::freshness::Stored;
 use types::{ObjectId, Reason, Refusal};
 
-use super::{client::Validators, fields::Fields};
+use super::{client::Validators, fields::Fields, streaming::StreamingFill};
 
 /// An object that an origin gave us, and what it said of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// The object.
     pub id: ObjectId,
@@ -57,13 +57,34 @@ impl Entry {
     }
 }
 
-/// What came of a fill.
+/// What whoever asked gets.
+#[derive(Clone, Debug)]
+pub enum Filled {
+    /// An object that is stored, or held.
+    Whole(Arc<Entry>),
+    /// An object that is sent while it is fetched.
+    Streaming(Arc<StreamingFill>),
+}
+
+/// What came of a fill, or comes of it.
 #[derive(Clone, Debug)]
 pub(super) struct Landed {
     /// What whoever asked gets.
-    pub(super) outcome: Result<Arc<Entry>, Refusal>,
+    pub(super) outcome: Result<Filled, Refusal>,
     /// Whether the origin was asked.
     pub(super) asked: bool,
+}
+
+impl Landed {
+    /// What the origin was asked for.
+    pub(super) fn asked(outcome: Result<Filled, Refusal>) -> Self {
+        Self { outcome, asked: true }
+    }
+
+    /// Whether the fill goes on.
+    pub(super) fn is_streaming(&self) -> bool {
+        matches!(self.outcome, Ok(Filled::Streaming(_)))
+    }
 }
 
 /// What is known of a URL.

@@ -15,7 +15,8 @@ use std::{
 
 use ron_kernel::{
     Clock, Fault, Scope,
-    breaker::{Admit, Breaker, BreakerPolicy, Outcome, Ticket},
+    blame::{Blame, ClientId},
+    breaker::{Admit, Breaker, BreakerPolicy, Outcome, State, Ticket},
     lock::lock,
     queue::{Receiver, SendError, Sender},
 };
@@ -70,7 +71,15 @@ struct Lane {
     work: Sender<Job>,
     jobs: Receiver<Job>,
     busy: usize,
-    breaker: Arc<Breaker>,
+    health: Arc<Health>,
+}
+
+/// How an origin does.
+#[derive(Debug)]
+struct Health {
+    breaker: Breaker,
+    /// Whether failures are the origin's, or what one client makes of it.
+    blame: Blame,
 }
 
 /// One of the places of an origin, until it is dropped.
@@ -116,14 +125,16 @@ impl Lanes {
         self.places.store(share, Ordering::Relaxed);
     }
 
-    /// Asks whether an origin may be asked.
+    /// Asks whether an origin may be asked for a client. An origin that fails one client alone is left alone by that client
+    /// alone: others are let pass without a ticket.
     ///
     /// # Errors
     /// It is left alone for the moment.
-    pub(super) fn admit(&self, url: &OriginUrl) -> Result<Ticket, Refusal> {
-        let breaker = self.with_lane(&url.rule().name, |lane| Arc::clone(&lane.breaker));
-        match breaker.check(self.clock.now()) {
-            Admit::Pass(ticket) | Admit::Probe(ticket) => Ok(ticket),
+    pub(super) fn admit(&self, url: &OriginUrl, client: ClientId) -> Result<Option<Ticket>, Refusal> {
+        let health = self.health(url);
+        match health.breaker.check(self.clock.now()) {
+            Admit::Pass(ticket) | Admit::Probe(ticket) => Ok(Some(ticket)),
+            Admit::Open { .. } if !health.blame.concerns(client) => Ok(None),
             Admit::Open { retry_after } => {
                 let what = "the origin keeps failing, and is left alone for a moment";
                 Err(Refusal::new(Reason::BadGateway, what).retry_after(retry_after))
@@ -131,11 +142,25 @@ impl Lanes {
         }
     }
 
-    /// Hears what came of asking an origin.
-    pub(super) fn record(&self, url: &OriginUrl, ticket: Ticket, outcome: Outcome) {
-        let breaker = self.with_lane(&url.rule().name, |lane| Arc::clone(&lane.breaker));
-        // The state is not told anywhere: refusals say it.
-        let _ = breaker.record(ticket, outcome, self.clock.now());
+    /// Hears what came of asking an origin for a client. What one client makes of an origin does not count; the test of an
+    /// open breaker decides whoever makes it.
+    pub(super) fn record(&self, url: &OriginUrl, ticket: Option<Ticket>, outcome: Outcome, client: ClientId) {
+        let (health, now) = (self.health(url), self.clock.now());
+        let counts = match outcome {
+            Outcome::Success => {
+                health.blame.answered(client, now);
+                true
+            }
+            Outcome::Failure => health.blame.counts(client, now) || health.breaker.state() != State::Closed,
+        };
+        if let Some(ticket) = ticket.filter(|_| counts) {
+            // The state is not told anywhere: refusals say it.
+            let _ = health.breaker.record(ticket, outcome, now);
+        }
+    }
+
+    fn health(&self, url: &OriginUrl) -> Arc<Health> {
+        self.with_lane(&url.rule().name, |lane| Arc::clone(&lane.health))
     }
 
     /// Hands a job in. If too many wait for its origin, or the node is stopping, those who wait for it are told so.
@@ -218,7 +243,8 @@ impl Lanes {
         if all.closed {
             jobs.close();
         }
-        let lane = Lane { work, jobs, busy: 0, breaker: Arc::new(Breaker::new(BREAKER)) };
+        let health = Health { breaker: Breaker::new(BREAKER), blame: Blame::default() };
+        let lane = Lane { work, jobs, busy: 0, health: Arc::new(health) };
         look(all.lanes.entry(Arc::clone(name)).or_insert(lane))
     }
 }

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cas::{Cas, Hot};
+use cas::{Cas, Hot, Tail};
 use decode::Coding;
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Version, header};
 use http_body_util::BodyExt as _;
 use httprules::{
@@ -22,12 +23,14 @@ use super::{
     ask::Answer,
     budget::{Budget, Part},
     client::Validators,
+    expected::Expected,
     failure::Failure,
     fields::Fields,
     pace::Pace,
     pool::WayHome,
     settings::FillSettings,
     spool::{self, Plan, Spool, Spooled, UNSTORED_MAX},
+    streaming::{Announced, STREAMED_OVER, StreamSource},
     worker::Job,
 };
 use crate::config::OriginEtag;
@@ -61,7 +64,7 @@ impl Receiver {
         job: &Job,
         answer: Answer,
         store: bool,
-    ) -> Result<Entry, Failure> {
+    ) -> Result<(Entry, Option<StreamSource>), Failure> {
         let headers = answer.response.headers();
         let validators = validators(headers, answer.from.rule())?;
         let fields = Fields::of(headers);
@@ -69,6 +72,7 @@ impl Receiver {
         let (announced, plan) =
             self.plan(settings, &answer, store && may_be_stored && fields.can_be_kept())?;
         let known = announced.filter(|_| plan.coding == Coding::Identity);
+        let expected = Expected::of(headers, plan.coding);
         let (_share, part) = self.take(job, known.unwrap_or(PIECE as u64)).await?;
         let entry = Entry {
             id: types::ObjectId::new([0; 32]),
@@ -80,10 +84,13 @@ impl Receiver {
             validators: if answer.redirected { Validators::default() } else { validators },
             held: None,
         };
+        let streams = job.url.rule().stream && plan.store;
+        let head = Announced { head: entry.clone(), len: known, expected: expected.id() };
+        let mut stream = Stream { job, head: streams.then_some(head), source: None };
         let body = (answer.response.into_body(), Pace::new(self.clock, settings.fill_timeout));
-        let (spooled, part) = self.spool(plan, body, &answer.home, part).await?;
+        let (spooled, part) = self.spool((plan, expected), body, &answer.home, part, &mut stream).await?;
         let held = spooled.held.map(|bytes| part.hold(bytes));
-        Ok(Entry { id: spooled.id, len: spooled.len, held, ..entry })
+        Ok((Entry { id: spooled.id, len: spooled.len, held, ..entry }, stream.source))
     }
 
     /// Waits for so many bytes: first for those of the origin, so that whoever waits for others of it waits in no one's way.
@@ -123,30 +130,42 @@ impl Receiver {
     /// Reads the body to its end.
     async fn spool(
         &self,
-        plan: Plan,
+        (plan, expected): (Plan, Expected),
         (mut body, mut pace): (Body, Pace),
         home: &WayHome,
         mut part: Part,
+        stream: &mut Stream<'_>,
     ) -> Result<(Spooled, Part), Failure> {
-        let mut spool = None;
+        let (mut spool, mut expected) = (None, Some(expected));
+        let mut begins = stream.begins_at_once();
         loop {
-            let (pieces, ended) = next_pieces(&mut body, &mut pace).await?;
+            let (pieces, ended) = match std::mem::take(&mut begins) {
+                true => (Vec::new(), false),
+                false => next_pieces(&mut body, &mut pace, stream.source.is_some()).await?,
+            };
             if ended && home.saw_more() {
                 return Err(Failure::WentOn);
             }
             let (cas, hot) = (Arc::clone(&self.cas), Arc::clone(&self.hot));
+            let (expected, streamed_over) = (expected.take().unwrap_or_default(), stream.waits_for());
             let job = move || {
-                let mut spool = spool.map_or_else(|| Spool::open(&cas, plan), Ok)?;
+                let mut spool = spool.map_or_else(|| Spool::open(&cas, plan, expected), Ok)?;
                 pieces.iter().try_for_each(|piece| spool.take(piece))?;
-                Ok(if ended { Step::Done(spool.finish(&cas, &hot)?) } else { Step::More(spool) })
+                if ended {
+                    return Ok(Step::Done(spool.finish(&cas, &hot)?));
+                }
+                let is_due = streamed_over.is_some_and(|len| spool.len() >= len);
+                let tail = if is_due { spool.tail()? } else { None };
+                Ok(Step::More(spool, tail))
             };
             match self.blocking.run("store a filled object", job).await? {
                 Err(failure) => return Err(failure),
                 Ok(Step::Done(spooled)) => return Ok((spooled, part)),
-                Ok(Step::More(unfinished)) => {
+                Ok(Step::More(unfinished, tail)) => {
                     if !part.covers(unfinished.len()) {
                         part.grow_to(unfinished.len() + PIECE as u64).map_err(Failure::Ours)?;
                     }
+                    stream.grew(tail);
                     spool = Some(unfinished);
                 }
             }
@@ -154,16 +173,62 @@ impl Receiver {
     }
 }
 
+/// An object that may be sent while it is fetched.
+struct Stream<'a> {
+    job: &'a Job,
+    /// What is said of it to those who get it; `None` if it is stored before it is served.
+    head: Option<Announced>,
+    /// `None` until it begins to be sent.
+    source: Option<StreamSource>,
+}
+
+impl Stream<'_> {
+    /// Whether it is known to be long before its first byte.
+    fn begins_at_once(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| head.len.is_some_and(|len| len > STREAMED_OVER))
+    }
+
+    /// The number of bytes with which it begins to be sent; `None` if it does not, or has begun.
+    fn waits_for(&self) -> Option<u64> {
+        let head = self.head.as_ref().filter(|_| self.source.is_none())?;
+        match head.len {
+            Some(len) => (len > STREAMED_OVER).then_some(0),
+            None => Some(STREAMED_OVER + 1),
+        }
+    }
+
+    /// There is more of it, and with the tail it begins.
+    fn grew(&mut self, tail: Option<Tail>) {
+        match (&self.source, tail, &self.head) {
+            (Some(source), ..) => source.grew(),
+            (None, Some(tail), Some(head)) => self.source = Some(StreamSource::begin(self.job, head, tail)),
+            _ => {}
+        }
+    }
+}
+
 enum Step {
-    More(Spool),
+    More(Spool, Option<Tail>),
     Done(Spooled),
 }
 
-/// The next bytes of a body, about [`PIECE`] of them, and whether they are the last.
-async fn next_pieces(body: &mut Body, pace: &mut Pace) -> Result<(Vec<Bytes>, bool), Failure> {
+/// The next bytes of a body, about [`PIECE`] of them, or, if somebody waits for them, as many as are there; and whether they
+/// are the last.
+async fn next_pieces(
+    body: &mut Body,
+    pace: &mut Pace,
+    are_awaited: bool,
+) -> Result<(Vec<Bytes>, bool), Failure> {
     let (mut pieces, mut len) = (Vec::new(), 0);
     while len < PIECE && pieces.len() < MAX_PARTS {
-        let Some(frame) = pace.wait(body.frame()).await? else { return Ok((pieces, true)) };
+        let frame = match are_awaited && !pieces.is_empty() {
+            true => match body.frame().now_or_never() {
+                Some(frame) => frame,
+                None => break,
+            },
+            false => pace.wait(body.frame()).await?,
+        };
+        let Some(frame) = frame else { return Ok((pieces, true)) };
         let frame = frame.map_err(|error| Failure::Broken(error.to_string()))?;
         if let Ok(data) = frame.into_data() {
             len += data.len();

@@ -2,11 +2,11 @@
 //!
 //! Everything here blocks, and runs in the blocking pool.
 
-use cas::{Cas, Hot, WriteError, Writer};
+use cas::{Cas, Hot, Tail, WriteError, Writer};
 use decode::{Coding, DecodeError, Decoder, Limits, STEP_MAX};
 use types::{ObjectId, Reason};
 
-use super::failure::Failure;
+use super::{expected::Expected, failure::Failure};
 
 /// The longest object that is held in memory because it is not to be stored.
 pub(super) const UNSTORED_MAX: u64 = 16 * 1024 * 1024;
@@ -41,6 +41,8 @@ pub(super) struct Spool {
     sink: Sink,
     len: u64,
     decoder: Option<Box<Decoder>>,
+    /// What its bytes have to hash to, as far as somebody told.
+    expected: Expected,
 }
 
 enum Sink {
@@ -50,7 +52,7 @@ enum Sink {
 }
 
 impl Spool {
-    pub(super) fn open(cas: &Cas, plan: Plan) -> Result<Self, Failure> {
+    pub(super) fn open(cas: &Cas, plan: Plan, expected: Expected) -> Result<Self, Failure> {
         let sink = match plan.store {
             true => Sink::Store(Box::new(cas.begin().map_err(|error| plan.unwritten(&error))?)),
             false => Sink::Memory(Vec::new()),
@@ -59,11 +61,12 @@ impl Spool {
             let limits = Limits { max_bytes: plan.decode.max_bytes.min(plan.max_len), ..plan.decode };
             Box::new(Decoder::new(plan.coding, limits))
         });
-        Ok(Self { plan, sink, len: 0, decoder })
+        Ok(Self { plan, sink, len: 0, decoder, expected })
     }
 
     /// Takes the next bytes as they came.
     pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        self.expected.take(piece);
         let Some(mut decoder) = self.decoder.take() else { return self.push(piece) };
         let (mut rest, mut room) = (piece, vec![0; STEP_MAX]);
         while !(rest.is_empty() && decoder.is_drained()) {
@@ -73,6 +76,14 @@ impl Spool {
         }
         self.decoder = Some(decoder);
         Ok(())
+    }
+
+    /// What is in the store of it so far, for those who read it meanwhile; `None` if it is not to be stored.
+    pub(super) fn tail(&mut self) -> Result<Option<Tail>, Failure> {
+        match &mut self.sink {
+            Sink::Store(writer) => writer.tail().map(Some).map_err(|error| self.plan.unwritten(&error)),
+            Sink::Memory(_) => Ok(None),
+        }
     }
 
     /// The bytes so far, decoded.
@@ -88,9 +99,11 @@ impl Spool {
         match self.sink {
             Sink::Memory(bytes) => {
                 let id = b3tree::Builder::new().update(&bytes).finish().root();
+                self.expected.check(|| id)?;
                 Ok(Spooled { id, len: self.len, held: Some(bytes) })
             }
             Sink::Store(writer) => {
+                self.expected.check(|| writer.id())?;
                 let committed = writer.commit().map_err(|error| self.plan.unwritten(&error))?;
                 committed.evicted.iter().for_each(|id| hot.remove(id));
                 if hot.admits(committed.len)

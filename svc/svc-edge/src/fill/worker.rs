@@ -10,6 +10,7 @@ use httprules::{
 };
 use ron_kernel::{
     Shutdown,
+    blame::ClientId,
     breaker::{Outcome, Ticket},
     readiness::Effect,
     retry::Retryable as _,
@@ -23,11 +24,12 @@ use super::{
     Fill, OriginUrl,
     ask::{self, Answer},
     client::Validators,
-    entry::{Known, Landed},
+    entry::{Filled, Known, Landed},
     failure::Failure,
     lanes::Lanes,
     receive,
     settings::FillSettings,
+    streaming::StreamSource,
 };
 use crate::{flights::Flight, ingress::FillPlace};
 
@@ -62,9 +64,11 @@ pub(super) struct Job {
     pub(super) request: RequestDirectives,
     /// When the head of the origin's answer must have come, all tries included.
     pub(super) deadline: Deadline,
-    /// The right to report how its origin did.
+    /// The right to report how its origin did; `None` while others decide whether that is left alone.
     pub(super) ticket: Option<Ticket>,
     pub(super) flight: Flight<Landed>,
+    /// The client that began it.
+    pub(super) client: ClientId,
     /// The place among the fills of whoever began it; `None` for a fill of nobody.
     pub(super) _held: Option<FillPlace>,
 }
@@ -74,6 +78,8 @@ struct Brought {
     known: Known,
     /// Whether it may be remembered.
     keep: bool,
+    /// What is being sent of it already.
+    stream: Option<StreamSource>,
 }
 
 /// Runs a worker until the drain.
@@ -125,7 +131,7 @@ impl Job {
 
     /// Tells those who wait for it that there is nothing.
     pub(super) fn refuse(self, refusal: Refusal) {
-        self.flight.land(Landed { outcome: Err(refusal), asked: true });
+        self.flight.land(Landed::asked(Err(refusal)));
     }
 }
 
@@ -144,9 +150,7 @@ impl Fill {
         let brought = Box::pin(self.bring(&settings, &job, before.as_ref())).await;
         let answered = brought.as_ref().err().is_none_or(Failure::is_an_answer);
         let outcome = if answered { Outcome::Success } else { Outcome::Failure };
-        if let Some(ticket) = job.ticket.take() {
-            self.lanes.record(&job.url, ticket, outcome);
-        }
+        self.lanes.record(&job.url, job.ticket.take(), outcome, job.client);
         match brought {
             Ok(brought) => self.deliver(job, brought, before.is_some()).await,
             Err(failure) => {
@@ -167,7 +171,10 @@ impl Fill {
             Some(known) => self.table.learn(&url, known.clone()),
             None => self.table.forget(&url),
         }
-        job.flight.land(Landed { outcome: brought.known.answer(), asked: true });
+        job.flight.land(Landed::asked(brought.known.answer().map(Filled::Whole)));
+        if let Some(stream) = brought.stream {
+            stream.end();
+        }
         if kept.is_some() || was_known {
             self.index.know(&url, kept).await;
         }
@@ -178,7 +185,7 @@ impl Fill {
         if is_the_origins {
             self.table.fail(job.url.key(), refusal.clone(), self.clock.now());
         }
-        job.flight.land(Landed { outcome: Err(refusal), asked: true });
+        job.flight.land(Landed::asked(Err(refusal)));
     }
 
     /// Tries as often as it makes sense, and as the deadline allows.
@@ -195,13 +202,17 @@ impl Fill {
                 // Whoever waits gets it all the same: it is asked for once more, and held in memory.
                 Err(Failure::Unwritten(why)) if store => {
                     self.store.failed(&why);
+                    if job.flight.has_told() {
+                        return Err(Failure::Unwritten(why));
+                    }
                     store = false;
                     continue;
                 }
                 Err(failure) => failure,
             };
             tried += 1;
-            if !failure.retryable() || tried >= settings.tries {
+            // What is being sent cannot be begun again.
+            if !failure.retryable() || tried >= settings.tries || job.flight.has_told() {
                 return Err(failure);
             }
             let backoff = settings.backoff.delay(tried - 1, &mut fastrand::Rng::new());
@@ -230,17 +241,17 @@ impl Fill {
         let answer = self.clock.by(job.deadline, asked).await.unwrap_or(Err(Failure::Late))?;
         match (answer.response.status(), entry) {
             (StatusCode::OK, _) => {
-                let entry = self.receiver.receive(settings, job, answer, store).await?;
+                let (entry, stream) = self.receiver.receive(settings, job, answer, store).await?;
                 if entry.held.is_none() {
                     self.store.worked();
                 }
-                Ok(Brought { keep: entry.held.is_none(), known: Known::Object(Arc::new(entry)) })
+                Ok(Brought { keep: entry.held.is_none(), known: Known::Object(Arc::new(entry)), stream })
             }
             (StatusCode::NOT_MODIFIED, Some(entry)) if !validators.is_empty() && !answer.redirected => {
                 let entry = receive::validated(entry, &answer, settings);
                 let said = &entry.stored.directives;
                 let keep = !said.no_store && !said.private && entry.fields.can_be_kept();
-                Ok(Brought { keep, known: Known::Object(Arc::new(entry)) })
+                Ok(Brought { keep, known: Known::Object(Arc::new(entry)), stream: None })
             }
             (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Ok(self.nothing(settings, job, answer).await),
             (status, _) => {
@@ -258,7 +269,7 @@ impl Fill {
         // When nothing was last modified says nothing.
         let stored = Stored { last_modified: None, ..answer.stored(settings.negative_ttl) };
         self.drain(job, answer.response.into_body()).await;
-        Brought { known: Known::Nothing(Arc::new(stored)), keep }
+        Brought { known: Known::Nothing(Arc::new(stored)), keep, stream: None }
     }
 
     /// Reads a short body to its end, so that its connection can be used again; one that takes too long is closed.

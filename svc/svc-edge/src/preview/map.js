@@ -1,4 +1,4 @@
-// The map of a tile pack: pan, zoom, raster tiles, or outlines and sizes of vector tiles. No library, no other site.
+// The map of a tile pack: pan, zoom, raster tiles, and the shapes of vector tiles by layer. No library, no other site.
 "use strict";
 
 const TILE = 256;
@@ -16,14 +16,19 @@ const notice = document.getElementById("notice");
 const view = { x: 0.5, y: 0.5, zoom: 0 };
 /** What the pack says of itself. */
 let about = null;
-/** Tiles by name, the longest unused first: { image, text, state }. */
+/** Tiles by name, the longest unused first: { image, layers, text, state }. */
 const tiles = new Map();
 let loading = 0;
 let wanted = [];
 let drawn = false;
 
 const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
-const isVector = () => Array.isArray(about.vector_layers);
+const isVector = () => about.format === "mvt" || Array.isArray(about.vector_layers);
+/** The layers of a vector pack by name, in the order in which they are drawn: { hue, shown, count }. */
+const layers = new Map();
+let bordersShown = false;
+/** Features that were drawn last. */
+let featuresDrawn = 0;
 const worldSize = () => TILE * 2 ** view.zoom;
 
 function longitude(x) {
@@ -69,7 +74,8 @@ function fitCanvas() {
 function colours() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
-  return { ground: of("--ground"), line: of("--line"), text: of("--text"), fill: of("--fill") };
+  const lightness = of("--layer-lightness");
+  return { ground: of("--ground"), line: of("--line"), text: of("--text"), fill: of("--fill"), lightness };
 }
 
 function draw() {
@@ -88,6 +94,7 @@ function draw() {
   const top = view.y * worldSize() - height / 2;
   const rows = 2 ** level;
   wanted = [];
+  featuresDrawn = 0;
   const lastRow = Math.min(rows - 1, Math.floor((top + height) / edge));
   const lastColumn = Math.floor((left + width) / edge);
   for (let row = Math.max(0, Math.floor(top / edge)); row <= lastRow; row += 1) {
@@ -99,6 +106,7 @@ function draw() {
   }
   loadWanted();
   tellPlace();
+  document.documentElement.dataset.features = String(featuresDrawn);
   // For whoever waits until there is something to see.
   document.documentElement.dataset.loaded = String(wanted.length === 0 && loading === 0);
 }
@@ -108,7 +116,7 @@ function drawTile(at, left, top, edge, colour) {
   const tile = tiles.get(name);
   if (tile === undefined) {
     wanted.push({ name, far: Math.hypot(left + edge / 2 - canvas.clientWidth / 2, top + edge / 2 - canvas.clientHeight / 2) });
-    drawFromAbove(at, left, top, edge);
+    drawFromAbove(at, left, top, edge, colour);
   } else {
     // Used just now: the last to be forgotten.
     tiles.delete(name);
@@ -116,17 +124,28 @@ function drawTile(at, left, top, edge, colour) {
     if (tile.image) {
       pen.imageSmoothingEnabled = edge < TILE * 2;
       pen.drawImage(tile.image, left, top, edge + 0.5, edge + 0.5);
+    } else if (tile.layers) {
+      drawLayers(tile.layers, { left, top, edge }, { left, top, edge }, colour);
+    } else {
+      drawFromAbove(at, left, top, edge, colour);
     }
   }
-  if (isVector()) {
+  if (isVector() && bordersShown) {
     drawOutline(tile, name, left, top, edge, colour);
   }
 }
 
 /** Until a tile is here, the part of a larger one stands for it. */
-function drawFromAbove(at, left, top, edge) {
+function drawFromAbove(at, left, top, edge, colour) {
   for (let up = 1; up <= at.level; up += 1) {
-    const image = tiles.get(`${at.level - up}/${at.column >> up}/${at.row >> up}`)?.image;
+    const above = tiles.get(`${at.level - up}/${at.column >> up}/${at.row >> up}`);
+    if (above?.layers) {
+      const size = edge * 2 ** up;
+      const origin = { left: left - (at.column % 2 ** up) * edge, top: top - (at.row % 2 ** up) * edge, edge: size };
+      drawLayers(above.layers, origin, { left, top, edge }, colour);
+      return;
+    }
+    const image = above?.image;
     if (image) {
       const part = image.width / 2 ** up;
       const [x, y] = [(at.column % 2 ** up) * part, (at.row % 2 ** up) * part];
@@ -134,6 +153,94 @@ function drawFromAbove(at, left, top, edge) {
       return;
     }
   }
+}
+
+/** A layer's colour, the same wherever it is drawn. */
+function colourOf(name, lightness, alpha) {
+  return `hsl(${layers.get(name).hue} 65% ${lightness} / ${alpha})`;
+}
+
+/** Draws the shapes of a tile that lies at `origin`, as far as they are inside of `part`. */
+function drawLayers(shapes, origin, part, colour) {
+  pen.save();
+  pen.beginPath();
+  pen.rect(part.left, part.top, part.edge, part.edge);
+  pen.clip();
+  const inOrder = [...shapes].sort((a, b) => layers.get(a.name).order - layers.get(b.name).order);
+  for (const layer of inOrder.filter((one) => layers.get(one.name).shown)) {
+    const scale = origin.edge / layer.extent;
+    pen.save();
+    pen.translate(origin.left, origin.top);
+    pen.scale(scale, scale);
+    pen.lineJoin = "round";
+    pen.fillStyle = colourOf(layer.name, colour.lightness, 0.35);
+    pen.strokeStyle = colourOf(layer.name, colour.lightness, 0.9);
+    pen.fill(layer.polygons, "nonzero");
+    pen.lineWidth = 0.8 / scale;
+    pen.stroke(layer.polygons);
+    pen.lineWidth = 1.6 / scale;
+    pen.stroke(layer.lines);
+    pen.restore();
+    drawPoints(layer, origin, scale, colour);
+    featuresDrawn += layer.features;
+  }
+  pen.restore();
+}
+
+function drawPoints(layer, origin, scale, colour) {
+  pen.fillStyle = colourOf(layer.name, colour.lightness, 1);
+  pen.strokeStyle = colour.ground;
+  pen.lineWidth = 1;
+  for (let at = 0; at < layer.points.length; at += 2) {
+    pen.beginPath();
+    pen.arc(origin.left + layer.points[at] * scale, origin.top + layer.points[at + 1] * scale, 4, 0, 2 * Math.PI);
+    pen.fill();
+    pen.stroke();
+  }
+}
+
+/** Colours that layers of these names usually have. */
+const USUAL_HUES = { water: 205, waterway: 205, ocean: 205, land: 95, landcover: 110, landuse: 80, park: 125, roads: 25, transportation: 25 };
+
+/** Layers that were not known before are known from now on. */
+function learnLayer(name) {
+  if (layers.has(name)) {
+    return;
+  }
+  // Neighbours get colours that are far apart.
+  const others = [...layers.keys()].filter((known) => !Object.hasOwn(USUAL_HUES, known)).length;
+  const hue = Object.hasOwn(USUAL_HUES, name) ? USUAL_HUES[name] : Math.round((290 + others * 137.5) % 360);
+  layers.set(name, { hue, shown: true, order: layers.size });
+  tellLegend();
+}
+
+function legendRow(text, checked, change) {
+  const row = document.createElement("label");
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.checked = checked;
+  box.addEventListener("change", () => {
+    change(box.checked);
+    redraw();
+  });
+  row.append(box, text);
+  return row;
+}
+
+function tellLegend() {
+  const list = document.getElementById("layers");
+  list.replaceChildren();
+  for (const [name, layer] of layers) {
+    const row = legendRow(name, layer.shown, (shown) => (layer.shown = shown));
+    const sample = document.createElement("span");
+    sample.className = "sample";
+    sample.style.background = colourOf(name, colours().lightness, 0.9);
+    row.querySelector("input").after(sample);
+    row.dataset.layer = name;
+    list.append(row);
+  }
+  list.append(legendRow("Tile borders", bordersShown, (shown) => (bordersShown = shown)));
+  document.getElementById("legend").hidden = false;
 }
 
 function drawOutline(tile, name, left, top, edge, colour) {
@@ -188,7 +295,10 @@ async function fetched(name) {
   if (isVector()) {
     const coding = answer.headers.get("content-encoding");
     const sent = Number(answer.headers.get("content-length")) || blob.size;
-    return { image: null, text: coding ? `${sizeText(sent)} ${coding}` : sizeText(sent), state: "there" };
+    const shapes = readTile(await plainBytes(blob));
+    shapes.forEach((layer) => learnLayer(layer.name));
+    const text = coding ? `${sizeText(sent)} ${coding}` : sizeText(sent);
+    return { image: null, layers: shapes, text, state: "there" };
   }
   return { image: await createImageBitmap(blob), text: null, state: "there" };
 }
@@ -373,6 +483,11 @@ async function start() {
   about = await answer.json();
   tellAbout();
   notice.hidden = true;
+  if (isVector()) {
+    (about.vector_layers ?? []).forEach((layer) => learnLayer(String(layer.id)));
+    document.getElementById("legend").open = window.innerWidth > 600;
+    tellLegend();
+  }
   if (!viewFromAddress()) {
     home();
   }

@@ -9,6 +9,7 @@ pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src
 /// The files that the pages are made with, by name: their media type and text.
 pub(crate) fn file(name: &str) -> Option<(&'static str, &'static str)> {
     match name {
+        "mvt.js" => Some(("text/javascript; charset=utf-8", include_str!("mvt.js"))),
         "map.js" => Some(("text/javascript; charset=utf-8", include_str!("map.js"))),
         "map.css" => Some(("text/css; charset=utf-8", include_str!("map.css"))),
         _ => None,
@@ -27,6 +28,7 @@ pub(crate) fn map_html(pack: &str) -> String {
 <title>{pack} – map</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="../preview/map.css">
+<script defer src="../preview/mvt.js"></script>
 <script defer src="../preview/map.js"></script>
 </head>
 <body>
@@ -44,6 +46,10 @@ pub(crate) fn map_html(pack: &str) -> String {
 <button id="farther" type="button" aria-label="Farther">−</button>
 <button id="all" type="button" aria-label="Show all">⤢</button>
 </div>
+<details id="legend" class="panel" hidden>
+<summary>Layers</summary>
+<div id="layers"></div>
+</details>
 <p id="where" class="panel"><span id="place"></span><span id="attribution"></span></p>
 <p id="notice" class="panel" role="status">Loading …</p>
 <noscript><p class="panel">The map needs JavaScript; the tiles do not.</p></noscript>
@@ -61,13 +67,15 @@ mod tests {
     fn the_page_uses_nothing_from_elsewhere_and_no_inline_script() {
         let page = map_html("world");
         let (_, script) = file("map.js").expect("the script");
+        let (_, decoder) = file("mvt.js").expect("the decoder");
         let (_, style) = file("map.css").expect("the style");
-        for text in [&*page, script, style] {
+        for text in [&*page, script, decoder, style] {
             for elsewhere in ["http://", "https://", "innerHTML", "onclick", "eval("] {
                 assert!(!text.contains(elsewhere), "{elsewhere}");
             }
         }
-        assert_eq!(page.matches("<script").count(), 1);
+        assert_eq!(page.matches("<script").count(), 2);
+        assert!(page.contains("<script defer src=\"../preview/mvt.js\"></script>"));
         assert!(page.contains("<script defer src=\"../preview/map.js\"></script>"));
         assert!(map_html("<b>").contains("&lt;b&gt;") && !map_html("<b>").contains("<b>"));
     }

@@ -8,11 +8,14 @@ use http::HeaderValue;
 use httprules::{date, etag::ETag, precondition::Current};
 use types::ObjectId;
 
+use crate::fill::StreamingFill;
+
 /// One representation. Its header fields are made once, because every response has them.
 #[derive(Debug)]
 pub(crate) struct Representation {
     pub(crate) source: Source,
-    pub(crate) etag: HeaderValue,
+    /// `None` while nobody can know it.
+    pub(crate) etag: Option<HeaderValue>,
     pub(crate) media_type: HeaderValue,
     /// Its `Content-Encoding`, if it has one.
     pub(crate) coding: Option<HeaderValue>,
@@ -33,14 +36,17 @@ pub(crate) enum Source {
         /// Who answers for them.
         owner: Arc<dyn Owner>,
     },
+    /// At an origin, and on their way here.
+    Growing(Arc<StreamingFill>),
 }
 
 impl Source {
-    /// The number of bytes.
-    pub(crate) fn len(&self) -> u64 {
+    /// The number of bytes; `None` if an origin has not told it.
+    pub(crate) fn len(&self) -> Option<u64> {
         match self {
-            Self::Ram(bytes) => bytes.len() as u64,
-            Self::Disk { verified, .. } => verified.len(),
+            Self::Ram(bytes) => Some(bytes.len() as u64),
+            Self::Disk { verified, .. } => Some(verified.len()),
+            Self::Growing(fill) => fill.len,
         }
     }
 }
@@ -62,8 +68,8 @@ pub(crate) trait Owner: Send + Sync + std::fmt::Debug {
 
 impl Representation {
     /// A representation that has only its bytes, its name and its kind.
-    pub(crate) fn new(source: Source, etag: HeaderValue, media_type: HeaderValue) -> Self {
-        Self { source, etag, media_type, coding: None, varies: false, modified: None }
+    pub(crate) fn new(source: Source, etag: impl Into<Option<HeaderValue>>, media_type: HeaderValue) -> Self {
+        Self { source, etag: etag.into(), media_type, coding: None, varies: false, modified: None }
     }
 
     /// The same, last modified then, in seconds since 1970.
@@ -73,8 +79,8 @@ impl Representation {
         self
     }
 
-    /// Its length in bytes.
-    pub(crate) fn len(&self) -> u64 {
+    /// Its length in bytes; `None` if that is not known.
+    pub(crate) fn len(&self) -> Option<u64> {
         self.source.len()
     }
 
@@ -87,10 +93,10 @@ impl Representation {
     /// strong.
     pub(crate) fn current(&self) -> Current<'_> {
         Current {
-            etag: ETag::parse(self.etag.as_bytes()),
+            etag: self.etag.as_ref().and_then(|etag| ETag::parse(etag.as_bytes())),
             last_modified: self.modified.as_ref().map(|(unix, _)| *unix),
             dates_are_strong: false,
-            len: self.len(),
+            len: self.len().unwrap_or_default(),
         }
     }
 }

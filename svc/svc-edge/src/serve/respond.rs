@@ -10,7 +10,7 @@ use http::{
     },
 };
 use httprules::{
-    precondition::{Outcome, decide},
+    precondition::{Outcome, Verdict, decide, evaluate},
     range::ContentRange,
 };
 use ron_transport::{Body, Response};
@@ -19,6 +19,9 @@ use super::{Class, Dress, Representation};
 
 /// As many fields as a response has, so that its map is made once.
 const FIELDS: usize = 12;
+
+/// The end of what is sent before anybody knows where it ends.
+pub(crate) const TO_THE_END: u64 = u64::MAX;
 
 /// What is asked, apart from the address.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +37,7 @@ pub(crate) struct Asked<'a> {
 pub(crate) enum Plan {
     /// The response is complete.
     Done(Response),
-    /// The response still lacks these bytes, which are never none.
+    /// The response still lacks these bytes, which are never none; to [`TO_THE_END`] if nobody knows how many there are.
     Send(Response, Range<u64>),
     /// A part is asked for that cannot be had; the value is for `Content-Range`.
     Unsatisfiable(HeaderValue),
@@ -42,8 +45,18 @@ pub(crate) enum Plan {
 
 /// Judges a request, which is a GET or a HEAD, and makes the head of its response.
 pub(crate) fn plan(asked: &Asked<'_>, representation: &Representation, dress: &Dress, class: Class) -> Plan {
-    let len = representation.len();
-    match decide(asked.method, asked.headers, &representation.current(), asked.unix) {
+    let (known, current) = (representation.len(), representation.current());
+    let len = known.unwrap_or(TO_THE_END);
+    let outcome = match known {
+        Some(_) => decide(asked.method, asked.headers, &current, asked.unix),
+        // Without a length there are no parts.
+        None => match evaluate(asked.method, asked.headers, &current, asked.unix) {
+            Verdict::Proceed => Outcome::Whole,
+            Verdict::NotModified => Outcome::NotModified,
+            Verdict::Failed => Outcome::Failed,
+        },
+    };
+    match outcome {
         Outcome::NotModified => {
             let mut response = head(StatusCode::NOT_MODIFIED);
             validators(representation, response.headers_mut());
@@ -64,7 +77,9 @@ pub(crate) fn plan(asked: &Asked<'_>, representation: &Representation, dress: &D
         Outcome::Whole => {
             let mut response = whole_head(StatusCode::OK, representation, dress, class);
             if *asked.method == Method::HEAD || len == 0 {
-                response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(len));
+                if let Some(len) = known {
+                    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(len));
+                }
                 return Plan::Done(response);
             }
             Plan::Send(response, 0..len)
@@ -87,7 +102,9 @@ fn whole_head(status: StatusCode, of: &Representation, dress: &Dress, class: Cla
 
 /// What a cache needs to tell this representation from others, by time and by coding.
 fn validators(of: &Representation, headers: &mut HeaderMap) {
-    headers.insert(ETAG, of.etag.clone());
+    if let Some(etag) = &of.etag {
+        headers.insert(ETAG, etag.clone());
+    }
     if let Some(modified) = of.last_modified() {
         headers.insert(LAST_MODIFIED, modified.clone());
     }

@@ -7,7 +7,7 @@ use types::{Reason, Refusal};
 
 use super::{Answer, Visit, redirect};
 use crate::{
-    assets::Loaded,
+    assets::{Loaded, chosen},
     deny::Deny,
     flights::Flights,
     ingress::Place,
@@ -40,9 +40,9 @@ impl Visit<'_> {
         }
         match self.load(&path).await? {
             Loaded::File(ready) => {
-                let Some(representation) = &ready.representation else { return Err(Reason::NotFound.into()) };
+                let Some(plain) = &ready.representation else { return Err(Reason::NotFound.into()) };
                 self.shared().metrics.hits.inc();
-                self.represent(representation, Class::Asset, place).await
+                self.represent(chosen(self.headers(), plain, &ready.coded), Class::Asset, place).await
             }
             Loaded::Folder => Ok(to_folder(raw, self.request.uri.query())),
             Loaded::Nothing => Err(self.no_file(raw)),

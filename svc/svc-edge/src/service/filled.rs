@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::{
-    HeaderName, HeaderValue, StatusCode,
-    header::{AGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, DATE, RETRY_AFTER},
+    HeaderName, HeaderValue, StatusCode, Version,
+    header::{AGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, DATE, IF_MATCH, RETRY_AFTER},
 };
 use httprules::{cache_control::RequestDirectives, date};
 use ron_transport::{Body, Response};
@@ -13,7 +13,7 @@ use types::{Reason, Refusal};
 use super::{Answer, Visit};
 use crate::{
     deny::Deny,
-    fill::{Entry, Fill, Found, OriginUrl},
+    fill::{Entry, Fill, Filled, Found, OriginUrl, StreamingFill, Wanted},
     ingress::Place,
     serve::{Class, Representation, Source, tag},
 };
@@ -27,6 +27,7 @@ const RESPOND_ASYNC: HeaderValue = HeaderValue::from_static("respond-async");
 const HIT: HeaderValue = HeaderValue::from_static("omnigate; hit");
 const STALE: HeaderValue = HeaderValue::from_static("omnigate; hit; detail=stale");
 const FILLED: HeaderValue = HeaderValue::from_static("omnigate; fwd=uri-miss; stored");
+const STREAMED: HeaderValue = HeaderValue::from_static("omnigate; fwd=uri-miss; detail=streamed");
 /// What an origin says must not act in the name of the site that this edge serves: no scripts, no forms, an origin of its
 /// own, and nothing loaded from elsewhere. Images and styles within it still show.
 const SANDBOX: HeaderValue = HeaderValue::from_static(
@@ -67,7 +68,10 @@ impl Visit<'_> {
             Found::Fresh(entry) => (entry, HIT),
             Found::Stale(entry) => (entry, STALE),
             Found::Refused(refusal) => return Err(refusal.into()),
-            Found::Missing => (self.fetch(fill, url, &request).await?, FILLED),
+            Found::Missing => match self.fetch(fill, url, &request).await? {
+                Filled::Whole(entry) => (entry, FILLED),
+                Filled::Streaming(stream) => return self.streamed(stream, place).await,
+            },
         };
         if status != FILLED {
             self.shared().metrics.hits.inc();
@@ -76,30 +80,48 @@ impl Visit<'_> {
             return self.entry(&entry, source, status, place).await;
         }
         // It was damaged or evicted: the origin may still have it.
-        let entry = self.fetch(fill, url, &request).await?;
+        let entry = match self.fetch(fill, url, &request).await? {
+            Filled::Whole(entry) => entry,
+            Filled::Streaming(stream) => return self.streamed(stream, place).await,
+        };
         match self.stored(fill, url, &entry).await? {
             Some(source) => self.entry(&entry, source, FILLED, place).await,
             None => Err(Reason::Quarantined.into()),
         }
     }
 
-    async fn fetch(
-        &self,
-        fill: &Fill,
-        url: &OriginUrl,
-        request: &RequestDirectives,
-    ) -> Result<Arc<Entry>, Deny> {
+    async fn fetch(&self, fill: &Fill, url: &OriginUrl, request: &RequestDirectives) -> Result<Filled, Deny> {
         self.shared().metrics.misses.inc();
-        let (limits, deadline) = (&self.policy.limits, self.deadline());
+        let (limits, deadline, streamed) = (&self.policy.limits, self.deadline(), self.takes_streams());
         if fill.is_under_way(url) {
-            return Ok(fill.fetch(url, request, deadline).await?);
+            let wanted = Wanted { held: None, streamed };
+            return Ok(fill.fetch_holding(url, request, deadline, wanted).await?);
         }
         self.client.charge_fill(limits, self.began)?;
         let Some(held) = self.shared().clock.by(deadline, self.client.fill_place(limits)).await else {
             let late = Refusal::new(Reason::DownstreamTimeout, "other fills of this client took too long");
             return Err(late.into());
         };
-        Ok(fill.fetch_holding(url, request, deadline, Some(held?)).await?)
+        let wanted = Wanted { held: Some(held?), streamed };
+        Ok(fill.fetch_holding(url, request, deadline, wanted).await?)
+    }
+
+    /// Whether an object may be sent before all of it is here: the client has to see it when it breaks off, and must not ask
+    /// for what only the whole can tell.
+    fn takes_streams(&self) -> bool {
+        self.request.version >= Version::HTTP_11 && !self.headers().contains_key(IF_MATCH)
+    }
+
+    /// An object that is being fetched, as far as it is here and as it comes.
+    async fn streamed(&self, stream: Arc<StreamingFill>, place: Place) -> Answer {
+        let media_type = stream.head.media_type.clone().unwrap_or(BYTES);
+        let source = Source::Growing(Arc::clone(&stream));
+        let mut representation = Representation::new(source, stream.expected.map(tag), media_type);
+        if let Some(unix) = stream.head.last_modified() {
+            representation = representation.modified_at(unix);
+        }
+        let answer = self.represent(&representation, Class::Filled, place).await?;
+        Ok(self.told(answer, &stream.head, STREAMED))
     }
 
     /// Where an entry's bytes are; `None` if they are not to be had from here.
@@ -109,7 +131,7 @@ impl Visit<'_> {
         }
         let objects = &self.shared().objects;
         // The index of URLs says how long the object is: one that is longer or shorter is not what was filled.
-        let is_right = |source: &Source| source.len() == entry.len;
+        let is_right = |source: &Source| source.len() == Some(entry.len);
         match self.in_time(objects.find(entry.id)).await? {
             Ok(Some(source)) if is_right(&source) => Ok(Some(source)),
             Err(refusal) if refusal.reason != Reason::Quarantined => Err(refusal.into()),

@@ -81,10 +81,10 @@ pub(crate) fn load(
     let Some(tile) =
         mounted.pack.tile(at.zoom, at.column, at.row).map_err(|error| refused(mounted, &error))?
     else {
-        return Ok(Arc::new(Ready { representation: None, of: of() }));
+        return Ok(Arc::new(Ready { representation: None, coded: Box::default(), of: of() }));
     };
     let representation = if variant == Variant::TileDecoded { decoded(&tile, limits)? } else { stored(tile) };
-    Ok(Arc::new(Ready { representation: Some(representation), of: of() }))
+    Ok(Arc::new(Ready { representation: Some(representation), coded: Box::default(), of: of() }))
 }
 
 fn stored(tile: Tile) -> Representation {

@@ -32,22 +32,30 @@ fn a_body_that_is_too_long_is_refused_unread() {
 }
 
 #[test]
-fn requests_beyond_the_places_are_refused_at_once() {
+fn what_is_being_sent_holds_no_place_and_has_a_limit_of_its_own() {
     let edge = Running::start(
-        |dir| write(&dir.join("public/large.bin"), &noise(40 * 1024 * 1024)),
+        |dir| write(&dir.join("public/large.bin"), &noise(20 * 1024 * 1024)),
         |config| {
             config.roots.push(svc_edge::RootConfig::new("public".into()));
             config.ingress.max_inflight = 1;
         },
     );
-    let mut slow = edge.open("/edge/assets/large.bin");
-    crate::support::read_head(&mut slow);
-    // The first holds its place until its last byte.
-    let answer = edge.get("/edge/assets/other");
+    // Eight for each place, of which one client has three quarters.
+    let slow: Vec<_> = (0..6)
+        .map(|_| {
+            let mut slow = edge.open("/edge/assets/large.bin");
+            crate::support::read_head(&mut slow);
+            slow
+        })
+        .collect();
+    assert_eq!(edge.get("/edge/assets/other").status, 404, "there is a place");
+    let answer = edge.get("/edge/assets/large.bin");
     assert_eq!((answer.status, answer.reason().as_str()), (429, "busy"));
     assert_eq!(answer.header("retry-after"), "1");
     drop(slow);
-    crate::support::eventually("the place is free", || edge.get("/edge/assets/other").status == 404);
+    crate::support::eventually("they are gone", || {
+        edge.ask("GET", "/edge/assets/large.bin", &[]).status == 200
+    });
 }
 
 #[test]

@@ -9,6 +9,7 @@
 )]
 
 mod assets;
+mod codings;
 mod conditions;
 #[path = "../../../../store/cas/tests/suite/support/damage.rs"]
 mod damage;
