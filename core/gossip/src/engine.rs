@@ -12,6 +12,7 @@ use crate::{
     missed::Runs,
     packet::{Kind, Packet},
     publishers::EVICTIONS_PER_FRAME,
+    repair::Wants,
     rng::Rng,
     settings::{Settings, SettingsError},
     signatures::Signatures,
@@ -37,6 +38,8 @@ pub struct Engine {
     pub(crate) timers: Timers,
     armed: Option<Moment>,
     pub(crate) acks: Vec<Acks>,
+    /// What is to be asked for at the end of a batch: of many publishers, in one message.
+    pub(crate) wants: Vec<Wants>,
     pub(crate) next_uid: u64,
     /// How many more times the present message may look for a publisher that makes room.
     pub(crate) evictions_left: u32,
@@ -90,6 +93,7 @@ impl Engine {
             timers: Timers::default(),
             armed: None,
             acks: Vec::new(),
+            wants: Vec::new(),
             next_uid: 0,
             evictions_left: EVICTIONS_PER_FRAME,
             settings,
@@ -119,6 +123,9 @@ impl Engine {
         for Acks { peer, topic, incarnation, seqs } in self.acks.drain(..) {
             let accepted = Message::Accepted(Accepted { topic, incarnation, seqs });
             send(out, peer, Packet::new(accepted));
+        }
+        for wants in self.wants.drain(..) {
+            wants.place(out);
         }
         let first = self.timers.first();
         if first != self.armed {

@@ -27,6 +27,7 @@ impl Engine {
         let Some(node) = self.peers.get_mut(peer.0 as usize) else { return };
         let node = node.take();
         self.acks.retain(|acks| acks.peer != peer);
+        self.wants.retain(|wants| wants.peer != peer);
         for ix in 0..self.topics.len() {
             let member = self.drop_member(ix, peer, out);
             if let (Some(mut member), Some(node)) = (member, node) {
@@ -68,7 +69,8 @@ impl Engine {
     /// A peer takes part in a topic: it is told what there is, and pushed to if few are.
     pub(crate) fn peer_joined(&mut self, peer: PeerKey, name: &Topic, now: Moment, out: &mut Vec<Action>) {
         let Some(ix) = self.open(name) else {
-            return out.push(Action::Misbehaved { peer, code: ErrorCode::Limit });
+            let (code, rule) = (ErrorCode::Limit, "there is no room for another topic");
+            return out.push(Action::Misbehaved { peer, code, rule });
         };
         let topic = &mut self.topics[ix];
         if !topic.members.insert(peer) {

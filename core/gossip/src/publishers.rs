@@ -36,7 +36,8 @@ impl Engine {
         self.evictions_left = EVICTIONS_PER_FRAME;
         for head in &have.heads {
             if !self.head_announced(ix, from, head, now, out) {
-                return out.push(Action::Misbehaved { peer: from, code: ErrorCode::Mismatch });
+                let (code, rule) = (ErrorCode::Mismatch, "a head's proof is not its publisher's");
+                return out.push(Action::Misbehaved { peer: from, code, rule });
             }
         }
         for entry in &have.entries {

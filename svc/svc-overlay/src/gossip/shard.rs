@@ -20,7 +20,7 @@ use crate::{
     error::OverlayError,
     listener::RESTART,
     outbox::Refused,
-    session::{CloseReason, Conn, OutFrame, reject_label},
+    session::{Conn, OutFrame, reject_label},
     shared::Shared,
     toll::Party,
 };
@@ -406,7 +406,7 @@ impl Shard {
                     self.shared.losses.add_run(loss.id, loss.last, queue, Some(loss.peer), reason);
                 }
                 Action::Verdict { ticket, id, verdict } => self.verdict(ticket, id, verdict),
-                Action::Misbehaved { peer, code } => self.misbehaved(peer, code),
+                Action::Misbehaved { peer, code, rule } => self.misbehaved(peer, code, rule),
                 Action::SetTimer { at } => self.timer = Some(at),
                 Action::Outlived { incarnation } => self.outlived(incarnation),
                 Action::SubscribeRefused { topic } => {
@@ -497,11 +497,11 @@ impl Shard {
         );
     }
 
-    fn misbehaved(&self, peer: PeerKey, code: ErrorCode) {
+    fn misbehaved(&self, peer: PeerKey, code: ErrorCode, rule: &'static str) {
         self.shared.metrics.rejected(reject_label(code));
         if let Some(peer) = self.peers.get(peer.0 as usize).and_then(Option::as_ref) {
-            tracing::warn!(peer = %peer.conn.peer, code = code.name(), "a peer said what no honest peer says");
-            peer.conn.close(CloseReason::Refused(code));
+            tracing::warn!(peer = %peer.conn.peer, code = code.name(), "a peer said what no honest peer says: {rule}");
+            peer.conn.dismiss(code, rule);
         }
     }
 }

@@ -77,6 +77,8 @@ pub(crate) struct Greeted {
 pub(crate) struct Admission {
     /// The peer's HELLO, with its token.
     pub(crate) hello: Hello,
+    /// What the token has to be bound to.
+    pub(crate) channel: Option<[u8; captoken::CHANNEL_LEN]>,
     /// Where it came from; absent if this node dialled.
     pub(crate) ip: Option<IpAddr>,
 }
@@ -226,34 +228,49 @@ impl Conn {
     pub(crate) fn is_expired(&self) -> bool {
         let settings = self.shared.settings.load();
         let unix = self.shared.clock.unix();
-        self.admitted_by.as_ref().is_some_and(|by| !settings.admits(&by.hello, by.ip, unix))
+        self.admitted_by
+            .as_ref()
+            .is_some_and(|by| settings.admits(&by.hello, by.channel, by.ip, unix).is_err())
     }
 
-    /// Refuses something the peer said.
-    pub(crate) fn refuse(&self, code: ErrorCode, about: Option<MessageId>, retry_after_ms: u32) {
-        let fault = Fault { retry_after_ms, about, ..Fault::new(code, "") };
+    /// Refuses something the peer said, and says why.
+    pub(crate) fn refuse(&self, code: ErrorCode, why: &str, about: Option<MessageId>, retry_after_ms: u32) {
+        let fault = Fault { retry_after_ms, about, ..Fault::new(code, why) };
         self.control(&Frame::connection(Message::Error(fault)));
     }
 
     /// Says that this node goes away, once.
     pub(crate) fn goaway(&self, reason: ErrorCode) {
+        self.goaway_saying(reason, "");
+    }
+
+    fn goaway_saying(&self, reason: ErrorCode, why: &str) {
         if self.said_goaway.swap(true, Relaxed) {
             return;
         }
         let last = self.with_session(|session| session.streams().map_or(0, |streams| streams.goaway()));
-        self.control(&Frame::connection(Message::Goaway(Goaway::new(reason, last, ""))));
+        self.control(&Frame::connection(Message::Goaway(Goaway::new(reason, last, why))));
     }
 
     /// Ends the session: the peer is told why, what waits is written, then the connection closes.
     pub(crate) fn close(&self, reason: CloseReason) {
+        self.end(reason, reason.text());
+    }
+
+    /// Ends the session of a peer that broke a rule, and tells it which.
+    pub(crate) fn dismiss(&self, code: ErrorCode, rule: &str) {
+        self.end(CloseReason::Refused(code), rule);
+    }
+
+    fn end(&self, reason: CloseReason, why: &str) {
         if !self.ending.say(reason) {
             return;
         }
         match reason {
             CloseReason::Refused(code) => {
-                self.control(&Frame::connection(Message::Error(Fault::new(code, code.name()))));
+                self.control(&Frame::connection(Message::Error(Fault::new(code, why))));
             }
-            other => other.told().into_iter().for_each(|code| self.goaway(code)),
+            other => other.told().into_iter().for_each(|code| self.goaway_saying(code, why)),
         }
         self.outbox.finish();
     }
