@@ -7,6 +7,7 @@ use types::{Moment, NodeId};
 
 use crate::{
     cache::Cache,
+    effort::Effort,
     event::{Action, Event, Loss, LossReason, PeerKey, Queue},
     members::Acks,
     missed::Runs,
@@ -29,6 +30,8 @@ pub struct Engine {
     pub(crate) rng: Rng,
     /// By [`PeerKey`].
     pub(crate) peers: Vec<Option<NodeId>>,
+    /// What each may cost, by [`PeerKey`].
+    pub(crate) efforts: Vec<Effort>,
     /// Places are used again once a topic is gone.
     pub(crate) topics: Vec<TopicState>,
     by_name: BTreeMap<Topic, usize>,
@@ -85,6 +88,7 @@ impl Engine {
             signatures,
             rng: Rng::new(seed),
             peers: Vec::new(),
+            efforts: Vec::new(),
             topics: Vec::new(),
             by_name: BTreeMap::new(),
             free_topics: Vec::new(),
@@ -104,7 +108,7 @@ impl Engine {
     /// no more events are waiting.
     pub fn on(&mut self, event: Event, now: Moment, out: &mut Vec<Action>) {
         match event {
-            Event::PeerUp { peer, node } => self.peer_up(peer, node, out),
+            Event::PeerUp { peer, node } => self.peer_up(peer, node, now, out),
             Event::PeerDown { peer } => self.peer_down(peer, out),
             Event::Message { from, message } => self.message(from, message, now, out),
             Event::Publish { ticket, topic, body } => self.publish(ticket, &topic, body, now, out),
@@ -168,7 +172,10 @@ impl Engine {
         match message {
             Message::Publish(publication) => self.receive(from, node, publication, now, out),
             Message::IHave(have) => self.announced(from, &have, now, out),
-            Message::IWant(want) => self.asked(from, &want.topic, &want.entries, out),
+            Message::IWant(want) => {
+                let most = self.effort(from).map_or(0, |left| left.take_lookups(want.entries.len(), now));
+                self.asked(from, &want.topic, &want.entries[..most], out);
+            }
             Message::Graft(graft) => self.grafted(from, &graft, out),
             Message::Prune(topic) => self.pruned(from, &topic),
             Message::Subscribe(topic) => self.peer_joined(from, &topic, now, out),
@@ -235,6 +242,11 @@ impl Engine {
         }
     }
 
+    /// What a peer may still cost.
+    pub(crate) fn effort(&mut self, peer: PeerKey) -> Option<&mut Effort> {
+        self.efforts.get_mut(peer.0 as usize)
+    }
+
     /// Who a peer is, while it is up.
     pub(crate) fn node(&self, peer: PeerKey) -> Option<NodeId> {
         self.peers.get(peer.0 as usize).copied().flatten()
@@ -249,12 +261,17 @@ impl Engine {
         Some(self.last_topic)
     }
 
+    /// Whether there is no room for another topic.
+    pub(crate) fn is_full(&self) -> bool {
+        self.by_name.len() >= self.settings.max_topics
+    }
+
     /// The place of a topic, which is made known if there is room.
     pub(crate) fn open(&mut self, name: &Topic) -> Option<usize> {
         if let Some(ix) = self.find(name) {
             return Some(ix);
         }
-        if self.by_name.len() >= self.settings.max_topics {
+        if self.is_full() {
             return None;
         }
         let topic = TopicState::new(name.clone());

@@ -71,6 +71,10 @@ impl Engine {
             if is_hopeless || !self.signatures.is_known(&id.topic, id.publisher) {
                 return true;
             }
+            // What is not checked now is told again with the next heartbeat.
+            if !self.effort(from).is_some_and(|left| left.take_check(now)) {
+                return true;
+            }
             if !self.signatures.verify_head(&id, proof) {
                 return false;
             }

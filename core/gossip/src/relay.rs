@@ -25,6 +25,9 @@ const PROOF_INTERVAL: Duration = Duration::from_millis(10);
 /// A publisher signs its head with one of so many publications, or with one of a sixteenth of the window if that is less.
 const PROOF_AFTER: u64 = 256;
 
+/// Why a publication is not taken on, and which rule its sender broke, if it did.
+type Refusal = (LossReason, Option<(ErrorCode, &'static str)>);
+
 /// Where a publication came from.
 #[derive(Clone, Copy, Debug)]
 struct Source {
@@ -148,7 +151,7 @@ impl Engine {
         node: NodeId,
         publication: &Publication,
         out: &mut Vec<Action>,
-    ) -> Result<(), (LossReason, Option<(ErrorCode, &'static str)>)> {
+    ) -> Result<(), Refusal> {
         let id = &publication.id;
         if !(1..=SEQ_MAX).contains(&id.seq) {
             let rule = "a publication's number is too high";
