@@ -214,7 +214,7 @@ impl Collector {
         match check(&seal) {
             Ok(node) => {
                 if !self.queue.add(node, Announced { word, object, seal }) {
-                    tracing::debug!(%node, "a snapshot is passed over until it is announced again");
+                    tracing::debug!(publisher = %node, "a snapshot is passed over until it is announced again");
                 }
             }
             Err(error) => tracing::debug!(error, "an announced snapshot is not fetched"),
@@ -226,7 +226,7 @@ impl Collector {
         self.queue.ended(node, &word);
         match outcome {
             Ok(()) => remember(&mut self.taken, word),
-            Err(error) => tracing::warn!(%node, error, "a snapshot was not taken"),
+            Err(error) => tracing::warn!(publisher = %node, error, "a snapshot was not taken"),
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ron_kernel::supervisor::{TaskCtx, TaskFault, TaskResult};
+use ron_kernel::{
+    supervisor::{TaskCtx, TaskFault, TaskResult},
+    topology::Stage,
+};
 
 use super::{
     connection::{self, Accepted},
@@ -19,12 +22,24 @@ use crate::{
 /// How long to leave the backlog alone when the system is out of descriptors or memory.
 const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 
+/// Resolves when no more connections are to be accepted: at the task's own stage, or as soon as the node drains if another
+/// process accepts from the same socket, because that one has all of its services.
+///
+/// Cancel safe.
+async fn stopping(ctx: &TaskCtx) {
+    let shutdown = ctx.scope.shutdown();
+    tokio::select! {
+        () = ctx.stopping() => {}
+        () = shutdown.reached(Stage::Intake) => if !shutdown.has_successor() { ctx.stopping().await },
+    }
+}
+
 /// Accepts until the node stops taking in work.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, ctx: TaskCtx) -> TaskResult {
     // The socket is gone if this task stopped in good order before.
     while let Some(listener) = server.listening() {
         let accepted = tokio::select! {
-            () = ctx.stopping() => {
+            () = stopping(&ctx) => {
                 drop(listener);
                 retire(&server, server.stop_listening());
                 return Ok(());

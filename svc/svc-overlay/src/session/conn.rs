@@ -13,7 +13,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use oap::{Agreed, ErrorCode, Fault, Frame, Goaway, Hello, Message, MessageId, Session};
-use quota::{Bucket, Rate};
+use quota::Bucket;
 use ron_kernel::lock::lock;
 use ron_transport::tls::raw_key::PeerKey;
 use tokio::sync::{Notify, Semaphore};
@@ -22,6 +22,7 @@ use types::{Moment, NodeId};
 use super::{
     activity::Activity,
     close::{CloseReason, Ending},
+    send_rate::SendRate,
 };
 use crate::{
     gossip::Pushed,
@@ -109,10 +110,8 @@ pub(crate) struct Conn {
     slot: AtomicU32,
     /// The peer's rate.
     pub(crate) rate: Bucket,
-    /// What the peer takes a second; absent if it does not say.
-    send_rate: Option<Rate>,
-    /// What was written of that.
-    sent: Bucket,
+    /// What the peer takes a second.
+    send_rate: SendRate,
     pub(crate) frames_in: AtomicU64,
     pub(crate) frames_out: AtomicU64,
     pub(crate) outbox: Outbox<OutFrame>,
@@ -138,9 +137,7 @@ impl Conn {
             key_exchange: greeted.key_exchange,
             key: greeted.key,
             admitted_by: greeted.admitted_by,
-            // The peer takes twice as many at once: half of that leaves room for frames that bunch on the way.
-            send_rate: Rate::per_second(greeted.agreed.send_rate, greeted.agreed.send_rate).ok(),
-            sent: Bucket::default(),
+            send_rate: SendRate::new(greeted.agreed.send_rate),
             agreed: greeted.agreed,
             began: now,
             activity: Activity::new(now),
@@ -178,14 +175,7 @@ impl Conn {
 
     /// How many of these frames the peer takes now, and how long until it takes another.
     pub(super) fn allowed(&self, frames: &[OutFrame], now: Moment) -> (usize, Duration) {
-        let Some(rate) = &self.send_rate else { return (frames.len(), Duration::ZERO) };
-        let counts = |frame: &OutFrame| oap::counts_for_rate(&frame.bytes);
-        for (at, _) in frames.iter().enumerate().filter(|(_, frame)| counts(frame)) {
-            if let Err(exhausted) = self.sent.check(rate, now) {
-                return (at, exhausted.wait);
-            }
-        }
-        (frames.len(), Duration::ZERO)
+        self.send_rate.allowed(frames, now)
     }
 
     /// Says something urgent. A peer that does not take it does not read, and is given up.

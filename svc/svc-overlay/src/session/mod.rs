@@ -13,6 +13,7 @@ mod close;
 mod conn;
 mod hello;
 mod reader;
+mod send_rate;
 mod writer;
 
 use std::{pin::pin, sync::Arc, time::Duration};

@@ -14,3 +14,4 @@ mod secure;
 mod sessions;
 mod slow_reader;
 mod support;
+mod tokens;
