@@ -42,8 +42,9 @@ const BACKOFF: Backoff = Backoff::Spread {
 /// A session that lasted so long was a good one: the pauses begin anew.
 const GOOD: Duration = Duration::from_secs(5);
 
-/// How long another process may keep this node's sessions.
-const HELD_FOR: Duration = Duration::from_secs(60);
+/// How long another process may keep this node's sessions: longer than a drain safely takes. One that has ended and was not
+/// reaped by whoever started it counts as alive.
+const HELD_FOR: Duration = Duration::from_secs(8);
 /// How often it is looked whether it does.
 const HELD_LOOK: Duration = Duration::from_millis(20);
 

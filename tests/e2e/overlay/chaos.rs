@@ -37,6 +37,8 @@ struct Place {
     /// Its subscriber, since it was last started.
     listening: Mutex<Listening>,
     is_up: AtomicBool,
+    /// Whether it was killed and started again: its subscriber did not hear what came before it subscribed.
+    was_killed: AtomicBool,
 }
 
 /// What everybody was about to publish, and what became of it.
@@ -79,6 +81,7 @@ fn start() -> (Vec<Place>, Vec<Relay>) {
         listening: Mutex::new(node.subscribe("news")),
         node: Mutex::new(node),
         is_up: AtomicBool::new(true),
+        was_killed: AtomicBool::new(false),
     };
     (nodes.into_iter().map(place).collect(), links)
 }
@@ -114,6 +117,7 @@ fn disturb(places: &[Place], links: &[Relay], rng: &mut fastrand::Rng) -> &'stat
         0 => {
             let mut node = place.node.lock().unwrap();
             place.is_up.store(false, Relaxed);
+            place.was_killed.store(true, Relaxed);
             node.node.kill();
             thread::sleep(CALM);
             node.node.start_again();
@@ -146,6 +150,8 @@ fn disturb(places: &[Place], links: &[Relay], rng: &mut fastrand::Rng) -> &'stat
 /// What one subscriber heard and was told of as missing.
 #[derive(Default)]
 struct Account {
+    /// It begins with the first number of each life that it heard or was told of, not with one.
+    is_late: bool,
     heard: BTreeMap<Life, BTreeSet<u64>>,
     named: BTreeMap<Life, BTreeSet<u64>>,
     unread: u64,
@@ -174,7 +180,13 @@ impl Account {
         let has = |all: &BTreeMap<Life, BTreeSet<u64>>, seq: &u64| {
             all.get(life).is_some_and(|seqs| seqs.contains(seq))
         };
-        (1..=upto).filter(|seq| !has(&self.heard, seq) && !has(&self.named, seq)).collect()
+        (self.first(life)..=upto).filter(|seq| !has(&self.heard, seq) && !has(&self.named, seq)).collect()
+    }
+
+    /// The first number of a life that has to be accounted for.
+    fn first(&self, life: &Life) -> u64 {
+        let seen = [&self.heard, &self.named].into_iter().filter_map(|all| all.get(life)?.first());
+        if self.is_late { seen.min().copied().unwrap_or(u64::MAX) } else { 1 }
     }
 
     /// The highest number of a life that is known here.
@@ -224,7 +236,9 @@ fn run(seed: u64, length: Duration) -> Vec<Duration> {
     let mut took = Vec::new();
     let (mut heard, mut named, mut unread) = (0, 0, 0);
     for place in &places {
-        let (listening, mut account) = (place.listening.lock().unwrap(), Account::default());
+        let is_late = place.was_killed.load(Relaxed);
+        let (listening, mut account) =
+            (place.listening.lock().unwrap(), Account { is_late, ..Account::default() });
         let mut last = Instant::now();
         // A subscriber that was too slow is told how many it missed, not which.
         while account.open(&published, &present) as u64 > account.unread {

@@ -1,6 +1,6 @@
 //! A new version takes over a node of the overlay: no publication is refused, and none that a neighbour took on is lost.
 
-use std::{collections::BTreeSet, thread};
+use std::{collections::BTreeSet, net::SocketAddr, thread};
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use crate::support::{Flag, ask, eventually, listener_pid, signal};
 type Name = (u64, u64);
 
 /// Publishes; the answer, whatever it is.
-fn publish(node: &OverlayNode, body: &str) -> (u16, Value) {
+fn publish(admin: SocketAddr, body: &str) -> (u16, Value) {
     let head = "POST /overlay/pub/news HTTP/1.1\r\nhost: localhost\r\nx-omnigate: 1\r\n";
     let request = format!("{head}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
-    let answer = ask(node.node.admin, request).expect("always somebody to answer");
+    let answer = ask(admin, request).expect("always somebody to answer");
     (answer.status, answer.json())
 }
 
@@ -32,13 +32,13 @@ fn sigusr2_refuses_no_publication_and_loses_none_that_was_accepted() {
     a.wait_for_peers(1);
     let listening = b.subscribe("news");
     eventually("the neighbour takes part", || a.publish("news", "before").1.then_some(()));
-    let done = Flag::default();
+    let (done, admin) = (Flag::default(), a.node.admin);
     let (successor, accepted) = thread::scope(|scope| {
         let until_over = done.set_at_the_end();
         let publishing = scope.spawn(|| {
             let mut accepted = BTreeSet::new();
             while !done.is_set() {
-                let (status, answer) = publish(&a, "during");
+                let (status, answer) = publish(admin, "during");
                 assert_eq!(status, 200, "{answer}");
                 if answer["verdict"] == "accepted" {
                     accepted.insert(name(&answer["id"]));
@@ -47,15 +47,13 @@ fn sigusr2_refuses_no_publication_and_loses_none_that_was_accepted() {
             accepted
         });
         a.node.signal("USR2");
-        let successor = eventually("the successor has taken over", || {
-            listener_pid(a.node.admin.port()).filter(|pid| *pid != a.node.id())
-        });
+        assert_eq!(a.node.exit_code(), 0);
+        let successor = eventually("the successor has taken over", || listener_pid(admin.port()));
         eventually("the successor is connected", || (a.peers().len() == 1).then_some(()));
         eventually("it publishes", || a.publish("news", "after").1.then_some(()));
         drop(until_over);
         (successor, publishing.join().unwrap())
     });
-    assert_eq!(a.node.exit_code(), 0);
     let mut heard = BTreeSet::new();
     let mut named = Vec::new();
     while !accepted.iter().all(|name| heard.contains(name)) {

@@ -72,11 +72,6 @@ impl Node {
         signal(self.child.id(), name);
     }
 
-    /// The number of its process.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Ends the process without a word.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
