@@ -49,6 +49,10 @@ mod keep_alive;
 mod log_floods;
 mod metric_labels;
 mod odd_requests;
+#[expect(dead_code, reason = "another test program uses the rest")]
+#[path = "../e2e/overlay/node.rs"]
+mod overlay_node;
+mod peers;
 mod promises;
 mod reload_trail;
 mod reread_files;

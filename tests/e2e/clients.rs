@@ -1,6 +1,7 @@
-//! Clients and servers that are not ours: curl, h2load, and Python's for WebSockets, gRPC and packs.
+//! Clients and servers that are not ours: curl, h2load, and those of Python and JavaScript.
 
 mod console;
+mod overlay;
 mod packs;
 
 use std::{

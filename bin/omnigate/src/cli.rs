@@ -134,6 +134,9 @@ enum Command {
         /// Publish each line of standard input by itself.
         #[arg(long, conflicts_with = "message")]
         lines: bool,
+        /// How long to try again while the node is busy, for each publication.
+        #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+        wait: Duration,
         /// As JSON.
         #[arg(long)]
         json: bool,
@@ -434,8 +437,9 @@ impl Cli {
             Command::Overlay { config, listen, peer } => {
                 Task::Up(config.resolve()?.only("overlay").linking(listen.as_ref(), &peer))
             }
-            Command::Pub { config, topic, message, lines, json } => {
-                Task::Pub { source: config.resolve()?, what: Publish { topic, message, lines, json } }
+            Command::Pub { config, topic, message, lines, wait, json } => {
+                let what = Publish { topic, message, lines, wait, json };
+                Task::Pub { source: config.resolve()?, what }
             }
             Command::Sub { config, topic, count, json } => {
                 Task::Sub { source: config.resolve()?, topic, count, json }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use types::ActorId;
+use types::{ActorId, NodeId};
 
-use crate::{NameList, Network, Networks, TokenError, path};
+use crate::{NameList, Network, Networks, Nodes, TokenError, path};
 
 /// A caller's class: what its share of a busy node is weighed by. The lower one comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +34,14 @@ pub enum Caveat<'a> {
     Scopes(NameList<'a>),
     /// No higher class than this.
     Class(Class),
+    /// Only for these nodes.
+    Nodes(Nodes<'a>),
+    /// Only on the one connection, and for the one of its ends, that have this value in common.
+    Channel(&'a [u8; CHANNEL_LEN]),
 }
+
+/// Bytes of [`Caveat::Channel`].
+pub const CHANNEL_LEN: usize = 32;
 
 /// The first byte of each kind's written form.
 mod kind {
@@ -46,6 +53,8 @@ mod kind {
     pub(super) const NETWORKS: u8 = 6;
     pub(super) const SCOPES: u8 = 7;
     pub(super) const CLASS: u8 = 8;
+    pub(super) const NODES: u8 = 9;
+    pub(super) const CHANNEL: u8 = 10;
 }
 
 impl<'a> Caveat<'a> {
@@ -57,6 +66,16 @@ impl<'a> Caveat<'a> {
         room.clear();
         networks.iter().for_each(|network| network.write(room));
         Self::read(kind::NETWORKS, room)
+    }
+
+    /// The same for nodes.
+    ///
+    /// # Errors
+    /// [`TokenError::Malformed`] if the list is empty, or longer than a caveat has room for.
+    pub fn nodes(nodes: &[NodeId], room: &'a mut Vec<u8>) -> Result<Self, TokenError> {
+        room.clear();
+        nodes.iter().for_each(|node| room.extend_from_slice(node.as_bytes()));
+        Self::read(kind::NODES, room)
     }
 
     /// The kind's name.
@@ -71,6 +90,8 @@ impl<'a> Caveat<'a> {
             Self::Networks(_) => "networks",
             Self::Scopes(_) => "scopes",
             Self::Class(_) => "class",
+            Self::Nodes(_) => "nodes",
+            Self::Channel(_) => "channel",
         }
     }
 
@@ -89,6 +110,8 @@ impl<'a> Caveat<'a> {
                 [class] => Class::read(*class).map(Self::Class),
                 _ => Err(Class::UNKNOWN),
             },
+            kind::NODES => Nodes::read(value).map(Self::Nodes),
+            kind::CHANNEL => channel(value).map(Self::Channel),
             _ => Err(TokenError::UnknownCaveat),
         }
     }
@@ -121,6 +144,8 @@ impl Caveat<'_> {
                 class = [at_most.byte()];
                 (kind::CLASS, &class[..])
             }
+            Self::Nodes(nodes) => (kind::NODES, nodes.as_bytes()),
+            Self::Channel(value) => (kind::CHANNEL, &value[..]),
         };
         Caveat::read(kind, value)?;
         let len = u8::try_from(value.len()).map_err(|_| TokenError::TooLarge)?;
@@ -187,6 +212,10 @@ fn seconds(value: &[u8]) -> Result<u64, TokenError> {
     Ok(u64::from_be_bytes(bytes))
 }
 
+fn channel(value: &[u8]) -> Result<&[u8; CHANNEL_LEN], TokenError> {
+    value.try_into().map_err(|_| TokenError::Malformed("a channel has 32 bytes"))
+}
+
 fn visible(value: &[u8]) -> Option<&str> {
     str::from_utf8(value).ok().filter(|_| value.iter().all(u8::is_ascii_graphic))
 }
@@ -200,6 +229,8 @@ impl fmt::Display for Caveat<'_> {
             Self::Expires(at) | Self::NotBefore(at) => at.fmt(f),
             Self::Networks(networks) => networks.fmt(f),
             Self::Class(class) => f.write_str(class.as_str()),
+            Self::Nodes(nodes) => nodes.fmt(f),
+            Self::Channel(value) => value.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }
     }
 }

@@ -35,6 +35,10 @@ pub enum TokenError {
     WrongTenant,
     /// It does not carry this right.
     WrongScope,
+    /// It is for other nodes, or no node shows it.
+    WrongNode,
+    /// It is bound to another connection, or to none that could be compared.
+    WrongChannel,
 }
 
 impl TokenError {
@@ -56,6 +60,8 @@ impl TokenError {
             Self::WrongAddress => "wrong_address",
             Self::WrongTenant => "wrong_tenant",
             Self::WrongScope => "wrong_scope",
+            Self::WrongNode => "wrong_node",
+            Self::WrongChannel => "wrong_channel",
         }
     }
 
@@ -77,7 +83,9 @@ impl TokenError {
             | Self::WrongMethod
             | Self::WrongAddress
             | Self::WrongTenant
-            | Self::WrongScope => Reason::Forbidden,
+            | Self::WrongScope
+            | Self::WrongNode
+            | Self::WrongChannel => Reason::Forbidden,
         }
     }
 
@@ -97,6 +105,8 @@ impl TokenError {
             Self::WrongAddress => "the token may not be used from this address",
             Self::WrongTenant => "the token is not for this tenant",
             Self::WrongScope => "the token does not carry this right",
+            Self::WrongNode => "the token is not for this node",
+            Self::WrongChannel => "the token is bound to another connection",
         }
     }
 }

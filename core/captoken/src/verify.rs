@@ -3,8 +3,10 @@
 use core::net::IpAddr;
 use std::fmt;
 
+use types::NodeId;
+
 use crate::{
-    Caveat, Class, KeyId, KeyRing, RevocationList, TokenError, TokenId, chain, path,
+    CHANNEL_LEN, Caveat, Class, KeyId, KeyRing, RevocationList, TokenError, TokenId, chain, path,
     wire::{self, Claims, MAX_BYTES, Room},
 };
 
@@ -23,6 +25,19 @@ pub struct Request<'a> {
     pub tenant: Option<&'a str>,
     /// The right that is needed, where one is.
     pub scope: Option<&'a str>,
+    /// The node that shows the token and its connection. Absent where no node does; no caveat of nodes or a channel covers
+    /// that.
+    pub session: Option<NodeSession>,
+}
+
+/// A node that shows a token, and the connection over which it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeSession {
+    /// The node, which has proven its key.
+    pub node: NodeId,
+    /// What the two ends of the connection have in common for tokens that this node shows, and nobody else has. Absent if
+    /// it is not known.
+    pub channel: Option<[u8; CHANNEL_LEN]>,
 }
 
 /// Whoever showed an authentic token: who it is, but not yet that this request is covered ([`Bearer::authorize`]).
@@ -124,6 +139,12 @@ impl Bearer {
         self.claims().scopes().contains(scope) && self.keeps(scope)
     }
 
+    /// Whether it is bound to one connection: whoever else gets hold of it cannot use it.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.caveats().any(|caveat| matches!(caveat, Ok(Caveat::Channel(_))))
+    }
+
     /// Decides whether the token covers this request: every caveat is met.
     ///
     /// # Errors
@@ -185,7 +206,9 @@ fn sum_up(claims: &Claims<'_>, now: u64) -> Result<(Class, Option<u64>), TokenEr
             | Caveat::Path(_)
             | Caveat::Methods(_)
             | Caveat::Networks(_)
-            | Caveat::Scopes(_) => {}
+            | Caveat::Scopes(_)
+            | Caveat::Nodes(_)
+            | Caveat::Channel(_) => {}
         }
     }
     Ok((class, expires))
@@ -204,6 +227,13 @@ fn meets(request: &Request<'_>, caveat: &Caveat<'_>) -> Result<(), TokenError> {
         }
         Caveat::Expires(at) => not_over(at, request.now),
         Caveat::NotBefore(at) => begun(at, request.now),
+        Caveat::Nodes(nodes) => {
+            or(request.session.is_some_and(|session| nodes.contains(session.node)), TokenError::WrongNode)
+        }
+        Caveat::Channel(channel) => {
+            let present = request.session.and_then(|session| session.channel);
+            or(present == Some(*channel), TokenError::WrongChannel)
+        }
         // What these leave is asked for by name, not by request.
         Caveat::Scopes(_) | Caveat::Class(_) => Ok(()),
     }

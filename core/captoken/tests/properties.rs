@@ -4,15 +4,18 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use captoken::{
-    Caveat, Class, Grant, KeyRing, NameList, Network, Request, RevocationList, RootKey, Token, TokenError,
-    TokenId, authenticate, verify,
+    Caveat, Class, Grant, KeyRing, NameList, Network, NodeSession, Request, RevocationList, RootKey, Token,
+    TokenError, TokenId, authenticate, verify,
 };
 use proptest::{collection::vec, prelude::*, sample::select};
+use types::NodeId;
 
 const NAMES: [&str; 4] = ["a", "b", "a,b", "b,c"];
 const PATHS: [&str; 6] = ["/", "/a", "/a/", "/a/b", "/ab", "/b"];
 const ADDRESSES: [&str; 4] = ["10.0.0.1", "10.1.0.1", "192.0.2.1", "2001:db8::1"];
 const NETWORKS: [&str; 4] = ["10.0.0.0/8", "10.0.0.0/16", "0.0.0.0/0", "2001:db8::/32"];
+/// Channels, and ids of nodes.
+const CHANNELS: [[u8; 32]; 2] = [[1; 32], [2; 32]];
 /// Few enough that caveats and requests meet on both sides of every boundary.
 const MOMENTS: std::ops::Range<u64> = 0..8;
 
@@ -27,10 +30,12 @@ enum Condition {
     Networks(Vec<Network>),
     Scopes(&'static str),
     Class(Class),
+    Nodes(Vec<NodeId>),
+    Channel([u8; 32]),
 }
 
 impl Condition {
-    fn caveat<'a>(&self, room: &'a mut Vec<u8>) -> Caveat<'a> {
+    fn caveat<'a>(&'a self, room: &'a mut Vec<u8>) -> Caveat<'a> {
         let list = |names| NameList::new(names).unwrap();
         match self {
             Self::Tenant(name) => Caveat::Tenant(name),
@@ -41,6 +46,8 @@ impl Condition {
             Self::Networks(networks) => Caveat::networks(networks, room).unwrap(),
             Self::Scopes(names) => Caveat::Scopes(list(names)),
             Self::Class(class) => Caveat::Class(*class),
+            Self::Nodes(nodes) => Caveat::nodes(nodes, room).unwrap(),
+            Self::Channel(channel) => Caveat::Channel(channel),
         }
     }
 
@@ -60,7 +67,14 @@ fn condition() -> impl Strategy<Value = Condition> {
         vec(network, 1..3).prop_map(Condition::Networks),
         select(&NAMES[..]).prop_map(Condition::Scopes),
         class().prop_map(Condition::Class),
+        vec(node(), 1..3).prop_map(Condition::Nodes),
+        select(&CHANNELS[..]).prop_map(Condition::Channel),
     ]
+}
+
+/// One of a few nodes.
+fn node() -> impl Strategy<Value = NodeId> {
+    select(&CHANNELS[..]).prop_map(NodeId::new)
 }
 
 fn class() -> impl Strategy<Value = Class> {
@@ -71,8 +85,20 @@ fn request() -> impl Strategy<Value = Request<'static>> {
     let name = || select(&["a", "b", "c"][..]);
     let ip = select(&ADDRESSES[..]).prop_map(|text| text.parse().unwrap());
     let maybe = || proptest::option::of(name());
-    (select(&PATHS[..]), name(), proptest::option::of(ip), MOMENTS, maybe(), maybe())
-        .prop_map(|(path, method, ip, now, tenant, scope)| Request { path, method, ip, now, tenant, scope })
+    let channel = proptest::option::of(select(&CHANNELS[..]));
+    let session = (node(), channel).prop_map(|(node, channel)| NodeSession { node, channel });
+    let session = proptest::option::of(session);
+    (select(&PATHS[..]), name(), proptest::option::of(ip), MOMENTS, maybe(), maybe(), session).prop_map(
+        |(path, method, ip, now, tenant, scope, session)| Request {
+            path,
+            method,
+            ip,
+            now,
+            tenant,
+            scope,
+            session,
+        },
+    )
 }
 
 fn key() -> RootKey {
@@ -109,6 +135,7 @@ const PLAIN: Request<'static> = Request {
     now: 0,
     tenant: None,
     scope: None,
+    session: None,
 };
 
 proptest! {

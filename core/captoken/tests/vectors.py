@@ -6,9 +6,10 @@
 """
 import base64, hashlib, hmac, ipaddress, json, re, struct, sys
 
-TENANT, PATH, METHODS, EXPIRES, NOT_BEFORE, NETWORKS, SCOPES, CLASS = range(1, 9)
+TENANT, PATH, METHODS, EXPIRES, NOT_BEFORE, NETWORKS, SCOPES, CLASS, NODES, CHANNEL = range(1, 11)
 CLASSES = {1: "authed", 2: "internal"}
-FORBIDDEN = {"unknown_caveat", "wrong_path", "wrong_method", "wrong_address", "wrong_tenant", "wrong_scope"}
+FORBIDDEN = {"unknown_caveat", "wrong_path", "wrong_method", "wrong_address", "wrong_tenant", "wrong_scope",
+             "wrong_node", "wrong_channel"}
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -123,6 +124,14 @@ def read(caveat):
         if len(value) != 1 or value[0] not in CLASSES:
             raise Refused("malformed")
         return kind, value[0]
+    if kind == NODES:
+        if not value or len(value) % 32:
+            raise Refused("malformed")
+        return kind, [value[at : at + 32].hex() for at in range(0, len(value), 32)]
+    if kind == CHANNEL:
+        if len(value) != 32:
+            raise Refused("malformed")
+        return kind, value.hex()
     raise Refused("unknown_caveat")
 
 
@@ -178,6 +187,10 @@ def authorize(bearer, conditions, request):
             raise Refused("wrong_method")
         if kind == NETWORKS and not any(ip and ip.version == net.version and ip in net for net in value):
             raise Refused("wrong_address")
+        if kind == NODES and request.get("node") not in value:
+            raise Refused("wrong_node")
+        if kind == CHANNEL and request.get("channel") != value:
+            raise Refused("wrong_channel")
     if request.get("scope") is not None and request["scope"] not in bearer["scopes"]:
         raise Refused("wrong_scope")
 
@@ -291,6 +304,20 @@ def cases():
     yield "internal", token(grant=2), {}
     yield "internal, lowered", token([caveat(CLASS, b"\2"), caveat(CLASS, b"\1"), caveat(CLASS, b"\2")], grant=2, added=2), {}
     yield "a caveat does not raise the class", token([caveat(CLASS, b"\2")], added=1), {}
+    nodes, channel = caveat(NODES, b"\xa1" * 32 + b"\xb2" * 32), caveat(CHANNEL, b"\xc3" * 32)
+    here = {"node": "b2" * 32, "channel": "c3" * 32}
+    yield "one of the nodes that it names", token([nodes]), here
+    yield "another node", token([nodes]), here | {"node": "a2" * 32}
+    yield "for nodes, and no node shows it", token([nodes]), {}
+    yield "two lists of nodes: only who is in both", token([nodes, caveat(NODES, b"\xb2" * 32)], added=1), here | {"node": "a1" * 32}
+    yield "on its connection", token([nodes, channel], added=1), here
+    yield "on another connection", token([nodes, channel], added=1), here | {"channel": "c4" * 32}
+    yield "bound, and the connection is not known", token([channel], added=1), {"node": "b2" * 32}
+    yield "bound, and no node shows it", token([channel], added=1), {}
+    yield "seven nodes", token([caveat(NODES, b"\xb2" * 224)]), here
+    yield "no node", token([caveat(NODES, b"")]), here
+    yield "half a node", token([caveat(NODES, b"\xb2" * 48)]), here
+    yield "a channel of 31 bytes", token([caveat(CHANNEL, b"\xc3" * 31)]), here
     yield "an unknown caveat", token([tenant, caveat(99, b"x")], added=1), {}
     yield "an unknown caveat on a forged token", altered(token([caveat(99, b"x")]), -1, 1), {}
 

@@ -1,6 +1,6 @@
 //! The test vectors that every implementation shares. `vectors.py` beside them made them without any of this code.
 
-use captoken::{Bearer, KeyRing, Request, RevocationList, RootKey, Token, TokenError, verify};
+use captoken::{Bearer, KeyRing, NodeSession, Request, RevocationList, RootKey, Token, TokenError, verify};
 use serde_json::{Value, json};
 
 const VECTORS: &str = include_str!("vectors.json");
@@ -27,6 +27,10 @@ fn judge(vector: &Value) -> Result<Bearer, TokenError> {
         now: request["now"].as_u64().expect("a moment"),
         tenant: request["tenant"].as_str(),
         scope: request["scope"].as_str(),
+        session: request["node"].as_str().map(|node| NodeSession {
+            node: types::NodeId::new(secret(node)),
+            channel: request["channel"].as_str().map(secret),
+        }),
     };
     verify(token(vector).as_bytes(), &ring, &revoked, &request)
 }
@@ -81,6 +85,8 @@ fn there_is_a_vector_for_every_refusal() {
         TokenError::WrongAddress,
         TokenError::WrongTenant,
         TokenError::WrongScope,
+        TokenError::WrongNode,
+        TokenError::WrongChannel,
     ];
     for kind in kinds {
         assert!(vectors.iter().any(|vector| vector["verdict"] == kind.as_str()), "{kind:?}");

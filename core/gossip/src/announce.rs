@@ -1,7 +1,7 @@
 //! Telling peers what there is: soon to those that are not pushed to, and in heartbeats to everybody.
 
 use oap::{Entry, HEADS_MAX, Head, IHave, LIST_MAX, Message, Topic};
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use types::Moment;
 
 use crate::{
@@ -173,9 +173,32 @@ fn tell(
             member.owed = true;
             continue;
         }
+        let packet = match member.backlog.is_empty() {
+            true => packet.clone(),
+            false => {
+                // It is told the rest when its turn has come.
+                member.owed = true;
+                match without_backlog(member, &packet) {
+                    Some(packet) => packet,
+                    None => continue,
+                }
+            }
+        };
         member.announcing = 1;
-        send(out, member.peer, packet.clone());
+        send(out, member.peer, packet);
     }
+}
+
+/// An announcement without the publishers of whom something waits for a peer: it would ask for what is about to come, and
+/// get it twice. None if nothing is left of it.
+fn without_backlog(member: &Member, packet: &Packet) -> Option<Packet> {
+    let Message::IHave(IHave { topic, entries, heads }) = packet.message() else { return None };
+    let waiting: BTreeSet<_> =
+        member.backlog.iter().map(|(origin, _)| (origin.publisher, origin.incarnation)).collect();
+    let is_free = |entry: &Entry| !waiting.contains(&(entry.publisher, entry.incarnation));
+    let entries: Vec<_> = entries.iter().filter(|entry| is_free(entry)).copied().collect();
+    let heads: Vec<_> = heads.iter().filter(|head| is_free(&head.entry)).copied().collect();
+    (!entries.is_empty() || !heads.is_empty()).then(|| announcement(topic, entries, heads))
 }
 
 fn announcement(topic: &Topic, entries: Vec<Entry>, heads: Vec<Head>) -> Packet {

@@ -7,11 +7,13 @@ use types::{Moment, NodeId};
 
 use crate::{
     cache::Cache,
+    effort::Effort,
     event::{Action, Event, Loss, LossReason, PeerKey, Queue},
     members::Acks,
     missed::Runs,
     packet::{Kind, Packet},
     publishers::EVICTIONS_PER_FRAME,
+    repair::Wants,
     rng::Rng,
     settings::{Settings, SettingsError},
     signatures::Signatures,
@@ -28,6 +30,8 @@ pub struct Engine {
     pub(crate) rng: Rng,
     /// By [`PeerKey`].
     pub(crate) peers: Vec<Option<NodeId>>,
+    /// What each may cost, by [`PeerKey`].
+    pub(crate) efforts: Vec<Effort>,
     /// Places are used again once a topic is gone.
     pub(crate) topics: Vec<TopicState>,
     by_name: BTreeMap<Topic, usize>,
@@ -37,6 +41,8 @@ pub struct Engine {
     pub(crate) timers: Timers,
     armed: Option<Moment>,
     pub(crate) acks: Vec<Acks>,
+    /// What is to be asked for at the end of a batch: of many publishers, in one message.
+    pub(crate) wants: Vec<Wants>,
     pub(crate) next_uid: u64,
     /// How many more times the present message may look for a publisher that makes room.
     pub(crate) evictions_left: u32,
@@ -82,6 +88,7 @@ impl Engine {
             signatures,
             rng: Rng::new(seed),
             peers: Vec::new(),
+            efforts: Vec::new(),
             topics: Vec::new(),
             by_name: BTreeMap::new(),
             free_topics: Vec::new(),
@@ -90,6 +97,7 @@ impl Engine {
             timers: Timers::default(),
             armed: None,
             acks: Vec::new(),
+            wants: Vec::new(),
             next_uid: 0,
             evictions_left: EVICTIONS_PER_FRAME,
             settings,
@@ -100,7 +108,7 @@ impl Engine {
     /// no more events are waiting.
     pub fn on(&mut self, event: Event, now: Moment, out: &mut Vec<Action>) {
         match event {
-            Event::PeerUp { peer, node } => self.peer_up(peer, node, out),
+            Event::PeerUp { peer, node } => self.peer_up(peer, node, now, out),
             Event::PeerDown { peer } => self.peer_down(peer, out),
             Event::Message { from, message } => self.message(from, message, now, out),
             Event::Publish { ticket, topic, body } => self.publish(ticket, &topic, body, now, out),
@@ -119,6 +127,9 @@ impl Engine {
         for Acks { peer, topic, incarnation, seqs } in self.acks.drain(..) {
             let accepted = Message::Accepted(Accepted { topic, incarnation, seqs });
             send(out, peer, Packet::new(accepted));
+        }
+        for wants in self.wants.drain(..) {
+            wants.place(out);
         }
         let first = self.timers.first();
         if first != self.armed {
@@ -161,7 +172,10 @@ impl Engine {
         match message {
             Message::Publish(publication) => self.receive(from, node, publication, now, out),
             Message::IHave(have) => self.announced(from, &have, now, out),
-            Message::IWant(want) => self.asked(from, &want.topic, &want.entries, out),
+            Message::IWant(want) => {
+                let most = self.effort(from).map_or(0, |left| left.take_lookups(want.entries.len(), now));
+                self.asked(from, &want.topic, &want.entries[..most], out);
+            }
             Message::Graft(graft) => self.grafted(from, &graft, out),
             Message::Prune(topic) => self.pruned(from, &topic),
             Message::Subscribe(topic) => self.peer_joined(from, &topic, now, out),
@@ -228,6 +242,11 @@ impl Engine {
         }
     }
 
+    /// What a peer may still cost.
+    pub(crate) fn effort(&mut self, peer: PeerKey) -> Option<&mut Effort> {
+        self.efforts.get_mut(peer.0 as usize)
+    }
+
     /// Who a peer is, while it is up.
     pub(crate) fn node(&self, peer: PeerKey) -> Option<NodeId> {
         self.peers.get(peer.0 as usize).copied().flatten()
@@ -242,12 +261,17 @@ impl Engine {
         Some(self.last_topic)
     }
 
+    /// Whether there is no room for another topic.
+    pub(crate) fn is_full(&self) -> bool {
+        self.by_name.len() >= self.settings.max_topics
+    }
+
     /// The place of a topic, which is made known if there is room.
     pub(crate) fn open(&mut self, name: &Topic) -> Option<usize> {
         if let Some(ix) = self.find(name) {
             return Some(ix);
         }
-        if self.by_name.len() >= self.settings.max_topics {
+        if self.is_full() {
             return None;
         }
         let topic = TopicState::new(name.clone());

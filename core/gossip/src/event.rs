@@ -126,6 +126,8 @@ pub enum Action {
         peer: PeerKey,
         /// What it is to be told.
         code: ErrorCode,
+        /// The rule that it broke, for people.
+        rule: &'static str,
     },
     /// [`Event::Tick`] is wanted at this moment. Replaces the timer that was set before.
     SetTimer {

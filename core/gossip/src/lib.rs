@@ -24,6 +24,7 @@
 
 mod announce;
 mod cache;
+mod effort;
 mod engine;
 mod event;
 mod lanes;

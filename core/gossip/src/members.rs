@@ -167,6 +167,11 @@ impl Members {
         self.eager > 0 && self.list[..self.eager].iter().all(|member| member.backlog.len() >= most)
     }
 
+    /// The peers, in no order.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = PeerKey> + '_ {
+        self.list.iter().map(|member| member.peer)
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (bool, &mut Member)> {
         let eager = self.eager;
         self.list.iter_mut().enumerate().map(move |(at, member)| (at < eager, member))

@@ -1,22 +1,31 @@
 //! Who takes part: peers that come and go, topics that are joined and left, grafts and prunes.
 
+use std::collections::BTreeMap;
+
 use oap::{ErrorCode, Graft, Message, Topic};
 use types::{Moment, NodeId};
 
 use crate::{
+    effort::Effort,
     engine::{Engine, send},
     event::{Action, PeerKey},
     members::Member,
     packet::Packet,
     timers::Timer,
+    topic::TopicState,
 };
 
+/// This part of the topics, one in so many, is for those that this node itself takes part in.
+const FOR_OWN_TOPICS: usize = 4;
+
 impl Engine {
-    pub(crate) fn peer_up(&mut self, peer: PeerKey, node: NodeId, out: &mut Vec<Action>) {
+    pub(crate) fn peer_up(&mut self, peer: PeerKey, node: NodeId, now: Moment, out: &mut Vec<Action>) {
         let index = peer.0 as usize;
         if self.peers.len() <= index {
             self.peers.resize(index + 1, None);
+            self.efforts.resize(index + 1, Effort::new(now));
         }
+        self.efforts[index] = Effort::new(now);
         self.peers[index] = Some(node);
         for topic in self.topics.iter().filter(|topic| topic.joined) {
             send(out, peer, Packet::new(Message::Subscribe(topic.name.clone())));
@@ -27,6 +36,7 @@ impl Engine {
         let Some(node) = self.peers.get_mut(peer.0 as usize) else { return };
         let node = node.take();
         self.acks.retain(|acks| acks.peer != peer);
+        self.wants.retain(|wants| wants.peer != peer);
         for ix in 0..self.topics.len() {
             let member = self.drop_member(ix, peer, out);
             if let (Some(mut member), Some(node)) = (member, node) {
@@ -67,8 +77,9 @@ impl Engine {
 
     /// A peer takes part in a topic: it is told what there is, and pushed to if few are.
     pub(crate) fn peer_joined(&mut self, peer: PeerKey, name: &Topic, now: Moment, out: &mut Vec<Action>) {
-        let Some(ix) = self.open(name) else {
-            return out.push(Action::Misbehaved { peer, code: ErrorCode::Limit });
+        let Some(ix) = self.open_for(peer, name, out) else {
+            let (code, rule) = (ErrorCode::Limit, "more topics than the share of a peer");
+            return out.push(Action::Misbehaved { peer, code, rule });
         };
         let topic = &mut self.topics[ix];
         if !topic.members.insert(peer) {
@@ -79,6 +90,29 @@ impl Engine {
         }
         self.tell_everything(ix, peer, now, out);
         self.start_beating(ix, now);
+    }
+
+    /// The place of a topic that a peer takes part in. Topics that only peers take part in have three quarters of the room,
+    /// so that this node can always join one; once these are taken, the peer that has the most of them makes room.
+    fn open_for(&mut self, peer: PeerKey, name: &Topic, out: &mut Vec<Action>) -> Option<usize> {
+        if let Some(ix) = self.find(name) {
+            return Some(ix);
+        }
+        let most = self.settings.max_topics - self.settings.max_topics / FOR_OWN_TOPICS;
+        let is_foreign = |topic: &TopicState| !topic.is_live() && !topic.members.is_empty();
+        let foreign = self.topics.iter().filter(|topic| is_foreign(topic)).count();
+        if foreign >= most || self.is_full() {
+            let mut counts = BTreeMap::<PeerKey, usize>::new();
+            for topic in self.topics.iter().filter(|topic| is_foreign(topic)) {
+                topic.members.peers().for_each(|member| *counts.entry(member).or_default() += 1);
+            }
+            let present = counts.get(&peer).copied().unwrap_or(0);
+            let (greedy, held) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+            let alone = |topic: &TopicState| is_foreign(topic) && topic.members.peers().eq([greedy]);
+            let given_up = self.topics.iter().position(alone).filter(|_| held > present + 1)?;
+            self.drop_member(given_up, greedy, out);
+        }
+        self.open(name)
     }
 
     pub(crate) fn peer_left(&mut self, peer: PeerKey, name: &Topic, out: &mut Vec<Action>) {

@@ -36,7 +36,8 @@ impl Engine {
         self.evictions_left = EVICTIONS_PER_FRAME;
         for head in &have.heads {
             if !self.head_announced(ix, from, head, now, out) {
-                return out.push(Action::Misbehaved { peer: from, code: ErrorCode::Mismatch });
+                let (code, rule) = (ErrorCode::Mismatch, "a head's proof is not its publisher's");
+                return out.push(Action::Misbehaved { peer: from, code, rule });
             }
         }
         for entry in &have.entries {
@@ -68,6 +69,10 @@ impl Engine {
             let id = entry.in_topic(&topic.name);
             let is_hopeless = known.is_none() && self.evictions_left == 0;
             if is_hopeless || !self.signatures.is_known(&id.topic, id.publisher) {
+                return true;
+            }
+            // What is not checked now is told again with the next heartbeat.
+            if !self.effort(from).is_some_and(|left| left.take_check(now)) {
                 return true;
             }
             if !self.signatures.verify_head(&id, proof) {

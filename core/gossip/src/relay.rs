@@ -25,6 +25,9 @@ const PROOF_INTERVAL: Duration = Duration::from_millis(10);
 /// A publisher signs its head with one of so many publications, or with one of a sixteenth of the window if that is less.
 const PROOF_AFTER: u64 = 256;
 
+/// Why a publication is not taken on, and which rule its sender broke, if it did.
+type Refusal = (LossReason, Option<(ErrorCode, &'static str)>);
+
 /// Where a publication came from.
 #[derive(Clone, Copy, Debug)]
 struct Source {
@@ -100,9 +103,10 @@ impl Engine {
             }
             return;
         }
-        if let Err((reason, code)) = self.judge(ix, node, &publication, out) {
+        if let Err((reason, broken)) = self.judge(ix, node, &publication, out) {
             out.push(lost(publication.id, Queue::Ingress, node, reason));
-            return out.extend(code.map(|code| Action::Misbehaved { peer: from, code }));
+            let misbehaved = |(code, rule)| Action::Misbehaved { peer: from, code, rule };
+            return out.extend(broken.map(misbehaved));
         }
         publication.hops = publication.hops.saturating_add(1);
         if self.is_proven(ix, &publication.id) {
@@ -139,22 +143,24 @@ impl Engine {
         Some(self.signatures.sign_head(id).into())
     }
 
-    /// What is wrong with a publication that is news, and what its sender is told if that is its own doing: what a relay
-    /// cannot check is not held against it.
+    /// What is wrong with a publication that is news, and which rule its sender is told that it broke, if that is its own
+    /// doing: what a relay cannot check is not held against it.
     fn judge(
         &mut self,
         ix: usize,
         node: NodeId,
         publication: &Publication,
         out: &mut Vec<Action>,
-    ) -> Result<(), (LossReason, Option<ErrorCode>)> {
+    ) -> Result<(), Refusal> {
         let id = &publication.id;
         if !(1..=SEQ_MAX).contains(&id.seq) {
-            return Err((LossReason::Forged, Some(ErrorCode::Malformed)));
+            let rule = "a publication's number is too high";
+            return Err((LossReason::Forged, Some((ErrorCode::Malformed, rule))));
         }
         // Whoever passes a publication on counts a hop.
         if publication.hops == 0 && id.publisher != node {
-            return Err((LossReason::Forged, Some(ErrorCode::Mismatch)));
+            let rule = "a publication of another node has no hops";
+            return Err((LossReason::Forged, Some((ErrorCode::Mismatch, rule))));
         }
         if !self.signatures.is_known(&id.topic, id.publisher) {
             return Err((LossReason::Unlisted, None));
@@ -164,7 +170,10 @@ impl Engine {
         match &publication.proof {
             Some(_) if track.is_some_and(|track| id.seq <= track.proven()) => {}
             Some(proof) if self.signatures.verify_head(id, proof) => self.meet_own_life(id, out),
-            Some(_) => return Err((LossReason::Mismatch, Some(ErrorCode::Mismatch))),
+            Some(_) => {
+                let rule = "a publication's proof is not its publisher's";
+                return Err((LossReason::Mismatch, Some((ErrorCode::Mismatch, rule))));
+            }
             None if track.is_none_or(|track| track.is_too_far(id.seq)) => {
                 return Err((LossReason::Unproven, None));
             }
@@ -174,7 +183,8 @@ impl Engine {
             return Err((LossReason::Forged, None));
         }
         if !publication.is_intact() || !self.signatures.verify(publication) {
-            return Err((LossReason::Mismatch, Some(ErrorCode::Mismatch)));
+            let rule = "a publication's digest or signature is not that of its body";
+            return Err((LossReason::Mismatch, Some((ErrorCode::Mismatch, rule))));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What is missing: noticed, asked for from one peer at a time, and named if it does not come.
 
-use oap::{Entry, IWant, Message, MessageId, Topic};
+use oap::{Entry, IWant, LIST_MAX, Message, MessageId, Topic};
 use types::Moment;
 
 use crate::{
@@ -170,10 +170,28 @@ impl Engine {
                 self.graft(ix, peer, Some(first), out);
             }
             graft = false;
-            if !entries.is_empty() {
-                let want = IWant { topic: self.topics[ix].name.clone(), entries };
-                send(out, peer, Packet::new(Message::IWant(want)));
+            self.want(ix, peer, entries, out);
+        }
+    }
+
+    /// Asks for publications, at the end of the batch at the latest: one message asks for those of many publishers.
+    fn want(&mut self, ix: usize, peer: PeerKey, entries: Vec<Entry>, out: &mut Vec<Action>) {
+        if entries.is_empty() {
+            return;
+        }
+        let topic = &self.topics[ix].name;
+        let same = |wants: &Wants| wants.peer == peer && wants.topic == *topic;
+        let at = self.wants.iter().position(same).unwrap_or(self.wants.len());
+        if at == self.wants.len() {
+            self.wants.push(Wants { peer, topic: topic.clone(), entries: Vec::new() });
+        }
+        let wants = &mut self.wants[at];
+        for entry in entries {
+            if wants.entries.len() == LIST_MAX {
+                let entries = std::mem::take(&mut wants.entries);
+                Wants { peer, topic: topic.clone(), entries }.place(out);
             }
+            wants.entries.push(entry);
         }
     }
 
@@ -196,6 +214,22 @@ impl Engine {
 
 /// A search that lasts asks again to be pushed to after so long.
 const GRAFT_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// What one peer is to be asked for in one topic: at least one publication.
+#[derive(Debug)]
+pub(crate) struct Wants {
+    pub(crate) peer: PeerKey,
+    topic: Topic,
+    entries: Vec<Entry>,
+}
+
+impl Wants {
+    /// Asks.
+    pub(crate) fn place(self, out: &mut Vec<Action>) {
+        let Self { peer, topic, entries } = self;
+        send(out, peer, Packet::new(Message::IWant(IWant { topic, entries })));
+    }
+}
 
 /// What is to be asked for, by peer.
 #[derive(Debug, Default)]

@@ -84,7 +84,7 @@ impl ErrorCode {
 
     /// Its name in metrics, logs and reports.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Malformed => "malformed",

@@ -32,6 +32,18 @@ impl Wire {
         }
     }
 
+    /// Bytes that the two ends of this connection have in common and nobody else has; none in the clear.
+    #[must_use]
+    pub fn export<const N: usize>(&self, label: &[u8], context: &[u8]) -> Option<[u8; N]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => {
+                let mut out = [0; N];
+                stream.export(label, context, &mut out).then_some(out)
+            }
+        }
+    }
+
     /// The group whose keys were exchanged; none in the clear.
     #[must_use]
     pub fn key_exchange(&self) -> Option<&'static str> {

@@ -272,6 +272,7 @@ impl Passage<'_> {
             now: 0,
             tenant: None,
             scope: None,
+            session: None,
         };
         let (policy, shared, headers) = (self.policy, &self.proxy.shared, request.headers());
         let needed = route.wants_credential(request.method());

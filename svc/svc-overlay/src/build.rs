@@ -82,6 +82,9 @@ pub enum BuildError {
 /// Loads what tokens are checked with, as a configuration says. Blocking; the error says what to do about it.
 pub type LoadTokens = Arc<dyn Fn(&Snapshot) -> Result<(KeyRing, RevocationList), String> + Send + Sync>;
 
+/// Whether another process still has this node's sessions: the one that handed its sockets over, until it has ended.
+pub type IsHeldElsewhere = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// What an overlay is made from.
 pub struct OverlaySettings<'a> {
     /// The configuration it starts with.
@@ -92,6 +95,9 @@ pub struct OverlaySettings<'a> {
     pub idle: Duration,
     /// Loads what tokens are checked with.
     pub tokens: LoadTokens,
+    /// Nobody is dialled while this holds, because peers would give up the other process's sessions for those of this one,
+    /// and what is on its way there with them. Absent if there is no such process.
+    pub held_elsewhere: Option<IsHeldElsewhere>,
 }
 
 impl fmt::Debug for OverlaySettings<'_> {
@@ -141,7 +147,7 @@ impl Overlay {
         let shared = share(scope, &config, identity, settings, store);
         Gossip::start(&shared);
         let door = Door::open(scope, &shared, listener);
-        let dialers = Arc::new(Dialers::new(scope, &shared));
+        let dialers = Arc::new(Dialers::new(scope, &shared, from.held_elsewhere));
         dialers.follow(&config.peers);
         Ok(Arc::new(Self {
             scope: scope.clone(),

@@ -97,6 +97,14 @@ impl Table for OverlayConfig {
         "security",
         "gossip.relay_fanout",
         "gossip.burst_budget_frames",
+        "gossip.history",
+        "gossip.window",
+        "gossip.cache_messages",
+        "gossip.cache_bytes",
+        "gossip.max_topics",
+        "gossip.max_publishers",
+        "gossip.retain_events",
+        "gossip.retain_bytes",
         "objects.max_bytes",
         "objects.ram_bytes",
         "objects.streams",
@@ -121,6 +129,14 @@ impl Table for OverlayConfig {
     }
 }
 
+/// Why a token cannot be shown to a peer: it has to have room for the caveat that binds it to a connection.
+fn unusable(token: &str) -> Option<String> {
+    let token = captoken::Token::parse(token.as_bytes());
+    let bound =
+        token.and_then(|token| token.attenuate(&captoken::Caveat::Channel(&[0; captoken::CHANNEL_LEN])));
+    bound.err().map(|error| format!("cannot be shown to peers: {error}"))
+}
+
 impl OverlayConfig {
     fn check_security(&self, problems: &mut Problems) {
         if self.security == Security::Plaintext && security::is_reachable(&self.listen) {
@@ -128,9 +144,8 @@ impl OverlayConfig {
                 .at("listen", format!("{} can be reached from other machines, in the clear", self.listen))
                 .help("use security = \"mtls\" or \"token\", or listen on 127.0.0.1");
         }
-        let too_long = |token: &Secret| token.expose().len() > oap::TOKEN_MAX || token.expose().is_empty();
-        if self.token.as_ref().is_some_and(too_long) {
-            problems.at("token", format!("a token has 1 to {} bytes", oap::TOKEN_MAX));
+        if let Some(problem) = self.token.as_ref().and_then(|token| unusable(token.expose())) {
+            problems.at("token", problem).help("make one with `omnigate token mint --scope overlay.join`");
         }
     }
 

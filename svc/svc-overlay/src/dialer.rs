@@ -1,6 +1,6 @@
 //! Dialling: one task per peer in the configuration, which keeps a session with it.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use ron_kernel::{
     Scope,
@@ -12,7 +12,7 @@ use ron_kernel::{
 use ron_transport::{dial::dial, resolve::Resolver};
 
 use crate::{
-    PeerAddr,
+    IsHeldElsewhere, PeerAddr,
     session::{self, Began, CloseReason, Ending},
     shared::Shared,
 };
@@ -42,22 +42,35 @@ const BACKOFF: Backoff = Backoff::Spread {
 /// A session that lasted so long was a good one: the pauses begin anew.
 const GOOD: Duration = Duration::from_secs(5);
 
+/// How long another process may keep this node's sessions: longer than a drain safely takes. One that has ended and was not
+/// reaped by whoever started it counts as alive.
+const HELD_FOR: Duration = Duration::from_secs(8);
+/// How often it is looked whether it does.
+const HELD_LOOK: Duration = Duration::from_millis(20);
+
 /// The dialers of a node.
-#[derive(Debug)]
 pub(crate) struct Dialers {
     shared: Arc<Shared>,
     children: Children,
     resolver: Resolver,
+    held_elsewhere: Option<IsHeldElsewhere>,
     /// How each is told to stop.
     running: Ranked<HashMap<String, Arc<Ending>>>,
 }
 
+impl fmt::Debug for Dialers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialers").field("running", &self.running).finish_non_exhaustive()
+    }
+}
+
 impl Dialers {
-    pub(crate) fn new(scope: &Scope, shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(scope: &Scope, shared: &Arc<Shared>, held_elsewhere: Option<IsHeldElsewhere>) -> Self {
         Self {
             shared: Arc::clone(shared),
             children: scope.children(&DIALER),
             resolver: Resolver::new(scope),
+            held_elsewhere,
             running: scope.lock(&CFG_SNAPSHOT, HashMap::new()),
         }
     }
@@ -83,11 +96,17 @@ impl Dialers {
 
     fn start(&self, peer: PeerAddr, stop: Arc<Ending>) {
         let (shared, resolver) = (Arc::clone(&self.shared), self.resolver.clone());
+        let held_elsewhere = self.held_elsewhere.clone();
         let seat = shared.scope.planes().seat();
         let core = Arc::clone(seat.core());
         self.children.spawn_on(&core, async move {
             let _seat = seat;
-            let work = keep(&shared, &resolver, &peer, &stop);
+            let work = async {
+                if let Some(is_held) = held_elsewhere {
+                    wait_while(&shared, &stop, &*is_held).await;
+                }
+                keep(&shared, &resolver, &peer, &stop).await;
+            };
             tokio::pin!(work);
             let draining = shared.scope.shutdown().reached(Stage::Writers);
             tokio::select! {
@@ -100,6 +119,19 @@ impl Dialers {
                 }
             }
         });
+    }
+}
+
+/// Waits until another process has let go of this node's sessions, but not for ever.
+async fn wait_while(shared: &Shared, stop: &Ending, is_held: &(dyn Fn() -> bool + Send + Sync)) {
+    let end = shared.clock.within(HELD_FOR);
+    while is_held() && !end.has_passed(shared.clock.now()) {
+        tokio::select! {
+            biased;
+            _ = stop.heard() => return,
+            () = shared.scope.shutdown().reached(Stage::Intake) => return,
+            () = tokio::time::sleep(HELD_LOOK) => {}
+        }
     }
 }
 

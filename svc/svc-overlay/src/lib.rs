@@ -50,7 +50,7 @@ mod toll;
 mod topology;
 
 #[cfg(not(loom))]
-pub use build::{BuildError, LoadTokens, Overlay, OverlaySettings};
+pub use build::{BuildError, IsHeldElsewhere, LoadTokens, Overlay, OverlaySettings};
 #[cfg(not(loom))]
 pub use config::{
     EgressPolicy, GossipConfig, ObjectsConfig, OverlayConfig, PeerAddr, PeerAddrError, PeerLimits, PqConfig,

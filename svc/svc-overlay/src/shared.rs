@@ -12,8 +12,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use captoken::{KeyRing, RevocationList};
-use oap::{Features, Hello, Token, Topic};
+use captoken::{Caveat, KeyRing, NodeSession, RevocationList};
+use oap::{Features, Hello, Topic};
 use quota::Rate;
 use ron_kernel::{Clock, Scope, supervisor::Children};
 use ron_transport::{
@@ -83,7 +83,8 @@ pub(crate) struct Settings {
     pub(crate) security: Security,
     /// Who may come, or answer, without a token.
     pub(crate) listed: HashSet<NodeId>,
-    pub(crate) token: Option<Token>,
+    /// What this node shows, bound to each connection first. Nobody is ever shown it as it is.
+    token: Option<captoken::Token>,
     pub(crate) tls: Option<Tls>,
     pub(crate) tokens: Arc<TokenKeys>,
     pub(crate) handshake: Duration,
@@ -136,7 +137,8 @@ impl Settings {
             token: config
                 .token
                 .as_ref()
-                .and_then(|token| Token::new(Bytes::copy_from_slice(token.expose().as_bytes()))),
+                .filter(|_| config.security == Security::Token)
+                .and_then(|token| captoken::Token::parse(token.expose().as_bytes()).ok()),
             tls,
             tokens,
             handshake: config.handshake_timeout.as_duration(),
@@ -169,8 +171,9 @@ impl Settings {
         }
     }
 
-    /// How this node introduces itself.
-    pub(crate) fn hello(&self, me: NodeId, topics: Vec<Topic>) -> Hello {
+    /// How this node introduces itself. `channel` is what the connection has in common for tokens of this node; without it,
+    /// none is shown.
+    pub(crate) fn hello(&self, me: NodeId, channel: Option<[u8; captoken::CHANNEL_LEN]>) -> Hello {
         Hello {
             version: oap::VERSION,
             node: me,
@@ -179,9 +182,15 @@ impl Settings {
             credit: CREDIT,
             max_streams: MAX_STREAMS,
             rate: self.max_rps,
-            token: self.token.clone(),
-            topics,
+            token: channel.and_then(|channel| self.bound_token(&channel)),
+            topics: self.topics.clone(),
         }
+    }
+
+    /// This node's token for one connection: whoever gets hold of it can use it nowhere else.
+    fn bound_token(&self, channel: &[u8; captoken::CHANNEL_LEN]) -> Option<oap::Token> {
+        let token = self.token.clone()?.attenuate(&Caveat::Channel(channel)).ok()?;
+        oap::Token::new(Bytes::copy_from_slice(token.encode().as_bytes()))
     }
 
     /// Whether a node has to show a token.
@@ -189,13 +198,20 @@ impl Settings {
         self.security == Security::Token && !self.listed.contains(&node)
     }
 
-    /// Whether a peer that has introduced itself may stay: it is listed, or shows a token that says so.
-    pub(crate) fn admits(&self, hello: &Hello, ip: Option<IpAddr>, unix: Duration) -> bool {
+    /// Whether a peer that has introduced itself may stay: it is listed, or shows a token that says so and is bound to its
+    /// connection, whose `channel` this is.
+    pub(crate) fn admits(
+        &self,
+        hello: &Hello,
+        channel: Option<[u8; captoken::CHANNEL_LEN]>,
+        ip: Option<IpAddr>,
+        unix: Duration,
+    ) -> Result<(), &'static str> {
         if self.security == Security::Plaintext || self.listed.contains(&hello.node) {
-            return true;
+            return Ok(());
         }
         let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else {
-            return false;
+            return Err("the node is not listed, and shows no token");
         };
         let request = captoken::Request {
             path: "",
@@ -204,8 +220,17 @@ impl Settings {
             now: unix.as_secs(),
             tenant: None,
             scope: Some(JOIN_SCOPE),
+            session: Some(NodeSession { node: hello.node, channel }),
         };
-        captoken::verify(token.reveal(), &self.tokens.ring, &self.tokens.revoked, &request).is_ok()
+        let shown = captoken::verify(token.reveal(), &self.tokens.ring, &self.tokens.revoked, &request);
+        match shown {
+            Ok(bearer) if bearer.is_bound() => Ok(()),
+            Ok(_) => Err("the token is not bound to the connection"),
+            Err(captoken::TokenError::WrongNode) => Err("the token is for other nodes"),
+            Err(captoken::TokenError::WrongChannel) => Err("the token is bound to another connection"),
+            // A stranger learns no more of why its token is not good.
+            Err(_) => Err("the node is not listed, and its token does not let it join"),
+        }
     }
 }
 

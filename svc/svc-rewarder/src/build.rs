@@ -7,7 +7,7 @@ use std::{
 
 use http::request::Parts;
 use rewards::Sign;
-use ron_accounting::{Accounts, Announce, NodeId, check_rows, check_seal};
+use ron_accounting::{Accounts, Announce, NodeId, check_rows, check_seal, node_id};
 use ron_kernel::{
     Scope,
     config::Snapshot,
@@ -165,10 +165,13 @@ impl Rewarder {
         self.shared.key.node()
     }
 
-    /// Whether a node's snapshots count here.
-    #[must_use]
-    pub fn counts(&self, node: NodeId) -> bool {
-        self.shared.settings.load().nodes.contains(&node)
+    /// The node whose snapshot a document seals. Only what passes is worth fetching the rows for.
+    ///
+    /// # Errors
+    /// [`RewarderError::Snapshot`] if it is not sealed by the node it names, or that node does not count.
+    pub fn check_snapshot(&self, document: &[u8]) -> Result<NodeId, RewarderError> {
+        let seal = check_seal(document, &self.shared.settings.load().nodes)?;
+        Ok(node_id(&seal.key))
     }
 
     /// Takes in another node's snapshot with its rows; says whether it is listed, and not another of the same node. One

@@ -1,5 +1,6 @@
 //! The overlay as a program: nodes that find each other through bad links, many sessions, and the command line.
 
+mod chaos;
 mod drain;
 mod links;
 mod node;
@@ -8,3 +9,4 @@ mod resume;
 mod sessions;
 mod shell;
 mod stopped_peer;
+mod upgrade;

@@ -34,6 +34,10 @@ impl Home {
         let id = omnigate(dir.path(), &["node", "id", "--config", "id.toml"]);
         Self { dir, id: id.trim().to_owned() }
     }
+
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
 }
 
 /// Runs the program to its end, and gives what it printed.

@@ -6,7 +6,7 @@
 use std::{os::unix::fs::OpenOptionsExt as _, sync::Arc, time::Instant};
 
 use bytes::{Bytes, BytesMut};
-use captoken::{Class, Grant, NameList, RootKey, Token, TokenId, key_text};
+use captoken::{Caveat, Class, Grant, NameList, RootKey, Token, TokenId, key_text};
 use oap::{Decoder, Features, Frame, Hello, Message, Parser};
 use ron_transport::{
     stream::Stream,
@@ -37,21 +37,25 @@ struct Guest {
 
 impl Guest {
     /// Connects as a node that nobody has seen before.
-    async fn join(addr: std::net::SocketAddr, token: Bytes) -> Self {
+    async fn join(addr: std::net::SocketAddr, token: Token) -> Self {
         let key = NodeKey::generate().unwrap();
         let options = RawKeyOptions { alpn: vec![b"oap/1".to_vec()], ..RawKeyOptions::default() };
         let tls = RawClientTls::new(&key, &options, |_| true).unwrap();
         let socket = TcpSocket::new_v4().unwrap().connect(addr).await.unwrap();
         let mut wire = tls.connect(Stream::Tcp(socket), PATIENCE).await.unwrap();
+        let node = NodeId::of_key(key.public_key().ed25519());
+        let mut channel = [0; captoken::CHANNEL_LEN];
+        assert!(wire.export(b"EXPERIMENTAL OAP/1 token", node.as_bytes(), &mut channel));
+        let token = token.attenuate(&Caveat::Channel(&channel)).unwrap().encode();
         let hello = Hello {
             version: oap::VERSION,
-            node: NodeId::of_key(key.public_key().ed25519()),
+            node,
             features: Features::NONE,
             max_frame: oap::FRAME_MAX,
             credit: oap::CREDIT_FLOOR,
             max_streams: 1,
             rate: 0,
-            token: oap::Token::new(token),
+            token: oap::Token::new(Bytes::copy_from_slice(token.as_bytes())),
             topics: Vec::new(),
         };
         let bytes = Frame::connection(Message::Hello(hello)).to_bytes().unwrap();
@@ -88,7 +92,7 @@ async fn hear(wire: &mut TlsStream<Stream>, received: &mut BytesMut, decoder: De
 }
 
 /// A folder with a root key, and a token that lets its bearer join.
-fn home_with_token() -> (tempfile::TempDir, Bytes) {
+fn home_with_token() -> (tempfile::TempDir, Token) {
     let dir = tempfile::tempdir().unwrap();
     let secret = key_text(&[7; 32]);
     let mut file = std::fs::OpenOptions::new();
@@ -98,7 +102,7 @@ fn home_with_token() -> (tempfile::TempDir, Bytes) {
     let key = RootKey::parse(secret.as_bytes()).unwrap();
     let grant = Grant { class: Class::Internal, scopes: NameList::new("overlay.join").unwrap() };
     let token = Token::mint(&key, TokenId::new([1; 16]), &grant, &[]).unwrap();
-    (dir, Bytes::copy_from_slice(token.encode().as_bytes()))
+    (dir, token)
 }
 
 #[test]

@@ -1,6 +1,15 @@
 //! The overlay from a shell: `pub`, `sub`, `peers`, `node`; what is scraped; what is generated.
 
-use std::{io::Write, process::Stdio};
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    thread,
+};
 
 use super::node::{Home, OverlayNode, command, omnigate};
 use crate::metrics::compare_with_golden;
@@ -42,6 +51,36 @@ fn what_pub_says_sub_shows() {
         (listening.next()["text"].clone(), listening.next()["text"].clone()),
         ("one".into(), "two".into())
     );
+}
+
+#[test]
+fn pub_gives_up_at_a_node_that_stays_busy() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("admin.listen={}", listener.local_addr().unwrap());
+    let asked = Arc::<AtomicU32>::default();
+    let counted = Arc::clone(&asked);
+    thread::spawn(move || {
+        for mut socket in listener.incoming().map_while(Result::ok) {
+            let mut head = BufReader::new(socket.try_clone().unwrap());
+            let mut line = String::new();
+            while head.read_line(&mut line).is_ok_and(|read| read > 2) {
+                line.clear();
+            }
+            counted.fetch_add(1, Relaxed);
+            let problem = "{\"detail\":\"too much is waiting\",\"retry_after_ms\":20}";
+            let head = format!("HTTP/1.1 429 x\r\nContent-Length: {}\r\n\r\n", problem.len());
+            let _ = socket.write_all(format!("{head}{problem}").as_bytes());
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["pub", "--set", &at, "--wait", "200ms", "news", "hello"];
+    let output = command(dir.path(), &args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("too much is waiting") && said.contains("--wait"),
+        "{said}"
+    );
+    assert!(asked.load(Relaxed) > 1, "it was tried again");
 }
 
 #[test]

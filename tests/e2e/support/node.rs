@@ -72,6 +72,19 @@ impl Node {
         signal(self.child.id(), name);
     }
 
+    /// Ends the process without a word.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts the program again, in the same folder and with the same settings.
+    pub(crate) fn start_again(&mut self) {
+        let text = std::fs::read_to_string(config_path(self.path())).unwrap();
+        self.child = spawn(self.dir.path(), &text);
+        self.wait_until_ready();
+    }
+
     /// The node's exit status, once it has ended by itself.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         eventually("the node exits", || self.child.try_wait().unwrap())

@@ -11,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use oap::Topic;
 use rewards::Epoch;
 use ron_accounting::{Announce, MAX_ROW_BYTES, Sealed};
@@ -23,8 +24,10 @@ use ron_kernel::{
 use serde_json::{Value, json};
 use svc_overlay::{Delivery, Overlay};
 use svc_rewarder::Rewarder;
-use tokio::sync::Notify;
-use types::ObjectId;
+use tokio::sync::{Notify, Semaphore};
+use types::{NodeId, ObjectId};
+
+use super::snapshot_queue::{Announced, SnapshotQueue};
 
 /// Where snapshots are announced.
 const TOPIC: &str = "omnigate/accounting";
@@ -36,6 +39,8 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 const REMEMBERED: usize = 4096;
 /// How long the rows of one may take to come.
 const FETCHED_WITHIN: Duration = Duration::from_secs(30);
+/// The rows that are held at a time, in MiB: those of the largest snapshot fit.
+const ROWS_MIB: usize = (MAX_ROW_BYTES >> 20) + 1;
 
 /// The task that announces this node's snapshots.
 pub(crate) const SNAPSHOT_ANNOUNCER: TaskSpec = TaskSpec {
@@ -52,7 +57,7 @@ pub(crate) const SNAPSHOT_COLLECTOR: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Workers,
-    doc: "hears of other nodes' snapshots, fetches their rows and hands them to the rewarder, which judges them",
+    doc: "hears of other nodes' snapshots, checks their seals, fetches the rows of 8 at a time, 2 of one node, and hands them to the rewarder",
 };
 
 /// What this node has to announce, by epoch.
@@ -150,44 +155,98 @@ async fn store(overlay: &Overlay, rows: Bytes) -> Result<(), String> {
 }
 
 async fn collect(ctx: TaskCtx, overlay: Weak<Overlay>, rewarder: Weak<Rewarder>) -> TaskResult {
-    let mut taken = BTreeMap::new();
     let Some(open) = overlay.upgrade() else { return Ok(()) };
     let mut heard = open.subscribe(topic()).await.map_err(TaskFault::new)?;
     let me = open.node();
     drop(open);
+    let mut collector = Collector { taken: BTreeMap::new(), queue: SnapshotQueue::default() };
+    let room = Arc::new(Semaphore::new(ROWS_MIB));
+    let mut fetches = FuturesUnordered::new();
     loop {
         let delivery = tokio::select! {
             biased;
             () = ctx.stopping() => return Ok(()),
-            delivery = heard.next() => delivery,
+            Some((node, word, outcome)) = fetches.next() => {
+                collector.ended(node, word, outcome);
+                None
+            }
+            delivery = heard.next() => {
+                // A shard of the overlay that fails ends what was subscribed there; begun anew, this task subscribes again.
+                Some(delivery.ok_or_else(|| TaskFault::new("the subscription ended"))?)
+            }
         };
-        // A shard of the overlay that fails ends what was subscribed there; begun anew, this task subscribes again.
-        let delivery = delivery.ok_or_else(|| TaskFault::new("the subscription ended"))?;
-        // What was missed is announced again.
-        let Delivery::Publication { id, body, .. } = delivery else { continue };
         let (Some(overlay), Some(rewarder)) = (overlay.upgrade(), rewarder.upgrade()) else { return Ok(()) };
-        // Nothing is fetched that would not be counted, and nothing said of it: most nodes count for nobody else.
-        let word = name(&body);
-        if id.publisher == me || !rewarder.counts(id.publisher) || taken.contains_key(&word) {
-            continue;
+        // What was missed is announced again.
+        if let Some(Delivery::Publication { id, body, .. }) = delivery
+            && id.publisher != me
+        {
+            collector.hear(&body, |seal| rewarder.check_snapshot(seal).map_err(|error| error.to_string()));
         }
-        let Some((object, seal)) = read(&body) else { continue };
-        let take = tokio::time::timeout(FETCHED_WITHIN, take(&overlay, &rewarder, object, seal));
-        match take.await.unwrap_or_else(|_| Err("its rows did not come in time".to_owned())) {
-            Ok(()) => remember(&mut taken, word),
-            Err(error) => tracing::warn!(publisher = %id.publisher, error, "a snapshot was not taken"),
+        while let Some((node, announced)) = collector.queue.next() {
+            let (overlay, rewarder, room) = (Arc::clone(&overlay), Arc::clone(&rewarder), Arc::clone(&room));
+            fetches.push(async move {
+                let Announced { word, object, seal } = announced;
+                let take =
+                    tokio::time::timeout(FETCHED_WITHIN, take(&overlay, &rewarder, &room, object, seal));
+                let late = |_| Err("its rows did not come in time".to_owned());
+                (node, word, take.await.unwrap_or_else(late))
+            });
         }
     }
 }
 
-/// Fetches the rows of a snapshot and has the rewarder judge it.
-async fn take(overlay: &Overlay, rewarder: &Rewarder, object: ObjectId, seal: Vec<u8>) -> Result<(), String> {
+/// What was taken, and what is to be.
+struct Collector {
+    /// The announcements that were taken, numbered in their order.
+    taken: BTreeMap<ObjectId, u64>,
+    queue: SnapshotQueue,
+}
+
+impl Collector {
+    /// An announcement was heard. Nothing is fetched whose seal is not good, or would not be counted, and nothing is said
+    /// of it: most nodes count for nobody else, and anybody can announce anything.
+    fn hear(&mut self, body: &[u8], check: impl FnOnce(&[u8]) -> Result<NodeId, String>) {
+        let word = name(body);
+        if self.taken.contains_key(&word) || self.queue.has(&word) {
+            return;
+        }
+        let Some((object, seal)) = read(body) else { return };
+        match check(&seal) {
+            Ok(node) => {
+                if !self.queue.add(node, Announced { word, object, seal }) {
+                    tracing::debug!(publisher = %node, "a snapshot is passed over until it is announced again");
+                }
+            }
+            Err(error) => tracing::debug!(error, "an announced snapshot is not fetched"),
+        }
+    }
+
+    /// The rows of a snapshot were taken, or not.
+    fn ended(&mut self, node: NodeId, word: ObjectId, outcome: Result<(), String>) {
+        self.queue.ended(node, &word);
+        match outcome {
+            Ok(()) => remember(&mut self.taken, word),
+            Err(error) => tracing::warn!(publisher = %node, error, "a snapshot was not taken"),
+        }
+    }
+}
+
+/// Fetches the rows of a snapshot, once there is room for them, and has the rewarder judge it.
+async fn take(
+    overlay: &Overlay,
+    rewarder: &Rewarder,
+    room: &Semaphore,
+    object: ObjectId,
+    seal: Vec<u8>,
+) -> Result<(), String> {
     let found = overlay.objects().open(object).await.map_err(|error| error.to_string())?;
     let found = found.ok_or("nobody has its rows")?;
     let len = found.len();
     if usize::try_from(len).map_or(true, |len| len > MAX_ROW_BYTES) {
         return Err(format!("its rows take {len} bytes"));
     }
+    let mebibytes = u32::try_from(len >> 20).unwrap_or(u32::MAX).saturating_add(1);
+    let _room = room.acquire_many(mebibytes).await.map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
     let mut reader = found.read(0..len).await.map_err(|error| error.to_string())?;
     while let Some(bytes) = reader.next().await.map_err(|error| error.to_string())? {
@@ -242,6 +301,30 @@ mod tests {
         let word = |seal: &str| json!({ "object": object, "seal": seal }).to_string();
         assert_eq!(name(word("epoch 1").as_bytes()), name(word("epoch 1").as_bytes()));
         assert_ne!(name(word("epoch 1").as_bytes()), name(word("epoch 2").as_bytes()));
+    }
+
+    #[test]
+    fn nothing_is_fetched_whose_seal_is_not_good_and_nothing_twice() {
+        let mut collector = Collector { taken: BTreeMap::new(), queue: SnapshotQueue::default() };
+        let object = ObjectId::new([7; 32]).to_string();
+        let word = |seal: &str| json!({ "object": object, "seal": seal }).to_string();
+        let node = NodeId::new([1; 32]);
+        let check = |seal: &[u8]| if seal == b"good" { Ok(node) } else { Err("forged".to_owned()) };
+        collector.hear(word("bad").as_bytes(), check);
+        assert_eq!(collector.queue.next(), None);
+        for _ in 0..2 {
+            collector.hear(word("good").as_bytes(), check);
+        }
+        let (whose, announced) = collector.queue.next().expect("its seal is good");
+        assert_eq!((whose, collector.queue.next()), (node, None));
+        collector.hear(word("good").as_bytes(), check);
+        assert_eq!(collector.queue.next(), None, "it is being fetched");
+        collector.ended(node, announced.word, Err("the rows did not come".to_owned()));
+        collector.hear(word("good").as_bytes(), check);
+        let (_, again) = collector.queue.next().expect("it was announced again");
+        collector.ended(node, again.word, Ok(()));
+        collector.hear(word("good").as_bytes(), check);
+        assert_eq!(collector.queue.next(), None, "it was taken");
     }
 
     #[test]

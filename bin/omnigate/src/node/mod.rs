@@ -10,6 +10,7 @@ mod parts;
 mod reread;
 mod rewarder;
 mod settle;
+mod snapshot_queue;
 mod upgrade;
 mod watched;
 

@@ -31,7 +31,7 @@ use super::{
     local_edge::LocalEdge,
     overlay_objects::OverlayObjects,
     reread::Reread,
-    rewarder, watched,
+    rewarder, upgrade, watched,
 };
 
 /// Every service there is, running or not; the generated pages describe all of them.
@@ -205,6 +205,7 @@ async fn open_overlay(
         tokens: Arc::new(move |config| {
             auth_files.load(&config.get::<AuthConfig>()).map_err(|error| error.to_string())
         }),
+        held_elsewhere: inherited.predecessor().map(|pid| Arc::new(move || upgrade::is_alive(pid)) as _),
     };
     let built = Overlay::build(&kernel.scope(&svc_overlay::TOPOLOGY), settings, inherited).await;
     built.map(Some).map_err(|error| error.to_string())

@@ -24,7 +24,7 @@ use ron_kernel::{
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
 use ron_transport::{inherit::hand_over, listen::Listener};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
 use super::parts::Parts;
@@ -101,6 +101,12 @@ pub(super) fn start(
     });
     scope.task(&UPGRADER, move |ctx| run(ctx, Arc::clone(&upgrade)));
     Ok(successor)
+}
+
+/// Whether the process that handed its sockets over has not ended yet.
+pub(super) fn is_alive(predecessor: u32) -> bool {
+    let pid = i32::try_from(predecessor).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid).is_ok())
 }
 
 /// Asks the process that handed its sockets over to drain.

@@ -5,5 +5,6 @@ mod behaviour;
 mod long_runs;
 mod proofs;
 mod publishers;
+mod shares;
 mod slow_peer;
 mod support;

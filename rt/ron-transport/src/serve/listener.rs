@@ -2,7 +2,10 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use ron_kernel::supervisor::{TaskCtx, TaskFault, TaskResult};
+use ron_kernel::{
+    supervisor::{TaskCtx, TaskFault, TaskResult},
+    topology::Stage,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -59,13 +62,25 @@ impl Tarpit {
     }
 }
 
+/// Resolves when no more connections are to be accepted: at the task's own stage, or as soon as the node drains if another
+/// process accepts from the same socket, because that one has all of its services.
+///
+/// Cancel safe.
+async fn stopping(ctx: &TaskCtx) {
+    let shutdown = ctx.scope.shutdown();
+    tokio::select! {
+        () = ctx.stopping() => {}
+        () = shutdown.reached(Stage::Intake) => if !shutdown.has_successor() { ctx.stopping().await },
+    }
+}
+
 /// Accepts until the node stops taking in work.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, ctx: TaskCtx) -> TaskResult {
     let mut tarpit = Tarpit::new(TARPIT_SIZE);
     // The socket is gone if this task stopped in good order before.
     while let Some(listener) = server.listening() {
         let accepted = tokio::select! {
-            () = ctx.stopping() => {
+            () = stopping(&ctx) => {
                 drop(listener);
                 retire(&server, server.stop_listening());
                 return Ok(());

@@ -58,6 +58,20 @@ impl<S> TlsStream<S> {
         self.state().negotiated_key_exchange_group().and_then(|group| group.name().as_str())
     }
 
+    /// Fills `out` with bytes that the two ends of this connection have in common and nobody else has (RFC 8446, section
+    /// 7.5). False if the handshake is not over, so that there are none.
+    #[must_use]
+    pub fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
+        match &self.inner {
+            tokio_rustls::TlsStream::Server(stream) => {
+                stream.get_ref().1.export_keying_material(out, label, Some(context)).is_ok()
+            }
+            tokio_rustls::TlsStream::Client(stream) => {
+                stream.get_ref().1.export_keying_material(out, label, Some(context)).is_ok()
+            }
+        }
+    }
+
     /// The protocol version agreed: `"TLSv1.2"` or `"TLSv1.3"`.
     pub fn version(&self) -> &'static str {
         match self.state().protocol_version() {

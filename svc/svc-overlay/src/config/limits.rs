@@ -25,6 +25,23 @@ const SAFE_MAX_FANOUT: usize = 64;
 /// More than a peer's queue holds would only be refused there.
 const SAFE_MAX_BURST: u32 = 512;
 
+/// The smallest window: publishers prove their heads once in 256 publications.
+const MIN_WINDOW: usize = 1024;
+/// The largest window.
+const MAX_WINDOW: usize = 1 << 20;
+/// With one that says what is gone, as many as a new subscriber's queue takes.
+const MAX_RETAINED: usize = crate::gossip::SUBSCRIBER.capacity - 1;
+/// More publications in one cache than this need `danger_ok`.
+const SAFE_MAX_CACHED: usize = 1 << 20;
+/// Larger caches than this need `danger_ok`: each core has one.
+const SAFE_MAX_CACHE: ByteSize = ByteSize::gib(1);
+/// More topics than this need `danger_ok`.
+const SAFE_MAX_TOPICS: usize = 65_536;
+/// More publishers of a topic than this need `danger_ok`.
+const SAFE_MAX_PUBLISHERS: usize = 65_536;
+/// More bytes of events of a topic than this need `danger_ok`.
+const SAFE_MAX_RETAINED: ByteSize = ByteSize::mib(64);
+
 /// How long peers may keep us waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -113,6 +130,25 @@ pub struct GossipConfig {
     pub checksums: bool,
     /// What a full queue to a peer does with one more publication: `reject_new` or `drop_oldest`.
     pub egress_policy: EgressPolicy,
+    /// Publications before the first one heard of a publisher that are asked for; older ones are named as a gap.
+    pub history: u64,
+    /// Numbers of a publisher that are told apart below the highest one, and how far one may be beyond what its publisher has
+    /// proven: a power of two from 1024 to 1048576. What is missing is named once it is so far behind. Takes an eighth of so
+    /// many bytes for each publisher of each topic, 4 KiB by default.
+    pub window: usize,
+    /// Publications kept for peers that ask, on each core.
+    pub cache_messages: usize,
+    /// Bytes of them, on each core: what the overlay's caches take at most is this times `node.cores`.
+    pub cache_bytes: ByteSize,
+    /// Topics that this node or its peers take part in, on each core; a quarter is left to this node's own. About 1 KiB each,
+    /// beside what its publishers take.
+    pub max_topics: usize,
+    /// Publishers remembered of one topic, each start of one by itself; some 300 bytes each and its window.
+    pub max_publishers: usize,
+    /// Events of a topic that are kept for subscribers that come back: at most 1023.
+    pub retain_events: usize,
+    /// Bytes of them, for each topic that somebody subscribes to here or `topics` names.
+    pub retain_bytes: ByteSize,
 }
 
 impl Default for GossipConfig {
@@ -124,6 +160,14 @@ impl Default for GossipConfig {
             max_frame_bytes: ByteSize::mib(1),
             checksums: false,
             egress_policy: EgressPolicy::default(),
+            history: 32,
+            window: 32_768,
+            cache_messages: 32_768,
+            cache_bytes: ByteSize::mib(64),
+            max_topics: 1024,
+            max_publishers: 4096,
+            retain_events: MAX_RETAINED,
+            retain_bytes: ByteSize::mib(4),
         }
     }
 }
@@ -143,6 +187,48 @@ impl GossipConfig {
         }
         if self.chunk_bytes == ByteSize::bytes(0) || self.chunk_bytes > MAX_CHUNK {
             problems.at("gossip.chunk_bytes", format!("must be at most {MAX_CHUNK}, and more than nothing"));
+        }
+        self.check_memory(danger_ok, problems);
+    }
+
+    fn check_memory(&self, danger_ok: bool, problems: &mut Problems) {
+        if !(MIN_WINDOW..=MAX_WINDOW).contains(&self.window) || !self.window.is_power_of_two() {
+            problems.at("gossip.window", format!("must be a power of two from {MIN_WINDOW} to {MAX_WINDOW}"));
+        } else if self.history >= self.window as u64 {
+            problems.at("gossip.history", "must be less than gossip.window");
+        }
+        for (key, value) in [
+            ("gossip.cache_messages", self.cache_messages),
+            ("gossip.cache_bytes", self.cache_bytes.as_usize()),
+            ("gossip.max_topics", self.max_topics),
+            ("gossip.max_publishers", self.max_publishers),
+        ] {
+            if value == 0 {
+                problems.at(key, "must be at least 1");
+            }
+        }
+        if self.retain_events > MAX_RETAINED {
+            problems.at("gossip.retain_events", format!("must be at most {MAX_RETAINED}"));
+        }
+        problems.guard("gossip.cache_messages", self.cache_messages, SAFE_MAX_CACHED, danger_ok);
+        problems.guard("gossip.cache_bytes", self.cache_bytes, SAFE_MAX_CACHE, danger_ok);
+        problems.guard("gossip.max_topics", self.max_topics, SAFE_MAX_TOPICS, danger_ok);
+        problems.guard("gossip.max_publishers", self.max_publishers, SAFE_MAX_PUBLISHERS, danger_ok);
+        problems.guard("gossip.retain_bytes", self.retain_bytes, SAFE_MAX_RETAINED, danger_ok);
+    }
+
+    /// The engine's settings.
+    pub(crate) fn engine(&self) -> gossip::Settings {
+        gossip::Settings {
+            relay_fanout: self.relay_fanout,
+            burst_budget: self.burst_budget_frames,
+            history: self.history,
+            dedupe_window: self.window,
+            cache_messages: self.cache_messages,
+            cache_bytes: self.cache_bytes.as_usize(),
+            max_topics: self.max_topics,
+            max_publishers: self.max_publishers,
+            ..gossip::Settings::default()
         }
     }
 }

@@ -96,19 +96,26 @@ impl Inbound {
 fn refuse_for_now(conn: &Conn, messages: Vec<Message>) {
     for message in messages {
         conn.shared().metrics.rejected("busy");
-        refuse(conn, message, "busy", ErrorCode::Busy, RETRY_MS);
+        refuse(conn, message, "busy", (ErrorCode::Busy, "too much is waiting to be looked at"), RETRY_MS);
     }
 }
 
 /// Refuses what comes when the shards of a node that drains have ended.
 fn refuse_for_good(conn: &Conn, messages: Vec<Message>) {
-    messages.into_iter().for_each(|message| refuse(conn, message, "closed", ErrorCode::Draining, 0));
+    let told = (ErrorCode::Draining, "the node stops");
+    messages.into_iter().for_each(|message| refuse(conn, message, "closed", told, 0));
 }
 
-fn refuse(conn: &Conn, message: Message, reason: &'static str, code: ErrorCode, retry_after_ms: u32) {
+fn refuse(
+    conn: &Conn,
+    message: Message,
+    reason: &'static str,
+    (code, why): (ErrorCode, &str),
+    retry_after_ms: u32,
+) {
     if let Message::Publish(publication) = message {
         let id = publication.id;
         conn.shared().losses.add(id.clone(), GOSSIP_INGRESS.name, Some(conn.peer), reason);
-        conn.refuse(code, Some(id), retry_after_ms);
+        conn.refuse(code, why, Some(id), retry_after_ms);
     }
 }

@@ -34,6 +34,7 @@ use feedback::Feedback;
 pub(crate) use feedback::Pushed;
 use inbound::Batch;
 pub(crate) use inbound::Inbound;
+use retention::Retained;
 pub use retention::{EventId, InvalidEventId};
 pub(crate) use shard::SHARD;
 pub use subscribers::{Delivery, Gap};
@@ -76,6 +77,7 @@ pub(crate) const COMMANDS: QueueSpec = QueueSpec {
 pub(crate) struct Gossip {
     shards: Box<[Handle]>,
     settings: Settings,
+    retained: Retained,
 }
 
 /// The ends of a shard that others hold.
@@ -147,12 +149,14 @@ impl Gossip {
             let receivers = Receivers { ingress: batches, commands: asked };
             Handle { ingress, commands, feedback: Arc::default(), receivers: Mutex::new(Some(receivers)) }
         };
-        let settings = Settings {
-            relay_fanout: config.gossip.relay_fanout,
-            burst_budget: config.gossip.burst_budget_frames,
-            ..Settings::default()
-        };
-        Self { shards: scope.planes().cores().iter().map(make).collect(), settings }
+        Self {
+            shards: scope.planes().cores().iter().map(make).collect(),
+            settings: config.gossip.engine(),
+            retained: Retained {
+                events: config.gossip.retain_events,
+                bytes: config.gossip.retain_bytes.as_usize(),
+            },
+        }
     }
 
     /// Starts the shards' tasks.

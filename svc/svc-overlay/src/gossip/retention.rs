@@ -4,10 +4,14 @@ use std::{collections::VecDeque, fmt, str::FromStr};
 
 use super::subscribers::Delivery;
 
-/// Events of one topic that are kept: with one that says what is gone, as many as a new subscriber's queue takes.
-const KEPT_EVENTS: usize = super::SUBSCRIBER.capacity - 1;
-/// Bytes of bodies of one topic that are kept.
-const KEPT_BYTES: usize = 4 << 20;
+/// How much of one topic is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retained {
+    /// Events: fewer than a new subscriber's queue takes, so that it has room for one that says what is gone.
+    pub(super) events: usize,
+    /// Bytes of bodies.
+    pub(super) bytes: usize,
+}
 
 /// Where a subscriber is in what its node tells of a topic. Numbers count from one, and only within one life of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +56,7 @@ pub(super) struct Retention {
     last: u64,
     kept: VecDeque<Delivery>,
     bytes: usize,
+    limits: Retained,
 }
 
 /// What a subscriber that comes back is told first.
@@ -66,8 +71,8 @@ pub(super) struct Resumed<'a> {
 
 impl Retention {
     /// Nothing yet, in this life of the node.
-    pub(super) fn new(life: u64) -> Self {
-        Self { life, last: 0, kept: VecDeque::new(), bytes: 0 }
+    pub(super) fn new(life: u64, limits: Retained) -> Self {
+        Self { life, last: 0, kept: VecDeque::new(), bytes: 0, limits }
     }
 
     /// Keeps an event, and drops the oldest ones it has no room beside.
@@ -75,7 +80,8 @@ impl Retention {
         self.last += 1;
         self.bytes += size(&event);
         self.kept.push_back(event);
-        while self.kept.len() > KEPT_EVENTS || (self.bytes > KEPT_BYTES && self.kept.len() > 1) {
+        let Retained { events, bytes } = self.limits;
+        while self.kept.len() > events || (self.bytes > bytes && self.kept.len() > 1) {
             self.bytes -= self.kept.pop_front().as_ref().map_or(0, size);
         }
         self.id(self.last)
@@ -109,27 +115,29 @@ fn size(event: &Delivery) -> usize {
 mod tests {
     use super::*;
 
+    const LIMITS: Retained = Retained { events: 1023, bytes: 4 << 20 };
+
     fn numbers(resumed: &Resumed<'_>) -> Vec<u64> {
         resumed.kept.iter().map(|(id, _)| id.number).collect()
     }
 
     #[test]
     fn who_comes_back_gets_what_came_after_and_is_told_what_is_gone() {
-        let mut retention = Retention::new(7);
+        let mut retention = Retention::new(7, LIMITS);
         let ids: Vec<_> = (0..5).map(|missed| retention.keep(Delivery::Lagging(missed))).collect();
         let resumed = retention.after(ids[2]);
         assert_eq!((resumed.gone, numbers(&resumed)), (Some(0), vec![4, 5]));
         assert!(retention.after(ids[4]).kept.is_empty());
-        for _ in 0..KEPT_EVENTS {
+        for _ in 0..LIMITS.events {
             retention.keep(Delivery::Lagging(1));
         }
         let resumed = retention.after(ids[2]);
-        assert_eq!((resumed.gone, resumed.kept.len()), (Some(2), KEPT_EVENTS));
+        assert_eq!((resumed.gone, resumed.kept.len()), (Some(2), LIMITS.events));
     }
 
     #[test]
     fn an_event_of_another_life_or_of_the_future_is_not_known() {
-        let mut retention = Retention::new(7);
+        let mut retention = Retention::new(7, LIMITS);
         retention.keep(Delivery::Lagging(1));
         for heard in ["6-1", "7-2", "8-0"] {
             let resumed = retention.after(heard.parse().expect("an id"));
@@ -141,7 +149,7 @@ mod tests {
 
     #[test]
     fn bytes_are_bounded_too() {
-        let mut retention = Retention::new(1);
+        let mut retention = Retention::new(1, LIMITS);
         let id = oap::Entry { publisher: types::NodeId::new([1; 32]), incarnation: 1, seq: 1 };
         let id = id.in_topic(&oap::Topic::new("news").expect("a good name"));
         let body = bytes::Bytes::from(vec![0; 64 * 1024]);
@@ -153,6 +161,6 @@ mod tests {
                 late: false,
             });
         }
-        assert_eq!((retention.kept.len(), retention.bytes), (64, KEPT_BYTES));
+        assert_eq!((retention.kept.len(), retention.bytes), (64, LIMITS.bytes));
     }
 }

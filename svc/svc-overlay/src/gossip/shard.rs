@@ -20,7 +20,7 @@ use crate::{
     error::OverlayError,
     listener::RESTART,
     outbox::Refused,
-    session::{CloseReason, Conn, OutFrame, reject_label},
+    session::{Conn, OutFrame, reject_label},
     shared::Shared,
     toll::Party,
 };
@@ -38,6 +38,9 @@ pub(crate) const SHARD: TaskSpec = TaskSpec {
 const TURN: usize = 16;
 /// How long a topic that nobody wants any more is taken part in, so that a subscriber that comes back can go on.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+/// How long a shard that is told to end waits for the verdicts of what was published here, and with a successor for what is
+/// about to be.
+const LAST_VERDICTS: Duration = Duration::from_millis(500);
 /// How long most peers may keep a shard from taking more in; then it goes on, and refuses.
 const CROWDED: Duration = Duration::from_millis(20);
 
@@ -121,7 +124,7 @@ impl Shard {
             engine,
             peers: Vec::new(),
             touched: Vec::new(),
-            subscribers: Subscribers::new(incarnation),
+            subscribers: Subscribers::new(incarnation, shared.gossip.retained),
             configured: Vec::new(),
             tickets: HashMap::new(),
             next_ticket: 0,
@@ -151,12 +154,18 @@ impl Shard {
     async fn work(&mut self, receivers: &mut Receivers, ctx: &TaskCtx) {
         let clock = self.shared.clock;
         let feedback = self.feedback();
-        loop {
+        let mut end = None;
+        // Whoever has published something is told what became of it, if that is known soon, and whoever was accepted while
+        // a successor took over may still publish.
+        let is_awaited =
+            |shard: &Self| !shard.tickets.is_empty() || shard.shared.scope.shutdown().has_successor();
+        while end.is_none_or(|end| clock.now() < end && is_awaited(self)) {
             let timer = self.timer.unwrap_or(Moment::END);
             let leaving = self.leaving.unwrap_or(Moment::END);
             tokio::select! {
                 biased;
-                () = ctx.stopping() => break,
+                () = ctx.stopping(), if end.is_none() => end = Some(clock.now().after(LAST_VERDICTS)),
+                () = clock.sleep_until(end.unwrap_or(Moment::END)), if end.is_some() => break,
                 command = receivers.commands.recv() => match command {
                     Some(command) => self.obey_in_order(command, receivers, &feedback).await,
                     None => break,
@@ -406,7 +415,7 @@ impl Shard {
                     self.shared.losses.add_run(loss.id, loss.last, queue, Some(loss.peer), reason);
                 }
                 Action::Verdict { ticket, id, verdict } => self.verdict(ticket, id, verdict),
-                Action::Misbehaved { peer, code } => self.misbehaved(peer, code),
+                Action::Misbehaved { peer, code, rule } => self.misbehaved(peer, code, rule),
                 Action::SetTimer { at } => self.timer = Some(at),
                 Action::Outlived { incarnation } => self.outlived(incarnation),
                 Action::SubscribeRefused { topic } => {
@@ -497,11 +506,11 @@ impl Shard {
         );
     }
 
-    fn misbehaved(&self, peer: PeerKey, code: ErrorCode) {
+    fn misbehaved(&self, peer: PeerKey, code: ErrorCode, rule: &'static str) {
         self.shared.metrics.rejected(reject_label(code));
         if let Some(peer) = self.peers.get(peer.0 as usize).and_then(Option::as_ref) {
-            tracing::warn!(peer = %peer.conn.peer, code = code.name(), "a peer said what no honest peer says");
-            peer.conn.close(CloseReason::Refused(code));
+            tracing::warn!(peer = %peer.conn.peer, code = code.name(), "a peer said what no honest peer says: {rule}");
+            peer.conn.dismiss(code, rule);
         }
     }
 }

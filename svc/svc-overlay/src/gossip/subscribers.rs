@@ -17,7 +17,7 @@ use ron_kernel::{
 
 use types::Moment;
 
-use super::retention::{EventId, Retention};
+use super::retention::{EventId, Retained, Retention};
 use crate::{losses::LossReport, metrics::OverlayMetrics};
 pub use gossip::Gap;
 
@@ -69,6 +69,8 @@ pub(super) struct Subscribers {
     topics: HashMap<Topic, Audience>,
     /// The life of the node that events are numbered in.
     life: u64,
+    /// How much is kept of each topic.
+    retained: Retained,
 }
 
 /// Who hears of a topic, and what they were told lately.
@@ -81,8 +83,8 @@ struct Audience {
 }
 
 impl Subscribers {
-    pub(super) fn new(life: u64) -> Self {
-        Self { topics: HashMap::new(), life }
+    pub(super) fn new(life: u64, retained: Retained) -> Self {
+        Self { topics: HashMap::new(), life, retained }
     }
 
     /// Events of a topic are kept from now on.
@@ -191,8 +193,8 @@ impl Subscribers {
     }
 
     fn audience(&mut self, topic: Topic) -> &mut Audience {
-        let life = self.life;
-        let new = || Audience { sinks: Vec::new(), retention: Retention::new(life), leave_at: None };
+        let retention = || Retention::new(self.life, self.retained);
+        let new = || Audience { sinks: Vec::new(), retention: retention(), leave_at: None };
         self.topics.entry(topic).or_insert_with(new)
     }
 }

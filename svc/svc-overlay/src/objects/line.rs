@@ -175,6 +175,6 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         self.conn.shared().objects.forget(self.conn.number, self.number);
-        self.reset(Fault::new(ErrorCode::Cancelled, ""));
+        self.reset(Fault::new(ErrorCode::Cancelled, "not wanted any more"));
     }
 }

@@ -70,7 +70,7 @@ impl Objects {
     pub(crate) fn receive(&self, conn: &Arc<Conn>, incoming: Incoming) {
         match incoming {
             Incoming::Start { stream, start } => self.serve(conn, stream, start),
-            Incoming::Refuse { stream, code } => refuse(conn, stream, Fault::new(code, "")),
+            Incoming::Refuse { stream, code } => refuse(conn, stream, Fault::new(code, refusal(code))),
             Incoming::Data { stream, data } => self.tell(conn, stream, Told::Data(data)),
             Incoming::End { stream } => self.tell(conn, stream, Told::End),
             Incoming::Credit { stream } => self.tell(conn, stream, Told::Credit),
@@ -81,13 +81,14 @@ impl Objects {
 
     /// The peer asks for too much at the moment: the stream it has opened is refused.
     pub(crate) fn refuse(&self, conn: &Conn, stream: u32, retry_after_ms: u32) {
-        refuse(conn, stream, Fault::new(ErrorCode::Quota, "").retry_after_ms(retry_after_ms));
+        let fault = Fault::new(ErrorCode::Quota, "more frames than the rate told in HELLO");
+        refuse(conn, stream, fault.retry_after_ms(retry_after_ms));
     }
 
     /// The peer goes away and does not serve these streams of ours.
     pub(crate) fn closed(&self, conn: &Arc<Conn>, streams: &[u32], code: ErrorCode) {
         for stream in streams {
-            self.over(conn, *stream, Fault::new(code, ""));
+            self.over(conn, *stream, Fault::new(code, "the peer goes away"));
         }
     }
 
@@ -112,7 +113,8 @@ impl Objects {
     fn serve(&self, conn: &Arc<Conn>, stream: u32, start: Start) {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             conn.shared().metrics.rejected("busy");
-            return refuse(conn, stream, Fault::new(ErrorCode::Busy, "").retry_after_ms(serve::COME_BACK_MS));
+            let fault = Fault::new(ErrorCode::Busy, "too many objects are under way");
+            return refuse(conn, stream, fault.retry_after_ms(serve::COME_BACK_MS));
         };
         let line = self.listen(conn, stream);
         self.serving.spawn(async move {
@@ -153,6 +155,15 @@ impl Objects {
 
     fn forget(&self, conn: u64, stream: u32) {
         lock(&self.ears).remove(&(conn, stream));
+    }
+}
+
+/// What a peer is told whose stream the session's rules refuse.
+const fn refusal(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::Limit => "more streams than HELLO allows",
+        ErrorCode::Draining => "the node stops",
+        _ => "objects were not agreed on",
     }
 }
 

@@ -70,9 +70,10 @@ pub(super) async fn serve(mut line: Line, start: Start) {
 async fn give(line: &mut Line, get: Get) -> Result<(), Failed> {
     let (store, patience) = tools(line);
     let stored = store.find(get.id).await?;
-    let Some(stored) = stored else { return Err(fault(ErrorCode::NotFound, "")) };
+    let Some(stored) = stored else { return Err(fault(ErrorCode::NotFound, "no such object")) };
     let chunk_len = line.conn.shared().settings.load().chunk;
-    let chunks = Chunks::of_get(&get, stored.len()).map_err(|_| fault(ErrorCode::Range, ""))?;
+    let chunks = Chunks::of_get(&get, stored.len())
+        .map_err(|_| fault(ErrorCode::Range, "the object ends before the range begins"))?;
     let mut chunks = chunks.of_len(chunk_len);
     let prover = store.prover(&stored).await?;
     loop {
@@ -90,7 +91,7 @@ async fn give(line: &mut Line, get: Get) -> Result<(), Failed> {
 async fn take(line: &mut Line, id: ObjectId, len: u64) -> Result<(), Failed> {
     let (store, patience) = tools(line);
     if len > line.conn.shared().settings.load().objects.max_object_bytes.as_u64() {
-        return Err(fault(ErrorCode::TooLarge, ""));
+        return Err(fault(ErrorCode::TooLarge, "larger than is taken"));
     }
     let _room = reserve(line, len)?;
     let mut arriving = store.begin(Checker::of_put(id, len), true).await?;
@@ -144,15 +145,17 @@ impl From<Stop> for Failed {
 
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
-        let busy = Fault::new(ErrorCode::Busy, "").retry_after_ms(COME_BACK_MS);
+        let busy = Fault::new(ErrorCode::Busy, "the store is busy or full").retry_after_ms(COME_BACK_MS);
         Self::Fault(match &error {
             StoreError::Object(wrong) => Fault::new(ErrorCode::Mismatch, &wrong.to_string()),
-            StoreError::Write(WriteError::TooLarge) => Fault::new(ErrorCode::TooLarge, ""),
+            StoreError::Write(WriteError::TooLarge) => {
+                Fault::new(ErrorCode::TooLarge, "larger than the store takes")
+            }
             StoreError::Write(WriteError::Full) | StoreError::Blocking(BlockingError::Busy) => busy,
-            StoreError::Blocking(BlockingError::Stopped) => Fault::new(ErrorCode::Draining, ""),
+            StoreError::Blocking(BlockingError::Stopped) => Fault::new(ErrorCode::Draining, "the node stops"),
             StoreError::Read(_) | StoreError::Write(_) | StoreError::Blocking(_) => {
                 tracing::warn!(%error, "the store failed a peer");
-                Fault::new(ErrorCode::Internal, "")
+                Fault::new(ErrorCode::Internal, "the store failed")
             }
         })
     }

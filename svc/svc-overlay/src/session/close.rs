@@ -69,6 +69,21 @@ impl CloseReason {
         }
     }
 
+    /// What the peer is told for people to read.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Refused(code) => code.name(),
+            Self::ReadTimeout => "a frame did not arrive whole in time",
+            Self::Idle => "nothing was heard for too long",
+            Self::NeverReads => "too many answers are unread",
+            Self::Duplicate => "another connection between the two nodes is kept",
+            Self::Removed => "the node is not listed any more",
+            Self::Draining => "the node stops",
+            Self::Crashed => "a task of the session failed",
+            Self::PeerClosed | Self::Broken | Self::RefusedByPeer(_) | Self::WriteTimeout => "",
+        }
+    }
+
     /// What the peer is told, if it can still be told anything.
     pub(crate) const fn told(self) -> Option<ErrorCode> {
         match self {

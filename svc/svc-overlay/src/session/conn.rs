@@ -13,7 +13,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use oap::{Agreed, ErrorCode, Fault, Frame, Goaway, Hello, Message, MessageId, Session};
-use quota::{Bucket, Rate};
+use quota::Bucket;
 use ron_kernel::lock::lock;
 use ron_transport::tls::raw_key::PeerKey;
 use tokio::sync::{Notify, Semaphore};
@@ -22,6 +22,7 @@ use types::{Moment, NodeId};
 use super::{
     activity::Activity,
     close::{CloseReason, Ending},
+    send_rate::SendRate,
 };
 use crate::{
     gossip::Pushed,
@@ -77,6 +78,8 @@ pub(crate) struct Greeted {
 pub(crate) struct Admission {
     /// The peer's HELLO, with its token.
     pub(crate) hello: Hello,
+    /// What the token has to be bound to.
+    pub(crate) channel: Option<[u8; captoken::CHANNEL_LEN]>,
     /// Where it came from; absent if this node dialled.
     pub(crate) ip: Option<IpAddr>,
 }
@@ -107,10 +110,8 @@ pub(crate) struct Conn {
     slot: AtomicU32,
     /// The peer's rate.
     pub(crate) rate: Bucket,
-    /// What the peer takes a second; absent if it does not say.
-    send_rate: Option<Rate>,
-    /// What was written of that.
-    sent: Bucket,
+    /// What the peer takes a second.
+    send_rate: SendRate,
     pub(crate) frames_in: AtomicU64,
     pub(crate) frames_out: AtomicU64,
     pub(crate) outbox: Outbox<OutFrame>,
@@ -136,9 +137,7 @@ impl Conn {
             key_exchange: greeted.key_exchange,
             key: greeted.key,
             admitted_by: greeted.admitted_by,
-            // The peer takes twice as many at once: half of that leaves room for frames that bunch on the way.
-            send_rate: Rate::per_second(greeted.agreed.send_rate, greeted.agreed.send_rate).ok(),
-            sent: Bucket::default(),
+            send_rate: SendRate::new(greeted.agreed.send_rate),
             agreed: greeted.agreed,
             began: now,
             activity: Activity::new(now),
@@ -176,14 +175,7 @@ impl Conn {
 
     /// How many of these frames the peer takes now, and how long until it takes another.
     pub(super) fn allowed(&self, frames: &[OutFrame], now: Moment) -> (usize, Duration) {
-        let Some(rate) = &self.send_rate else { return (frames.len(), Duration::ZERO) };
-        let counts = |frame: &OutFrame| oap::counts_for_rate(&frame.bytes);
-        for (at, _) in frames.iter().enumerate().filter(|(_, frame)| counts(frame)) {
-            if let Err(exhausted) = self.sent.check(rate, now) {
-                return (at, exhausted.wait);
-            }
-        }
-        (frames.len(), Duration::ZERO)
+        self.send_rate.allowed(frames, now)
     }
 
     /// Says something urgent. A peer that does not take it does not read, and is given up.
@@ -226,34 +218,49 @@ impl Conn {
     pub(crate) fn is_expired(&self) -> bool {
         let settings = self.shared.settings.load();
         let unix = self.shared.clock.unix();
-        self.admitted_by.as_ref().is_some_and(|by| !settings.admits(&by.hello, by.ip, unix))
+        self.admitted_by
+            .as_ref()
+            .is_some_and(|by| settings.admits(&by.hello, by.channel, by.ip, unix).is_err())
     }
 
-    /// Refuses something the peer said.
-    pub(crate) fn refuse(&self, code: ErrorCode, about: Option<MessageId>, retry_after_ms: u32) {
-        let fault = Fault { retry_after_ms, about, ..Fault::new(code, "") };
+    /// Refuses something the peer said, and says why.
+    pub(crate) fn refuse(&self, code: ErrorCode, why: &str, about: Option<MessageId>, retry_after_ms: u32) {
+        let fault = Fault { retry_after_ms, about, ..Fault::new(code, why) };
         self.control(&Frame::connection(Message::Error(fault)));
     }
 
     /// Says that this node goes away, once.
     pub(crate) fn goaway(&self, reason: ErrorCode) {
+        self.goaway_saying(reason, "");
+    }
+
+    fn goaway_saying(&self, reason: ErrorCode, why: &str) {
         if self.said_goaway.swap(true, Relaxed) {
             return;
         }
         let last = self.with_session(|session| session.streams().map_or(0, |streams| streams.goaway()));
-        self.control(&Frame::connection(Message::Goaway(Goaway::new(reason, last, ""))));
+        self.control(&Frame::connection(Message::Goaway(Goaway::new(reason, last, why))));
     }
 
     /// Ends the session: the peer is told why, what waits is written, then the connection closes.
     pub(crate) fn close(&self, reason: CloseReason) {
+        self.end(reason, reason.text());
+    }
+
+    /// Ends the session of a peer that broke a rule, and tells it which.
+    pub(crate) fn dismiss(&self, code: ErrorCode, rule: &str) {
+        self.end(CloseReason::Refused(code), rule);
+    }
+
+    fn end(&self, reason: CloseReason, why: &str) {
         if !self.ending.say(reason) {
             return;
         }
         match reason {
             CloseReason::Refused(code) => {
-                self.control(&Frame::connection(Message::Error(Fault::new(code, code.name()))));
+                self.control(&Frame::connection(Message::Error(Fault::new(code, why))));
             }
-            other => other.told().into_iter().for_each(|code| self.goaway(code)),
+            other => other.told().into_iter().for_each(|code| self.goaway_saying(code, why)),
         }
         self.outbox.finish();
     }

@@ -25,6 +25,9 @@ use crate::{
 /// Bytes that the system may hold unsent: more would only make what is urgent wait behind them.
 const NOTSENT_LOWAT: u32 = 128 * 1024;
 
+/// What tokens are bound to: bytes exported from the TLS connection for the node that shows one (docs/oap-1.md).
+const CHANNEL_LABEL: &[u8] = b"EXPERIMENTAL OAP/1 token";
+
 /// Who began the connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Began {
@@ -140,10 +143,10 @@ async fn introduce(
 ) -> Result<Greeted, NoSession> {
     let dialled = matches!(began, Began::Here { .. });
     let side = if dialled { Side::Dialer } else { Side::Acceptor };
-    let ours = settings.hello(shared.me, settings.topics.clone());
+    let ours = settings.hello(shared.me, channel_of(wire, shared.me));
     let mut session = Session::new(side, ours);
     if dialled {
-        // Before it is told anything, and shown a token, the peer has proven that it is whom we look for.
+        // Before it is told anything, the peer has proven that it is whom we look for.
         expect(settings, wire, began)?;
         say(wire, &session.hello()).await?;
     }
@@ -161,6 +164,7 @@ async fn introduce(
     let (key_exchange, key) = (wire.key_exchange(), wire.peer_key());
     let admitted_by = settings.needs_token(theirs.node).then(|| Admission {
         hello: Hello { topics: Vec::new(), ..theirs.clone() },
+        channel: channel_of(wire, theirs.node),
         ip: match began {
             Began::Here { .. } => None,
             Began::There(peer) => peer.addr.map(|addr| addr.ip()),
@@ -168,6 +172,12 @@ async fn introduce(
     });
     let Hello { node: peer, topics, .. } = theirs;
     Ok(Greeted { session, agreed, peer, topics, dialled, place, key_exchange, key, admitted_by })
+}
+
+/// What the ends of a connection have in common for tokens that a node shows on it; none in the clear. The node is part of
+/// it, so that nobody can show a token back to the node that it came from.
+fn channel_of(wire: &Wire, shown_by: NodeId) -> Option<[u8; captoken::CHANNEL_LEN]> {
+    wire.export(CHANNEL_LABEL, shown_by.as_bytes())
 }
 
 /// Whether the peer whose key is proven is the one we look for.
@@ -203,10 +213,7 @@ fn judge(
         Began::Here { .. } => None,
         Began::There(peer) => peer.addr.map(|addr| addr.ip()),
     };
-    if !settings.admits(theirs, ip, shared.clock.unix()) {
-        return unauth("the node is not listed, and shows no token that lets it join");
-    }
-    Ok(())
+    settings.admits(theirs, channel_of(wire, theirs.node), ip, shared.clock.unix()).or_else(unauth)
 }
 
 /// Writes one frame.

@@ -13,6 +13,7 @@ mod close;
 mod conn;
 mod hello;
 mod reader;
+mod send_rate;
 mod writer;
 
 use std::{pin::pin, sync::Arc, time::Duration};
@@ -137,7 +138,7 @@ async fn watch(conn: &Conn) -> CloseReason {
             look_at = clock.now().after(TOKEN_LOOK);
             if conn.is_expired() {
                 tracing::warn!(peer = %conn.peer, "a peer's token has expired or was revoked");
-                conn.close(CloseReason::Refused(ErrorCode::Unauth));
+                conn.dismiss(ErrorCode::Unauth, "the token has expired or was revoked");
                 return CloseReason::Refused(ErrorCode::Unauth);
             }
         }

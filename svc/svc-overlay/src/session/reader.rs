@@ -25,6 +25,9 @@ const SMALL: usize = 2 * 1024;
 /// Room for one that is not.
 const LARGE: usize = 64 * 1024;
 
+/// What a peer is told that sends more than it may.
+const OVER_RATE: &str = "more frames than the rate told in HELLO";
+
 /// Reads until the peer or this node ends the session.
 pub(super) async fn run(conn: Arc<Conn>, mut wire: ReadHalf<Wire>, _alive: TaskOf) {
     let reason = {
@@ -215,7 +218,7 @@ impl Reader<'_> {
     fn charge(&self, now: Moment) -> bool {
         let Err(wait) = self.check_rate(now) else { return true };
         self.conn.shared().metrics.rejected("quota");
-        self.conn.refuse(ErrorCode::Quota, None, millis(wait));
+        self.conn.refuse(ErrorCode::Quota, OVER_RATE, None, millis(wait));
         false
     }
 
@@ -224,13 +227,14 @@ impl Reader<'_> {
         shared.metrics.rejected("quota");
         if let Message::Publish(publication) = message {
             shared.losses.add(publication.id.clone(), "peer_rate", Some(self.conn.peer), "quota");
-            self.conn.refuse(ErrorCode::Quota, Some(publication.id), millis(wait));
+            self.conn.refuse(ErrorCode::Quota, OVER_RATE, Some(publication.id), millis(wait));
         }
     }
 
     fn violated(&self, code: ErrorCode, what: &dyn fmt::Display) -> CloseReason {
         self.conn.shared().metrics.rejected(reject_label(code));
         tracing::warn!(peer = %self.conn.peer, code = code.name(), "a peer broke the protocol: {what}");
+        self.conn.dismiss(code, &what.to_string());
         CloseReason::Refused(code)
     }
 

@@ -78,6 +78,27 @@ fn what_breaks_the_protocol_after_hello_ends_that_session_alone() {
 }
 
 #[test]
+fn who_breaks_a_rule_is_told_which() {
+    let node = Node::start(&plain("topics = [\"news\"]"));
+    let wrong_digest = Publication { digest: [7; 32], ..publication(1, 1, "not what it says") };
+    let foreign = publication(2, 1, "in another's name");
+    let bytes = |message| Frame::connection(message).to_bytes().unwrap().to_vec();
+    for (bytes, told) in [
+        (raw(8, 99, b"x"), "header"),
+        (raw(8, 3, b"abc"), "field"),
+        (bytes(Message::Hello(hello(any_node(1)))), "HELLO"),
+        (bytes(Message::Publish(wrong_digest)), "digest"),
+        (bytes(Message::Publish(foreign)), "hops"),
+    ] {
+        let mut hand = Hand::join(node.addr(), any_node(1));
+        hand.write(&bytes);
+        let Message::Error(fault) = hand.hear_one(|m| matches!(m, Message::Error(_))) else { unreachable!() };
+        assert!(fault.detail.contains(told) && &*fault.detail != fault.code.name(), "{told}: {fault:?}");
+        node.wait_for_peers(0);
+    }
+}
+
+#[test]
 fn a_frame_that_is_cut_off_is_counted() {
     let node = Node::start(&plain(""));
     let mut hand = Hand::join(node.addr(), any_node(1));

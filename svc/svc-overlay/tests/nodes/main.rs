@@ -15,3 +15,4 @@ mod sessions;
 mod shown_tokens;
 mod slow_reader;
 mod support;
+mod tokens;

@@ -8,18 +8,18 @@ use std::{
     },
 };
 
-use captoken::{Class, Grant, KeyRing, NameList, RevocationList, RootKey, Token, TokenId, key_text};
+use captoken::{Caveat, Class, Grant, KeyRing, NameList, RevocationList, RootKey, Token, TokenId, key_text};
 use svc_overlay::load_or_make_node_key;
 use tempfile::TempDir;
 use types::NodeId;
 
 use crate::support::{Hand, Node, eventually};
 
-fn id_of(dir: &Path) -> NodeId {
+pub(crate) fn id_of(dir: &Path) -> NodeId {
     NodeId::of_key(load_or_make_node_key(Some(dir)).unwrap().public_key().ed25519())
 }
 
-fn lines(more: &str) -> String {
+pub(crate) fn lines(more: &str) -> String {
     format!("listen = \"127.0.0.1:0\"\nhandshake_timeout = \"30s\"\n{more}")
 }
 
@@ -92,10 +92,11 @@ fn a_node_that_answers_with_another_key_is_not_taken() {
     assert!(b.overlay.peers().is_empty());
 }
 
-fn token(scope: &str) -> (RootKey, String) {
+/// A root key, and a token that it made with this right and these caveats.
+pub(crate) fn token(scope: &str, caveats: &[Caveat<'_>]) -> (RootKey, String) {
     let key = RootKey::parse(key_text(&[7; 32]).as_bytes()).unwrap();
     let grant = Grant { class: Class::Internal, scopes: NameList::new(scope).unwrap() };
-    let token = Token::mint(&key, TokenId::new([1; 16]), &grant, &[]).unwrap();
+    let token = Token::mint(&key, TokenId::new([1; 16]), &grant, caveats).unwrap();
     (key, token.encode().to_string())
 }
 
@@ -103,17 +104,17 @@ fn token(scope: &str) -> (RootKey, String) {
 fn a_token_with_the_right_scope_lets_a_stranger_join() {
     let start = |more: &str| {
         let tokens = Arc::new(|_: &_| {
-            Ok((KeyRing::new(vec![token("overlay.join").0]).unwrap(), RevocationList::default()))
+            Ok((KeyRing::new(vec![token("overlay.join", &[]).0]).unwrap(), RevocationList::default()))
         });
         Node::start_with(None, &lines(&format!("security = \"token\"\n{more}")), tokens)
     };
-    let (_, good) = token("overlay.join");
+    let (_, good) = token("overlay.join", &[]);
     let a = start(&format!("token = \"{good}\""));
     let with = |token: &str| start(&format!("peers = [\"{}\"]\ntoken = \"{token}\"", a.addr()));
     let b = with(&good);
     a.wait_for_peers(1);
     b.wait_for_peers(1);
-    let wrong_scope = with(&token("cas.put").1);
+    let wrong_scope = with(&token("cas.put", &[]).1);
     eventually("the wrong scope is refused", || a.rejects("unauth") > 0);
     let before = a.rejects("unauth");
     let without = start(&format!("peers = [\"{}\"]", a.addr()));
@@ -125,7 +126,7 @@ fn a_token_with_the_right_scope_lets_a_stranger_join() {
 #[test]
 fn a_token_that_lets_in_no_more_ends_its_session() {
     let is_revoked = Arc::new(AtomicBool::new(false));
-    let (good, revoked) = (token("overlay.join").1, Arc::clone(&is_revoked));
+    let (good, revoked) = (token("overlay.join", &[]).1, Arc::clone(&is_revoked));
     let tokens = Arc::new(move |_: &_| {
         let key = if revoked.load(Relaxed) { [8; 32] } else { [7; 32] };
         let key = RootKey::parse(key_text(&key).as_bytes()).unwrap();
@@ -134,7 +135,7 @@ fn a_token_that_lets_in_no_more_ends_its_session() {
     let settings = lines(&format!("security = \"token\"\ntoken = \"{good}\""));
     let a = Node::start_with(None, &settings, Arc::clone(&tokens) as _);
     let others = Arc::new(|_: &_| {
-        Ok((KeyRing::new(vec![token("overlay.join").0]).unwrap(), RevocationList::default()))
+        Ok((KeyRing::new(vec![token("overlay.join", &[]).0]).unwrap(), RevocationList::default()))
     });
     let more = lines(&format!("security = \"token\"\npeers = [\"{}\"]\ntoken = \"{good}\"", a.addr()));
     let b = Node::start_with(None, &more, others);

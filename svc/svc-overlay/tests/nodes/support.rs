@@ -74,7 +74,8 @@ impl Node {
         let scope = kernel.scope(&TOPOLOGY);
         let config = snapshot(lines);
         // Peers in a test's hands are silent for as long as the test is busy with something else.
-        let settings = OverlaySettings { config: &config, data_dir, idle: SOON * 10, tokens };
+        let settings =
+            OverlaySettings { config: &config, data_dir, idle: SOON * 10, tokens, held_elsewhere: None };
         let mut inherited = Inherited::from_env().unwrap();
         let overlay = kernel.block_on(Overlay::build(&scope, settings, &mut inherited)).unwrap();
         let conductor = thread::spawn(move || kernel.run().unwrap());

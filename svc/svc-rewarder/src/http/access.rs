@@ -30,6 +30,7 @@ pub(crate) fn admit(
         now: unix,
         tenant: None,
         scope: Some(right),
+        session: None,
     };
     let missing = || {
         Refusal::new(Reason::Unauth, format!("send `Authorization: Bearer` with a capability for {right}"))

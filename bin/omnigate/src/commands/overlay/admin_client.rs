@@ -9,7 +9,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
     os::unix::net::UnixStream,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ron_kernel::config::Secret;
@@ -75,15 +75,28 @@ impl AdminClient {
         self.exchange("POST", path, Some(body))
     }
 
-    /// The same, tried again for as long as the node says that it is busy, at the times it says.
-    pub(super) fn post_when_free(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
+    /// The same, tried again while the node says that it is busy, at the times it says, but no longer than `patience`.
+    pub(super) fn post_when_free(
+        &self,
+        path: &str,
+        body: &[u8],
+        patience: Duration,
+    ) -> Result<Value, Failure> {
+        let begun = Instant::now();
         loop {
             let answer = self.ask("POST", path, Some(body))?;
             let status = answer.status;
             let text = self.read_all(answer)?;
             match status {
                 200..=299 => return serde_json::from_str(&text).map_err(Failure::failed),
-                429 => std::thread::sleep(retry_after(&text)),
+                429 => {
+                    let (wait, left) = (retry_after(&text), patience.saturating_sub(begun.elapsed()));
+                    if left.is_zero() {
+                        let help = "publish less at a time, or wait longer with --wait";
+                        return Err(refused(&text).help(help));
+                    }
+                    std::thread::sleep(wait.min(left));
+                }
                 _ => return Err(refused(&text)),
             }
         }

@@ -4,7 +4,10 @@ pub(super) mod admin_client;
 mod objects;
 mod pinned_tls;
 
-use std::io::{self, BufRead, Read, Write};
+use std::{
+    io::{self, BufRead, Read, Write},
+    time::Duration,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oap::{PUBLICATION_MAX, Topic};
@@ -23,6 +26,8 @@ pub(crate) struct Publish {
     pub(crate) message: Option<String>,
     /// Each line of standard input by itself.
     pub(crate) lines: bool,
+    /// How long a node that is busy is asked again, for each publication.
+    pub(crate) wait: Duration,
     pub(crate) json: bool,
 }
 
@@ -32,25 +37,25 @@ pub(super) fn publish(source: &ConfigSource, what: &Publish) -> Result<(), Failu
     let client = AdminClient::of(source)?;
     if what.lines {
         for line in io::stdin().lock().lines() {
-            publish_one(&client, &topic, unreadable(line)?.as_bytes(), what.json)?;
+            publish_one(&client, &topic, unreadable(line)?.as_bytes(), what)?;
         }
         return Ok(());
     }
     match &what.message {
-        Some(message) => publish_one(&client, &topic, message.as_bytes(), what.json),
+        Some(message) => publish_one(&client, &topic, message.as_bytes(), what),
         None => {
             let mut body = Vec::new();
             // One byte more than allowed, so that the node can say that it is too much.
             let limit = PUBLICATION_MAX as u64 + 1;
             unreadable(io::stdin().lock().take(limit).read_to_end(&mut body))?;
-            publish_one(&client, &topic, &body, what.json)
+            publish_one(&client, &topic, &body, what)
         }
     }
 }
 
-fn publish_one(client: &AdminClient, topic: &Topic, body: &[u8], json: bool) -> Result<(), Failure> {
-    let answer = client.post_when_free(&format!("/overlay/pub/{topic}"), body)?;
-    if json {
+fn publish_one(client: &AdminClient, topic: &Topic, body: &[u8], what: &Publish) -> Result<(), Failure> {
+    let answer = client.post_when_free(&format!("/overlay/pub/{topic}"), body, what.wait)?;
+    if what.json {
         return super::print(&format!("{answer}\n"));
     }
     let text = |key: &str| answer["id"][key].as_str().unwrap_or_default().to_owned();

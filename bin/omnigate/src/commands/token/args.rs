@@ -5,6 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use captoken::{Class, Network, TokenId};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use ron_kernel::config::Secret;
+use types::NodeId;
 
 use crate::cli::duration;
 
@@ -114,6 +115,9 @@ pub(crate) struct Conditions {
     /// With these rights, such as `rewarder.run`; a token is minted without any, and keeps those it is attenuated to.
     #[arg(long = "scope", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) scopes: Vec<String>,
+    /// Only for these nodes of the overlay, seven at most: `b3:…,b3:…`, as `omnigate node id` prints them.
+    #[arg(long = "node", value_name = "IDS", value_delimiter = ',')]
+    pub(crate) nodes: Vec<NodeId>,
     /// In this class; `authed` unless minted as `internal`, and never higher than before.
     #[arg(long)]
     pub(crate) class: Option<ClassArg>,
@@ -144,6 +148,9 @@ pub(crate) struct VerifyArgs {
     /// The right that is needed.
     #[arg(long)]
     pub(crate) scope: Option<String>,
+    /// The node that shows it; without it, a token that names nodes is refused.
+    #[arg(long, value_name = "ID")]
+    pub(crate) node: Option<NodeId>,
     /// The moment of the request in seconds of Unix time, instead of now.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) at: Option<u64>,

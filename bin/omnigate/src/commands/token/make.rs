@@ -42,6 +42,11 @@ pub(super) fn mint(args: &MintArgs) -> Result<(), Failure> {
     if conditions.tenant.is_none() {
         eprintln!("warning: whoever holds this token may act for every tenant; --tenant names one");
     }
+    if grant.scopes.contains("overlay.join") && conditions.nodes.is_empty() {
+        eprintln!(
+            "warning: whoever holds this token may join the overlay as any node; --node names those it is for"
+        );
+    }
     let token = Token::mint(&key, id, &grant, &caveats).map_err(Failure::bad_config)?;
     let about = [
         ("token", id.to_string()),
@@ -86,11 +91,16 @@ pub(super) fn attenuate(args: &AttenuateArgs) -> Result<(), Failure> {
 struct Texts {
     methods: String,
     networks: Vec<u8>,
+    nodes: Vec<u8>,
 }
 
 impl Texts {
     fn of(conditions: &Conditions) -> Self {
-        Self { methods: conditions.methods.join(",").to_ascii_uppercase(), networks: Vec::new() }
+        Self {
+            methods: conditions.methods.join(",").to_ascii_uppercase(),
+            networks: Vec::new(),
+            nodes: Vec::new(),
+        }
     }
 }
 
@@ -113,6 +123,10 @@ fn caveats<'a>(
     if !conditions.networks.is_empty() {
         let networks = Caveat::networks(&conditions.networks, &mut texts.networks);
         caveats.push(checked("--ip", networks.map_err(|error| wrong("--ip", error))?)?);
+    }
+    if !conditions.nodes.is_empty() {
+        let nodes = Caveat::nodes(&conditions.nodes, &mut texts.nodes);
+        caveats.push(checked("--node", nodes.map_err(|error| wrong("--node", error))?)?);
     }
     if let Some(wait) = conditions.not_before {
         caveats.push(Caveat::NotBefore(from_now(wait)?));

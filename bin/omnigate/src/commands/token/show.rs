@@ -1,6 +1,6 @@
 //! `omnigate token inspect` and `verify`.
 
-use captoken::{Bearer, Caveat, KeyRing, NameList, Request, RevocationList, Token, TokenError};
+use captoken::{Bearer, Caveat, KeyRing, NameList, NodeSession, Request, RevocationList, Token, TokenError};
 use ron_kernel::ExitCode;
 use serde_json::{Value, json};
 use svc_gateway::{load_revoked, load_root_key};
@@ -35,6 +35,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         now: args.at.map_or_else(super::now, Ok)?,
         tenant: args.tenant.as_deref(),
         scope: args.scope.as_deref(),
+        session: args.node.map(|node| NodeSession { node, channel: None }),
     };
     let verdict = captoken::verify(args.token.text()?.as_bytes(), &ring, &revoked, &request);
     print(&if args.json { pretty(&verdict_json(&verdict)) } else { verdict_text(&verdict) })?;
@@ -91,6 +92,9 @@ fn value(caveat: &Caveat<'_>) -> Value {
         Caveat::Expires(at) | Caveat::NotBefore(at) => json!(at),
         Caveat::Networks(networks) => networks.iter().map(|network| network.to_string()).collect(),
         Caveat::Class(class) => json!(class.as_str()),
+        Caveat::Nodes(nodes) => nodes.iter().map(|node| node.to_string()).collect(),
+        // What it is bound to is told to nobody who could not compute it.
+        Caveat::Channel(_) => json!("one connection"),
     }
 }
 
