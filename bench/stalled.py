@@ -43,11 +43,12 @@ class Client:
         self.socket = socket.create_connection(("127.0.0.1", port), 60, (source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.reader = self.socket.makefile("rb")
+        self.host = f"127.0.0.1:{port}"
 
     def get(self, path):
         """The status and the time it took, in milliseconds."""
         began = time.perf_counter()
-        self.socket.sendall(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n".encode())
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\nhost: {self.host}\r\n\r\n".encode())
         status, length = int(self.reader.readline().split()[1]), 0
         while (line := self.reader.readline()) not in (b"\r\n", b""):
             name, value = line.split(b":", 1)
