@@ -165,7 +165,7 @@ impl Ground {
 
 /// The public key of the node in a folder.
 fn key_of(home: &Home) -> String {
-    omnigate(home.path(), &["node", "key", "--config", "id.toml"]).trim().to_owned()
+    omnigate(home.dir.path(), &["node", "key", "--config", "id.toml"]).trim().to_owned()
 }
 
 fn lie_to(

@@ -23,7 +23,7 @@ pub(super) struct OverlayNode {
 
 /// A folder for a node, and the id that the node in it has.
 pub(super) struct Home {
-    dir: tempfile::TempDir,
+    pub(super) dir: tempfile::TempDir,
     pub(super) id: String,
 }
 
@@ -33,10 +33,6 @@ impl Home {
         std::fs::write(dir.path().join("id.toml"), "[node]\ndata_dir = \"./data\"\n").unwrap();
         let id = omnigate(dir.path(), &["node", "id", "--config", "id.toml"]);
         Self { dir, id: id.trim().to_owned() }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        self.dir.path()
     }
 }
 
