@@ -269,7 +269,7 @@ fn run(seed: u64, length: Duration) -> Vec<Duration> {
 }
 
 #[test]
-#[ignore = "takes minutes: run it by name, with --nocapture"]
+#[ignore = "takes minutes, and has not been seen to pass: run it by name, with --nocapture"]
 fn nodes_that_are_killed_stopped_and_cut_off_account_for_everything() {
     let seed = setting("OMNIGATE_CHAOS_SEED", fastrand::u64(..));
     let length = Duration::from_secs(setting("OMNIGATE_CHAOS_SECONDS", 20));
