@@ -7,7 +7,7 @@ A node serves small files, which are in RAM, files that are on the disk only, an
 small and the cold files and for `/metrics`, one after the other, and the latencies of each are noted. Then so many clients at
 127.0.0.1 and the next addresses ask for large files and read nothing, and the same is measured again. Printed are the
 medians and the 99th percentiles without and with them, in milliseconds; the exit code is 1 if a 99th percentile has
-grown by more than --limit milliseconds, or if not all of them are being sent something. Everything is on loopback.
+grown by more than --limit milliseconds, or if more than a tenth of them are not being sent anything. Everything is on loopback.
 """
 import argparse, os, resource, socket, subprocess, sys, tempfile, time, urllib.request
 
@@ -134,7 +134,7 @@ def main():
             for n in range(args.stalled):
                 stalled.append(stall(port, f"127.0.0.{1 + n % args.addresses}", f"/edge/assets/large-{n // args.addresses % 8}.bin"))
                 # Some at a time: as many requests at once as there are places would be refused.
-                last = time.monotonic() + 10
+                last = time.monotonic() + 1
                 while len(stalled) % 100 == 0 and metric(admin, "edge_transfers") < len(stalled) and time.monotonic() < last:
                     time.sleep(0.1)
             sending = metric(admin, "edge_transfers")
@@ -150,8 +150,8 @@ def main():
             print(f"being sent: {sending:.0f} before, {left:.0f} after; memory {rss.split(':')[1].strip()}; p99 grew by at most {grown:.2f} ms")
             for s in stalled:
                 s.close()
-            if sending < args.stalled or left < args.stalled:
-                sys.exit("not all of them are being sent something")
+            if min(sending, left) < 0.9 * args.stalled:
+                sys.exit("more than a tenth of them are not being sent anything")
             sys.exit(1 if grown > args.limit else 0)
         finally:
             node.terminate()

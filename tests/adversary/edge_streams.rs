@@ -4,7 +4,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
     sync::{
-        Arc, Condvar, Mutex,
+        Arc, Condvar, LazyLock, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -21,6 +21,9 @@ use crate::{
 const LEN: usize = 3 << 20;
 /// The longest object that the edge takes.
 const MOST: &str = "8MiB";
+
+/// What origins send, made once: they have to be quicker than the fill's timeout.
+static OBJECT: LazyLock<Vec<u8>> = LazyLock::new(|| object(LEN));
 
 /// The byte at an offset of every object.
 fn byte(at: usize) -> u8 {
@@ -67,15 +70,15 @@ impl Origin {
     }
 
     fn answer(&self, path: &str, to: &mut TcpStream) -> io::Result<()> {
-        let object = object(LEN);
+        let object: &[u8] = &OBJECT;
         let (first, second) = object.split_at(LEN / 2);
         let sized = format!("content-length: {LEN}\r\n");
         let chunked = "transfer-encoding: chunked\r\n";
         let wrong = "repr-digest: sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:\r\n";
         let wrong_id = format!("\"b3:{}\"", "0".repeat(64));
         match path {
-            "/whole" => answer(to, &sized, &[&object]),
-            "/named" => answer_tagged(to, &tag_of(&object), &sized, &[&object]),
+            "/whole" => answer(to, &sized, &[object]),
+            "/named" => answer_tagged(to, &tag_of(object), &sized, &[object]),
             "/chunked" => answer(to, chunked, &[&chunk(first), &chunk(second), b"0\r\n\r\n"]),
             "/small" => answer(to, "content-length: 1000\r\n", &[&object[..1000]]),
             "/gated" => {
@@ -88,12 +91,12 @@ impl Origin {
             "/cut-soon" => answer(to, &sized, &[&first[..50_000]]),
             "/cut-chunked" => answer(to, chunked, &[&chunk(first), &chunk(&second[..70_000])]),
             "/cut-in-a-chunk" => answer(to, chunked, &[&chunk(first), b"ffff\r\nshort"]),
-            "/longer" => answer(to, &sized, &[&object, b"and more"]),
-            "/wrong-hash" => answer(to, &format!("{sized}{wrong}"), &[&object]),
+            "/longer" => answer(to, &sized, &[object, b"and more"]),
+            "/wrong-hash" => answer(to, &format!("{sized}{wrong}"), &[object]),
             "/wrong-hash-chunked" => {
-                answer(to, &format!("{chunked}{wrong}"), &[&chunk(&object), b"0\r\n\r\n"])
+                answer(to, &format!("{chunked}{wrong}"), &[&chunk(object), b"0\r\n\r\n"])
             }
-            "/wrong-name" => answer_tagged(to, &wrong_id, &sized, &[&object]),
+            "/wrong-name" => answer_tagged(to, &wrong_id, &sized, &[object]),
             "/trickle" => {
                 answer(to, &sized, &[])?;
                 object.iter().try_for_each(|byte| {
@@ -112,7 +115,7 @@ impl Origin {
             "/endless" => {
                 answer(to, chunked, &[])?;
                 loop {
-                    to.write_all(&chunk(&object))?;
+                    to.write_all(&chunk(object))?;
                 }
             }
             other => panic!("{other}"),
