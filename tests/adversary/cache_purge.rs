@@ -9,7 +9,7 @@ use std::{
 use crate::{
     cache_node::{Lives, send},
     cache_origin::{Origin, is_hit, target, whole},
-    support::ask,
+    support::{ask, eventually},
 };
 
 /// A server whose answers have tags.
@@ -57,11 +57,15 @@ fn operators_purge_by_url_prefix_and_tag_and_what_is_purged_stays_away() {
         (&["--tag", "two"], &["/news/2"]),
         (&["--all"], &all),
     ];
-    for (args, gone) in table {
+    for (at, (args, gone)) in table.into_iter().enumerate() {
         fill(&node);
         let output = node.run(&[&["cache", "purge"], args].concat());
         let told = String::from_utf8(output.stdout).unwrap();
         assert_eq!(told, format!("purged: {} responses\n", 2 * gone.len()), "{args:?}");
+        eventually("it is audited", || {
+            let trail = fs::read_to_string(node.dir.path().join("audit.log")).ok()?;
+            (trail.matches("POST /cache/purge").count() > at).then_some(())
+        });
         node.kill();
         node.start();
         for target in all {

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     cache_origin::{Origin, field, fresh, get, is_hit, target, whole},
-    support::{Answer, Node, ask, eventually},
+    support::{Answer, Client, Node, eventually},
 };
 
 const CREDENTIAL: &str = "authorization: Basic eA==\r\n";
@@ -32,9 +32,11 @@ fn server(personal: &'static str) -> Origin {
     })
 }
 
-/// Asks with this method and these fields.
-fn ask_with(node: &Node, method: &str, fields: &str) -> Answer {
-    ask(node.gateway, format!("{method} / HTTP/1.1\r\nhost: a\r\n{fields}connection: close\r\n\r\n")).unwrap()
+/// The head of the answer to a request with this method and these fields.
+fn head_of(node: &Node, method: &str, fields: &str) -> Answer {
+    let mut client = Client::connect(node.gateway).unwrap();
+    client.send_raw(format!("{method} / HTTP/1.1\r\nhost: a\r\n{fields}\r\n")).unwrap();
+    client.receive_head().unwrap()
 }
 
 #[test]
@@ -50,7 +52,7 @@ fn an_update_for_one_client_does_not_become_what_others_get() {
             let origin = server(personal);
             let node = origin.behind_cache("{}", "");
             assert_eq!(get(&node, "/", "").body, "page");
-            let own = ask_with(&node, method, &format!("{credential}{RELOAD}"));
+            let own = head_of(&node, method, &format!("{credential}{RELOAD}"));
             assert_eq!((own.status, own.header("x-account").is_some()), (200, true), "{method} {personal}");
             let stranger = get(&node, "/", "");
             assert_eq!((stranger.status, stranger.body.as_str()), (200, "page"));

@@ -33,9 +33,10 @@ fn two_addresses_do_not_take_all_memory_for_compressed_bodies() {
     let text: Vec<u8> = (0..40_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
     let body = gzip(&text);
     let held: Vec<Client> = (0..12).flat_map(|_| [2, 3]).map(|from| hold(&node, from, &body)).collect();
+    // However they take turns: each has half of what the other leaves.
     eventually("both have their parts", || {
         let bytes = node.metric("gateway_decode_bytes{node=\"omnigate\",service=\"gateway\"}");
-        (bytes >= 700_000.0).then_some(())
+        (bytes >= 600_000.0).then_some(())
     });
     let small = gzip(b"hello");
     let head = format!(

@@ -220,7 +220,10 @@ impl Raw {
         while let Ok(read @ 1..) = stream.read(&mut piece) {
             all.extend_from_slice(&piece[..read]);
         }
-        let end = all.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        // A connection that was broken may have taken the head with it.
+        let Some(end) = all.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else {
+            return Self { head: String::new(), body: Vec::new(), ended: false };
+        };
         let head = String::from_utf8_lossy(&all[..end]).into_owned();
         let rest = &all[end..];
         if head.contains("transfer-encoding: chunked") {
