@@ -308,7 +308,8 @@ fn what_goes_wrong_behind_the_head_breaks_the_connection_and_leaves_nothing() {
         if fails_soon && answer.head.starts_with("HTTP/1.1 502") {
             continue;
         }
-        assert!(answer.head.starts_with("HTTP/1.1 200"), "{path}: {}", answer.head);
+        let is_begun = answer.head.is_empty() || answer.head.starts_with("HTTP/1.1 200");
+        assert!(is_begun, "{path}: {}", answer.head);
         assert!(!answer.ended, "{path} must not look complete: {} bytes, {}", answer.body.len(), answer.head);
         let right = answer.body.iter().zip(object.iter().cycle()).all(|(got, sent)| got == sent);
         assert!(right, "{path}: what came is right");

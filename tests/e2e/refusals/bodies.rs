@@ -204,16 +204,20 @@ fn slow_clients_cannot_hold_more_memory_for_decoding_than_there_is() {
     let held = |bytes: f64| {
         eventually("decoders hold so much", || (node.metric("gateway_decode_bytes{") == bytes).then_some(()));
     };
-    let half = 512.0 * 1024.0;
+    // Each takes half of what the others leave, and is refused more.
     let mut first: Vec<Client> = (0..8).map(|_| begin(2)).collect();
-    held(half);
+    held(512.0 * 1024.0);
     let busy = begin(2).receive().unwrap();
     assert_refused_for_now("more than a tenant's half", &busy, 429, "busy");
-    let second: Vec<Client> = (0..8).map(|_| begin(3)).collect();
-    held(2.0 * half);
-    let degraded = begin(4).receive().unwrap();
+    let mut others: Vec<Client> = (0..4).map(|_| begin(3)).collect();
+    held(768.0 * 1024.0);
+    let busy = begin(3).receive().unwrap();
+    assert_refused_for_now("more than half of the rest", &busy, 429, "busy");
+    others.extend([4, 4, 5].map(begin));
+    held(960.0 * 1024.0);
+    let degraded = begin(6).receive().unwrap();
     assert_refused_for_now("more than there is", &degraded, 503, "degraded");
-    assert_eq!(node.metric("gateway_decode_refused_total{"), 2.0);
+    assert_eq!(node.metric("gateway_decode_refused_total{"), 3.0);
     // What is not compressed needs none of it.
     let plain = ask(node.gateway, format!("{}3\r\nabc\r\n0\r\n\r\n", head(""))).unwrap();
     assert_eq!((plain.status, plain.body.as_str()), (200, "3"));
@@ -224,6 +228,6 @@ fn slow_clients_cannot_hold_more_memory_for_decoding_than_there_is() {
     first[0].send_raw("\r\n0\r\n\r\n").unwrap();
     let answer = first[0].receive().unwrap();
     assert_eq!((answer.status, answer.body.as_str()), (200, "5"));
-    drop((first, second));
+    drop((first, others));
     held(0.0);
 }

@@ -95,26 +95,30 @@ impl Account {
         }
         let more = bytes.next_multiple_of(PORTION) - self.held;
         let limit = self.budget.limit.load(Ordering::Relaxed);
-        if let Some(tenant) = &self.tenant
-            && !take(
-                &tenant.decoding,
-                more,
-                share(limit, self.budget.held(), tenant.decoding.load(Ordering::Relaxed)),
-            )
-        {
+        let tenant = self.tenant.as_deref();
+        let own = tenant.map_or(0, |tenant| tenant.decoding.load(Ordering::Relaxed));
+        let is_within = |tenant: &Tenant| take(&tenant.decoding, more, share(limit, self.budget.held(), own));
+        if tenant.is_some_and(|tenant| !is_within(tenant)) {
             self.budget.refused.inc();
-            let what = "this tenant has as much being decoded as it may";
-            return Err(Refusal::new(Reason::Busy, what).retry_after(RETRY));
+            return Err(if own == 0 { used_up() } else { has_its_part() });
         }
         if !take(&self.budget.held, more, limit) {
-            self.tenant.iter().for_each(|tenant| give_back(&tenant.decoding, more));
+            tenant.iter().for_each(|tenant| give_back(&tenant.decoding, more));
             self.budget.refused.inc();
-            let what = "too much is being decoded; an uncompressed body would be taken";
-            return Err(Refusal::new(Reason::Degraded, what).retry_after(RETRY));
+            return Err(used_up());
         }
         self.held += more;
         Ok(())
     }
+}
+
+fn has_its_part() -> Refusal {
+    Refusal::new(Reason::Busy, "this tenant has as much being decoded as it may").retry_after(RETRY)
+}
+
+fn used_up() -> Refusal {
+    let what = "too much is being decoded; an uncompressed body would be taken";
+    Refusal::new(Reason::Degraded, what).retry_after(RETRY)
 }
 
 impl Drop for Account {
