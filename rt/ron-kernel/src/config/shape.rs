@@ -22,7 +22,13 @@ pub(crate) struct Shape<'s> {
     pub(crate) default: Option<&'s Value>,
     /// Whether the table around this place is not complete without it.
     pub(crate) required: bool,
+    /// Whether the operator chose a key for this text that is a word for secrets, such as `authorization`.
+    named_like_secret: bool,
 }
+
+/// Words in keys chosen by operators, such as names of header fields, whose values are not shown.
+const SECRET_WORDS: [&str; 9] =
+    ["secret", "token", "passw", "credential", "private", "key", "auth", "cookie", "session"];
 
 impl<'s> Shape<'s> {
     /// The shape of the whole file.
@@ -33,7 +39,7 @@ impl<'s> Shape<'s> {
     fn of(doc: &'s Value, schema: &'s Value) -> Self {
         let forms = forms(doc, schema, MAX_DEPTH);
         let about = about(doc, schema, MAX_DEPTH);
-        Self { doc, forms, about, default: schema.get("default"), required: false }
+        Self { doc, forms, about, default: schema.get("default"), required: false, named_like_secret: false }
     }
 
     /// The forms side by side.
@@ -61,7 +67,10 @@ impl<'s> Shape<'s> {
     pub(crate) fn child(&self, key: &str) -> Option<Self> {
         let below = self.join(self.forms.iter().filter_map(|form| form.child(key)))?;
         let required = self.tables().all(|form| form.required().any(|required| required == key));
-        Some(Self { required, ..below })
+        let is_text = below.forms.iter().all(|form| form.allows("string"));
+        let is_chosen = !self.keys().contains(&key);
+        let named_like_secret = is_text && is_chosen && is_word_for_secrets(key);
+        Some(Self { required, named_like_secret, ..below })
     }
 
     /// The shape of the entries of a map: keys chosen by the operator.
@@ -100,7 +109,7 @@ impl<'s> Shape<'s> {
 
     /// Whether the value is a secret.
     pub(crate) fn is_secret(&self) -> bool {
-        self.forms.iter().any(Form::is_secret)
+        self.named_like_secret || self.forms.iter().any(Form::is_secret)
     }
 
     /// Whether the value, or anything that may lie inside it, is a secret.
@@ -145,6 +154,11 @@ impl<'s> Shape<'s> {
         }
         Some(joined)
     }
+}
+
+fn is_word_for_secrets(key: &str) -> bool {
+    let key = key.to_lowercase();
+    SECRET_WORDS.iter().any(|word| key.contains(word))
 }
 
 /// The documentation at the schema itself, else at what it refers to.

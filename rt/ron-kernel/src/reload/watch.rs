@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use notify::{RecursiveMode, Watcher};
+use notify::{EventKind, RecursiveMode, Watcher, event::ModifyKind};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::Notify,
@@ -125,13 +125,45 @@ fn tell(error: &notify::Error) {
 /// Watches the file's directory, because editors and orchestrators replace files by renaming.
 fn watch_directory(file: &Path, changed: Arc<Changes>) -> notify::Result<notify::RecommendedWatcher> {
     let parent = file.parent().filter(|p| !p.as_os_str().is_empty());
+    let mut interest = Interest::new(file.to_owned());
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.is_ok_and(|e| !e.kind.is_access()) {
+        if event.is_ok_and(|event| interest.has(&event)) {
             changed.add();
         }
     })?;
     watcher.watch(parent.unwrap_or(Path::new(".")), RecursiveMode::NonRecursive)?;
     Ok(watcher)
+}
+
+/// Which events of a directory may have changed the file: all but those that look at something, and writes to other files, such
+/// as a log that lies beside it.
+struct Interest {
+    file: PathBuf,
+    /// The name of the file that is read in the end, if the file is a link.
+    target: Option<PathBuf>,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the watcher's own thread, and once at the start")]
+impl Interest {
+    fn new(file: PathBuf) -> Self {
+        let target = std::fs::canonicalize(&file).ok();
+        Self { file, target }
+    }
+
+    fn has(&mut self, event: &notify::Event) -> bool {
+        match event.kind {
+            EventKind::Access(_) => false,
+            EventKind::Modify(ModifyKind::Data(_)) => {
+                let names = [self.file.file_name(), self.target.as_deref().and_then(Path::file_name)];
+                event.paths.iter().any(|path| names.contains(&path.file_name()))
+            }
+            // Something was made, moved or removed: a link may lead elsewhere now.
+            _ => {
+                self.target = std::fs::canonicalize(&self.file).ok();
+                true
+            }
+        }
+    }
 }
 
 /// What is in the file now; a missing file is a change like any other.
@@ -142,4 +174,35 @@ async fn contents(scope: &Scope, file: Option<&Path>) -> Contents {
     let look = move || files::read_regular(&file, limit).ok();
     let read = scope.blocking().run("look at the configuration file", look);
     read.await.ok().flatten()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
+mod tests {
+    use notify::{
+        Event,
+        event::{AccessKind, CreateKind, DataChange},
+    };
+
+    use super::*;
+
+    #[test]
+    fn writes_to_other_files_are_no_change_and_the_target_of_a_link_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("first"), "").unwrap();
+        std::os::unix::fs::symlink("first", path("node.toml")).unwrap();
+        let mut interest = Interest::new(path("node.toml"));
+        let written = |name: &str| {
+            Event::new(EventKind::Modify(ModifyKind::Data(DataChange::Any))).add_path(path(name))
+        };
+        assert!(interest.has(&written("node.toml")) && interest.has(&written("first")));
+        assert!(!interest.has(&written("access.log")) && !interest.has(&written("second")));
+        assert!(!interest.has(&Event::new(EventKind::Access(AccessKind::Any)).add_path(path("node.toml"))));
+        std::fs::remove_file(path("node.toml")).unwrap();
+        std::fs::write(path("second"), "").unwrap();
+        std::os::unix::fs::symlink("second", path("node.toml")).unwrap();
+        assert!(interest.has(&Event::new(EventKind::Create(CreateKind::Any)).add_path(path("node.toml"))));
+        assert!(interest.has(&written("second")) && !interest.has(&written("first")));
+    }
 }
