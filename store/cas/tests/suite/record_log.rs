@@ -1,6 +1,9 @@
 //! The log of records: what is read is what was appended, whatever became of the file.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use cas::{LogEnd, LogError, RecordLog};
 use tempfile::TempDir;
@@ -13,7 +16,7 @@ fn place() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-fn read(path: &PathBuf) -> (Vec<Vec<u8>>, LogEnd) {
+fn read(path: &Path) -> (Vec<Vec<u8>>, LogEnd) {
     let mut records = Vec::new();
     let (_, end) = RecordLog::open(path, |record| records.push(record.to_vec())).unwrap();
     (records, end)
