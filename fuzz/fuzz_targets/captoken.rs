@@ -44,7 +44,8 @@ fn foreign(text: &[u8]) {
 fn attenuated(input: &[u8]) {
     let mut token =
         Token::mint(&KEY, TokenId::new([1; 16]), &Grant::default(), &[]).expect("nothing is too long");
-    let request = Request { path: "/a/b", method: "GET", ip: None, now: 5, tenant: None, scope: None };
+    let request =
+        Request { path: "/a/b", method: "GET", ip: None, now: 5, tenant: None, scope: None, session: None };
     let allows =
         |token: &Token| verify(token.encode().as_bytes(), &RING, &RevocationList::default(), &request);
     for value in input.split(|byte| *byte == b'\n') {
