@@ -151,12 +151,12 @@ impl Breaker {
 
     /// Takes the probe that got `ticket` back: how it ended says nothing. The breaker is open still, and the next request is the
     /// probe.
-    pub fn retry_probe(&self, ticket: Ticket, now: Moment) {
+    pub fn retry_probe(&self, ticket: Ticket) {
         let packed = self.word.load(Ordering::Acquire);
         let word = Word::unpack(packed);
         if word.epoch == ticket.epoch && word.state == State::HalfOpen {
             // If it fails, somebody else has changed the state meanwhile.
-            let _ = self.swap(packed, word.next(State::Open, word.strikes, now));
+            let _ = self.swap(packed, word.next(State::Open, word.strikes, Moment::ORIGIN));
         }
     }
 

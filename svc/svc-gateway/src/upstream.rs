@@ -204,7 +204,7 @@ impl Upstream {
             match pool.server.judge(verdict, failure, trip.client, trip.now) {
                 Judged::Counts => {}
                 Judged::SaysNothing => return,
-                Judged::TestAgain => return pool.server.test_again(ticket, trip.now),
+                Judged::TestAgain => return pool.server.test_again(ticket),
             }
         }
         let change = pool.server.record(ticket, verdict, trip.now);

@@ -232,3 +232,18 @@ fn racing_failures_open_it_once() {
     });
     assert_eq!((opened.into_inner(), breaker.state()), (1, State::Open));
 }
+
+#[test]
+fn a_probe_that_says_nothing_is_made_again_at_once_and_costs_no_strike() {
+    let breaker = opened(BY_ROW, at(0));
+    let now = Moment::from_nanos(5_000_000_001);
+    breaker.retry_probe(probe(&breaker, now));
+    assert_eq!(breaker.state(), State::Open);
+    let again = probe(&breaker, now);
+    assert_eq!(breaker.record(again, Outcome::Failure, at(5_001)), Some(State::Open));
+    assert_eq!(breaker.check(at(5_001)), refused(10_000), "the first strike doubles the time");
+    let late = probe(&breaker, at(15_001));
+    assert_eq!(breaker.record(late, Outcome::Success, at(15_001)), Some(State::Closed));
+    breaker.retry_probe(pass(&breaker, at(15_002)));
+    assert_eq!(breaker.state(), State::Closed, "only a probe is made again");
+}

@@ -187,8 +187,8 @@ impl Server {
     }
 
     /// Has the next request test the open breaker in the place of one whose end says nothing.
-    pub(super) fn test_again(&self, ticket: Ticket, now: Moment) {
-        self.breaker.retry_probe(ticket, now);
+    pub(super) fn test_again(&self, ticket: Ticket) {
+        self.breaker.retry_probe(ticket);
     }
 
     /// Books how a request to it went.
