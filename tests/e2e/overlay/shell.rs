@@ -1,7 +1,7 @@
 //! The overlay from a shell: `pub`, `sub`, `peers`, `node`; what is scraped; what is generated.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     process::Stdio,
     sync::{
@@ -62,10 +62,16 @@ fn pub_gives_up_at_a_node_that_stays_busy() {
     thread::spawn(move || {
         for mut socket in listener.incoming().map_while(Result::ok) {
             let mut head = BufReader::new(socket.try_clone().unwrap());
-            let mut line = String::new();
+            let (mut line, mut length) = (String::new(), 0);
             while head.read_line(&mut line).is_ok_and(|read| read > 2) {
+                let field = line.to_ascii_lowercase();
+                if let Some(value) = field.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
                 line.clear();
             }
+            // All of it: closing a socket with unread bytes resets the connection.
+            head.read_exact(&mut vec![0; length]).unwrap();
             counted.fetch_add(1, Relaxed);
             let problem = "{\"detail\":\"too much is waiting\",\"retry_after_ms\":20}";
             let head = format!("HTTP/1.1 429 x\r\nContent-Length: {}\r\n\r\n", problem.len());
