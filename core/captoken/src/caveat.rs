@@ -34,7 +34,7 @@ pub enum Caveat<'a> {
     Scopes(NameList<'a>),
     /// No higher class than this.
     Class(Class),
-    /// Only for these nodes.
+    /// The token may be shown only by these nodes.
     Nodes(Nodes<'a>),
     /// Only on the one connection, and for the one of its ends, that have this value in common.
     Channel(&'a [u8; CHANNEL_LEN]),
@@ -68,7 +68,7 @@ impl<'a> Caveat<'a> {
         Self::read(kind::NETWORKS, room)
     }
 
-    /// The same for nodes.
+    /// A caveat that names the nodes that may show the token. Their ids are written to `room`.
     ///
     /// # Errors
     /// [`TokenError::Malformed`] if the list is empty, or longer than a caveat has room for.

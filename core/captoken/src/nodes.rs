@@ -6,7 +6,7 @@ use types::NodeId;
 
 use crate::TokenError;
 
-/// Bytes of a node's id.
+/// Length of a node's id in bytes.
 const ID_LEN: usize = 32;
 
 /// A list of nodes as a caveat holds it: one to seven ids, one after the other.

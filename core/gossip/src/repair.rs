@@ -224,7 +224,7 @@ pub(crate) struct Wants {
 }
 
 impl Wants {
-    /// Asks.
+    /// Sends the peer one IWANT for all collected entries.
     pub(crate) fn place(self, out: &mut Vec<Action>) {
         let Self { peer, topic, entries } = self;
         send(out, peer, Packet::new(Message::IWant(IWant { topic, entries })));

@@ -30,7 +30,7 @@ pub enum Change {
         id: u64,
         /// The numbers of those in whose place it is.
         replaces: Vec<u64>,
-        /// The response.
+        /// The response that is stored, without its body.
         response: Box<StoredResponse>,
     },
     /// The responses with these numbers are no longer stored.
@@ -48,11 +48,11 @@ pub struct StoredResponse {
     pub tenant: Vec<u8>,
     /// The fields that select it.
     pub variant: Variant,
-    /// Its status.
+    /// The status of the stored response.
     pub status: StatusCode,
-    /// Its fields.
+    /// The header fields of the stored response.
     pub headers: HeaderMap,
-    /// How long it is fresh.
+    /// The times from which the response's freshness is computed.
     pub freshness: Stored,
     /// Which part of its representation it is; `None` if it is all of it.
     pub part: Option<Part>,

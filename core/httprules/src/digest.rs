@@ -8,9 +8,9 @@ use crate::list::{elements, split_once};
 /// The hashes that are known here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
-    /// `sha-256`.
+    /// The SHA-256 digest that the fields state; absent if they state none.
     pub sha256: Option<[u8; 32]>,
-    /// `sha-512`.
+    /// The SHA-512 digest that the fields state; absent if they state none.
     pub sha512: Option<[u8; 64]>,
 }
 

@@ -98,9 +98,9 @@ impl Spool for MemorySpool {
 /// The bytes of an object that may not be whole yet.
 #[derive(Debug)]
 pub(crate) enum MemoryBytes {
-    /// More may come.
+    /// The bytes so far; more may follow.
     Growing(Vec<u8>),
-    /// All of them.
+    /// All bytes of the object.
     Whole(Bytes),
 }
 

@@ -43,15 +43,15 @@ pub enum LogError {
     /// Another process uses it.
     #[error("{} is in use by another process", .path.display())]
     InUse {
-        /// The log.
+        /// The path of the log file.
         path: PathBuf,
     },
     /// The system refused something.
     #[error("{} cannot be used: {source}", .path.display())]
     Io {
-        /// The log.
+        /// The path of the log file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -74,7 +74,7 @@ pub struct RecordLog {
     path: PathBuf,
     file: File,
     id: [u8; 16],
-    /// Records in the file.
+    /// Number of records in the file.
     count: u64,
     len: u64,
     /// Keeps others away for as long as it is open. Not the log itself, which is replaced when it is rewritten.
@@ -82,7 +82,7 @@ pub struct RecordLog {
 }
 
 impl RecordLog {
-    /// The longest record.
+    /// Maximum length of a record in bytes.
     pub const MAX_RECORD: usize = 1024 * 1024;
 
     /// Opens a log, made if it is not there, and hands over its records in their order. Nothing can be appended before

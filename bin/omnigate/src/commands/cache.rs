@@ -25,7 +25,7 @@ pub(crate) enum CacheCommand {
         /// Those with this tag in `Cache-Tag` or `Surrogate-Key`.
         #[arg(long, group = "what")]
         tag: Option<String>,
-        /// All.
+        /// Purge every stored response.
         #[arg(long, group = "what")]
         all: bool,
         /// Mark them stale instead: they are validated before they are fresh again, and answer until then as stale ones may.
@@ -47,7 +47,7 @@ pub(crate) enum CacheCommand {
     },
 }
 
-/// Does it.
+/// Asks the running node to purge or to list stored responses, and prints its answer.
 pub(super) fn run(command: CacheCommand) -> Result<(), Failure> {
     match command {
         CacheCommand::Purge { config, url, prefix, tag, all, soft, json } => {
@@ -69,14 +69,14 @@ pub(super) fn run(command: CacheCommand) -> Result<(), Failure> {
     }
 }
 
-/// A text in a query.
+/// Percent-encodes a text as the value of a query parameter.
 fn encoded(text: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(byte);
     let one = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
     text.bytes().map(one).collect()
 }
 
-/// A report for people.
+/// Formats the node's report on its cache as a table for a terminal.
 fn table(report: &Value) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let mut shown = String::new();

@@ -7,7 +7,7 @@ use types::{NodeId, ObjectId};
 
 /// Snapshots whose rows are fetched at a time.
 pub(super) const AT_ONCE: usize = 8;
-/// Those of one node.
+/// Snapshots of one node that are fetched at once.
 const AT_ONCE_OF_ONE: usize = 2;
 /// Snapshots of one node that wait. One too many is passed over, and taken when it is announced again.
 const WAITING_OF_ONE: usize = 16;
@@ -17,7 +17,7 @@ const WAITING_OF_ONE: usize = 16;
 pub(super) struct Announced {
     /// What the announcement is remembered by.
     pub(super) word: ObjectId,
-    /// Where the rows are.
+    /// The object that holds the rows of the snapshot.
     pub(super) object: ObjectId,
     /// The node's word for them.
     pub(super) seal: Vec<u8>,
