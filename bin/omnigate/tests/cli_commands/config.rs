@@ -115,3 +115,22 @@ fn the_schema_and_the_reference_know_every_table() {
     }
     assert!(reference.out.lines().any(|line| line.starts_with("| `token` | secret")));
 }
+
+#[test]
+fn credentials_that_a_route_adds_for_its_server_are_not_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let route = |rest: &str| {
+        format!(
+            "[[gateway.route]]\npath = \"/\"\nupstream = \"up\"\n\
+             request_headers = {{ set = {{ authorization = \"Bearer hunter2\", x-plain = \"seen\" }}{rest} }}\n\
+             [gateway.upstream.up]\nendpoints = [\"http://127.0.0.1:1\"]\n"
+        )
+    };
+    let file = dir.path().join("omnigate.toml");
+    fs::write(&file, route("")).unwrap();
+    let shown = cli(dir.path(), &["config", "show"]).out;
+    assert!(!shown.contains("hunter2") && shown.contains("x-plain = \"seen\""), "{shown}");
+    fs::write(&file, route(", bad = 1")).unwrap();
+    let refused = cli(dir.path(), &["check"]).err;
+    assert!(!refused.contains("hunter2") && refused.contains("unknown key `bad`"), "{refused}");
+}
