@@ -25,6 +25,7 @@ mod amount;
 mod apportion;
 mod attest;
 pub mod bundle;
+pub mod claims;
 mod decimal;
 mod digest;
 #[cfg(feature = "ed25519")]

@@ -52,3 +52,18 @@ fn an_implementation_in_javascript_agrees_on_random_epochs() {
     assert!(output.status.success(), "{told}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{epochs} epochs agree\n"));
 }
+
+/// OpenZeppelin's own tree and a real EVM judge the claims that the program writes.
+#[test]
+#[ignore = "needs packages of npm: tools/check clients installs them and runs this"]
+fn a_chain_pays_every_claim_once_and_none_that_was_changed() {
+    let output = Command::new("node")
+        .args(["tests/clients/claims_client.mjs", "target/tools/node", env!("CARGO_BIN_EXE_omnigate"), "40"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("40 trees agree; the chain paid "), "{said}");
+}

@@ -2,6 +2,7 @@
 
 mod attested;
 mod bundle;
+mod claims;
 mod files;
 mod live;
 mod prove;
@@ -16,7 +17,7 @@ mod verify;
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use rewards::{Digest, PublicKey};
+use rewards::{Digest, PublicKey, claims::EvmAddress};
 use ron_kernel::{ExitCode, config::Secret};
 use ron_ledger::AccountId;
 
@@ -34,6 +35,13 @@ pub(crate) enum EpochCommand {
     ///
     /// Exit codes: 0 written; 1 there is no such line, or the files do not belong together.
     Prove(ProveArgs),
+    /// Write an epoch's payouts as a Merkle tree from which a contract on an Ethereum-like chain pays each payee once.
+    ///
+    /// The tree is one of OpenZeppelin's `StandardMerkleTree` over (address, amount in minor units), its document what
+    /// `StandardMerkleTree.load` of npm's `@openzeppelin/merkle-tree` reads, its root what the contract is told. Actors of one
+    /// address are added up. The bundle is not verified beyond its lines being those of `run.json`: see `epoch verify`. Exit
+    /// codes: 0 written; 1 somebody has no address, or the files do not belong together.
+    Claims(ClaimsArgs),
     /// Seal this node's usage of an epoch that is over, or rows that were counted elsewhere. Once sealed, it stays so.
     ///
     /// The node may run or not: it does this by itself when an epoch ends.
@@ -133,6 +141,24 @@ pub(crate) struct ProveArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct ClaimsArgs {
+    /// The folder with the epoch's files; `run.json` and `allocations.jsonl` are enough.
+    bundle: PathBuf,
+    /// A file with the addresses of actors, one `actor,address` a line. An actor whose name is an address needs no line.
+    #[arg(long, value_name = "FILE")]
+    addresses: Option<PathBuf>,
+    /// Leave out those who have no address instead of refusing; it is said how much that is.
+    #[arg(long)]
+    allow_unbound: bool,
+    /// Print only what this address can claim, with its proof.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "output")]
+    proof: Option<EvmAddress>,
+    /// Write to this file instead of standard output, and print the root.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct RerunArgs {
     /// The folder with the policy, the list of snapshots and their rows.
     bundle: PathBuf,
@@ -162,6 +188,7 @@ pub(super) fn run(command: EpochCommand) -> Result<ExitCode, Failure> {
     match command {
         EpochCommand::Verify(args) => verify::run(&args),
         EpochCommand::Prove(args) => prove::run(&args).map(|()| ExitCode::Clean),
+        EpochCommand::Claims(args) => claims::run(&args).map(|()| ExitCode::Clean),
         EpochCommand::Seal(args) => live::seal(args).map(|()| ExitCode::Clean),
         EpochCommand::Compute(args) => live::compute(args).map(|()| ExitCode::Clean),
         EpochCommand::Usage(args) => usage::run(args).map(|()| ExitCode::Clean),

@@ -15,6 +15,7 @@ mod cli_run;
 mod config;
 mod docs_examples;
 mod epoch;
+mod epoch_claims;
 mod epoch_left_out;
 mod epoch_settled;
 mod generated;
