@@ -135,3 +135,15 @@ fn a_server_that_fails_for_everybody_is_left_alone() {
         None
     });
 }
+
+#[test]
+fn a_client_that_was_alone_does_not_have_the_server_left_alone_for_newcomers() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("{}upstream.up.retry.max_tries = 1\n", to(upstream.addr)));
+    let from =
+        |client: u8, path: &str| Client::connect_from(client, node.gateway).unwrap().get(path).unwrap();
+    eventually("the breaker opens", || (from(2, "/status/503").status == 502).then_some(()));
+    for newcomer in 3..8 {
+        assert_eq!(from(newcomer, "/fine").status, 200, "127.0.0.{newcomer}");
+    }
+}

@@ -114,5 +114,17 @@ fn an_origin_that_fails_everybody_is_left_alone_by_everybody() {
         });
         left_alone.then_some(())
     });
-    assert!(edge.get(9, "/fine/another").body.contains("left alone"), "also by a newcomer");
+    assert_eq!(edge.get(9, "/broken/newcomer").status, 502, "a newcomer finds out once");
+    assert!(edge.get(9, "/fine/newcomer").body.contains("left alone"), "and then leaves it alone");
+}
+
+#[test]
+fn three_clients_that_ask_for_what_breaks_off_do_not_take_the_origin_from_a_quiet_one() {
+    let edge = Edge::start("");
+    edge.assert_answers(2, "/fine/first");
+    // For longer than the one answer speaks for the origin.
+    let is_left_alone =
+        |from: u8, nth: usize| edge.get(from, &format!("/broken/{from}/{nth}")).body.contains("left alone");
+    let _ = (0..FAILURES * 15).any(|nth| (3..6).any(|from| is_left_alone(from, nth)));
+    edge.assert_answers(2, "/fine/last");
 }

@@ -81,6 +81,11 @@ pub struct Ticket {
     epoch: u64,
 }
 
+impl Ticket {
+    /// Of a request that passes by the breaker: how it ends says nothing.
+    pub const UNCOUNTED: Self = Self { epoch: u64::MAX };
+}
+
 /// The breaker. Shared by reference; no call waits for another.
 #[derive(Debug)]
 pub struct Breaker {

@@ -11,6 +11,7 @@ use crate::{
     heartbeat::{self, BEAT},
     lock::lock,
     readiness::Effect,
+    shutdown::Drain,
 };
 
 /// How often a stage looks whether everything in it has ended.
@@ -34,9 +35,10 @@ pub(crate) async fn conduct(kernel: &Kernel, mut signals: Option<Signals>) -> Ex
     tracing::info!(target: audit::TARGET, action = "shutdown", actor = cause, outcome = "draining");
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
     let drain_idle = (*lock(&kernel.shared.drain_idle)).min(drain_deadline / 2);
-    kernel.shared.shutdown.keep_idle_from(start, drain_idle);
-    let force = forced(&mut signals, by_signal);
     let deadline = Deadline::within(start, drain_deadline);
+    let times = Drain { began: start, ends: deadline.moment(), idle_for: drain_idle };
+    kernel.shared.shutdown.drain_begins(times);
+    let force = forced(&mut signals, by_signal);
     let outcome = drain(kernel, force, deadline).await;
     let aborted = match outcome {
         Outcome::Drained => Vec::new(),

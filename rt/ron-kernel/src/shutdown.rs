@@ -20,21 +20,23 @@ pub struct Shutdown {
     bus: Bus,
     succeeded: Arc<AtomicBool>,
     /// Unset until the node drains.
-    idle: Arc<OnceLock<Idle>>,
+    drain: Arc<OnceLock<Drain>>,
 }
 
-/// How a drain treats connections that have no request.
+/// The times of a drain.
 #[derive(Clone, Copy, Debug)]
-struct Idle {
-    /// When the drain began.
-    began: Moment,
-    /// How long they are kept open.
-    kept_for: Duration,
+pub(crate) struct Drain {
+    /// When it began.
+    pub(crate) began: Moment,
+    /// When what still runs is aborted.
+    pub(crate) ends: Moment,
+    /// How long connections that have no request are kept open.
+    pub(crate) idle_for: Duration,
 }
 
 impl Shutdown {
     pub(crate) fn new(bus: Bus) -> Self {
-        Self { phase: PhaseCell::new(), bus, succeeded: Arc::default(), idle: Arc::default() }
+        Self { phase: PhaseCell::new(), bus, succeeded: Arc::default(), drain: Arc::default() }
     }
 
     /// The present phase: one atomic load.
@@ -73,12 +75,18 @@ impl Shutdown {
     /// while the node does not drain.
     #[must_use]
     pub fn idle_until(&self, last_use: Moment) -> Moment {
-        self.idle.get().map_or(last_use, |idle| last_use.max(idle.began).after(idle.kept_for))
+        self.drain.get().map_or(last_use, |drain| last_use.max(drain.began).after(drain.idle_for))
     }
 
-    /// Notes how long the drain that begins keeps connections open that have no request.
-    pub(crate) fn keep_idle_from(&self, began: Moment, kept_for: Duration) {
-        let _ = self.idle.set(Idle { began, kept_for });
+    /// When what still runs is aborted; `None` while the node does not drain.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<Moment> {
+        self.drain.get().map(|drain| drain.ends)
+    }
+
+    /// Notes the times of the drain that begins.
+    pub(crate) fn drain_begins(&self, drain: Drain) {
+        let _ = self.drain.set(drain);
     }
 
     /// Asks the node to drain and stop. Asking again changes nothing.

@@ -1,6 +1,6 @@
 //! Models of the three primitives: loom runs each test under every interleaving, up to a number of preemptions.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p ron-sync --test loom --profile quick`.
+//! Run with `RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p ron-sync --test loom --release`.
 //! `LOOM_MAX_PREEMPTIONS` overrides the bound. A deadlock or a missed wake-up is reported by loom itself. Tallies
 //! are std atomics, which loom does not model, so that counting adds no interleavings.
 #![cfg(loom)]

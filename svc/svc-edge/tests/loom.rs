@@ -2,7 +2,7 @@
 //! worker, a shutdown.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 CARGO_TARGET_DIR=target/loom cargo test -p svc-edge --test loom
-//! --profile quick`. Loom runs each scenario under every interleaving up to that bound, and reports a deadlock or a missed
+//! --release`. Loom runs each scenario under every interleaving up to that bound, and reports a deadlock or a missed
 //! wake-up itself.
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "tests")]

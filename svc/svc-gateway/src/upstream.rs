@@ -6,7 +6,6 @@
 //!          └── another server at once if nothing was sent; after a wait, within the budget, if it may be repeated
 //! ```
 
-mod blame;
 mod exchange;
 mod group;
 mod health;
@@ -24,17 +23,18 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use fairq::StreamLimit;
 use http::HeaderValue;
-use ron_kernel::breaker::{State, Ticket};
+use ron_kernel::{
+    blame::Failure,
+    breaker::{State, Ticket},
+};
 use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::pool::Pool;
-use blame::Failure;
 use metrics::FailureKind;
 use roster::{Choice, Roster, Tried};
 use server::{Judged, Standing, Verdict};
 
-pub(crate) use blame::ClientId;
 pub(crate) use exchange::ABANDONED;
 pub(crate) use group::{Group, Groups, Upstreams};
 pub(crate) use metrics::METRICS;

@@ -47,7 +47,7 @@ impl FileLayer {
         let mut unfit: Vec<Unfit> = Vec::new();
         let tree = tree::from_toml(table.get_ref(), &lines, &mut unfit);
         let names = Names::of(root);
-        let mut mask = Mask::of_tree(&tree, root, &names);
+        let mut mask = Mask::of_tree(&tree, root, &names).and(Mask::of_urls(&text));
         if !(errors.is_empty() && unfit.is_empty()) {
             mask = mask.and(Mask::of_text(&text, &names));
         }

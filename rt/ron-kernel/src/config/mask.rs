@@ -80,6 +80,19 @@ impl Mask {
         Self::new(hidden)
     }
 
+    /// Finds credentials in URLs, whatever setting they are in: what is between `://` and the last `@` of the text. A password
+    /// may have a `/`, `?` or `#` in it, which is the very mistake that is being reported.
+    pub(crate) fn of_urls(text: &str) -> Self {
+        let credentials = |(at, sign): (usize, &str)| {
+            let start = at + sign.len();
+            let authority = text[start..].split(['"', '\'', ' ', '\n']).next()?;
+            authority.rfind('@').map(|length| start..start + length)
+        };
+        Self::new(
+            text.match_indices("://").filter_map(credentials).filter(|range| !range.is_empty()).collect(),
+        )
+    }
+
     /// Both masks at once.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.hidden.extend(other.hidden);

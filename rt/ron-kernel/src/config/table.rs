@@ -95,6 +95,16 @@ impl Problems {
         }
     }
 
+    /// Has a part of the table, at this path, say what is wrong with it; its paths are relative to that one.
+    pub fn under(&mut self, path: &str, check: impl FnOnce(&mut Self)) {
+        let mut of_part = Self::default();
+        check(&mut of_part);
+        self.findings.extend(of_part.findings.into_iter().map(|mut finding| {
+            finding.path = format!("{path}.{}", finding.path);
+            finding
+        }));
+    }
+
     fn push(&mut self, severity: Severity, path: String, message: String) -> &mut Finding {
         self.findings.push(Finding { severity, path, message, help: None });
         self.findings.last_mut().expect("just pushed")

@@ -115,6 +115,11 @@ impl<T> Sender<T> {
         result.inspect_err(|error| self.count(error))
     }
 
+    /// Counts an item that its sender forgets, because it exceeds a limit of the sender's own.
+    pub fn count_dropped(&self) {
+        self.shared.metrics.dropped.inc();
+    }
+
     /// Items in the queue.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -150,6 +150,24 @@ fn a_variable_or_flag_with_a_mistake_does_not_show_its_value() {
 }
 
 #[test]
+fn credentials_in_a_url_are_hidden_wherever_they_are() {
+    for file in [
+        "[gateway]\nlisten = \"https://me:hunter2@a.example/x\"\nbad = 1\n",
+        "[gateway]\nlisten = \"https://hunter2@a.example\"\nbad = 1\n",
+        "[gateway]\nlisten = \"https://me:hunter2@a.example/x\"\nbad = = 1\n",
+        "[gateway]\n# was https://me:hunter2@[::1]:80/\nbad = 1\n",
+        "gateway = { listen = \"https://me:hunter2@a.example/x\", bad = 1 }\n",
+        // Those that should have been escaped are why such a URL is refused.
+        "gateway = { listen = \"https://me:a/hunter2@a.example\", bad = 1 }\n",
+        "gateway = { listen = \"https://me:a?hunter2@a.example\", bad = 1 }\n",
+        "gateway = { listen = \"https://me:a#hunter2@a.example\", bad = 1 }\n",
+    ] {
+        let report = bad(file);
+        assert!(!report.contains(NEEDLE), "{report}");
+    }
+}
+
+#[test]
 fn a_changed_secret_is_a_change() {
     let file =
         |secret: &str| format!("[gateway]\nadmin_token = \"{secret}\"\nupstream.api.keys = [\"{secret}\"]\n");

@@ -1,7 +1,7 @@
 //! What can go wrong between us and an origin: whether to try again, and what the client is told.
 
 use http::StatusCode;
-use ron_kernel::{Fault, blocking::BlockingError, retry::Retryable};
+use ron_kernel::{Fault, blame, blocking::BlockingError, retry::Retryable};
 use ron_transport::{
     client::{ConnectError, SendFault},
     dial::DialError,
@@ -72,17 +72,16 @@ impl Failure {
         !matches!(self, Self::Ours(_) | Self::Unwritten(_))
     }
 
-    /// Whether the origin has answered, however little we like it: only an origin that does not is left alone.
-    pub(super) const fn is_an_answer(&self) -> bool {
-        !matches!(
-            self,
-            Self::Resolve(_)
-                | Self::Dial(_)
-                | Self::Connect(_)
-                | Self::ConnectTimeout
-                | Self::Broken(_)
-                | Self::Late
-        )
+    /// What may be blamed on the origin; nothing if it has answered, however little we like it. Only an origin that does not
+    /// answer is left alone.
+    pub(super) const fn blamed(&self) -> Option<blame::Failure> {
+        match self {
+            Self::Resolve(_) | Self::Dial(_) | Self::Connect(_) | Self::ConnectTimeout => {
+                Some(blame::Failure::Unreached)
+            }
+            Self::Broken(_) | Self::Late => Some(blame::Failure::Answer),
+            _ => None,
+        }
     }
 
     /// What a client is told. What was seen of the origin's network is for the log.

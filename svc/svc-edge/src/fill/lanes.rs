@@ -15,7 +15,7 @@ use std::{
 
 use ron_kernel::{
     Clock, Fault, Scope,
-    blame::{Blame, ClientId},
+    blame::{self, Blame, ClientId},
     breaker::{Admit, Breaker, BreakerPolicy, Outcome, State, Ticket},
     lock::lock,
     queue::{Receiver, SendError, Sender},
@@ -125,37 +125,54 @@ impl Lanes {
         self.places.store(share, Ordering::Relaxed);
     }
 
-    /// Asks whether an origin may be asked for a client. An origin that fails one client alone is left alone by that client
-    /// alone: others are let pass without a ticket.
+    /// Asks whether an origin may be asked for a client. An origin that fails some clients alone is left alone by those alone:
+    /// others are let pass without a ticket. An open breaker is tested by one client after the other.
     ///
     /// # Errors
     /// It is left alone for the moment.
     pub(super) fn admit(&self, url: &OriginUrl, client: ClientId) -> Result<Option<Ticket>, Refusal> {
-        let health = self.health(url);
-        match health.breaker.check(self.clock.now()) {
-            Admit::Pass(ticket) | Admit::Probe(ticket) => Ok(Some(ticket)),
-            Admit::Open { .. } if !health.blame.concerns(client) => Ok(None),
-            Admit::Open { retry_after } => {
-                let what = "the origin keeps failing, and is left alone for a moment";
-                Err(Refusal::new(Reason::BadGateway, what).retry_after(retry_after))
+        let (health, now) = (self.health(url), self.clock.now());
+        let is_open = health.breaker.state() != State::Closed;
+        let retry_after = if is_open && !health.blame.may_test(client, now) {
+            BREAKER.open_for
+        } else {
+            match health.breaker.check(now) {
+                Admit::Pass(ticket) | Admit::Probe(ticket) => return Ok(Some(ticket)),
+                Admit::Open { retry_after } => retry_after,
             }
+        };
+        if !health.blame.concerns(client) {
+            return Ok(None);
         }
+        let what = "the origin keeps failing, and is left alone for a moment";
+        Err(Refusal::new(Reason::BadGateway, what).retry_after(retry_after))
     }
 
-    /// Hears what came of asking an origin for a client. What one client makes of an origin does not count; the test of an
-    /// open breaker decides whoever makes it.
-    pub(super) fn record(&self, url: &OriginUrl, ticket: Option<Ticket>, outcome: Outcome, client: ClientId) {
+    /// Hears what came of asking an origin for a client: how it failed, if it did. What some clients make of an origin does not
+    /// count, and neither does their test of an open breaker while others have not tested it.
+    pub(super) fn record(
+        &self,
+        url: &OriginUrl,
+        ticket: Option<Ticket>,
+        failure: Option<blame::Failure>,
+        client: ClientId,
+    ) {
         let (health, now) = (self.health(url), self.clock.now());
-        let counts = match outcome {
-            Outcome::Success => {
-                health.blame.answered(client, now);
-                true
+        let Some(failure) = failure else {
+            health.blame.answered(client, now);
+            if let Some(ticket) = ticket {
+                // The state is not told anywhere: refusals say it.
+                let _ = health.breaker.record(ticket, Outcome::Success, now);
             }
-            Outcome::Failure => health.blame.counts(client, now) || health.breaker.state() != State::Closed,
+            return;
         };
-        if let Some(ticket) = ticket.filter(|_| counts) {
-            // The state is not told anywhere: refusals say it.
-            let _ = health.breaker.record(ticket, outcome, now);
+        let (counts, is_test) =
+            (health.blame.counts(failure, client, now), health.breaker.state() != State::Closed);
+        let Some(ticket) = ticket else { return };
+        if is_test && failure == blame::Failure::Answer && !health.blame.test_decides(client, now) {
+            health.breaker.retry_probe(ticket);
+        } else if is_test || counts {
+            let _ = health.breaker.record(ticket, Outcome::Failure, now);
         }
     }
 

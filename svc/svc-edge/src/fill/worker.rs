@@ -11,7 +11,7 @@ use httprules::{
 use ron_kernel::{
     Shutdown,
     blame::ClientId,
-    breaker::{Outcome, Ticket},
+    breaker::Ticket,
     readiness::Effect,
     retry::Retryable as _,
     supervisor::{TaskCtx, TaskResult},
@@ -148,9 +148,8 @@ impl Fill {
         let settings = self.settings.load_full();
         let before = self.table.get(job.url.text());
         let brought = Box::pin(self.bring(&settings, &job, before.as_ref())).await;
-        let answered = brought.as_ref().err().is_none_or(Failure::is_an_answer);
-        let outcome = if answered { Outcome::Success } else { Outcome::Failure };
-        self.lanes.record(&job.url, job.ticket.take(), outcome, job.client);
+        let failure = brought.as_ref().err().and_then(Failure::blamed);
+        self.lanes.record(&job.url, job.ticket.take(), failure, job.client);
         match brought {
             Ok(brought) => self.deliver(job, brought, before.is_some()).await,
             Err(failure) => {

@@ -9,11 +9,11 @@ use std::{
 use fairq::StreamLimit;
 use http::header::UPGRADE;
 use http_body::Body as _;
-use ron_kernel::Clock;
+use ron_kernel::{Clock, blame::ClientId};
 use ron_transport::{Request, Response, UploadWatch, client::LargeHead, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use super::{ClientId, Fault, Late, Occupancy, Upstream, roster::Tried};
+use super::{Fault, Late, Occupancy, Upstream, roster::Tried};
 use crate::{admission::Slot, pool::Pool, transfer::Holding};
 
 /// When to come back if too many wait for a connection.

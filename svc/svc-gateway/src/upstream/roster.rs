@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ron_kernel::breaker::{Admit, Ticket};
+use ron_kernel::{
+    blame::ClientId,
+    breaker::{Admit, Ticket},
+};
 use types::Moment;
 
-use super::{
-    blame::ClientId,
-    server::{Server, Standing},
-};
+use super::server::{Server, Standing};
 use crate::pool::Pool;
 
 /// How long to stay away when all that is known is that nothing answers now.
@@ -122,7 +122,8 @@ impl Roster {
     }
 
     /// The choice among all: first of those that are well, then of those that only their health check or their answers
-    /// speak against, because one of these is better than none. Then, whoever is due for a test.
+    /// speak against, because one of these is better than none. Then, whoever is due for a test; and then one that has not
+    /// failed this client.
     fn any(
         &self,
         tried: Tried,
@@ -140,10 +141,14 @@ impl Roster {
             return admitted;
         }
         let testable = |index: &usize| may_test(self.server(*index), tester, now);
-        untried().filter(testable).find_map(|index| match self.server(index).breaker.check(now) {
-            Admit::Probe(ticket) | Admit::Pass(ticket) => Some((index, ticket)),
-            Admit::Open { .. } => None,
-        })
+        let tested =
+            untried().filter(testable).find_map(|index| match self.server(index).breaker.check(now) {
+                Admit::Probe(ticket) | Admit::Pass(ticket) => Some((index, ticket)),
+                Admit::Open { .. } => None,
+            });
+        // A server that has failed some clients alone is left alone by those alone.
+        let spared = |index: &usize| tester.is_some_and(|client| !self.server(*index).concerns(client));
+        tested.or_else(|| Some((untried().find(spared)?, Ticket::UNCOUNTED)))
     }
 
     fn nobody(&self, tried: Tried, tester: Option<ClientId>, now: Moment) -> Choice {
@@ -228,7 +233,7 @@ fn point(bits: u64, total: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::{UpstreamConfig, upstream::server::Verdict};
-    use ron_kernel::{Clock, metrics::Counter};
+    use ron_kernel::{Clock, blame::Failure, metrics::Counter};
 
     const NOW: Moment = Moment::from_nanos(1_000_000_000);
 
@@ -254,7 +259,9 @@ mod tests {
         counts
     }
 
+    /// The server fails the client 7, and its breaker opens.
     fn fail(server: &Server) {
+        server.judge(Verdict::Failed, Failure::Answer, 7, NOW);
         (0..5).for_each(|_| server.went(Verdict::Failed, NOW));
         assert_eq!(server.standing(NOW), Standing::Open);
     }
@@ -296,6 +303,11 @@ mod tests {
         assert!(matches!(chosen, Choice::NoneBefore(wait) if wait == Duration::from_secs(5)), "{chosen:?}");
         let in_background = roster.choose(&mut Tried::default(), None, NOW, 0);
         assert!(matches!(in_background, Choice::NoneBefore(LATER)), "{in_background:?}");
+        let whom_it_has_not_failed = roster.choose(&mut Tried::default(), Some(8), NOW, 0);
+        assert!(
+            matches!(whom_it_has_not_failed, Choice::Go(_, Ticket::UNCOUNTED)),
+            "{whom_it_has_not_failed:?}"
+        );
     }
 
     #[test]

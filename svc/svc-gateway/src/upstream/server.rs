@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use ron_kernel::{
+    blame::{Blame, ClientId, Failure},
     breaker::{Admit, Breaker, Outcome, State, Ticket},
     metrics::QueueMetrics,
 };
@@ -13,7 +14,6 @@ use ron_transport::addr::{Endpoint, Host, Target};
 use types::Moment;
 
 use super::{
-    blame::{Blame, ClientId, Failure},
     seats::Seats,
     streams::{ServerStreams, StreamRefusals},
 };
@@ -160,6 +160,11 @@ impl Server {
     /// Whether a request of this client may be what the open breaker is tested with.
     pub(crate) fn may_test(&self, client: ClientId, now: Moment) -> bool {
         self.blame.may_test(client, now)
+    }
+
+    /// Whether the failures of the server say something to this client; see [`Blame::concerns`].
+    pub(crate) fn concerns(&self, client: ClientId) -> bool {
+        self.blame.concerns(client)
     }
 
     /// What a client's request that went well says of the server.
