@@ -2,7 +2,10 @@
 
 use std::io;
 
-use crate::support::{Client, Node, UNLIMITED, Upstream, eventually, to};
+use crate::{
+    h2_frames::{PREFACE, PRIORITY, SETTINGS, WINDOW_UPDATE, frame},
+    support::{Client, Node, UNLIMITED, Upstream, eventually, to},
+};
 
 /// Few, so that few requests make a flood.
 const RATES: &str = "quotas.per_ip_rps = 20\nquotas.refusals_rps = 50\ndrr.rate_limit_rps = 0\n";
@@ -66,8 +69,26 @@ fn an_address_that_floods_over_http2_is_turned_away_for_a_while() {
 }
 
 #[test]
+fn an_address_that_sends_frames_without_a_request_is_turned_away_for_a_while() {
+    let frames = [
+        frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+        frame(SETTINGS, 0, 0, &[]),
+        frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 7]),
+    ];
+    for kind in frames {
+        let hello = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+        let bytes = [hello, kind.repeat(100_000)].concat();
+        // Two such connections within a few seconds are enough, however slow the machine is.
+        let rates = RATES.replace("refusals_rps = 50", "refusals_rps = 2");
+        assert_cut_off_at(&rates, |client| client.send_raw(&bytes));
+    }
+}
+
+#[test]
 fn heads_that_cannot_be_served_count_too() {
-    assert_cut_off(|client| client.send_raw("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"));
+    // One per connection: so few that a slow machine makes as many.
+    let rates = "quotas.per_ip_rps = 1\nquotas.refusals_rps = 2\ndrr.rate_limit_rps = 0\n";
+    assert_cut_off_at(rates, |client| client.send_raw("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"));
 }
 
 #[test]

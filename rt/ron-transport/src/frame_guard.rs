@@ -1,10 +1,11 @@
 //! What the HTTP/2 library does not check or bound: pseudo-header fields in trailers, and those of requests in responses;
-//! and the streams that one connection opens at once.
+//! the streams that one connection opens at once; and frames that carry nothing.
 //!
 //! The guard reads the frames that the library is about to read. It holds nothing back but the frames beyond a turn's
 //! streams, and changes nothing but one flag of trailers that are malformed.
 
 mod fields;
+mod flood;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -13,16 +14,20 @@ use std::{
     io::{self, IoSlice},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
 };
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Instant,
+};
 
-use scan::{Scan, Sender};
+use flood::Allowance;
+use scan::{Scan, Sender, Unsound};
 
 /// How many streams a client may open before other tasks of the core have their turn. A connection that opens hundreds at
 /// once otherwise has hundreds of turns where a connection with one request has one.
@@ -33,6 +38,7 @@ const STREAMS_PER_TURN: usize = 2;
 pub(crate) struct Guarded<IO> {
     io: IO,
     scan: Scan,
+    idle_frames: Allowance,
     /// What was read and is for the next turns; at most as much as the library asked for at once.
     rest: BytesMut,
     /// `None` for a server's frames, which open no streams.
@@ -41,18 +47,37 @@ pub(crate) struct Guarded<IO> {
 
 /// The turns of a connection's task, one for each time that the task is polled. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<AtomicBool>);
+pub(crate) struct Turns(Arc<Shared>);
+
+/// What the task of a connection and the guard of its frames tell each other.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Whether a turn has begun.
+    has_begun: AtomicBool,
+    /// Why the guard ended the connection, if it did: the library does not pass on its errors.
+    ended_by: OnceLock<Unsound>,
+}
 
 impl Turns {
     /// The task is polled: a turn begins.
     pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.has_begun.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the guard ended the connection because of its client's frames.
+    pub(crate) fn were_refused(&self) -> bool {
+        self.0.ended_by.get().is_some()
+    }
+
+    /// Whether it did so because too many of them carry nothing.
+    pub(crate) fn were_flooded(&self) -> bool {
+        self.0.ended_by.get() == Some(&Unsound::Flood)
     }
 
     /// Whether a turn has begun since this was asked last. A load and a store, because only the connection's task does so.
     fn has_begun(&self) -> bool {
-        let has_begun = self.0.load(Ordering::Relaxed);
-        self.0.store(false, Ordering::Relaxed);
+        let has_begun = self.0.has_begun.load(Ordering::Relaxed);
+        self.0.has_begun.store(false, Ordering::Relaxed);
         has_begun
     }
 }
@@ -60,34 +85,52 @@ impl Turns {
 impl<IO> Guarded<IO> {
     /// For frames of a client, whose connection is polled in these turns.
     pub(crate) fn of_client(io: IO, turns: Turns) -> Self {
-        Self { io, scan: Scan::new(Sender::Client), rest: BytesMut::new(), turns: Some(turns) }
+        Self::new(io, Sender::Client, Some(turns))
     }
 
     /// For frames of a server.
     pub(crate) fn of_server(io: IO) -> Self {
-        Self { io, scan: Scan::new(Sender::Server), rest: BytesMut::new(), turns: None }
+        Self::new(io, Sender::Server, None)
+    }
+
+    fn new(io: IO, sender: Sender, turns: Option<Turns>) -> Self {
+        let idle_frames = Allowance::new(Instant::now());
+        Self { io, scan: Scan::new(sender), idle_frames, rest: BytesMut::new(), turns }
+    }
+
+    /// Judges how many frames came that carry nothing.
+    fn judge_idle_frames(&mut self) -> Result<(), Unsound> {
+        match self.scan.take_idle() {
+            0 => Ok(()),
+            idle if self.idle_frames.take(idle, Instant::now) => Ok(()),
+            _ => Err(Unsound::Flood),
+        }
     }
 
     /// Looks at what `buf` has got since it had `before` bytes, and keeps what is for the next turn.
-    fn look(&mut self, buf: &mut ReadBuf<'_>, before: usize) -> io::Result<()> {
+    fn look(&mut self, buf: &mut ReadBuf<'_>, before: usize) -> Result<(), Unsound> {
         let fresh = &mut buf.filled_mut()[before..];
-        let looked_at = self.scan.look(fresh, STREAMS_PER_TURN).map_err(unsound)?;
+        let looked_at = self.scan.look(fresh, STREAMS_PER_TURN)?;
         self.rest.extend_from_slice(&fresh[looked_at..]);
         buf.set_filled(before + looked_at);
-        Ok(())
+        self.judge_idle_frames()
     }
 
     /// Passes on what an earlier turn kept, up to what is for the next turn.
-    fn pass_on_rest(&mut self, buf: &mut ReadBuf<'_>) -> io::Result<()> {
+    fn pass_on_rest(&mut self, buf: &mut ReadBuf<'_>) -> Result<(), Unsound> {
         let fits = self.rest.len().min(buf.remaining());
-        let looked_at = self.scan.look(&mut self.rest[..fits], STREAMS_PER_TURN).map_err(unsound)?;
+        let looked_at = self.scan.look(&mut self.rest[..fits], STREAMS_PER_TURN)?;
         buf.put_slice(&self.rest.split_to(looked_at));
-        Ok(())
+        self.judge_idle_frames()
     }
-}
 
-fn unsound(error: scan::Unsound) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
+    /// What the library hears of frames that end the connection.
+    fn refusal(&self, unsound: Unsound) -> io::Error {
+        if let Some(turns) = &self.turns {
+            turns.0.ended_by.get_or_init(|| unsound);
+        }
+        io::Error::new(io::ErrorKind::InvalidData, unsound)
+    }
 }
 
 /// Looks at the same bytes in two pieces and as a whole; see [`crate::fuzzing`].
@@ -120,17 +163,19 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guarded<IO> {
             return Poll::Pending;
         }
         if !this.rest.is_empty() {
-            return Poll::Ready(this.pass_on_rest(buf));
+            return Poll::Ready(this.pass_on_rest(buf).map_err(|unsound| this.refusal(unsound)));
         }
         let before = buf.filled().len();
         ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
-        Poll::Ready(this.look(buf, before))
+        Poll::Ready(this.look(buf, before).map_err(|unsound| this.refusal(unsound)))
     }
 }
 
 impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        let written = ready!(Pin::new(&mut self.io).poll_write(cx, buf))?;
+        self.idle_frames.sent(written);
+        Poll::Ready(Ok(written))
     }
 
     fn poll_write_vectored(
@@ -138,7 +183,9 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, bufs))?;
+        self.idle_frames.sent(written);
+        Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {

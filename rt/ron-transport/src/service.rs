@@ -124,4 +124,8 @@ pub trait Service: Send + Sync + 'static {
     fn refuse_head(&self, _conn: &Conn<Self::PerConn>, refusal: Refusal) -> Refusal {
         refusal
     }
+
+    /// A connection is closed because its client flooded it with frames that belong to no request or carry nothing. Such a
+    /// connection has cost as much as many refusals.
+    fn flooded(&self, _conn: &Conn<Self::PerConn>) {}
 }

@@ -162,12 +162,18 @@ impl HttpConn {
         let conn = waiting.conn.take();
         drop(waiting);
         let (Some(conn), head) = (conn, answered?) else { return Err(SendFault::broken(BrokeOff::NoAnswer)) };
-        Ok(conn.into_response(head, home))
+        conn.begun(head, home).await
     }
 
     /// The response to a request by `method` that has been sent.
     async fn answer(mut self, method: Method, home: Arc<dyn Home>) -> Result<Response, SendFault> {
         let head = poll_fn(|cx| self.0.poll_head(&method, cx)).await?;
+        self.begun(head, home).await
+    }
+
+    /// The response with this head, unless its body is broken from the start, as far as that can be seen without waiting.
+    async fn begun(mut self, mut head: Head, home: Arc<dyn Home>) -> Result<Response, SendFault> {
+        poll_fn(|cx| Poll::Ready(self.0.look_at_body(&mut head.ends, cx))).await?;
         Ok(self.into_response(head, home))
     }
 
@@ -313,6 +319,24 @@ impl Inner {
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(Err(self.unanswered(error.into()))),
             }
+        }
+    }
+
+    /// Looks at the beginning of a response's body, as far as it is here: nobody has been told of the response yet.
+    fn look_at_body(&mut self, ends: &mut Ends, cx: &mut Context<'_>) -> Result<(), SendFault> {
+        if matches!(ends, Ends::After(0) | Ends::WithConnection) {
+            return Ok(());
+        }
+        if self.inbox.bytes().is_empty() {
+            match self.inbox.poll_fill(&mut self.wire, cx) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(0)) => return Err(SendFault::broken(BrokeOff::Midway)),
+                Poll::Ready(read) => drop(read.map_err(SendFault::broken)?),
+            }
+        }
+        match ends {
+            Ends::WithChunks(chunks) => chunks.begin(&mut self.inbox).map_err(SendFault::broken),
+            _ => Ok(()),
         }
     }
 

@@ -9,6 +9,8 @@ const FRAME_HEAD: usize = 9;
 const LONGEST_FRAME: usize = 64 * 1024;
 /// The longest field block that is put together from several frames.
 const LONGEST_BLOCK: usize = 256 * 1024;
+/// The longest padding of a frame, with its length.
+const LONGEST_PADDING: usize = 256;
 /// How many streams are remembered of which the rest of a response may come; beyond that the oldest is forgotten.
 const MOST_OPEN: usize = 1024;
 
@@ -41,6 +43,8 @@ pub(super) enum Unsound {
     Malformed,
     #[error("too many interim responses before the answer")]
     Interim,
+    #[error("too many frames that carry nothing")]
+    Flood,
 }
 
 /// What a frame with fields is.
@@ -77,6 +81,8 @@ pub(super) struct Scan {
     interim: Vec<(u32, usize)>,
     /// Whether it is unknown what the dynamic table holds.
     is_table_unknown: bool,
+    /// Frames that carry nothing, since this was asked last.
+    idle: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +107,13 @@ impl Scan {
             open: Vec::new(),
             interim: Vec::new(),
             is_table_unknown: false,
+            idle: 0,
         }
+    }
+
+    /// How many frames have come that carry nothing since this was asked last.
+    pub(super) const fn take_idle(&mut self) -> u32 {
+        std::mem::replace(&mut self.idle, 0)
     }
 
     /// A turn of a client's connection begins.
@@ -200,6 +212,7 @@ impl Scan {
             }
             return;
         }
+        self.idle = self.idle.saturating_add(u32::from(!frame.carries_data()));
         let ends_response =
             self.sender == Sender::Server && frame.kind == DATA && frame.flags & END_STREAM != 0;
         if ends_response || frame.kind == RST_STREAM {
@@ -326,6 +339,12 @@ impl Frame {
             stream: u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]),
             length: usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c),
         })
+    }
+
+    /// Whether it is part of a body. A short frame with padding may be nothing else.
+    const fn carries_data(self) -> bool {
+        let least = if self.flags & PADDED == 0 { 1 } else { LONGEST_PADDING + 1 };
+        self.kind == DATA && (self.length >= least || self.flags & END_STREAM != 0)
     }
 
     const fn has_fields(self) -> bool {

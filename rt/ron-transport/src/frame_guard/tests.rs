@@ -168,3 +168,55 @@ fn streams_that_are_reset_at_once_are_left_for_the_library_to_count() {
     scan.begin_turn();
     assert_eq!(scan.opened_in_turn(), 0);
 }
+
+#[test]
+fn frames_that_carry_nothing_are_counted_wherever_they_are_cut() {
+    let (data, settings, window_update) = (0, 4, 8);
+    let idle = [
+        frame(window_update, 0, 1, &[0, 0, 0, 1]),
+        frame(settings, 0, 0, &[]),
+        frame(6, 0, 0, &[7; 8]),
+        frame(2, 0, 1, &[0; 5]),
+        frame(3, 0, 1, &[0; 4]),
+        frame(data, 0, 1, &[]),
+        frame(data, 8, 1, &[3, 0, 0, 0]),
+        frame(0x20, 0, 1, &[1]),
+    ];
+    let useful =
+        [frame(HEADERS, END_HEADERS, 1, b"\x88"), frame(data, 0, 1, b"x"), frame(data, END_STREAM, 1, &[])];
+    let all = [useful.concat(), idle.concat()].concat();
+    for cut in 0..=all.len() {
+        let (mut scan, mut bytes) = (Scan::new(Sender::Server), all.clone());
+        let (first, second) = bytes.split_at_mut(cut);
+        scan.look(first, usize::MAX).expect("sound");
+        let counted = scan.take_idle();
+        scan.look(second, usize::MAX).expect("sound");
+        assert_eq!((counted + scan.take_idle(), scan.take_idle()), (8, 0), "cut at {cut}");
+    }
+}
+
+/// What a peer's bytes come to: as many as passed, or the error.
+fn passed(mut guarded: Guarded<&[u8]>) -> io::Result<usize> {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut passed = 0;
+    loop {
+        let mut space = [0; 8192];
+        let mut buf = ReadBuf::new(&mut space);
+        match Pin::new(&mut guarded).poll_read(&mut cx, &mut buf) {
+            Poll::Ready(Ok(())) if buf.filled().is_empty() => return Ok(passed),
+            Poll::Ready(read) => read.map(|()| passed += buf.filled().len())?,
+            Poll::Pending => panic!("all is there"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_frames_that_carry_nothing_ends_the_connection() {
+    let many = frame(8, 0, 0, &[0, 0, 0, 1]).repeat(flood::FREE as usize);
+    assert_eq!(passed(Guarded::of_server(&many)).ok(), Some(many.len()), "as many as may come");
+    let more = [many, frame(6, 0, 0, &[7; 8])].concat();
+    assert!(passed(Guarded::of_server(&more)).is_err());
+    let turns = Turns::default();
+    assert!(passed(Guarded::of_client(&requests(&[more]), turns.clone())).is_err());
+    assert!(turns.were_flooded());
+}

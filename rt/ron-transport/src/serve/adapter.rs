@@ -2,7 +2,8 @@
 
 use std::{
     convert::Infallible,
-    pin::Pin,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, Version, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper::{body::Incoming, ext::ReasonPhrase, upgrade::OnUpgrade};
 use ron_kernel::{Clock, InFlightShard, Shutdown, metrics::ServiceMetrics};
 use types::{Moment, Reason, Refusal};
 
@@ -40,6 +41,8 @@ pub(super) struct ConnState<S: Service> {
     pub(super) last_request_at: Moment,
     /// Whether it closes because the node stops.
     pub(super) closed_by_node: AtomicBool,
+    /// Whether a request without an answer is given up, because the drain is about to end.
+    pub(super) given_up: AtomicBool,
     /// What is to follow the 101 response that is being sent.
     pub(super) tunnel: Mutex<Option<Tunnel>>,
 }
@@ -48,6 +51,16 @@ impl<S: Service> ConnState<S> {
     /// Notes that the connection closes because the node stops.
     pub(super) fn node_closes(&self) {
         self.closed_by_node.store(true, Ordering::Relaxed);
+    }
+
+    /// Has a request that has no answer yet answered 503. Its task has to be polled after this.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was done.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
     }
 
     /// What follows now that the last response is out, if that was no longer HTTP.
@@ -70,7 +83,12 @@ pub(super) async fn answer<S: Service>(
     // Reading the body of a client that waits to be asked for it is how it is asked.
     let may_look = request.body().is_end_stream() || !request.headers().contains_key(header::EXPECT);
     let request = request.map(|incoming| Body::watched(incoming, &state.activity, may_look));
-    let outcome = match state.service.call(&state.conn, request).await {
+    let mut call = pin!(state.service.call(&state.conn, request));
+    let called = poll_fn(|cx| match state.has_given_up() {
+        true => Poll::Ready(Err(Refusal::new(Reason::Draining, "the node stops before there is an answer"))),
+        false => call.as_mut().poll(cx),
+    });
+    let outcome = match called.await {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             switch(&state, response, may_switch)
         }
@@ -91,6 +109,10 @@ pub(super) async fn answer<S: Service>(
             state.node_closes();
         }
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if !http2 && response.status().canonical_reason().is_none() {
+        // The library would write `<none>`.
+        response.extensions_mut().insert(ReasonPhrase::from_static(b""));
     }
     if http2 && only_head {
         drop_body(&mut response);

@@ -261,7 +261,12 @@ where
     S: Service,
 {
     let end = if state.closed_by_node.load(Ordering::Relaxed) { End::NodeStops } else { End::Own };
-    finish(io, state.activity.has_ended(), end).await
+    let end = finish(io, state.activity.has_ended(), end).await;
+    if state.has_given_up() {
+        // What was given up was not drained: it is aborted with the rest, and counts so.
+        std::future::pending::<()>().await;
+    }
+    end
 }
 
 /// Ends a connection whose client was too slow or spoke nonsense.
@@ -287,6 +292,11 @@ where
         Fault::Malformed => {
             server.refuse_head(conn, "nothing that could be answered".into());
             close_on_nonsense(io).await;
+        }
+        Fault::Flood => {
+            server.refuse_head(conn, "more than may come without a request".into());
+            // It is reset: reading on would be more of the same.
+            server.services[conn.core].flooded(conn);
         }
         // A client that does not take its response will not take an end either.
         Fault::Body | Fault::Write | Fault::WriteRate => {}
@@ -320,6 +330,7 @@ impl<S: Service> Shared<S> {
             clock: self.scope.clock(),
             roles: self.roles,
             closed_by_node: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
             tunnel: Mutex::new(None),
         })
     }
@@ -334,7 +345,7 @@ impl<S: Service> Shared<S> {
     fn count_fault(&self, fault: Fault) {
         match fault {
             // Counted by what its client is told.
-            Fault::Malformed | Fault::BadHead(_) => {}
+            Fault::Malformed | Fault::Flood | Fault::BadHead(_) => {}
             Fault::LateHead => {
                 self.scope.metrics().rejected(Reason::RequestTimeout).inc();
                 self.count_timeout("read");

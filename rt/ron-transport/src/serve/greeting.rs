@@ -26,6 +26,8 @@ const USUAL_HEAD: usize = 4096;
 /// How long a client that has not asked for anything yet is still heard once connections close: what it sent before
 /// it could know may be under way, or in the socket and not yet seen.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
+/// So long before what still runs is aborted, requests of HTTP/1 connections that have no answer yet are answered 503.
+pub(super) const LAST_ANSWER: Duration = Duration::from_millis(200);
 /// The same between requests, where the client knows that the connection may close under it, and has had its time for the
 /// next one.
 pub(super) const LAST_LOOK: Duration = Duration::from_millis(5);

@@ -1,6 +1,6 @@
 //! One stretch of HTTP/1.1 on a connection: from its first byte until it closes or has been idle long enough to park.
 
-use std::{borrow::Cow, pin::pin, sync::Arc};
+use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -17,7 +17,7 @@ use super::{
     HttpLimits,
     activity::Verdict,
     adapter::{self, ConnState},
-    greeting::{LAST_LOOK, LAST_WORDS},
+    greeting::{LAST_ANSWER, LAST_LOOK, LAST_WORDS},
     one_by_one::OneByOne,
 };
 use crate::{framing::Flaw, service::Service, stream::HangUp, tunnel::Tunnel};
@@ -50,6 +50,8 @@ pub(super) enum Fault {
     WriteRate,
     /// Nothing that could be answered.
     Malformed,
+    /// More than a client may send that belongs to no request, or carries nothing.
+    Flood,
 }
 
 /// Why a head cannot be served.
@@ -104,7 +106,7 @@ where
             () = &mut timer => match state.activity.judge(state.now()) {
                 Verdict::Wait(_) | Verdict::Park if told_to_close => match state.closes_at() {
                     Some(at) if at <= state.now() => break None,
-                    at => timer.as_mut().reset(next_look(state.now(), at)),
+                    at => timer.as_mut().reset(state.look_at_drain(at)),
                 },
                 Verdict::Wait(until) => timer.as_mut().reset(Instant::now() + until.since(state.now())),
                 Verdict::Park => {
@@ -144,6 +146,18 @@ fn next_look(now: Moment, at: Option<Moment>) -> Instant {
 }
 
 impl<S: Service> ConnState<S> {
+    /// Ends a request that has no answer yet if the drain is about to; says when to look again at a connection that closes `at`
+    /// a moment, or once its request is answered.
+    fn look_at_drain(&self, at: Option<Moment>) -> Instant {
+        let now = self.now();
+        let left = self.shutdown.ends_at().map(|ends| ends.since(now).saturating_sub(LAST_ANSWER));
+        if left == Some(Duration::ZERO) {
+            self.give_up();
+        }
+        let last_answer = left.filter(|left| !left.is_zero()).map(|left| now.after(left));
+        next_look(now, at.into_iter().chain(last_answer).min())
+    }
+
     /// When a connection closes because the node does; `None` while it has a request, or sends a response.
     fn closes_at(&self) -> Option<Moment> {
         let activity = &self.activity;

@@ -3,7 +3,7 @@
 //! Floods are the peer's to pay for: streams opened and reset at once, header continuations without end and streams
 //! beyond the limit end the connection (the library counts them; the limits are ours).
 
-use std::{convert::Infallible, error::Error, future::poll_fn, io, pin::pin, sync::Arc};
+use std::{convert::Infallible, error::Error, future::poll_fn, pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -94,7 +94,7 @@ where
             result = poll_fn(|cx| {
                 turns.begin();
                 connection.as_mut().poll(cx)
-            }) => return fault_of(result, state),
+            }) => return fault_of(result, state, &turns),
             () = &mut timer => state.activity.judge(state.now()),
             // A GOAWAY: streams under way finish, new ones go elsewhere.
             () = &mut draining, if !told_to_close => {
@@ -189,14 +189,14 @@ impl LastWords {
 }
 
 /// Whether the connection ended because the client broke the protocol.
-fn fault_of<S: Service>(result: hyper::Result<()>, state: &ConnState<S>) -> Option<Fault> {
+fn fault_of<S: Service>(result: hyper::Result<()>, state: &ConnState<S>, turns: &Turns) -> Option<Fault> {
     let error = result.err()?;
+    if turns.were_flooded() || state.activity.was_flooded() {
+        return Some(Fault::Flood);
+    }
     let cause = error.source().and_then(|cause| cause.downcast_ref::<::h2::Error>());
-    let broke_protocol = cause.is_some_and(|cause| {
-        let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::InvalidData;
-        cause.is_library() || cause.get_io().is_some_and(is_refused)
-    });
-    (broke_protocol || state.activity.was_flooded()).then_some(Fault::Malformed)
+    let broke_protocol = turns.were_refused() || cause.is_some_and(::h2::Error::is_library);
+    broke_protocol.then_some(Fault::Malformed)
 }
 
 fn builder(limits: &HttpLimits, streams: Streams) -> http2::Builder<Streams> {

@@ -197,7 +197,6 @@ async fn pings_whose_answers_nobody_reads_end_the_connection() {
     let flood = async { while stream.write_all(&pings).await.is_ok() {} };
     tokio::time::timeout(crate::serve_support::PATIENCE, flood).await.unwrap();
     node.all_gone().await;
-    assert_eq!(node.timeouts("write"), 1);
     node.stop().await;
 }
 

@@ -45,6 +45,19 @@ pub(super) enum Found {
 }
 
 impl Chunks {
+    /// Looks at the first chunk, as far as it is in `inbox`.
+    pub(super) fn begin(&mut self, inbox: &mut Inbox) -> Result<(), Malformed> {
+        if let Some(length) = take_length(inbox)? {
+            *self = if length == 0 { Self::Trailers } else { Self::Data(length) };
+        }
+        let Self::Data(length) = *self else { return Ok(()) };
+        let behind = usize::try_from(length).ok().and_then(|length| inbox.bytes().get(length..));
+        match behind {
+            None | Some([] | [b'\r'] | [b'\r', b'\n', ..]) => Ok(()),
+            Some(_) => Err(Malformed),
+        }
+    }
+
     /// Takes what is next out of `inbox`.
     pub(super) fn next(&mut self, inbox: &mut Inbox) -> Result<Found, Malformed> {
         loop {
