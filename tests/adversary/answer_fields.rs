@@ -84,3 +84,24 @@ fn a_head_of_64_kib_is_too_large_for_an_answer_over_http2() {
         assert_eq!(answer.status, status, "{fields} fields of {length} bytes");
     }
 }
+
+#[test]
+fn an_answer_without_content_has_no_length() {
+    let addr = head_server(|_| "HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n".to_owned());
+    let node = Node::start(&to(addr));
+    for method in ["HEAD", "GET"] {
+        let mut client = Client::connect(node.gateway).unwrap();
+        client.send_raw(format!("{method} / HTTP/1.1\r\nhost: a\r\n\r\n")).unwrap();
+        let head = client.receive_head().unwrap();
+        assert_eq!((head.status, head.header("content-length")), (204, None), "{method}");
+    }
+}
+
+#[test]
+fn a_status_without_a_name_is_passed_on_without_one() {
+    let addr = head_server(|_| "HTTP/1.1 299 Whatever\r\ncontent-length: 0\r\n\r\n".to_owned());
+    let node = Node::start(&to(addr));
+    let mut client = Client::connect(node.gateway).unwrap();
+    client.send_raw("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    client.wait_for_line("HTTP/1.1 299").unwrap();
+}

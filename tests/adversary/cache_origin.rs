@@ -32,6 +32,11 @@ impl Origin {
         self.asked.lock().unwrap().len()
     }
 
+    /// What it was asked so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
     /// Waits until it was asked so often.
     pub(crate) fn wait_for(&self, requests: usize) {
         eventually("the server is asked", || (self.count() >= requests).then_some(()));
@@ -90,6 +95,11 @@ pub(crate) fn target(request: &str) -> &str {
 /// A whole answer with these fields, each ended by CRLF.
 pub(crate) fn whole(status: u16, fields: &str, body: &str) -> String {
     format!("HTTP/1.1 {status} X\r\n{fields}content-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// An answer that nothing has changed, with these fields.
+pub(crate) fn unchanged(fields: &str) -> String {
+    format!("HTTP/1.1 304 X\r\n{fields}\r\n")
 }
 
 /// An answer that is fresh for a minute.

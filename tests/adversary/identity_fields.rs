@@ -150,7 +150,13 @@ fn no_route_is_chosen_by_what_only_a_proxy_may_say() {
 }
 
 /// What proxies tell servers of their clients, and servers believe.
-const CLAIMS: [&str; 43] = [
+const CLAIMS: [&str; 49] = [
+    "Proxy-Client-IP",
+    "WL-Proxy-Client-IP",
+    "WL-Proxy-Client-Cert",
+    "WL-Proxy-SSL",
+    "X-ARR-ClientCert",
+    "X-ARR-SSL",
     "X-Forwarded-For",
     "X-Forwarded-Host",
     "X-Forwarded-Port",

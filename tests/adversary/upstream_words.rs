@@ -69,3 +69,18 @@ fn answers_of_views_count_as_buffered_until_they_are_read() {
     }
     eventually("all of it is given back", || (held() == 0.0).then_some(()));
 }
+
+#[test]
+fn a_body_that_is_broken_from_the_start_is_answered_502() {
+    for chunk in ["zz\r\n", "3\r\nabcd\r\n", "-1\r\n"] {
+        let addr =
+            head_server(move |_| format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunk}"));
+        let node = Node::start(&to(addr));
+        assert_eq!(get(node.gateway, "/").unwrap().status, 502, "{chunk:?}");
+    }
+    let addr = head_server(|_| {
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".to_owned()
+    });
+    let node = Node::start(&to(addr));
+    assert_eq!(get(node.gateway, "/").unwrap().body, "abc");
+}

@@ -8,8 +8,15 @@ use httprules::{
 
 /// Judges a stored response for a request at `now`, in seconds since 1970. For `grace` seconds after it became stale it
 /// answers when its origin cannot be asked, unless the origin or the request forbids that.
+///
+/// What was never fresh is stored to be validated, and may be meant for whoever asked for it. It answers without validation
+/// only if its origin allows that, whatever a client would put up with.
 #[must_use]
 pub fn judge(stored: &Stored, request: &RequestDirectives, grace: u64, now: u64) -> Verdict {
+    // Not what an operator has purged softly, which has no time left but had some.
+    let was_fresh = Stored { at_most: u64::MAX, ..*stored }.lifetime() > 0;
+    let strict = RequestDirectives { max_stale: None, stale_if_error: None, ..*request };
+    let request = if was_fresh { request } else { &strict };
     let verdict = freshness::judge(stored, request, now);
     if verdict != (Verdict::Validate { if_error: false }) {
         return verdict;
@@ -22,7 +29,7 @@ pub fn judge(stored: &Stored, request: &RequestDirectives, grace: u64, now: u64)
         || said.stale_if_error.is_some()
         || request.no_cache;
     let stale_by = stored.age_at(now).saturating_sub(stored.lifetime());
-    Verdict::Validate { if_error: !forbids && stale_by < grace }
+    Verdict::Validate { if_error: was_fresh && !forbids && stale_by < grace }
 }
 
 /// The fields that make a request validate a stored response with these fields, instead of any such that it has.

@@ -1,8 +1,8 @@
 //! Whether a shared cache stores a response (RFC 9111, 3), and which of its fields (3.1).
 //!
-//! Stricter than the RFC in three ways, because a shared answer that was meant for one is the worst mistake of a cache: an
-//! answer with `Set-Cookie` is stored only if the operator says so; the answer to a request with a cookie only if its
-//! freshness is explicit; and what could never be reused is not stored.
+//! Stricter than the RFC in three ways, because a shared response that was meant for one client is the worst mistake of a
+//! cache: a response with `Set-Cookie` is stored only if the operator says so; the response to a request with a cookie or an
+//! `Authorization` only if it says for how long it is fresh, and that is not zero; and what could never be reused is not stored.
 
 use std::fmt;
 
@@ -26,6 +26,14 @@ pub struct Asked {
     pub has_cookie: bool,
     /// Whether its client set conditions or a deadline, by which it can provoke an error that others would not get.
     pub has_conditions: bool,
+}
+
+impl Asked {
+    /// Whether the request tells who sent it, so that its response may be for its sender alone.
+    #[must_use]
+    pub const fn is_personal(&self) -> bool {
+        self.is_authorized || self.has_cookie
+    }
 }
 
 /// What the operator says about a route.
@@ -58,6 +66,8 @@ pub enum NotStored {
     Authorization,
     /// It depends on more than can be told from requests.
     Vary,
+    /// Its `Connection` names fields that are for one connection alone, so that what the response says of itself is not complete.
+    Connection,
     /// It could never be reused: it is not fresh for any time and cannot be validated.
     Useless,
 }
@@ -65,13 +75,17 @@ pub enum NotStored {
 impl NotStored {
     /// Whether the response could not be stored whoever asked for it. Otherwise it is for the request that it is not stored, and
     /// says nothing about what is stored for others.
+    ///
+    /// A request with a credential or a cookie may be answered for its sender alone.
     #[must_use]
     pub const fn is_for_everybody(self, asked: &Asked) -> bool {
+        if asked.is_personal() {
+            return false;
+        }
         match self {
-            Self::Private | Self::Vary => true,
+            Self::Private | Self::Vary | Self::Connection | Self::Useless => true,
             Self::NoStore => !asked.directives.no_store,
             Self::Status => !asked.has_conditions,
-            Self::Useless => !asked.has_cookie,
             Self::SetCookie | Self::Authorization => false,
         }
     }
@@ -86,6 +100,7 @@ impl NotStored {
             Self::SetCookie => "set-cookie",
             Self::Authorization => "authorization",
             Self::Vary => "vary",
+            Self::Connection => "connection",
             Self::Useless => "no-lifetime",
         }
     }
@@ -140,10 +155,10 @@ pub fn judge(
     }
     let Vary::Fields(vary) = Vary::of(headers) else { return Err(NotStored::Vary) };
     let mut freshness = control.freshness(status, headers, requested_at, received_at);
-    let is_personal = sets_cookie || asked.has_cookie;
+    let is_personal = sets_cookie || asked.is_personal();
     freshness.unsaid = if is_personal || !takes_default(status) { 0 } else { rules.default_lifetime };
     freshness.at_most = rules.max_lifetime.unwrap_or(u64::MAX);
-    if is_personal && freshness.told_lifetime().is_none() {
+    if is_personal && freshness.told_lifetime().unwrap_or(0) == 0 {
         return Err(NotStored::Useless);
     }
     let has_validator = headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED);

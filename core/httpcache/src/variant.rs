@@ -1,7 +1,9 @@
 //! `Vary`: which of several stored responses a request selects (RFC 9111, 4.1).
 //!
 //! Values are compared in a normal form: the lines of a field as one list, without blanks around its elements; languages and
-//! codings also in lower case and in the order of their weights. What is absent equals only what is absent.
+//! codings also in lower case and in the order of their weights; cookies as they are. What is absent equals only what is absent.
+
+use std::cmp::Reverse;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -103,6 +105,10 @@ impl Variant {
 
 /// The lines of a field as one value that equals another if both mean the same.
 fn normal_form<'v>(name: &HeaderName, lines: impl Iterator<Item = &'v [u8]>) -> Vec<u8> {
+    if *name == header::COOKIE {
+        // As servers are told: HTTP/2 splits the field where HTTP/1.1 has `; ` (RFC 9113, 8.2.3).
+        return lines.collect::<Vec<_>>().join(b"; ".as_slice());
+    }
     let elements: Vec<&[u8]> =
         lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).collect();
     if *name != header::ACCEPT_LANGUAGE && *name != header::ACCEPT_ENCODING {
@@ -110,10 +116,16 @@ fn normal_form<'v>(name: &HeaderName, lines: impl Iterator<Item = &'v [u8]>) -> 
     }
     let mut weighted: Vec<(u16, Vec<u8>)> =
         elements.into_iter().filter(|element| !element.is_empty()).map(weighted).collect();
-    // Of equal weight means of equal preference, in whatever order.
-    weighted.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    if *name == header::ACCEPT_ENCODING {
+        // Of equal weight means of equal preference, in whatever order.
+        weighted.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    } else {
+        // Servers commonly prefer the first of several languages of equal weight.
+        weighted.sort_by_key(|(weight, _)| Reverse(*weight));
+    }
     let written = weighted.into_iter().map(|(weight, element)| {
-        let suffix = if weight == WHOLE { String::new() } else { format!(";{weight}") };
+        // No field value has a zero byte, so no client can write what looks like a weight.
+        let suffix = if weight == WHOLE { String::new() } else { format!("\0{weight}") };
         [element, suffix.into_bytes()].concat()
     });
     written.collect::<Vec<_>>().join(b",".as_slice())

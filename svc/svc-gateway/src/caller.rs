@@ -97,11 +97,12 @@ impl Caller {
             Some(Told::Address) | None => (TenantName::Client(client.key), false),
         };
         let class = class_of(client, &credential, is_named, policy);
-        let tenant = shared.tenants.get(&TenantKey { class, name }, now);
-        let tenant_field = match &tenant.key.name {
+        // Tenants for whom there is no room of their own share rates and slots, but no name.
+        let tenant_field = match &name {
             TenantName::Named(name) => HeaderValue::from_str(name).ok(),
             TenantName::Client(_) | TenantName::Other => None,
         };
+        let tenant = shared.tenants.get(&TenantKey { class, name }, now);
         let is_address = matches!(tenant.key.name, TenantName::Client(_));
         let address = (!is_address).then_some(client.key);
         Self { client: shared.client(client.key, now), tenant, address, tenant_field, credential }

@@ -10,7 +10,7 @@ use std::{
 
 use http::{HeaderName, HeaderValue, Method, header::EXPECT};
 use http_body::Body as _;
-use ron_kernel::Clock;
+use ron_kernel::{Clock, blame::ClientId};
 use ron_transport::{
     Conn, Request, Response, UploadWatch, deadline,
     tunnel::{Traffic, TunnelEnd, TunnelLimits, TunnelWatch},
@@ -34,7 +34,7 @@ use crate::{
     tenant::StreamPlace,
     trace::Trace,
     transfer::Holding,
-    upstream::{ClientId, Held, Occupancy, STREAMS_RETRY, Sent},
+    upstream::{Held, Occupancy, STREAMS_RETRY, Sent},
     views::{UpstreamSender, View},
 };
 
@@ -125,7 +125,6 @@ impl Passage<'_> {
         request: &mut Request,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
-        let limits = self.body_limits(route);
         if route.stream {
             request.body_mut().allow_any_time();
         }
@@ -133,6 +132,19 @@ impl Passage<'_> {
         self.read_small_body(caller, route, request, deadline).await?;
         let body_len = request.body().size_hint().lower();
         let slot = self.admit(caller, body_len, deadline).await?;
+        self.pass_admitted(caller, route, (request, upload), slot, deadline).await
+    }
+
+    /// The layers behind admission.
+    pub(crate) async fn pass_admitted(
+        &mut self,
+        caller: &Arc<Caller>,
+        route: &Route,
+        (request, upload): (&mut Request, Option<UploadWatch>),
+        slot: Option<Slot>,
+        deadline: Deadline,
+    ) -> Result<Response, Refusal> {
+        let limits = self.body_limits(route);
         let caller = &self.authorize(caller, route, request)?;
         let upload = upload.filter(|_| !request.body().is_whole());
         if let Some(entry) = &mut self.entry {
@@ -318,12 +330,7 @@ impl Passage<'_> {
             self.policy.max_streams,
         );
         holding.watch_upload(request.body_mut());
-        let (survey, client, trace) = (&self.survey, &self.client, self.trace);
-        let (rewrite, rules, guarded) = (route.rewrite.as_ref(), &route.request_headers, &route.guarded);
-        let tenant = caller.tenant_field.as_ref();
-        // Before the rules, so that one can set another credential.
-        caller.hide_credential(request.headers_mut());
-        message::onward(request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
+        self.make_onward(caller, route, request, upgrade);
         let answered = match &route.goes_to {
             GoesTo::Upstreams(split) => {
                 let occupancy = stream.as_ref().map(|stream| &stream.occupancy);
@@ -335,7 +342,7 @@ impl Passage<'_> {
         };
         let mut response = answered.map_err(|refusal| holding.refusal().unwrap_or(refusal))?;
         if route.cache.is_some() {
-            message::mark_unframed(&mut response);
+            message::mark_unstorable(&mut response);
         }
         message::back(&mut response, &route.response_headers, upgrade)?;
         caller.tenant.book_request();
@@ -344,6 +351,22 @@ impl Passage<'_> {
             Some(stream) => with_stream(response, stream, self.policy.tunnels),
             None => holding.into_response(response),
         })
+    }
+
+    /// Makes a client's request the one that a server gets.
+    pub(crate) fn make_onward(
+        &self,
+        caller: &Caller,
+        route: &Route,
+        request: &mut Request,
+        upgrade: Option<&HeaderValue>,
+    ) {
+        let (survey, client, trace) = (&self.survey, &self.client, self.trace);
+        let (rewrite, rules, guarded) = (route.rewrite.as_ref(), &route.request_headers, &route.guarded);
+        let tenant = caller.tenant_field.as_ref();
+        // Before the rules, so that one can set another credential.
+        caller.hide_credential(request.headers_mut());
+        message::onward(request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
     }
 
     /// Has one of an upstream's servers answer.

@@ -10,13 +10,13 @@ use std::{
     time::Duration,
 };
 
-use ron_kernel::{Clock, metrics::Counter};
+use ron_kernel::{Clock, blame::ClientId, metrics::Counter};
 use ron_transport::client::{Home, HttpConn};
 use types::Moment;
 
 use crate::{
     UpstreamConfig,
-    upstream::{ClientId, Seat, Server},
+    upstream::{Seat, Server},
 };
 
 pub(crate) use shared::{Lent, MAX_SHARED, Shared};

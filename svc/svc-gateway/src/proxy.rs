@@ -112,6 +112,10 @@ impl Service for Proxy {
     fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {
         quotas::charge_for_head(conn, &self.policy.load(), &self.shared, refusal)
     }
+
+    fn flooded(&self, conn: &Conn<ConnMemo>) {
+        quotas::count_flood(conn, &self.policy.load(), &self.shared);
+    }
 }
 
 impl Proxy {

@@ -132,6 +132,15 @@ pub(crate) fn cut_off_floods(
     }
 }
 
+/// How many refusals a connection counts that is closed because its client flooded it.
+const REFUSALS_PER_FLOOD: u32 = 10;
+
+/// Counts a connection that is closed because its client flooded it.
+pub(crate) fn count_flood(conn: &ConnInfo, policy: &Policy, shared: &Shared) {
+    let (client, now) = (ClientKey::of(&conn.peer), shared.clock.now());
+    (0..REFUSALS_PER_FLOOD).for_each(|_| cut_off_floods(conn, client, policy, shared, now));
+}
+
 fn charge_one(
     name: &'static str,
     rate: Option<Rate>,

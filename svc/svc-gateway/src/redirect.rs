@@ -22,7 +22,7 @@ use crate::{
     message::Survey,
     policy::{Policies, Policy},
     quotas,
-    router::host,
+    router::{host, path},
     shared::Shared,
 };
 
@@ -113,11 +113,16 @@ impl Service for ToHttps {
         let allowance = self.shared.client(client.key, now);
         policy.rates.charge_client(&allowance, now).map_err(|used_up| used_up.refusal())?;
         survey.check(&request)?;
+        path::check(request.uri().path()).map_err(|why| Refusal::new(Reason::Malformed, why))?;
         self.redirect.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
     }
 
     fn refuse_head(&self, conn: &Conn<()>, refusal: Refusal) -> Refusal {
         quotas::charge_for_head(conn, &self.policy.load(), &self.shared, refusal)
+    }
+
+    fn flooded(&self, conn: &Conn<()>) {
+        quotas::count_flood(conn, &self.policy.load(), &self.shared);
     }
 }
 

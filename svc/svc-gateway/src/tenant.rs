@@ -16,12 +16,11 @@ use fairq::{LastSeen, SlotMean, SlotsHeld};
 use quota::{Bucket, Forgettable, ShardedBook};
 use ron_kernel::{
     Scope,
+    blame::ClientId,
     meter::{Meter, MeterBook},
 };
 use ron_transport::caps::ClientKey;
 use types::{ActorId, Moment, Reason};
-
-use crate::upstream::ClientId;
 
 pub(crate) use record::{LATENCY_BOUNDS_MS, Record, Totals};
 

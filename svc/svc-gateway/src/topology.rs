@@ -11,7 +11,7 @@ use ron_transport::{
 use crate::{
     access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
     admission::{self, SCHED, WORK},
-    cache::{self, CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES},
+    cache::{self, CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES},
     jwt::VERIFIER_KEY_REFRESHER,
     redirect::REDIRECT_LISTENER,
     shared,
@@ -52,7 +52,7 @@ pub static TOPOLOGY: Topology = Topology {
         ACCESS_LOG_WRITER,
         CACHE_WRITER,
     ],
-    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, ABANDONED, CACHE_FILL, CACHE_REVALIDATE],
+    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, ABANDONED, CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE],
     queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE, CACHE_WRITES],
     locks: &[],
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),

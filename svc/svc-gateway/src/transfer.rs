@@ -22,6 +22,7 @@ use std::{
 use http_body::Body as _;
 use ron_kernel::{
     Clock, Scope,
+    blame::ClientId,
     metrics::Counter,
     readiness::Effect,
     supervisor::{TaskCtx, TaskResult},
@@ -35,7 +36,7 @@ use crate::{
     buffers::{BufferMemory, Frames, Reserved},
     pool::Pool,
     tenant::{StreamPlace, Tenant},
-    upstream::{ClientId, Occupancy},
+    upstream::Occupancy,
 };
 use body::{Download, Upload};
 

@@ -1,7 +1,7 @@
 //! Models of how work passes through a service and ends with it: a producer, a bounded queue, a consumer, a shutdown.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 CARGO_TARGET_DIR=target/loom cargo test -p svc-gateway
-//! --test loom --profile quick`. Loom runs each scenario under every interleaving up to that bound, and reports a
+//! --test loom --release`. Loom runs each scenario under every interleaving up to that bound, and reports a
 //! deadlock or a missed wake-up itself.
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "tests")]

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use ron_kernel::{
     Clock,
-    queue::Sender,
     spans::{SpanIds, Spans},
 };
 use ron_transport::{
@@ -23,7 +22,7 @@ use ron_transport::{
 };
 use types::Moment;
 
-use super::Line;
+use super::{Line, Lines};
 
 /// A request that will be told of. The line is on its way when this is dropped: after the last byte of the response, or when
 /// the client has left.
@@ -31,7 +30,7 @@ pub(crate) struct Entry {
     /// `None` only while it is dropped.
     line: Option<Line>,
     /// Where lines go, if this one is logged.
-    lines: Option<Sender<Line>>,
+    lines: Option<Lines>,
     /// Where its span belongs and goes, if it has one.
     span: Option<(SpanIds, Spans)>,
     clock: Clock,
@@ -41,7 +40,7 @@ pub(crate) struct Entry {
 impl Entry {
     pub(super) fn new(
         line: Line,
-        lines: Option<Sender<Line>>,
+        lines: Option<Lines>,
         span: Option<(SpanIds, Spans)>,
         clock: Clock,
     ) -> Self {
@@ -85,8 +84,7 @@ impl Drop for Entry {
                 spans.tell(line.span(ids));
             }
             if let Some(lines) = &self.lines {
-                // A writer that has gone takes no more lines; the node is stopping then.
-                drop(lines.try_send(line));
+                lines.send(line);
             }
         }
     }

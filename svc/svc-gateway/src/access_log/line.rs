@@ -28,8 +28,8 @@ pub(crate) struct Line {
     /// The route's name.
     pub(crate) route: Option<Arc<str>>,
     pub(crate) method: Method,
-    /// The target as it came; only its path is written.
-    pub(crate) target: Uri,
+    /// What was asked for.
+    pub(super) target: Target,
     /// `None` if the client left before it was answered.
     pub(crate) status: Option<u16>,
     pub(crate) reason: Option<Reason>,
@@ -42,6 +42,24 @@ pub(crate) struct Line {
     pub(crate) upstream: Option<Arc<str>>,
     /// How often an upstream was asked.
     pub(crate) tries: u32,
+}
+
+/// What a request asks for; only its path is told.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// The target as it came, which may be a part of the request's head.
+    Whole(Uri),
+    /// A copy of the path alone.
+    Path(Box<str>),
+}
+
+impl Target {
+    pub(super) fn path(&self) -> &str {
+        match self {
+            Self::Whole(uri) => uri.path(),
+            Self::Path(path) => path,
+        }
+    }
 }
 
 /// What a client that left before it was answered is logged as, after the custom of others.
@@ -77,7 +95,7 @@ impl Line {
             class: "",
             route: None,
             method,
-            target,
+            target: Target::Whole(target),
             status: None,
             reason: None,
             bytes_in: Arc::default(),
@@ -86,6 +104,15 @@ impl Line {
             upstream: None,
             tries: 0,
         }
+    }
+
+    /// How long the texts are that a client chose, in bytes.
+    pub(super) fn text_bytes(&self) -> usize {
+        let tenant = match &self.tenant {
+            Some(TenantName::Named(name)) => name.len(),
+            _ => 0,
+        };
+        self.target.path().len() + self.corr_id.len() + self.method.as_str().len() + tenant
     }
 
     /// Appends it, with its end, to a buffer.

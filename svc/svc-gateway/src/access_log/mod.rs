@@ -12,6 +12,7 @@ mod entry;
 mod line;
 mod output;
 mod span;
+mod waiting;
 mod writer;
 
 use std::sync::{
@@ -32,6 +33,7 @@ pub(crate) use entry::Entry;
 pub(crate) use line::Line;
 pub use output::OpenError;
 pub(crate) use output::Output;
+use waiting::{Room, Waiting};
 
 use crate::config::{AccessFormat, AccessLogConfig};
 
@@ -52,7 +54,7 @@ pub(crate) const ACCESS_LOG_QUEUE: QueueSpec = QueueSpec {
     policy: Policy::DropOldest,
     from: "requests, at the end of their responses",
     to: "access_log_writer",
-    doc: "lines of the access log; a line that is forgotten counts as dropped",
+    doc: "lines of the access log, at most 16 MiB of them; a line that is forgotten counts as dropped",
 };
 
 /// All turns: a share of them is a share of the requests.
@@ -62,9 +64,27 @@ const ALL: u64 = 1 << 32;
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     shared: Arc<Shared>,
-    lines: Sender<Line>,
+    lines: Lines,
     clock: Clock,
     turn: AtomicU32,
+}
+
+/// Where lines go: into the queue, as long as there is room for their bytes.
+#[derive(Clone, Debug)]
+struct Lines {
+    queue: Sender<Waiting>,
+    room: Room,
+}
+
+impl Lines {
+    /// Sends a line on its way, or forgets it for want of room.
+    fn send(&self, line: Line) {
+        match self.room.take_in(line) {
+            // A writer that has gone takes no more lines; the node is stopping then.
+            Some(waiting) => drop(self.queue.try_send(waiting)),
+            None => self.queue.count_dropped(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -84,12 +104,13 @@ struct Sink {
 impl AccessLog {
     /// Starts the writer; `output` is what [`Output::open`] made of the configuration.
     pub(crate) fn start(scope: &Scope, config: &AccessLogConfig, output: Output) -> Self {
-        let (lines, receiver) = scope.shedding_queue(&ACCESS_LOG_QUEUE, "request", drop);
+        let (queue, receiver) = scope.shedding_queue(&ACCESS_LOG_QUEUE, "request", drop);
         let shared = Arc::new(Shared {
             share: AtomicU64::new(share(config)),
             sink: ArcSwap::from_pointee(Sink { output, format: config.format }),
         });
         writer::start(scope, receiver.share(), &shared);
+        let lines = Lines { queue, room: Room::default() };
         Self { shared, lines, clock: scope.clock(), turn: AtomicU32::new(0) }
     }
 

@@ -9,21 +9,21 @@ use ron_kernel::{
     readiness::Effect,
 };
 
-use super::{ACCESS_LOG_WRITER, Line, Shared, Sink};
+use super::{ACCESS_LOG_WRITER, Shared, Sink, Waiting};
 
 const ACCESS_LOG: LineLog =
     LineLog { task: &ACCESS_LOG_WRITER, name: "access log", job: "write the access log" };
 
 /// Starts it.
-pub(super) fn start(scope: &Scope, lines: SharedReceiver<Line>, shared: &Arc<Shared>) {
+pub(super) fn start(scope: &Scope, lines: SharedReceiver<Waiting>, shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     let lost = scope.condition("access_log", Effect::Report, Duration::ZERO);
     lines::start_writer(scope, ACCESS_LOG, lines, lost, move || Some(shared.sink.load_full() as _));
 }
 
-impl LineSink<Line> for Sink {
-    fn add(&self, line: Line, batch: &mut Vec<u8>) {
-        line.write(self.format, batch);
+impl LineSink<Waiting> for Sink {
+    fn add(&self, waiting: Waiting, batch: &mut Vec<u8>) {
+        waiting.line().write(self.format, batch);
     }
 
     fn write(&self, batch: &[u8]) -> io::Result<()> {

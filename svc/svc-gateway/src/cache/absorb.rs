@@ -12,7 +12,7 @@ use httpcache::{
     update::{self, HeadSays},
     variant::{RequestFields, Variant},
 };
-use httprules::date;
+use httprules::{cache_control::RequestDirectives, date, freshness::Verdict};
 use ron_kernel::topology::{ChildSpec, Plane, Stage};
 use ron_transport::{Body, Response};
 
@@ -38,9 +38,24 @@ pub(crate) const CACHE_FILL: ChildSpec = ChildSpec {
 /// Fields that make an answer too large to be stored.
 const MAX_HEAD: u64 = 16 * 1024;
 
-/// Marks an answer of which nobody can tell whether it is complete: it ended with its connection.
+/// Marks an answer that must not be stored, whatever it says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EndsWithConnection;
+pub(crate) enum Unstorable {
+    /// Nobody can tell whether it is complete: it ends with its connection.
+    EndsWithConnection,
+    /// Its `Connection` named fields, which are no longer there. One of them may have said that it is not to be stored.
+    NamesFields,
+}
+
+impl Unstorable {
+    /// Why an answer must not be stored; `None` if it does not have such a mark.
+    fn of(response: &Response) -> Option<NotStored> {
+        response.extensions().get().map(|mark| match mark {
+            Self::EndsWithConnection => NotStored::Useless,
+            Self::NamesFields => NotStored::Connection,
+        })
+    }
+}
 
 /// A request that was sent to a server for the cache.
 #[derive(Debug)]
@@ -103,6 +118,19 @@ impl Fetch {
         Asker { ask: &self.ask, headers: &self.sent, rules: &self.rules }
     }
 
+    /// The same for answering without the server, if what is stored may answer then.
+    pub(super) fn fallback(&self) -> Option<Self> {
+        self.if_error.then(|| Self {
+            ask: self.ask.clone(),
+            sent: self.sent.clone(),
+            tenant: Arc::clone(&self.tenant),
+            stored: self.stored.clone(),
+            held: self.held.clone(),
+            flight: None,
+            ..*self
+        })
+    }
+
     fn status(&self) -> CacheStatus {
         CacheStatus { forwarded: Some(self.why), ..CacheStatus::default() }
     }
@@ -119,7 +147,7 @@ impl ResponseCache {
                 fetch.stored = None;
                 return Absorbed::AskAgain(Box::new(fetch));
             }
-            return match self.confirmed(&fetch, &stored, response.headers()) {
+            return match self.confirmed(&fetch, &stored, &response) {
                 Some(answer) => Absorbed::Answer(answer),
                 None => Absorbed::AskAgain(Box::new(fetch)),
             };
@@ -147,7 +175,7 @@ impl ResponseCache {
     }
 
     /// The server has confirmed a stored response, which is fresh again.
-    fn confirmed(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &HeaderMap) -> Option<Response> {
+    fn confirmed(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &Response) -> Option<Response> {
         let (updated, is_stored) = self.update(fetch, stored, update);
         if let Some(flight) = &fetch.flight {
             flight.tell(if is_stored { Landed::Stored } else { Landed::NotStored });
@@ -161,12 +189,15 @@ impl ResponseCache {
     /// A stored response with the fields of an update, and whether it is stored like that. What could not be stored as a new
     /// response to the same request is for this client alone: the cookie that it sets, or what it says of an account, must
     /// not become part of what others get.
-    fn update(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &HeaderMap) -> (Arc<Entry>, bool) {
+    fn update(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &Response) -> (Arc<Entry>, bool) {
         let now = self.now();
-        let mut headers = update::freshened(&stored.head.headers, update);
+        let mut headers = update::freshened(&stored.head.headers, update.headers());
         date_it(&mut headers, now);
         let times = (fetch.requested_at, now);
-        let judged = storage::judge(&fetch.ask.asked, &fetch.rules, stored.head.status, &headers, times);
+        let judged = match Unstorable::of(update) {
+            Some(why) => Err(why),
+            None => storage::judge(&fetch.ask.asked, &fetch.rules, stored.head.status, &headers, times),
+        };
         storage::strip(&mut headers);
         let mut head = Head { headers, ..stored.head.clone() };
         match judged {
@@ -197,11 +228,10 @@ impl ResponseCache {
             && let Some(stored) = fetch.stored.as_ref().filter(|stored| stored.head.status == StatusCode::OK)
         {
             match update::compare_head(&stored.head.headers, stored.len, response.headers()) {
+                // What one visitor is told may not be what the others would be told.
+                HeadSays::Changed if fetch.ask.asked.is_personal() => {}
                 HeadSays::Changed => self.index.remove(stored),
-                HeadSays::Same => {
-                    let (updated, _) = self.update(fetch, stored, response.headers());
-                    *response.headers_mut() = updated.head.headers.clone();
-                }
+                HeadSays::Same => drop(self.update(fetch, stored, &response)),
             }
         }
         tell(&mut response, &fetch.status(), &fetch.rules);
@@ -237,10 +267,10 @@ impl ResponseCache {
             part,
         };
         if head.weight() > MAX_HEAD {
-            return self.unstored(fetch, response, Some("large-head"));
+            return self.unstored_for_all(fetch, response, "large-head");
         }
         let Some(room) = Room::reserve(&self.memory, &fetch.tenant, len, self.max_object) else {
-            return self.unstored(fetch, response, Some("no-room"));
+            return self.unstored_for_all(fetch, response, "no-room");
         };
         tell(&mut response, &CacheStatus { is_stored: true, ..fetch.status() }, &fetch.rules);
         self.fill(fetch, head, room, response)
@@ -253,8 +283,10 @@ impl ResponseCache {
             // What replaces it may not be stored, but it is no longer what its server would answer.
             self.index.remove(stored);
         }
-        let is_remarkable = why != NotStored::Status;
-        self.unstored(fetch, response, is_remarkable.then_some(why.word()))
+        match replaces {
+            true => self.unstored_for_all(fetch, response, why.word()),
+            false => self.unstored(fetch, response, (why != NotStored::Status).then_some(why.word())),
+        }
     }
 
     /// Whether an answer is stored, and which part of its representation it is.
@@ -272,8 +304,8 @@ impl ResponseCache {
         } else {
             (status, None)
         };
-        if response.extensions().get::<EndsWithConnection>().is_some() {
-            return Err(NotStored::Useless);
+        if let Some(why) = Unstorable::of(response) {
+            return Err(why);
         }
         if part.is_none() && headers.contains_key(header::CONTENT_RANGE) {
             return Err(NotStored::Status);
@@ -286,13 +318,18 @@ impl ResponseCache {
         }
     }
 
-    /// Passes an answer on that is not stored.
-    fn unstored(&self, fetch: Fetch, mut response: Response, why: Option<&'static str>) -> Response {
+    /// Passes an answer on that is not stored, and neither would be the next.
+    fn unstored_for_all(&self, fetch: Fetch, response: Response, why: &'static str) -> Response {
         if fetch.flight.is_some() {
             self.remember_unstorable(&fetch.ask, self.now());
         }
+        self.unstored(fetch, response, Some(why))
+    }
+
+    /// Passes an answer on that is not stored.
+    fn unstored(&self, fetch: Fetch, mut response: Response, why: Option<&'static str>) -> Response {
         tell(&mut response, &CacheStatus { detail: why, ..fetch.status() }, &fetch.rules);
-        // Whoever waits asks for itself when the flight is dropped.
+        // Whoever waits asks when the flight is dropped: each for itself if it is known that the answer is not stored.
         response
     }
 
@@ -307,9 +344,8 @@ impl ResponseCache {
         let fill = Arc::<Fill>::default();
         let follow = fill.follow(len);
         let flight = fetch.flight.take();
-        if let (Some(flight), Some(_), None) = (&flight, len, &head.part) {
-            let fresh = Fresh { head: head.clone(), len, fill: Arc::clone(&fill) };
-            flight.tell(Landed::Filling(Arc::new(fresh)));
+        if let Some(flight) = &flight {
+            self.tell_filling(&fetch.ask, flight, &head, (len, &fill));
         }
         let cache = Arc::clone(self);
         self.fills.spawn(async move {
@@ -322,6 +358,19 @@ impl ResponseCache {
             .await;
         });
         Response::from_parts(parts, follow)
+    }
+
+    /// Tells those who wait for a response what they get of it while it arrives. One that has to be validated before it is
+    /// reused is for the client that asked for it alone.
+    fn tell_filling(&self, ask: &Ask, flight: &Flight, head: &Head, (len, fill): (Option<u64>, &Arc<Fill>)) {
+        let now = self.now();
+        if reuse::judge(&head.freshness, &RequestDirectives::default(), 0, now) != Verdict::Fresh {
+            self.remember_unstorable(ask, now);
+            flight.tell(Landed::NotStored);
+        } else if len.is_some() && head.part.is_none() {
+            let fresh = Fresh { head: head.clone(), len, fill: Arc::clone(fill) };
+            flight.tell(Landed::Filling(Arc::new(fresh)));
+        }
     }
 
     /// Keeps a response that was read; whether it is stored now.
@@ -365,10 +414,11 @@ impl ResponseCache {
     /// The answer to a request from a response that is still on its way; `None` if it is not for this request.
     pub(super) fn answer_filling(&self, asker: &Asker<'_>, fresh: &Fresh) -> Option<Response> {
         let fields = RequestFields { headers: asker.headers, removed: &asker.ask.removed };
-        if !fresh.head.variant.fits(&fields) {
+        let now = self.now();
+        let verdict = reuse::judge(&fresh.head.freshness, &asker.ask.asked.directives, 0, now);
+        if verdict != Verdict::Fresh || !fresh.head.variant.fits(&fields) {
             return None;
         }
-        let now = self.now();
         let mut response = fresh.head.response(fresh.fill.follow(fresh.len), now);
         let said = CacheStatus {
             forwarded: Some(Forwarded::UriMiss),

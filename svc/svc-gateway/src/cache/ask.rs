@@ -32,6 +32,8 @@ pub(super) struct Ask {
     pub(super) partition: Arc<[u8]>,
     pub(super) asked: Asked,
     pub(super) method: Method,
+    /// Whether its client says how long its server may take.
+    pub(super) has_deadline: bool,
     /// Fields of the client that are not passed on.
     pub(super) removed: Vec<HeaderName>,
 }
@@ -67,6 +69,7 @@ impl Ask {
                 has_conditions: CONDITIONS.iter().chain(&DEADLINES).any(|name| headers.contains_key(name)),
             },
             method: method.clone(),
+            has_deadline: DEADLINES.iter().any(|name| headers.contains_key(name)),
             removed: who.survey.removed().to_vec(),
         })
     }

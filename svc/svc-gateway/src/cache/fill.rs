@@ -21,6 +21,11 @@ use crate::{
 /// What is reserved at a time for a body of unknown length.
 const PORTION: u64 = 64 * 1024;
 
+/// Shorter pieces are joined.
+const SMALL: usize = 4 * 1024;
+/// What was joined becomes a piece when it is this long.
+const JOINED: usize = 16 * 1024;
+
 /// Why a body that is given out while it is stored ends early.
 #[derive(Debug, thiserror::Error)]
 #[error("the server broke off")]
@@ -42,6 +47,9 @@ pub(super) struct Fill(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     pieces: Vec<Bytes>,
+    /// What came after them, as long as that is little. Otherwise a server that sends byte by byte would have each of them
+    /// take a piece of its own.
+    tail: BytesMut,
     end: Option<End>,
     /// The memory that the pieces take, for as long as somebody reads them.
     room: Option<Room>,
@@ -147,24 +155,26 @@ impl Fill {
     /// All pieces and a last one as one.
     fn whole(&self, last: Option<&Bytes>) -> Bytes {
         let state = self.state();
-        match (state.pieces.as_slice(), last) {
-            ([], Some(only)) | ([only], None) => return only.clone(),
+        match (state.pieces.as_slice(), state.tail.is_empty(), last) {
+            ([], true, Some(only)) | ([only], true, None) => return only.clone(),
             _ => {}
         }
-        let pieces = state.pieces.iter().chain(last);
-        let mut whole = BytesMut::with_capacity(pieces.clone().map(Bytes::len).sum());
+        let pieces = state.pieces.iter().map(Bytes::as_ref).chain([state.tail.as_ref()]);
+        let pieces = pieces.chain(last.map(Bytes::as_ref));
+        let mut whole = BytesMut::with_capacity(pieces.clone().map(<[u8]>::len).sum());
         pieces.for_each(|piece| whole.extend_from_slice(piece));
         whole.freeze()
     }
 
     fn more(&self, piece: Bytes) {
         let mut state = self.state();
-        state.pieces.push(piece);
+        state.add(piece);
         state.wake();
     }
 
     fn end(&self, last: Option<Bytes>, end: End, room: Room) {
         let mut state = self.state();
+        state.seal();
         state.pieces.extend(last);
         state.room = Some(room);
         state.end = Some(end);
@@ -182,7 +192,15 @@ impl Fill {
         let number = state.waiting.len();
         state.waiting.push(None);
         drop(state);
-        Body::streaming(Follow { fill: Arc::clone(self), number, at: 0, given: 0, len, rest: None })
+        Body::streaming(Follow {
+            fill: Arc::clone(self),
+            number,
+            at: 0,
+            before: 0,
+            given: 0,
+            len,
+            rest: None,
+        })
     }
 }
 
@@ -200,6 +218,26 @@ impl Drop for Unfinished<'_> {
 }
 
 impl State {
+    /// Adds what came next.
+    fn add(&mut self, piece: Bytes) {
+        if piece.len() >= SMALL {
+            self.seal();
+            self.pieces.push(piece);
+            return;
+        }
+        self.tail.extend_from_slice(&piece);
+        if self.tail.len() >= JOINED {
+            self.seal();
+        }
+    }
+
+    /// Makes a piece of what was joined.
+    fn seal(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces.push(self.tail.split().freeze());
+        }
+    }
+
     fn wake(&mut self) {
         self.waiting.iter_mut().filter_map(Option::take).for_each(Waker::wake);
     }
@@ -209,13 +247,34 @@ impl State {
 struct Follow {
     fill: Arc<Fill>,
     number: usize,
-    /// The piece that is next.
+    /// The piece that is next, of which some may have been given out before it was whole.
     at: usize,
+    /// Bytes of the pieces before that one.
+    before: u64,
     /// Bytes that were given out.
     given: u64,
     len: Option<u64>,
     /// What is read from the server without being stored.
     rest: Option<Body>,
+}
+
+impl Follow {
+    /// What is here and was not given out; `None` if that is nothing.
+    fn next(&mut self, state: &State) -> Option<Bytes> {
+        let mut data = Bytes::new();
+        while data.is_empty() {
+            let given = usize::try_from(self.given - self.before).unwrap_or(usize::MAX);
+            let Some(piece) = state.pieces.get(self.at) else {
+                data = state.tail.get(given..).map(Bytes::copy_from_slice).filter(|data| !data.is_empty())?;
+                break;
+            };
+            data = piece.slice(given.min(piece.len())..);
+            self.at += 1;
+            self.before += piece.len() as u64;
+        }
+        self.given += data.len() as u64;
+        Some(data)
+    }
 }
 
 impl HttpBody for Follow {
@@ -230,11 +289,10 @@ impl HttpBody for Follow {
         if let Some(rest) = &mut this.rest {
             return Pin::new(rest).poll_frame(cx);
         }
-        let mut state = this.fill.state();
-        if let Some(piece) = state.pieces.get(this.at).cloned() {
-            this.at += 1;
-            this.given += piece.len() as u64;
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        let fill = Arc::clone(&this.fill);
+        let mut state = fill.state();
+        if let Some(data) = this.next(&state) {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
         }
         match &mut state.end {
             None => {
@@ -260,5 +318,41 @@ impl HttpBody for Follow {
 
     fn size_hint(&self) -> SizeHint {
         self.len.map_or_else(SizeHint::new, |len| SizeHint::with_exact(len.saturating_sub(self.given)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follower(fill: &Arc<Fill>) -> Follow {
+        Follow { fill: Arc::clone(fill), number: 0, at: 0, before: 0, given: 0, len: None, rest: None }
+    }
+
+    #[test]
+    fn bytes_that_come_one_by_one_are_joined_and_everybody_gets_them_once() {
+        let fill = Arc::<Fill>::default();
+        let (mut eager, mut late) = (follower(&fill), follower(&fill));
+        let body: Vec<u8> = (0..100_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+        let (mut eager_has, mut late_has) = (Vec::new(), Vec::new());
+        for (at, byte) in body.iter().enumerate() {
+            // Now and then a long piece comes between.
+            let piece = if at % 30_000 == 29_999 { vec![*byte; SMALL] } else { vec![*byte] };
+            fill.more(Bytes::from(piece));
+            if at % 7 == 0 {
+                eager_has.extend(eager.next(&fill.state()).into_iter().flatten());
+            }
+        }
+        fill.state().seal();
+        while let Some(data) = eager.next(&fill.state()) {
+            eager_has.extend_from_slice(&data);
+        }
+        while let Some(data) = late.next(&fill.state()) {
+            late_has.extend_from_slice(&data);
+        }
+        assert!(fill.state().pieces.len() < 16, "{} pieces", fill.state().pieces.len());
+        let whole = fill.whole(None);
+        assert_eq!(whole.len(), body.len() + 3 * (SMALL - 1));
+        assert_eq!((eager_has.as_slice(), late_has.as_slice()), (whole.as_ref(), whole.as_ref()));
     }
 }

@@ -28,6 +28,11 @@ const GENERATIONS: usize = 1024;
 /// The responses of a target, the newest first.
 type Entries = Arc<[Arc<Entry>]>;
 
+/// What a target takes of the index without its responses, in bytes.
+pub(super) fn target_weight(key: &str) -> u64 {
+    OVERHEAD + key.len() as u64
+}
+
 /// The index. Its weight is bounded; what is not used makes room.
 #[derive(Debug)]
 pub(super) struct Index {
@@ -44,7 +49,7 @@ struct ByWeight;
 
 impl Weighter<Arc<str>, Entries> for ByWeight {
     fn weight(&self, key: &Arc<str>, entries: &Entries) -> u64 {
-        OVERHEAD + key.len() as u64 + entries.iter().map(|entry| entry.head.weight()).sum::<u64>()
+        target_weight(key) + entries.iter().map(|entry| entry.head.weight()).sum::<u64>()
     }
 }
 

@@ -3,9 +3,12 @@
 //! Cores change the index in memory and note here what they did; the writer follows. A response that is not written in time
 //! is stored in memory alone. A removal is never left out, because what was removed must not come back with the next start.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use cas::Verified;
@@ -96,11 +99,15 @@ pub(super) struct Record {
 }
 
 impl Journal {
-    pub(super) fn new(writes: Sender<Unwritten>, max_pending: u64) -> Arc<Self> {
+    /// A journal of a process that began at this time since 1970. Its records have other numbers than those that it will find on
+    /// the disk, because some responses are stored before the disk can be used: no node stores a response every microsecond, so
+    /// that one which counts from its microsecond is ahead of all before it.
+    pub(super) fn new(writes: Sender<Unwritten>, max_pending: u64, began: Duration) -> Arc<Self> {
+        let first = u64::try_from(began.as_micros()).unwrap_or(u64::MAX / 2).max(1);
         Arc::new(Self {
             writes,
             is_open: AtomicBool::new(false),
-            next_id: AtomicU64::new(1),
+            next_id: AtomicU64::new(first),
             pending_bytes: AtomicU64::new(0),
             max_pending,
             removals: Mutex::default(),

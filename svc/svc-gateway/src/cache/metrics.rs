@@ -10,7 +10,7 @@ use ron_kernel::{Scope, topology::MetricSpec};
 
 use super::ResponseCache;
 
-pub(crate) const METRICS: [MetricSpec; 7] = [
+pub(crate) const METRICS: [MetricSpec; 8] = [
     MetricSpec {
         name: "gateway_cache_requests_total",
         labels: "result",
@@ -37,6 +37,11 @@ pub(crate) const METRICS: [MetricSpec; 7] = [
         name: "gateway_cache_purged_total",
         labels: "",
         doc: "responses that were purged by operators, or marked stale",
+    },
+    MetricSpec {
+        name: "gateway_cache_waiting",
+        labels: "",
+        doc: "requests that wait for the answer to one of them, or for another of their tenant to be admitted",
     },
 ];
 
@@ -94,11 +99,12 @@ fn register(scope: &Scope, spec: &MetricSpec, family: impl Metric) {
 
 /// Publishes how much is stored, as long as the cache is there.
 pub(super) fn publish(scope: &Scope, cache: &Arc<ResponseCache>) {
-    let [bytes, entries, disk_bytes] = [&METRICS[1], &METRICS[2], &METRICS[5]].map(|spec| {
-        let family = Family::<[(&'static str, &'static str); 1], Gauge>::default();
-        scope.all_metrics().register(|registry| registry.register(spec.name, spec.doc, family.clone()));
-        family.get_or_create(&[("service", scope.service())]).clone()
-    });
+    let [bytes, entries, disk_bytes, waiting] =
+        [&METRICS[1], &METRICS[2], &METRICS[5], &METRICS[7]].map(|spec| {
+            let family = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+            scope.all_metrics().register(|registry| registry.register(spec.name, spec.doc, family.clone()));
+            family.get_or_create(&[("service", scope.service())]).clone()
+        });
     let watched: Weak<ResponseCache> = Arc::downgrade(cache);
     scope.sampled(move || {
         let Some(cache) = watched.upgrade() else { return };
@@ -106,5 +112,6 @@ pub(super) fn publish(scope: &Scope, cache: &Arc<ResponseCache>) {
         bytes.set(i64::try_from(taken).unwrap_or(i64::MAX));
         entries.set(i64::try_from(count).unwrap_or(i64::MAX));
         disk_bytes.set(i64::try_from(cache.disk_size()).unwrap_or(i64::MAX));
+        waiting.set(i64::try_from(cache.flights.waiting()).unwrap_or(i64::MAX));
     });
 }

@@ -4,10 +4,13 @@
 //! request ─▶ rates, access, credential ─▶ look up ─▶ hit: answered here, without a slot
 //!                                          │ miss
 //!                                          ▼
-//!                               somebody asks already? ─▶ wait for that answer
-//!                                          │ no
+//!                        somebody was admitted to ask already? ─▶ wait for that answer
+//!                                          │ no                          ▲
+//!                                          ▼                             │
+//!                                admission in one's own queue ─▶ somebody else was first
+//!                                          │
 //!                                          ▼
-//!                              admission, forward ─▶ answer ─▶ stored and given out at the same time
+//!                                 forward ─▶ answer ─▶ stored and given out at the same time
 //! ```
 //!
 //! What is decided is decided by `httpcache`; this is the shell around it: the index of responses, their bodies in a content
@@ -25,6 +28,7 @@ mod fill;
 mod flights;
 mod index;
 mod journal;
+mod lead;
 mod load;
 mod metrics;
 mod open;
@@ -59,9 +63,10 @@ use load::Loads;
 use metrics::Counts;
 use shares::Shares;
 
-pub(crate) use absorb::{CACHE_FILL, EndsWithConnection};
+pub(crate) use absorb::{CACHE_FILL, Unstorable};
 pub use disk::CacheStoreError;
 pub(crate) use journal::CACHE_WRITES;
+pub(crate) use lead::CACHE_FETCH;
 pub(crate) use metrics::METRICS;
 pub(crate) use pass::Written;
 pub use purge::{CacheStatusReport, Purge, PurgeError, StoredVariant};
@@ -120,6 +125,7 @@ pub(crate) struct ResponseCache {
     shares: Shares,
     memory: Arc<BufferMemory>,
     max_object: u64,
+    fetches: Children,
     fills: Children,
     revalidations: Children,
     counts: Counts,
@@ -171,7 +177,8 @@ impl ResponseCache {
         generation: u64,
     ) -> Option<Arc<Entry>> {
         let len = bytes.len() as u64;
-        let charge = self.charge(&tenant.key, &ask.key, (len, head.weight()))?;
+        let of_index = index::target_weight(&ask.key) + head.weight();
+        let charge = self.charge(&tenant.key, &ask.key, (len, of_index))?;
         let body = if bytes.is_empty() { None } else { Some(self.bodies.put(bytes).ok()?.id) };
         let record = self.journal.as_ref().map(Journal::record);
         let entry = Arc::new(Entry { key: Arc::clone(&ask.key), head, body, len, charge, record });

@@ -11,7 +11,8 @@ use quick_cache::sync::Cache;
 use ron_kernel::{Scope, readiness::Effect};
 
 use super::{
-    CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES, REMEMBERED_UNSTORABLE, ResponseCache,
+    CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES, REMEMBERED_UNSTORABLE,
+    ResponseCache,
     disk::{CacheStoreError, Disk},
     index::Index,
     journal::Journal,
@@ -56,7 +57,7 @@ impl ResponseCache {
             }
         };
         let (writes, inbox) = scope.queue(&CACHE_WRITES, "");
-        let journal = Journal::new(writes, config.max_bytes.as_u64() / 8);
+        let journal = Journal::new(writes, config.max_bytes.as_u64() / 8, scope.clock().unix());
         let cache = Self::new(scope, config, memory, Some(Arc::clone(&journal)));
         let work = Arc::new(Work {
             cache: Arc::downgrade(&cache),
@@ -99,6 +100,7 @@ impl ResponseCache {
             shares: Shares::new(of_tenant(stored), of_tenant(for_index)),
             memory: Arc::clone(memory),
             max_object: config.max_object_bytes.as_u64(),
+            fetches: scope.children(&CACHE_FETCH),
             fills: scope.children(&CACHE_FILL),
             revalidations: scope.children(&CACHE_REVALIDATE),
             counts: Counts::register(scope),

@@ -17,13 +17,20 @@ use super::{
     absorb::{Absorbed, Asker, Fetch, not_cached},
     ask::{self, Ask, Who},
     entry::tell,
-    flights::{self, Flight, Flights, Landed, Turn},
+    flights::{self, Flights, Landed, Place, Turn},
+    lead::Lead,
     load::Loaded,
 };
-use crate::{caller::Caller, passage::Passage, router::Route};
+use crate::{
+    caller::Caller,
+    passage::Passage,
+    router::{GoesTo, Route},
+};
 
-/// How often a request waits for another's answer, if that other's client leaves.
+/// How often a request waits for another's answer, if that other gets none.
 const MAX_TURNS: u32 = 3;
+/// How often a request waits for another of its own queue to be admitted.
+const MAX_QUEUES: u32 = 8;
 
 /// What came of looking a request up.
 enum LookedUp {
@@ -54,8 +61,10 @@ impl Question {
 
 /// What came of looking for another request for the same.
 enum Joined {
-    /// This one asks, and others may wait for it.
-    Alone(Option<Flight>),
+    /// This one asks, for itself alone.
+    Alone,
+    /// This one was admitted and asks for everybody.
+    Leads(Lead),
     /// The other one's answer.
     Answer(Response),
     /// The other one has its answer, or none.
@@ -67,13 +76,15 @@ enum Asked {
     /// An answer.
     Answer(Response),
     /// A server is to be asked this, and others may wait for its answer.
-    Server(Question, Option<Flight>),
+    Server(Question, Option<Lead>),
 }
 
 /// How a request has waited for others.
 struct Wait {
-    /// How often it may yet.
+    /// How often it may yet wait for an answer.
     turns: u32,
+    /// How often it may yet wait for another of its queue.
+    queues: u32,
     /// Whether what it waited for was stored.
     waited: bool,
 }
@@ -121,10 +132,10 @@ impl Passage<'_> {
         let Some(ask) = ask.filter(|ask| !ask.asked.directives.no_store) else {
             return self.pass_by((&cache, &cached.rules), caller, route, request, deadline).await;
         };
-        let (question, flight) =
+        let (question, lead) =
             match self.answer_or_ask(&cache, &ask, cached, (route, caller), request, deadline).await? {
                 Asked::Answer(response) => return Ok(response),
-                Asked::Server(question, flight) => (question, flight),
+                Asked::Server(question, lead) => (question, lead),
             };
         let fetch = Fetch {
             generation: cache.index.generation(&ask.key),
@@ -136,11 +147,11 @@ impl Passage<'_> {
             stored: question.stored,
             held: question.held,
             if_error: question.if_error,
-            flight,
+            flight: None,
             why: if ask.asked.directives.no_cache { Forwarded::Request } else { question.why },
             ask,
         };
-        self.fetch(&cache, fetch, (caller, route), request, deadline).await
+        self.fetch(&cache, (fetch, lead), (caller, route), request, deadline).await
     }
 
     /// Answers from what is stored or is on its way, or says what a server is to be asked.
@@ -153,7 +164,7 @@ impl Passage<'_> {
         request: &mut Request,
         deadline: Deadline,
     ) -> Result<Asked, Refusal> {
-        let mut wait = Wait { turns: MAX_TURNS, waited: false };
+        let mut wait = Wait { turns: MAX_TURNS, queues: MAX_QUEUES, waited: false };
         loop {
             let question = match self.look_up(cache, ask, cached, (route, caller), request) {
                 LookedUp::Ask(question) if ask.method == Method::GET => {
@@ -179,7 +190,8 @@ impl Passage<'_> {
                 return Ok(Asked::Answer(not_cached()));
             }
             match self.join(cache, (ask, cached), caller, request, &mut wait, deadline).await? {
-                Joined::Alone(flight) => return Ok(Asked::Server(question, flight)),
+                Joined::Alone => return Ok(Asked::Server(question, None)),
+                Joined::Leads(lead) => return Ok(Asked::Server(question, Some(lead))),
                 Joined::Answer(response) => return Ok(Asked::Answer(response)),
                 Joined::LookAgain => {}
             }
@@ -211,35 +223,41 @@ impl Passage<'_> {
         }
     }
 
-    /// Waits for the answer to another request for the same, if there is one and this one may.
+    /// Waits for the answer to another request for the same, if there is one and this one may, or for a slot to ask for all.
     async fn join(
         &self,
         cache: &Arc<ResponseCache>,
         (ask, cached): (&Ask, &RouteCache),
-        caller: &Caller,
+        caller: &Arc<Caller>,
         request: &mut Request,
         wait: &mut Wait,
         deadline: Deadline,
     ) -> Result<Joined, Refusal> {
         let may_wait = wait.turns > 0
+            && wait.queues > 0
             && ask.method == Method::GET
             && !ask.asked.directives.no_cache
             && !CONDITIONS.iter().any(|name| request.headers().contains_key(name))
             && !cache.is_known_unstorable(ask, cache.now());
         if !may_wait {
-            return Ok(Joined::Alone(None));
+            return Ok(Joined::Alone);
         }
+        let late = || Refusal::from(Reason::DownstreamTimeout);
         let generation = cache.index.generation(&ask.key);
-        let landing = match Flights::turn(&cache.flights, ask, generation) {
-            Turn::Ours(flight) => return Ok(Joined::Alone(Some(flight))),
-            Turn::Theirs(landing) => landing,
+        let landing = match Flights::turn(&cache.flights, ask, generation, caller) {
+            Turn::Ours(place) => return self.queue_for_all(place, caller, deadline).await,
+            Turn::Queued(mut place) => {
+                wait.queues -= 1;
+                let over = self.proxy.shared.clock.by(deadline, flights::over(&mut place)).await;
+                return over.map(|()| Joined::LookAgain).ok_or_else(late);
+            }
+            Turn::Asked(landing) => landing,
         };
-        match self.proxy.shared.clock.by(deadline, flights::wait(landing)).await {
-            None => return Err(Refusal::from(Reason::DownstreamTimeout)),
-            Some(Landed::Stored) if !wait.waited => wait.waited = true,
-            Some(Landed::Abandoned) => wait.turns -= 1,
-            Some(Landed::Stored | Landed::NotStored) => wait.turns = 0,
-            Some(Landed::Filling(fresh)) => {
+        match self.proxy.shared.clock.by(deadline, flights::wait(landing)).await.ok_or_else(late)? {
+            Landed::Stored if !wait.waited => wait.waited = true,
+            Landed::Abandoned => wait.turns -= 1,
+            Landed::Stored | Landed::NotStored => wait.turns = 0,
+            Landed::Filling(fresh) => {
                 let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
                 if let Some(answer) = cache.answer_filling(&asker, &fresh) {
                     caller.tenant.book_request();
@@ -249,6 +267,21 @@ impl Passage<'_> {
             }
         }
         Ok(Joined::LookAgain)
+    }
+
+    /// Waits for a slot to ask with, unless another request for the same is admitted first.
+    async fn queue_for_all(
+        &self,
+        mut place: Place,
+        caller: &Arc<Caller>,
+        deadline: Deadline,
+    ) -> Result<Joined, Refusal> {
+        let slot = tokio::select! {
+            biased;
+            () = place.overtaken() => return Ok(Joined::LookAgain),
+            slot = self.admit(caller, 0, deadline) => slot?,
+        };
+        Ok(place.take_off().map_or(Joined::LookAgain, |flight| Joined::Leads(Lead { flight, slot })))
     }
 
     /// Judges the credential of a request before anything stored is given out: at once if that costs no signature, and with a
@@ -265,11 +298,11 @@ impl Passage<'_> {
         self.authorize(caller, route, request)
     }
 
-    /// Asks a server, and takes its answer in.
+    /// Asks a server, for others as well if this request leads, and takes its answer in.
     async fn fetch(
         &mut self,
         cache: &Arc<ResponseCache>,
-        mut fetch: Fetch,
+        (mut fetch, mut lead): (Fetch, Option<Lead>),
         (caller, route): (&Arc<Caller>, &Arc<Route>),
         request: &mut Request,
         deadline: Deadline,
@@ -281,25 +314,54 @@ impl Passage<'_> {
             {
                 fetch.validates = put_conditions(request.headers_mut(), stored);
             }
-            let response = match self.pass_on(caller, route, request, deadline).await {
-                Ok(response) => response,
-                Err(refusal) => {
-                    let is_down = matches!(refusal.reason, Reason::BadGateway | Reason::DownstreamTimeout);
-                    let stale = (is_down && fetch.if_error).then(|| cache.stale_for_error(&fetch, None));
-                    return stale.flatten().ok_or(refusal);
-                }
-            };
-            match cache.absorb(fetch, response) {
-                Absorbed::Answer(response) => return Ok(response),
-                Absorbed::AskAgain(again) => {
+            let fallback = fetch.fallback();
+            let absorbed =
+                self.ask_server((cache, fetch, lead.take()), (caller, route), request, deadline).await;
+            match absorbed {
+                Ok(Absorbed::Answer(response)) => return Ok(response),
+                Ok(Absorbed::AskAgain(again)) => {
                     fetch = *again;
                     fetch.stored = None;
                     fetch.held = None;
                     fetch.validates = false;
+                    // It waits for a slot again, and others must not wait for that.
+                    fetch.flight = None;
                     original.restore(request);
+                }
+                Err(refusal) => {
+                    // A client that is in a hurry says nothing about its server.
+                    let is_down = |fetch: &Fetch| match refusal.reason {
+                        Reason::BadGateway => true,
+                        Reason::DownstreamTimeout => !fetch.ask.has_deadline,
+                        _ => false,
+                    };
+                    let stale = fallback.filter(is_down).and_then(|it| cache.stale_for_error(&it, None));
+                    return stale.ok_or(refusal);
                 }
             }
         }
+    }
+
+    /// Asks a server once.
+    async fn ask_server(
+        &mut self,
+        (cache, mut fetch, lead): (&Arc<ResponseCache>, Fetch, Option<Lead>),
+        (caller, route): (&Arc<Caller>, &Arc<Route>),
+        request: &mut Request,
+        deadline: Deadline,
+    ) -> Result<Absorbed, Refusal> {
+        let response = match (lead, &route.goes_to) {
+            (None, _) => self.pass_on(caller, route, request, deadline).await?,
+            (Some(lead), GoesTo::Upstreams(split)) if !route.stream => {
+                let share = split.next();
+                return self.lead((cache, fetch, lead), share, (caller, route), request, deadline).await;
+            }
+            (Some(Lead { flight, slot }), _) => {
+                fetch.flight = Some(flight);
+                self.pass_admitted(caller, route, (request, None), slot, deadline).await?
+            }
+        };
+        Ok(cache.absorb(fetch, response))
     }
 
     /// Passes a request on that the cache has nothing to do with but to forget what it changes.

@@ -21,7 +21,7 @@ use crate::tenant::{Class, TenantKey, TenantName};
 const CLOCKS_DIFFER: u64 = 60;
 
 impl ResponseCache {
-    /// Takes over what was found on the disk, and begins to write there.
+    /// Takes over what was found on the disk, and begins to write there, first of all what was stored before.
     ///
     /// # Errors
     /// Why nothing can be written; then nothing was taken over.
@@ -39,6 +39,7 @@ impl ResponseCache {
             );
         }
         let objects = Arc::clone(&disk.objects);
+        let before = self.index.entries(None);
         // Before anything is in the index that is on the disk: what is removed from one is removed from the other.
         work.journal.set_open(true);
         let kept = self.restore(&work.journal, &objects, found);
@@ -50,6 +51,8 @@ impl ResponseCache {
                 *ron_kernel::lock::lock(&work.disk) = Some(disk);
                 let _ = self.disk.set(objects);
                 work.condition.clear();
+                // What does not get into the queue stays in memory alone.
+                before.iter().for_each(|entry| self.write(entry, &[]));
                 tracing::info!(responses = count, "stored responses were found on the disk");
                 Ok(())
             }

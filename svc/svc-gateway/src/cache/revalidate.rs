@@ -17,7 +17,7 @@ use super::{
 use crate::{
     admission::HeldPromises,
     caller::Caller,
-    message::{self, Onward},
+    message,
     passage::Passage,
     router::{GoesTo, Route},
     upstream::{Held, Sent},
@@ -53,7 +53,7 @@ impl Passage<'_> {
             return;
         }
         let generation = cache.index.generation(&ask.key);
-        let Turn::Ours(flight) = Flights::turn(&cache.flights, ask, generation) else { return };
+        let Turn::Ours(mut place) = Flights::turn(&cache.flights, ask, generation, caller) else { return };
         let fetch = Fetch {
             ask: Ask { method: http::Method::GET, ..ask.clone() },
             sent: request.headers().clone(),
@@ -65,7 +65,7 @@ impl Passage<'_> {
             held: None,
             validates: true,
             if_error: false,
-            flight: Some(flight),
+            flight: None,
             why: Forwarded::Stale,
         };
         let (mut request, validates) = self.validation(route, caller, request, entry);
@@ -77,15 +77,21 @@ impl Passage<'_> {
             let (now, mut sent) = (clock.now(), Sent::default());
             let times = (now, Deadline::within(now, WITHIN));
             // A server's work takes a slot of the tenant that has it done, whether or not anybody waits for it.
-            let Ok(slot) = door.enter(&caller, &drr, 0, times, &HeldPromises::default()).await else {
-                return;
+            let promises = HeldPromises::default();
+            let slot = tokio::select! {
+                biased;
+                () = place.overtaken() => return,
+                slot = door.enter(&caller, &drr, 0, times, &promises) => slot,
             };
+            // Others wait for it from now on, and not for the slot.
+            let (Ok(slot), Some(flight)) = (slot, place.take_off()) else { return };
+            let fetch = Fetch { flight: Some(flight), requested_at: cache.now(), ..fetch };
             let slot = slot.map(Arc::new);
             let held = (Held::Shared(slot.as_ref(), 0), None);
             let Ok(mut response) = upstream.send(&mut request, None, held, times, &mut sent).await else {
                 return;
             };
-            message::mark_unframed(&mut response);
+            message::mark_unstorable(&mut response);
             if message::back(&mut response, &route.response_headers, None).is_ok() {
                 // What is to be stored is read by a child of its own, which has the slot; nobody waits for the answer.
                 drop(cache.absorb(fetch, response.map(|body| body.holding(slot))));
@@ -108,14 +114,7 @@ impl Passage<'_> {
             copy.headers_mut().remove(name);
         }
         let validates = put_conditions(copy.headers_mut(), entry);
-        let (survey, client, trace) = (&self.survey, &self.client, self.trace);
-        let (rewrite, rules, guarded) = (route.rewrite.as_ref(), &route.request_headers, &route.guarded);
-        let tenant = caller.tenant_field.as_ref();
-        caller.hide_credential(copy.headers_mut());
-        message::onward(
-            &mut copy,
-            &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade: None },
-        );
+        self.make_onward(caller, route, &mut copy, None);
         (copy, validates)
     }
 }

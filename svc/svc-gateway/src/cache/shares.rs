@@ -13,6 +13,9 @@ use crate::tenant::TenantKey;
 /// Above this many known tenants, those without stored responses are forgotten.
 const FORGET_ABOVE: usize = 1024;
 
+/// So many responses of a tenant are not looked through for those that are gone.
+const SMALL_LIST: usize = 64;
+
 /// The shares of all tenants. As many as have stored responses, and `FORGET_ABOVE`.
 #[derive(Debug)]
 pub(super) struct Shares {
@@ -28,8 +31,26 @@ pub(super) struct Shares {
 struct Share {
     bytes: AtomicU64,
     index_bytes: AtomicU64,
-    /// What was stored for it, the oldest first. Those that are gone are taken out from the front.
-    stored: Mutex<VecDeque<(Arc<str>, Weak<Charge>)>>,
+    stored: Mutex<Stored>,
+}
+
+/// What was stored for a tenant, the oldest first. Those that are gone are taken out when they are in front, and all of them
+/// when there may be as many as others.
+#[derive(Debug, Default)]
+struct Stored {
+    list: VecDeque<(Arc<str>, Weak<Charge>)>,
+    /// How long the list may be until it is looked through.
+    room: usize,
+}
+
+impl Stored {
+    fn push(&mut self, key: &Arc<str>, charge: &Arc<Charge>) {
+        if self.list.len() >= self.room {
+            self.list.retain(|(_, charge)| charge.strong_count() > 0);
+            self.room = 2 * self.list.len() + SMALL_LIST;
+        }
+        self.list.push_back((Arc::clone(key), Arc::downgrade(charge)));
+    }
 }
 
 /// What a stored response takes of its tenant's share, given back when it is dropped.
@@ -73,9 +94,9 @@ impl Shares {
         let mut excess = after.saturating_sub(self.limit);
         let mut index_excess = index_after.saturating_sub(self.index_limit);
         let mut victims = Vec::new();
-        while let Some((_, oldest)) = stored.front() {
+        while let Some((_, oldest)) = stored.list.front() {
             let Some(charge) = oldest.upgrade() else {
-                stored.pop_front();
+                stored.list.pop_front();
                 continue;
             };
             if excess == 0 && index_excess == 0 {
@@ -83,11 +104,11 @@ impl Shares {
             }
             excess = excess.saturating_sub(charge.bytes);
             index_excess = index_excess.saturating_sub(charge.index_bytes);
-            if let Some((key, _)) = stored.pop_front() {
+            if let Some((key, _)) = stored.list.pop_front() {
                 victims.push(Victim { key, charge });
             }
         }
-        stored.push_back((Arc::clone(key), Arc::downgrade(&charge)));
+        stored.push(key, &charge);
         drop(stored);
         Some((charge, victims))
     }
@@ -98,7 +119,9 @@ impl Shares {
             return Arc::clone(share);
         }
         if tenants.len() >= FORGET_ABOVE {
-            tenants.retain(|_, share| share.bytes.load(Ordering::Relaxed) > 0);
+            let has_some =
+                |share: &Share| [&share.bytes, &share.index_bytes].map(|bytes| bytes.load(Ordering::Relaxed));
+            tenants.retain(|_, share| has_some(share) != [0, 0]);
         }
         Arc::clone(tenants.entry(tenant.clone()).or_default())
     }
@@ -147,6 +170,17 @@ mod tests {
         let (_first, _second) = (store("1"), store("2"));
         let (_third, victims) = store("3");
         assert_eq!(victims.iter().map(|victim| &*victim.key).collect::<Vec<_>>(), ["1"]);
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten_though_the_oldest_stays() {
+        let shares = Shares::new(1_000_000, 1_000_000);
+        let store = || shares.charge(&tenant("a"), &Arc::from("1"), (1, 1)).unwrap();
+        let _oldest = store();
+        for _ in 0..10_000 {
+            drop(store());
+        }
+        assert!(locked(&shares.share(&tenant("a")).stored).list.len() <= 2 * SMALL_LIST);
     }
 
     #[test]

@@ -124,6 +124,12 @@ fn is_of_proxies(name: &str) -> bool {
                 | "client-cert"
                 | "client-cert-chain"
                 | "x-client-cert"
+                | "proxy-client-ip"
+                | "wl-proxy-client-ip"
+                | "wl-proxy-client-cert"
+                | "wl-proxy-ssl"
+                | "x-arr-clientcert"
+                | "x-arr-ssl"
         )
 }
 

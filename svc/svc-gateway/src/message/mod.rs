@@ -18,7 +18,7 @@ mod upgrade;
 
 pub(crate) use fields::{Field, Fields, is_plain, is_proxys_word};
 pub(crate) use onward::{Onward, joined_cookies, onward};
-pub(crate) use response::{back, mark_unframed};
+pub(crate) use response::{back, mark_unstorable};
 pub(crate) use rules::{GuardedFields, HeaderRules};
 pub(crate) use survey::{Survey, is_several};
 pub(crate) use upgrade::upgrade_wanted;

@@ -13,7 +13,7 @@ use super::{
     fields::{Field, Fields},
     survey::tokens,
 };
-use crate::cache::EndsWithConnection;
+use crate::cache::Unstorable;
 
 /// Makes an upstream's response fit for the client. `upgrade` is the protocol that was asked for, if one was.
 ///
@@ -24,7 +24,8 @@ pub(crate) fn back(
     rules: &HeaderRules,
     upgrade: Option<&HeaderValue>,
 ) -> Result<(), Refusal> {
-    let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let status = response.status();
+    let switched = status == StatusCode::SWITCHING_PROTOCOLS;
     if switched && !is_agreed(response.headers(), upgrade) {
         return Err(Refusal::new(Reason::BadGateway, "the upstream switched protocols unasked"));
     }
@@ -40,6 +41,10 @@ pub(crate) fn back(
     if fields.has(Field::TransferEncoding) {
         headers.remove(CONTENT_LENGTH);
     }
+    // It has no content, also in answer to HEAD, where a length would speak of some (RFC 9110, 8.6).
+    if status == StatusCode::NO_CONTENT {
+        headers.remove(CONTENT_LENGTH);
+    }
     fields.remove_from(headers, Fields::HOP_BY_HOP);
     if let Some(protocol) = upgrade.filter(|_| switched) {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -51,17 +56,23 @@ pub(crate) fn back(
     Ok(())
 }
 
-/// Marks a server's response of which nobody can tell whether it is complete: its body has no length, is not chunked, and
-/// ends with the connection. To be called before [`back`], which takes the framing out.
-pub(crate) fn mark_unframed(response: &mut Response) {
+/// Marks a server's response that must not be stored: its body has no length, is not chunked, and ends with the connection,
+/// so that nobody can tell whether it is complete; or its `Connection` names fields, so that [`back`] removes what could say
+/// for whom it is. To be called before [`back`].
+pub(crate) fn mark_unstorable(response: &mut Response) {
     let headers = response.headers();
     let is_framed = response.version() > Version::HTTP_11
         || response.body().is_end_stream()
         || headers.contains_key(TRANSFER_ENCODING)
         || headers.contains_key(CONTENT_LENGTH);
-    if !is_framed {
-        response.extensions_mut().insert(EndsWithConnection);
-    }
+    let why = if named(headers).any(|name| headers.contains_key(name)) {
+        Unstorable::NamesFields
+    } else if is_framed {
+        return;
+    } else {
+        Unstorable::EndsWithConnection
+    };
+    response.extensions_mut().insert(why);
 }
 
 fn is_agreed(headers: &HeaderMap, asked: Option<&HeaderValue>) -> bool {
@@ -73,14 +84,14 @@ fn is_agreed(headers: &HeaderMap, asked: Option<&HeaderValue>) -> bool {
 
 /// Removes what `Connection` names, except what frames the message.
 fn remove_named(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .flat_map(tokens)
-        .filter_map(|token| HeaderName::from_bytes(token).ok())
-        .filter(|name| Field::of(name).is_none())
-        .collect();
+    let named: Vec<HeaderName> = named(headers).collect();
     for name in named {
         headers.remove(name);
     }
+}
+
+/// The fields that `Connection` names, except those of which the gateway has an opinion of its own.
+fn named(headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
+    let tokens = headers.get_all(CONNECTION).iter().flat_map(tokens);
+    tokens.filter_map(|token| HeaderName::from_bytes(token).ok()).filter(|name| Field::of(name).is_none())
 }

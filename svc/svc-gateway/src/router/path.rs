@@ -1,19 +1,26 @@
 //! How a path is read: as the most lenient server behind would, so that no spelling of a path leads past its route.
 //!
 //! Percent-encodings are decoded once, `\`, `%2f` and `%5c` end a segment as `/` does, empty segments do not count, and
-//! what follows `;` in a segment is a parameter. The path itself is never changed by being read.
+//! what follows `;` or `%3b` in a segment is a parameter. Encodings that only some servers decode are refused. The path itself
+//! is never changed by being read.
 
 use std::cmp::Ordering;
 
 /// A path that is not passed on, because servers disagree about where it leads.
 ///
 /// # Errors
-/// What is wrong with it: a `.` or `..` segment, or an encoded NUL.
+/// What is wrong with it: a `.` or `..` segment, an encoded NUL, `%uXXXX`, or an overlong UTF-8 sequence.
 pub(crate) fn check(path: &str) -> Result<(), &'static str> {
     if is_plain(path) {
         // Most paths have no segment that could be one.
         let dots = path.split('/').any(|segment| segment == "." || segment == "..");
         return if dots { Err(DOTS) } else { Ok(()) };
+    }
+    if has_unicode_escape(path) {
+        return Err("a path with `%u` and four digits is decoded by some servers only");
+    }
+    if has_overlong_sequence(path) {
+        return Err("a path with an overlong UTF-8 sequence is decoded by some servers only");
     }
     for segment in Segments::of(path) {
         if segment.is(".") || segment.is("..") {
@@ -96,14 +103,7 @@ impl<'a> Segment<'a> {
 
     /// Its bytes, decoded, without parameters.
     fn name(self) -> impl Iterator<Item = u8> + 'a {
-        let name = self.raw.split(';').next().unwrap_or_default().as_bytes();
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let byte = *name.get(at)?;
-            let decoded = decode(&name[at..]);
-            at += if decoded.is_some() { 3 } else { 1 };
-            Some(decoded.unwrap_or(byte))
-        })
+        decoded(self.raw).take_while(|byte| *byte != b';')
     }
 }
 
@@ -126,6 +126,40 @@ fn separator_len(bytes: &[u8]) -> Option<usize> {
         b'%' if matches!(decode(bytes), Some(b'/' | b'\\')) => Some(3),
         _ => None,
     }
+}
+
+/// The bytes of a text with its percent-encodings decoded.
+fn decoded(text: &str) -> impl Iterator<Item = u8> {
+    let (bytes, mut at) = (text.as_bytes(), 0);
+    std::iter::from_fn(move || {
+        let byte = *bytes.get(at)?;
+        let decoded = decode(&bytes[at..]);
+        at += if decoded.is_some() { 3 } else { 1 };
+        Some(decoded.unwrap_or(byte))
+    })
+}
+
+/// Whether a path has `%uXXXX`, which some servers take for the character of this number.
+fn has_unicode_escape(path: &str) -> bool {
+    let is_escape = |six: &[u8]| {
+        six[0] == b'%' && matches!(six[1], b'u' | b'U') && six[2..].iter().all(u8::is_ascii_hexdigit)
+    };
+    path.as_bytes().windows(6).any(is_escape)
+}
+
+/// Whether a path has a character in more bytes than it needs, such as `%c0%ae` for a dot. UTF-8 has no such sequences, but
+/// lenient servers decode them.
+fn has_overlong_sequence(path: &str) -> bool {
+    let mut before = 0;
+    decoded(path).any(|byte| {
+        let first = std::mem::replace(&mut before, byte);
+        match first {
+            0xc0 | 0xc1 => (0x80..=0xbf).contains(&byte),
+            0xe0 => (0x80..=0x9f).contains(&byte),
+            0xf0 => (0x80..=0x8f).contains(&byte),
+            _ => false,
+        }
+    })
 }
 
 /// The byte that `%` and two digits at the beginning stand for. A `%` that begins no such triple stands for itself.
@@ -154,6 +188,7 @@ mod tests {
             ("/%61/%62c", &["a", "bc"]),
             ("/a%2Fb%5cc\\d", &["a", "b", "c", "d"]),
             ("/a;v=1/;x/b;", &["a", "b"]),
+            ("/a%3bv=1/%3Bx/b%3b", &["a", "b"]),
             ("/100%/%zz/%2", &["100%", "%zz", "%2"]),
             ("/%2561", &["%61"]),
             ("/%c3%a9", &["é"]),
@@ -177,6 +212,7 @@ mod tests {
             "/a/..;/b",
             "/a/..;x=1/b",
             "/a/%2e;/b",
+            "/a/..%3bx/b",
         ] {
             assert_eq!(check(path), Err(DOTS), "{path}");
         }
@@ -195,6 +231,35 @@ mod tests {
             assert_eq!(check(path), Ok(()), "{path}");
         }
         assert!(check("/a%00.png").is_err());
+    }
+
+    #[test]
+    fn encodings_that_only_some_servers_decode_are_refused() {
+        for path in [
+            "/%u002e%u002e/b",
+            "/adm%u0069n",
+            "/%UFF0E",
+            "/%c0%ae%c0%ae/b",
+            "/%C1%9c",
+            "/a%c0%af..",
+            "/%e0%80%ae",
+            "/%f0%80%80%ae",
+        ] {
+            assert!(check(path).is_err_and(|why| why != DOTS), "{path}");
+        }
+        for path in [
+            "/%u",
+            "/%u12",
+            "/%uxyzw",
+            "/100%union",
+            "/%c3%a9",
+            "/%e0%a4%b9",
+            "/%f0%9f%98%80",
+            "/%c0",
+            "/%e9%80%80",
+        ] {
+            assert_eq!(check(path), Ok(()), "{path}");
+        }
     }
 
     #[test]
