@@ -76,6 +76,11 @@ fn a_request_that_outlives_the_deadline_is_aborted_and_the_exit_code_says_so() {
     client.send("/hold").unwrap();
     upstream.wait_for(1);
     node.signal("TERM");
+    let answer = client.receive().expect("it is told so");
+    assert_eq!(
+        (answer.status, answer.json()["reason"].as_str(), answer.closes),
+        (503, Some("draining"), true)
+    );
     assert_eq!(node.exit_code(), 3);
 }
 

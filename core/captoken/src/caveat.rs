@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use topics::PatternList;
 use types::{ActorId, NodeId};
 
 use crate::{NameList, Network, Networks, Nodes, TokenError, path};
@@ -38,6 +39,10 @@ pub enum Caveat<'a> {
     Nodes(Nodes<'a>),
     /// Only on the one connection, and for the one of its ends, that have this value in common.
     Channel(&'a [u8; CHANNEL_LEN]),
+    /// Publishing only in these topics.
+    Publish(PatternList<'a>),
+    /// Subscribing only to these topics.
+    Subscribe(PatternList<'a>),
 }
 
 /// Bytes of [`Caveat::Channel`].
@@ -55,6 +60,8 @@ mod kind {
     pub(super) const CLASS: u8 = 8;
     pub(super) const NODES: u8 = 9;
     pub(super) const CHANNEL: u8 = 10;
+    pub(super) const PUBLISH: u8 = 11;
+    pub(super) const SUBSCRIBE: u8 = 12;
 }
 
 impl<'a> Caveat<'a> {
@@ -92,6 +99,8 @@ impl<'a> Caveat<'a> {
             Self::Class(_) => "class",
             Self::Nodes(_) => "nodes",
             Self::Channel(_) => "channel",
+            Self::Publish(_) => "publish",
+            Self::Subscribe(_) => "subscribe",
         }
     }
 
@@ -112,6 +121,8 @@ impl<'a> Caveat<'a> {
             },
             kind::NODES => Nodes::read(value).map(Self::Nodes),
             kind::CHANNEL => channel(value).map(Self::Channel),
+            kind::PUBLISH => patterns(value).map(Self::Publish),
+            kind::SUBSCRIBE => patterns(value).map(Self::Subscribe),
             _ => Err(TokenError::UnknownCaveat),
         }
     }
@@ -146,6 +157,8 @@ impl Caveat<'_> {
             }
             Self::Nodes(nodes) => (kind::NODES, nodes.as_bytes()),
             Self::Channel(value) => (kind::CHANNEL, &value[..]),
+            Self::Publish(patterns) => (kind::PUBLISH, patterns.as_str().as_bytes()),
+            Self::Subscribe(patterns) => (kind::SUBSCRIBE, patterns.as_str().as_bytes()),
         };
         Caveat::read(kind, value)?;
         let len = u8::try_from(value.len()).map_err(|_| TokenError::TooLarge)?;
@@ -216,6 +229,13 @@ fn channel(value: &[u8]) -> Result<&[u8; CHANNEL_LEN], TokenError> {
     value.try_into().map_err(|_| TokenError::Malformed("a channel has 32 bytes"))
 }
 
+fn patterns(value: &[u8]) -> Result<PatternList<'_>, TokenError> {
+    let list = str::from_utf8(value).ok().and_then(|text| PatternList::new(text).ok());
+    list.ok_or(TokenError::Malformed(
+        "1 to 16 topics or patterns are named, with a comma between two: `news`, `metrics.*.cpu`, `chat.>`",
+    ))
+}
+
 fn visible(value: &[u8]) -> Option<&str> {
     str::from_utf8(value).ok().filter(|_| value.iter().all(u8::is_ascii_graphic))
 }
@@ -230,6 +250,7 @@ impl fmt::Display for Caveat<'_> {
             Self::Networks(networks) => networks.fmt(f),
             Self::Class(class) => f.write_str(class.as_str()),
             Self::Nodes(nodes) => nodes.fmt(f),
+            Self::Publish(patterns) | Self::Subscribe(patterns) => f.write_str(patterns.as_str()),
             Self::Channel(value) => value.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }
     }

@@ -39,6 +39,8 @@ pub enum TokenError {
     WrongNode,
     /// It is bound to another connection, or to none that could be compared.
     WrongChannel,
+    /// It does not cover this topic.
+    WrongTopic,
 }
 
 impl TokenError {
@@ -62,6 +64,7 @@ impl TokenError {
             Self::WrongScope => "wrong_scope",
             Self::WrongNode => "wrong_node",
             Self::WrongChannel => "wrong_channel",
+            Self::WrongTopic => "wrong_topic",
         }
     }
 
@@ -85,7 +88,8 @@ impl TokenError {
             | Self::WrongTenant
             | Self::WrongScope
             | Self::WrongNode
-            | Self::WrongChannel => Reason::Forbidden,
+            | Self::WrongChannel
+            | Self::WrongTopic => Reason::Forbidden,
         }
     }
 
@@ -107,6 +111,7 @@ impl TokenError {
             Self::WrongScope => "the token does not carry this right",
             Self::WrongNode => "the token is not for this node",
             Self::WrongChannel => "the token is bound to another connection",
+            Self::WrongTopic => "the token does not cover this topic",
         }
     }
 }

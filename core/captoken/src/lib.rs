@@ -15,6 +15,7 @@
 //! | tell who is asking, before anything is spent on them | [`authenticate`]: one HMAC and one per added caveat, one allocation |
 //! | decide whether this request is covered | [`Bearer::authorize`] |
 //! | both at once | [`verify`] |
+//! | decide whether it may publish in a topic or subscribe to it | [`Bearer::authorize_topic`] |
 //!
 //! Nothing here reads a clock, a file or chance: time, keys and ids are arguments.
 
@@ -41,5 +42,5 @@ pub use network::{Network, NetworkError, Networks};
 pub use nodes::Nodes;
 pub use revoked::{RevocationError, RevocationList};
 pub use token::{Grant, Token};
-pub use verify::{Bearer, NodeSession, Request, authenticate, verify};
+pub use verify::{Bearer, NodeSession, Request, TopicRight, authenticate, verify};
 pub use wire::{MAX_CAVEATS, MAX_TEXT};

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 use std::fmt;
 
+use topics::Pattern;
 use types::NodeId;
 
 use crate::{
@@ -28,6 +29,26 @@ pub struct Request<'a> {
     /// The node that shows the token and its connection. Absent where no node does; no caveat of nodes or a channel covers
     /// that.
     pub session: Option<NodeSession>,
+}
+
+/// What somebody wants to do with topics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopicRight {
+    /// Publish in a topic.
+    Publish,
+    /// Subscribe to a topic, or to all that a pattern matches.
+    Subscribe,
+}
+
+impl TopicRight {
+    /// The scope that has to be granted for it.
+    #[must_use]
+    pub const fn scope(self) -> &'static str {
+        match self {
+            Self::Publish => "topics.publish",
+            Self::Subscribe => "topics.subscribe",
+        }
+    }
 }
 
 /// A node that shows a token, and the connection over which it does.
@@ -159,6 +180,23 @@ impl Bearer {
         }
     }
 
+    /// Decides whether the token covers this use of a topic, or of all that a pattern means: the right was granted, and every
+    /// caveat about it covers them.
+    ///
+    /// # Errors
+    /// [`TokenError::WrongScope`] without the right, [`TokenError::WrongTopic`] if a caveat does not cover the topic.
+    pub fn authorize_topic(&self, right: TopicRight, pattern: Pattern<'_>) -> Result<(), TokenError> {
+        if !self.has_scope(right.scope()) {
+            return Err(TokenError::WrongScope);
+        }
+        let is_covered = self.caveats().all(|caveat| match (caveat, right) {
+            (Ok(Caveat::Publish(listed)), TopicRight::Publish)
+            | (Ok(Caveat::Subscribe(listed)), TopicRight::Subscribe) => listed.covers(pattern),
+            (caveat, _) => caveat.is_ok(),
+        });
+        if is_covered { Ok(()) } else { Err(TokenError::WrongTopic) }
+    }
+
     /// Whether no caveat takes this right away.
     fn keeps(&self, scope: &str) -> bool {
         self.caveats().all(|caveat| match caveat {
@@ -208,7 +246,9 @@ fn sum_up(claims: &Claims<'_>, now: u64) -> Result<(Class, Option<u64>), TokenEr
             | Caveat::Networks(_)
             | Caveat::Scopes(_)
             | Caveat::Nodes(_)
-            | Caveat::Channel(_) => {}
+            | Caveat::Channel(_)
+            | Caveat::Publish(_)
+            | Caveat::Subscribe(_) => {}
         }
     }
     Ok((class, expires))
@@ -235,7 +275,7 @@ fn meets(request: &Request<'_>, caveat: &Caveat<'_>) -> Result<(), TokenError> {
             or(present == Some(*channel), TokenError::WrongChannel)
         }
         // What these leave is asked for by name, not by request.
-        Caveat::Scopes(_) | Caveat::Class(_) => Ok(()),
+        Caveat::Scopes(_) | Caveat::Class(_) | Caveat::Publish(_) | Caveat::Subscribe(_) => Ok(()),
     }
 }
 

@@ -6,11 +6,16 @@
 """
 import base64, hashlib, hmac, ipaddress, json, re, struct, sys
 
-TENANT, PATH, METHODS, EXPIRES, NOT_BEFORE, NETWORKS, SCOPES, CLASS, NODES, CHANNEL = range(1, 11)
+TENANT, PATH, METHODS, EXPIRES, NOT_BEFORE, NETWORKS, SCOPES, CLASS, NODES, CHANNEL, PUBLISH, SUBSCRIBE = range(
+    1, 13
+)
 CLASSES = {1: "authed", 2: "internal"}
 FORBIDDEN = {"unknown_caveat", "wrong_path", "wrong_method", "wrong_address", "wrong_tenant", "wrong_scope",
-             "wrong_node", "wrong_channel"}
+             "wrong_node", "wrong_channel", "wrong_topic"}
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+
+
+TOPIC_TOKEN = re.compile(r"[a-z0-9/_-]*\Z")
 
 
 class Refused(Exception):
@@ -132,7 +137,31 @@ def read(caveat):
         if len(value) != 32:
             raise Refused("malformed")
         return kind, value.hex()
+    if kind in (PUBLISH, SUBSCRIBE):
+        listed = value.decode("ascii", "replace").split(",")
+        if len(listed) > 16 or not all(is_pattern(one) for one in listed):
+            raise Refused("malformed")
+        return kind, listed
     raise Refused("unknown_caveat")
+
+
+def is_pattern(text):
+    tokens = text.split(".")
+    good = all(token == "*" or TOPIC_TOKEN.match(token) for token in tokens[:-1])
+    return 1 <= len(text) <= 128 and good and (tokens[-1] in ("*", ">") or bool(TOPIC_TOKEN.match(tokens[-1])))
+
+
+def means_all(wide, narrow):
+    """Whether a pattern means every topic that another one means; a topic is a pattern too."""
+    wide, narrow = wide.split("."), narrow.split(".")
+    for at, token in enumerate(wide):
+        if at == len(narrow):
+            return False
+        if token == ">":
+            return True
+        if token != narrow[at] and not (token == "*" and narrow[at] != ">"):
+            return False
+    return len(wide) == len(narrow)
 
 
 def authenticate(token, keys, revoked, now):
@@ -191,6 +220,13 @@ def authorize(bearer, conditions, request):
             raise Refused("wrong_node")
         if kind == CHANNEL and request.get("channel") != value:
             raise Refused("wrong_channel")
+    for right, kind in (("publish", PUBLISH), ("subscribe", SUBSCRIBE)):
+        if request.get(right) is None:
+            continue
+        if "topics." + right not in bearer["scopes"]:
+            raise Refused("wrong_scope")
+        if not all(any(means_all(one, request[right]) for one in value) for found, value in conditions if found == kind):
+            raise Refused("wrong_topic")
     if request.get("scope") is not None and request["scope"] not in bearer["scopes"]:
         raise Refused("wrong_scope")
 
@@ -318,6 +354,25 @@ def cases():
     yield "no node", token([caveat(NODES, b"")]), here
     yield "half a node", token([caveat(NODES, b"\xb2" * 48)]), here
     yield "a channel of 31 bytes", token([caveat(CHANNEL, b"\xc3" * 31)]), here
+    both = b"topics.publish,topics.subscribe"
+    chat = [caveat(PUBLISH, b"chat.*,news"), caveat(SUBSCRIBE, b"chat.>")]
+    for topic in ("chat.room", "news", "chat", "chat.room.low", "news.local"):
+        yield f"publishing in {topic}", token(chat, scopes=both), {"publish": topic}
+    for topic in ("chat.room.low", "chat.*", "chat.>", "chat", "*.room", ">", "news"):
+        yield f"subscribing to {topic}", token(chat, scopes=both), {"subscribe": topic}
+    yield "publishing without the right", token(chat, scopes=b"topics.subscribe"), {"publish": "news"}
+    yield "subscribing without the right", token(chat, scopes=b"topics.publish"), {"subscribe": "chat.a"}
+    yield "publishing with the right and no caveat", token(scopes=both), {"publish": "any/topic"}
+    narrowed = [caveat(PUBLISH, b"chat.>"), caveat(PUBLISH, b"*.a,news")]
+    yield "both lists of topics cover it", token(narrowed, scopes=both, added=1), {"publish": "chat.a"}
+    yield "one list of topics covers it", token(narrowed, scopes=both, added=1), {"publish": "news"}
+    yield "topics do not limit other requests", token(chat), {}
+    yield "no topic", token([caveat(PUBLISH, b"")]), {}
+    yield "a topic with a capital letter", token([caveat(PUBLISH, b"News")]), {}
+    yield "a wildcard that is no whole token", token([caveat(SUBSCRIBE, b"a*")]), {}
+    yield "an angle before the end", token([caveat(SUBSCRIBE, b"a.>.b")]), {}
+    yield "sixteen patterns", token([caveat(SUBSCRIBE, b",".join([b"a"] * 16))], scopes=both), {"subscribe": "a"}
+    yield "seventeen patterns", token([caveat(SUBSCRIBE, b",".join([b"a"] * 17))], scopes=both), {"subscribe": "a"}
     yield "an unknown caveat", token([tenant, caveat(99, b"x")], added=1), {}
     yield "an unknown caveat on a forged token", altered(token([caveat(99, b"x")]), -1, 1), {}
 

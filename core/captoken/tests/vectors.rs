@@ -1,6 +1,8 @@
 //! The test vectors that every implementation shares. `vectors.py` beside them made them without any of this code.
 
-use captoken::{Bearer, KeyRing, NodeSession, Request, RevocationList, RootKey, Token, TokenError, verify};
+use captoken::{
+    Bearer, KeyRing, NodeSession, Request, RevocationList, RootKey, Token, TokenError, TopicRight, verify,
+};
 use serde_json::{Value, json};
 
 const VECTORS: &str = include_str!("vectors.json");
@@ -20,7 +22,7 @@ fn judge(vector: &Value) -> Result<Bearer, TokenError> {
     let revoked = strings(&vector["revoked"]).map(|id| id.parse().expect(id)).collect();
     let revoked = RevocationList::new(revoked).expect("few ids");
     let request = &vector["request"];
-    let request = Request {
+    let asked = Request {
         path: request["path"].as_str().expect("a path"),
         method: request["method"].as_str().expect("a method"),
         ip: request["ip"].as_str().map(|ip| ip.parse().expect(ip)),
@@ -32,7 +34,13 @@ fn judge(vector: &Value) -> Result<Bearer, TokenError> {
             channel: request["channel"].as_str().map(secret),
         }),
     };
-    verify(token(vector).as_bytes(), &ring, &revoked, &request)
+    let bearer = verify(token(vector).as_bytes(), &ring, &revoked, &asked)?;
+    for (name, right) in [("publish", TopicRight::Publish), ("subscribe", TopicRight::Subscribe)] {
+        if let Some(topic) = request[name].as_str() {
+            bearer.authorize_topic(right, topics::Pattern::new(topic).expect(topic))?;
+        }
+    }
+    Ok(bearer)
 }
 
 fn token(vector: &Value) -> &str {
@@ -87,6 +95,7 @@ fn there_is_a_vector_for_every_refusal() {
         TokenError::WrongScope,
         TokenError::WrongNode,
         TokenError::WrongChannel,
+        TokenError::WrongTopic,
     ];
     for kind in kinds {
         assert!(vectors.iter().any(|vector| vector["verdict"] == kind.as_str()), "{kind:?}");

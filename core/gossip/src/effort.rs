@@ -1,4 +1,5 @@
-//! How much work a peer may cause by what it says: signatures that are checked, and publications that are looked up.
+//! How much work a peer may cause by what it says: signatures that are checked, publications that are looked up, and
+//! publishers that make room for others.
 
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use types::Moment;
 const CHECKS: u32 = 1024;
 /// Publications that one peer may ask for in a second.
 const LOOKUPS: u32 = 4096;
-/// So many seconds of either may be used at once.
+/// Publishers that make room in a second for those that one peer tells of; to find one costs a look at all.
+const EVICTIONS: u32 = 16;
+/// So many seconds of each may be used at once.
 const SECONDS_AT_ONCE: u32 = 4;
 
 /// What is left to one peer.
@@ -16,6 +19,7 @@ const SECONDS_AT_ONCE: u32 = 4;
 pub(crate) struct Effort {
     checks: Allowance,
     lookups: Allowance,
+    evictions: Allowance,
 }
 
 /// A number that is used up and grows back.
@@ -31,12 +35,17 @@ impl Effort {
     /// All of it, for a peer that has come now.
     pub(crate) fn new(now: Moment) -> Self {
         let whole = |rate| Allowance { rate, left: rate * SECONDS_AT_ONCE, at: now };
-        Self { checks: whole(CHECKS), lookups: whole(LOOKUPS) }
+        Self { checks: whole(CHECKS), lookups: whole(LOOKUPS), evictions: whole(EVICTIONS) }
     }
 
     /// Whether another signature may be checked for this peer.
     pub(crate) fn take_check(&mut self, now: Moment) -> bool {
         self.checks.take(1, now) == 1
+    }
+
+    /// Whether another publisher may make room for one that this peer tells of.
+    pub(crate) fn take_eviction(&mut self, now: Moment) -> bool {
+        self.evictions.take(1, now) == 1
     }
 
     /// How many of the publications that this peer asks for are looked up.

@@ -149,18 +149,33 @@ impl Engine {
         }
     }
 
+    /// The topics that it knows: joined, published in, or asked for by peers.
+    pub fn topic_names(&self) -> impl Iterator<Item = &Topic> {
+        self.by_name.keys()
+    }
+
+    /// How many topics it knows.
+    #[must_use]
+    pub fn topic_count(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether it knows a topic.
+    #[must_use]
+    pub fn knows_topic(&self, name: &Topic) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     /// How much it holds. Looks at every topic, so not for every event.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let topics = self.topics.iter();
-        let searching =
-            |topic: &TopicState| topic.tracks.iter().filter(|(_, track)| track.search.is_some()).count();
         Stats {
             topics: self.by_name.len(),
             eager: topics.clone().map(|topic| topic.members.eager_len()).sum(),
             lazy: topics.clone().map(|topic| topic.members.len() - topic.members.eager_len()).sum(),
             publishers: topics.clone().map(|topic| topic.tracks.len()).sum(),
-            searching: topics.clone().map(searching).sum(),
+            searching: topics.clone().map(|topic| topic.searching).sum(),
             unacked: topics.map(|topic| topic.unacked.len()).sum(),
             cached_messages: self.cache.len(),
             cached_bytes: self.cache.bytes(),

@@ -190,6 +190,7 @@ impl Engine {
         let topic = &mut self.topics[ix];
         let mut track = topic.tracks.remove(at)?;
         topic.dirty.retain(|place| *place != at);
+        topic.searching -= usize::from(track.search.is_some());
         self.timers.set(Timer::Search(ix, at), &mut track.search_at, None);
         Some(track)
     }

@@ -12,7 +12,7 @@ use crate::{
 /// One peer may have told first of at most this part of the publishers of a topic: one in so many.
 const PEER_SHARE: usize = 2;
 
-/// The most lives of one publisher that are remembered in a topic.
+/// The most lives of one publisher that are remembered in a topic: the latest ones.
 const LIVES_MAX: usize = 4;
 
 /// Among which publishers room is made.
@@ -22,8 +22,6 @@ enum Whose {
     Anybody,
     /// Those that this peer told of first and that are not listed.
     Introducer(Option<NodeId>),
-    /// The lives of this one.
-    Publisher(NodeId),
 }
 
 /// One message of a peer looks so many times for a publisher that makes room; each look goes over all publishers.
@@ -67,8 +65,9 @@ impl Engine {
         let proven = known.and_then(|at| topic.tracks.get(at)).map_or(0, Track::proven);
         if entry.seq > proven {
             let id = entry.in_topic(&topic.name);
-            let is_hopeless = known.is_none() && self.evictions_left == 0;
-            if is_hopeless || !self.signatures.is_known(&id.topic, id.publisher) {
+            let is_hopeless =
+                || self.evictions_left == 0 || self.is_outlived(ix, id.publisher, id.incarnation);
+            if (known.is_none() && is_hopeless()) || !self.signatures.is_known(&id.topic, id.publisher) {
                 return true;
             }
             // What is not checked now is told again with the next heartbeat.
@@ -147,8 +146,7 @@ impl Engine {
         if let Some(at) = self.topics[ix].tracks.find(publisher, incarnation) {
             return Some(at);
         }
-        let introducer = from.and_then(|peer| self.node(peer));
-        if !self.has_room(ix, publisher, introducer, now, out) {
+        if !self.has_room(ix, (publisher, incarnation), from, now, out) {
             return None;
         }
         let is_own = publisher == self.me && incarnation == self.incarnation;
@@ -157,7 +155,7 @@ impl Engine {
         let origin = Origin { publisher, incarnation, uid: self.next_uid };
         let mut track = Track::new(origin, start, self.settings.dedupe_window);
         track.heard_at = now;
-        track.introducer = introducer;
+        track.introducer = from.and_then(|peer| self.node(peer));
         let at = self.topics[ix].tracks.insert(track);
         if start > 0 && !is_own {
             self.name_gaps(ix, at, vec![(1, start)], GapReason::BeforeJoining, out);
@@ -170,29 +168,36 @@ impl Engine {
     fn has_room(
         &mut self,
         ix: usize,
-        publisher: NodeId,
-        introducer: Option<NodeId>,
+        (publisher, incarnation): (NodeId, u64),
+        from: Option<PeerKey>,
         now: Moment,
         out: &mut Vec<Action>,
     ) -> bool {
-        let always =
-            publisher == self.me || introducer == Some(publisher) || self.signatures.is_listed(publisher);
+        let introducer = from.and_then(|peer| self.node(peer));
+        let is_listed = publisher == self.me || self.signatures.is_listed(publisher);
+        let always = is_listed || introducer == Some(publisher);
         let most = self.settings.max_publishers;
         let tracks = &self.topics[ix].tracks;
         let told = tracks.iter().filter(|(_, track)| track.introducer == introducer).count();
         let share = most.div_ceil(PEER_SHARE);
-        let lives = tracks.iter().filter(|(_, track)| track.origin.publisher == publisher).count();
+        let lives = tracks.lives(publisher).count();
         if lives < LIVES_MAX && tracks.len() < most && (always || told < share) {
             return true;
         }
-        if self.evictions_left == 0 {
+        if self.evictions_left == 0 || self.is_outlived(ix, publisher, incarnation) {
             return false;
         }
         self.evictions_left -= 1;
-        // Beyond its share a peer makes room among those that it told of, and a publisher among its own lives.
-        let whose = match lives >= LIVES_MAX {
-            true => Whose::Publisher(publisher),
-            false if !always && told >= share => Whose::Introducer(introducer),
+        let mut left = from.and_then(|peer| self.effort(peer));
+        if !is_listed && !left.as_mut().is_some_and(|left| left.take_eviction(now)) {
+            return false;
+        }
+        if lives >= LIVES_MAX {
+            return self.forget_earliest_life(ix, publisher, out);
+        }
+        // Beyond its share a peer makes room among those that it told of.
+        let whose = match !always && told >= share {
+            true => Whose::Introducer(introducer),
             false => Whose::Anybody,
         };
         let Some(at) = self.least_useful(ix, whose, always, now) else { return false };
@@ -208,20 +213,40 @@ impl Engine {
         let rank = |track: &Track| match track.deliveries {
             _ if now.since(track.heard_at) >= self.settings.remember => Some((0, 0)),
             0 => Some((1, 0)),
-            count => (always || matches!(whose, Whose::Publisher(_))).then_some((2, count)),
+            count => always.then_some((2, count)),
         };
         let is_chosen = |track: &Track| match whose {
-            Whose::Anybody => !self.signatures.is_listed(track.origin.publisher),
-            Whose::Introducer(peer) => {
-                track.introducer == peer && !self.signatures.is_listed(track.origin.publisher)
-            }
-            Whose::Publisher(publisher) => track.origin.publisher == publisher,
+            Whose::Anybody => true,
+            Whose::Introducer(peer) => track.introducer == peer,
         };
-        let all = self.topics[ix].tracks.iter();
-        all.filter(|(_, track)| !is_own(track) && is_chosen(track))
-            .filter_map(|(at, track)| Some(((rank(track)?, track.heard_at), at)))
-            .min()
-            .map(|(_, at)| at)
+        let mut least = None;
+        for (at, track) in self.topics[ix].tracks.iter().filter(|(_, track)| is_chosen(track)) {
+            let Some(use_of) = rank(track).map(|rank| (rank, track.heard_at)) else { continue };
+            let is_less = least.is_none_or(|(least, _)| use_of < least);
+            // Who is listed is asked last, because that costs the most.
+            if is_less && !is_own(track) && !self.signatures.is_listed(track.origin.publisher) {
+                least = Some((use_of, at));
+            }
+        }
+        least.map(|(_, at)| at)
+    }
+
+    /// Whether a life of a publisher is before those that are remembered of it, as many as there may be. Neighbours still tell
+    /// of lives that were forgotten here: to take one in again would deliver its last publications twice, and cost a later life
+    /// its place.
+    fn is_outlived(&self, ix: usize, publisher: NodeId, incarnation: u64) -> bool {
+        let mut lives = self.topics[ix].tracks.lives(publisher);
+        lives.next().is_some_and(|(earliest, _)| incarnation < earliest) && lives.count() + 1 >= LIVES_MAX
+    }
+
+    /// Makes room for a life of a publisher that has too many: the earliest one goes.
+    fn forget_earliest_life(&mut self, ix: usize, publisher: NodeId, out: &mut Vec<Action>) -> bool {
+        let own = (publisher == self.me).then_some(self.incarnation);
+        let is_other = |(incarnation, _): &(u64, usize)| Some(*incarnation) != own;
+        let earliest = self.topics[ix].tracks.lives(publisher).find(is_other);
+        let Some((_, at)) = earliest else { return false };
+        self.forget_publisher(ix, at, out);
+        true
     }
 
     fn forget_publisher(&mut self, ix: usize, at: usize, out: &mut Vec<Action>) {

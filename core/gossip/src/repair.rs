@@ -94,13 +94,16 @@ impl Engine {
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         if track.is_settled_up_to(upto.min(track.highest())) {
             track.search = None;
+            self.topics[ix].searching -= 1;
             return self.search_soon(ix, at, now);
         }
         self.ask(ix, at, now, out);
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         let end = since.after(self.settings.patience);
+        // Those that are overdue and were not asked for again wait for room, which answers and later ones make, or for a
+        // peer that has them.
         let asked = track.search.iter().flat_map(|search| search.asked.values());
-        let soonest = asked.map(|asked| asked.due).min().unwrap_or(end);
+        let soonest = asked.map(|asked| asked.due).filter(|due| *due > now).min().unwrap_or(end);
         // Nobody may have anything yet: whoever says so later is asked at the next look.
         let look_again = soonest.min(now.after(self.settings.pull_timeout)).min(end).max(now.after(MIN_LOOK));
         self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(look_again));
@@ -108,9 +111,11 @@ impl Engine {
 
     /// If something is missing, it is looked for, unless it comes by itself soon.
     pub(crate) fn search_soon(&mut self, ix: usize, at: usize, now: Moment) {
-        let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
+        let topic = &mut self.topics[ix];
+        let Some(track) = topic.tracks.get_mut(at) else { return };
         if track.search.is_none() && !track.is_settled() {
             track.search = Some(Search::new(now, track.highest()));
+            topic.searching += 1;
             let due = now.after(self.settings.graft_after);
             self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(due));
         }
@@ -119,14 +124,21 @@ impl Engine {
     /// Asks one peer for each missing publication that nobody else is being asked for: first for those that nobody was
     /// asked for yet, so that what nobody has does not keep the others waiting, then again for those that did not come.
     fn ask(&mut self, ix: usize, at: usize, now: Moment, out: &mut Vec<Action>) {
+        let searching = self.topics[ix].searching;
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         let Some(mut search) = track.search.take() else { return };
-        track.reach(search.upto);
+        let most = match track.deliveries {
+            0 => usize::try_from(self.settings.history).unwrap_or(usize::MAX).max(WANTED_MIN),
+            _ => (WANTED_MAX / searching.max(1)).max(WANTED_MIN),
+        };
+        track.reach(&mut search, now, self.settings.graft_after);
         search.asked.retain(|seq, _| !track.is_named(*seq));
+        search.make_room(most, now);
         let waiting = search.asked.values().filter(|asked| asked.due > now).count();
         let room = self.settings.pull_batch.saturating_sub(waiting);
+        let new = room.min(most.saturating_sub(search.asked.len()));
         let mut orders = Orders::default();
-        for seq in track.missing(search.next, search.upto).take(room) {
+        for seq in track.missing(search.next, search.reach).take(new) {
             let Some(peer) = choose(track, seq, None, &mut self.rng) else { break };
             let due = now.after(self.settings.pull_timeout);
             search.asked.insert(seq, Asked { peer, attempts: 0, due });
@@ -211,6 +223,13 @@ impl Engine {
         }));
     }
 }
+
+/// Numbers of one topic that are remembered as asked for, over all publishers; about 60 bytes each.
+const WANTED_MAX: usize = 32_768;
+
+/// Numbers of one publisher that are, at least. Of a publisher of which nothing ever came, as many as its history has: else
+/// heads of invented publishers would fill the memory.
+const WANTED_MIN: usize = 16;
 
 /// A search that lasts asks again to be pushed to after so long.
 const GRAFT_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(1);

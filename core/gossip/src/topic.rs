@@ -19,6 +19,8 @@ pub(crate) struct TopicState {
     /// When this node last signed its head; absent before the first time.
     pub(crate) signed_at: Option<Moment>,
     pub(crate) tracks: Tracks,
+    /// How many of the tracks have a search.
+    pub(crate) searching: usize,
     /// Places of the publishers whose heads have not been announced yet.
     pub(crate) dirty: Vec<usize>,
     /// Publications below their publisher's head that came after all, to be announced one by one.
@@ -53,6 +55,7 @@ impl TopicState {
             seq: 0,
             signed_at: None,
             tracks: Tracks::default(),
+            searching: 0,
             dirty: Vec::new(),
             strays: Vec::new(),
             unacked: VecDeque::new(),
@@ -116,6 +119,12 @@ impl Tracks {
         }
         self.last = *self.places.get(&(publisher, incarnation))?;
         Some(self.last)
+    }
+
+    /// The lives of a publisher with their places, earliest first.
+    pub(crate) fn lives(&self, publisher: NodeId) -> impl Iterator<Item = (u64, usize)> {
+        let lives = self.places.range((publisher, 0)..=(publisher, u64::MAX));
+        lives.map(|((_, incarnation), at)| (*incarnation, *at))
     }
 
     pub(crate) fn insert(&mut self, track: Track) -> usize {

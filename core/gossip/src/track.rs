@@ -1,6 +1,6 @@
 //! What is known of one publisher in one topic: which numbers were delivered, which are missing, who has them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use oap::{Entry, Head, Proof};
 use types::{Moment, NodeId};
@@ -56,11 +56,17 @@ pub(crate) struct Origin {
     pub(crate) uid: u64,
 }
 
-/// Numbers up to `upto` are missing since `since`, and are being asked for.
+/// Numbers up to `upto` are missing since `since`. They are asked for, and so are those above them that did not come by
+/// themselves meanwhile.
 #[derive(Debug)]
 pub(crate) struct Search {
     pub(crate) since: Moment,
+    /// What is missing up to here is named once it was looked for long enough.
     pub(crate) upto: u64,
+    /// What is missing up to here is asked for: at least `upto`, and what was known for long enough.
+    pub(crate) reach: u64,
+    /// The number that `reach` becomes, and since when it is known.
+    known: (u64, Moment),
     /// Every missing number below this was asked for at least once.
     pub(crate) next: u64,
     /// When a peer was last asked to push.
@@ -70,6 +76,9 @@ pub(crate) struct Search {
     /// By number: what was asked for and has not come. At most as many as the window is wide.
     pub(crate) asked: BTreeMap<u64, Asked>,
 }
+
+/// A number that was asked for again so many times makes room for others.
+const IN_VAIN: u32 = 2;
 
 /// One number that a peer was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +91,33 @@ pub(crate) struct Asked {
 impl Search {
     /// A search for everything that is missing up to a number.
     pub(crate) fn new(since: Moment, upto: u64) -> Self {
-        Self { since, upto, next: 0, grafted_at: None, waiting: 0, asked: BTreeMap::new() }
+        Self {
+            since,
+            upto,
+            reach: upto,
+            known: (upto, since),
+            next: 0,
+            grafted_at: None,
+            waiting: 0,
+            asked: BTreeMap::new(),
+        }
+    }
+
+    /// What became known after the search began is asked for as well once it had `time` to come by itself. Otherwise numbers
+    /// that nobody has would keep later ones waiting until they are named.
+    fn extend(&mut self, highest: u64, now: Moment, time: Duration) {
+        if now.since(self.known.1) >= time {
+            self.reach = self.reach.max(self.known.0);
+            self.known = (highest, now);
+        }
+    }
+
+    /// Forgets numbers that were asked for several times in vain once there is room for no more than these `most`: others
+    /// behind them are asked for in their place, and they are named if they do not come.
+    pub(crate) fn make_room(&mut self, most: usize, now: Moment) {
+        if self.asked.len() >= most {
+            self.asked.retain(|_, asked| asked.attempts < IN_VAIN || asked.due > now);
+        }
     }
 }
 
@@ -253,13 +288,15 @@ impl Track {
 
     /// Whether a search has something left to ask for and waits for at most so many answers.
     pub(crate) fn is_search_idle(&self, most: usize) -> bool {
-        let is_idle = |search: &Search| search.waiting <= most && search.next <= search.upto;
+        let is_idle = |search: &Search| search.waiting <= most && search.next <= search.reach;
         self.search.as_ref().is_some_and(is_idle) && !self.is_settled()
     }
 
-    /// Moves the window up to a number that is searched for, as far as what was delivered or named leaves it.
-    pub(crate) fn reach(&mut self, upto: u64) {
-        let base = upto.saturating_sub(self.window()).min(self.floor);
+    /// Moves the window up to what is searched for, as far as what was delivered or named leaves it. `time` is how long a
+    /// publication may take to come by itself.
+    pub(crate) fn reach(&mut self, search: &mut Search, now: Moment, time: Duration) {
+        search.extend(self.highest(), now, time);
+        let base = search.reach.saturating_sub(self.window()).min(self.floor);
         if base > self.base {
             self.move_base(base);
         }

@@ -33,10 +33,11 @@ use types::NodeId;
 
 use crate::{
     OverlayConfig,
+    conditions::{Conditions, Sight, Supplies},
     config::{Security, is_reachable},
     dialer::Dialers,
     error::OverlayError,
-    gossip::{EventId, GOSSIP_EGRESS, Gossip, Published},
+    gossip::{By, EventId, GOSSIP_EGRESS, Gossip, Published},
     handshakes::Handshakes,
     info::PeerInfo,
     listener::Door,
@@ -159,6 +160,11 @@ impl Overlay {
         }))
     }
 
+    /// What all parts of it share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Who this node is.
     #[must_use]
     pub fn node(&self) -> NodeId {
@@ -188,7 +194,7 @@ impl Overlay {
             self.shared.metrics.rejected("size");
             return Err(OverlayError::FrameTooLarge);
         }
-        self.shared.gossip.publish(topic, body).await
+        self.shared.gossip.publish(topic, body, By::Node).await
     }
 
     /// What is published in a topic from now on.
@@ -198,7 +204,7 @@ impl Overlay {
     /// # Errors
     /// [`OverlayError`] if too much is being asked, or the node stops.
     pub async fn subscribe(&self, topic: Topic) -> Result<Subscription, OverlayError> {
-        Subscription::open(&self.shared, topic, None).await
+        Subscription::open(&self.shared, topic, By::Node, None, usize::MAX).await
     }
 
     /// The same for a subscriber that comes back: what came after the event it heard last, as far as that is kept, and then
@@ -210,7 +216,7 @@ impl Overlay {
     /// # Errors
     /// [`OverlayError`] if too much is being asked, or the node stops.
     pub async fn resume(&self, topic: Topic, after: EventId) -> Result<Subscription, OverlayError> {
-        Subscription::open(&self.shared, topic, Some(after)).await
+        Subscription::open(&self.shared, topic, By::Node, Some(after), usize::MAX).await
     }
 
     /// Who is connected.
@@ -313,6 +319,7 @@ fn share(
         writers: scope.children(&WRITER),
         numbers: AtomicU64::new(1),
         lives,
+        supplies: Arc::<Supplies>::default(),
     });
     sample(scope, &shared);
     shared
@@ -322,13 +329,20 @@ fn share(
 fn sample(scope: &Scope, shared: &Arc<Shared>) {
     let depth = scope.metrics().queue(GOSSIP_EGRESS.name, "gossip").depth;
     let connections = scope.metrics().connections(scope.service());
-    let watched = Arc::downgrade(shared);
+    let (watched, conditions) = (Arc::downgrade(shared), Conditions::new(scope));
     scope.sampled(move || {
         let Some(shared) = watched.upgrade() else { return };
         let gauge = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         shared.metrics.peers.set(gauge(shared.peers.count()));
         depth.set(gauge(shared.peers.queued()));
         connections.set(gauge(shared.caps.total()));
+        let sight = Sight {
+            wants_peers: shared.settings.load().dials,
+            peers: shared.peers.count(),
+            displaced: shared.handshakes.displaced(),
+            behind: shared.lives.ahead_of(shared.clock.unix()),
+        };
+        conditions.look(&sight, &shared.supplies, shared.clock.now());
     });
 }
 

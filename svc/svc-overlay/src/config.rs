@@ -1,5 +1,6 @@
 //! The `[overlay]` table of the configuration file.
 
+mod api;
 mod limits;
 mod objects;
 mod peer;
@@ -12,6 +13,7 @@ use ron_transport::addr::ListenAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use api::{ApiAuth, ApiConfig};
 pub use limits::{EgressPolicy, GossipConfig, PeerLimits, TimeoutsConfig, TransportConfig};
 pub use objects::ObjectsConfig;
 pub use peer::{PeerAddr, PeerAddrError};
@@ -65,6 +67,8 @@ pub struct OverlayConfig {
     pub transport: TransportConfig,
     /// Objects that peers may ask for and offer.
     pub objects: ObjectsConfig,
+    /// Where applications publish and subscribe.
+    pub api: ApiConfig,
 }
 
 impl Default for OverlayConfig {
@@ -86,6 +90,7 @@ impl Default for OverlayConfig {
             gossip: GossipConfig::default(),
             transport: TransportConfig::default(),
             objects: ObjectsConfig::default(),
+            api: ApiConfig::default(),
         }
     }
 }
@@ -95,6 +100,8 @@ impl Table for OverlayConfig {
     const RESTART: &'static [&'static str] = &[
         "enabled",
         "security",
+        "api.enabled",
+        "api.max_publishing",
         "gossip.relay_fanout",
         "gossip.burst_budget_frames",
         "gossip.history",
@@ -105,6 +112,7 @@ impl Table for OverlayConfig {
         "gossip.max_publishers",
         "gossip.retain_events",
         "gossip.retain_bytes",
+        "gossip.retain_all_bytes",
         "objects.max_bytes",
         "objects.ram_bytes",
         "objects.streams",
@@ -126,6 +134,9 @@ impl Table for OverlayConfig {
         self.gossip.check(danger_ok, problems);
         self.transport.check(danger_ok, problems);
         self.objects.check(danger_ok, problems);
+        if self.api.enabled {
+            problems.under("api", |problems| self.api.check(danger_ok, problems));
+        }
     }
 }
 

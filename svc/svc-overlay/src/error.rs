@@ -9,6 +9,7 @@
 //! | `Lagging` | 500 `internal` | no | `overlay_lost_total{reason="lagging"}` |
 //! | `FrameTooLarge` | 413 `body_cap` | no | `frame_reject_total{reason="size"}` |
 //! | `Backpressure` | 429 `busy` | yes | `backpressure_events_total{peer}` |
+//! | `TooManyTopics` | 429 `quota` | no | `rejected_total{reason="quota"}` |
 
 use ron_kernel::{Fault, queue::SendError, retry::Retryable};
 use types::{Reason, Refusal};
@@ -40,6 +41,9 @@ pub enum OverlayError {
     /// A peer takes what it is sent too slowly.
     #[error("a peer is too slow")]
     Backpressure,
+    /// The node takes part in as many topics as applications may have it take part in.
+    #[error("there are too many topics for another one: see `overlay.gossip.max_topics`")]
+    TooManyTopics,
 }
 
 impl OverlayError {
@@ -52,6 +56,7 @@ impl OverlayError {
             Self::Canceled => Reason::Draining,
             Self::Lagging { .. } => Reason::Internal,
             Self::FrameTooLarge => Reason::BodyCap,
+            Self::TooManyTopics => Reason::Quota,
         }
     }
 }
@@ -95,6 +100,7 @@ mod tests {
             (OverlayError::Lagging { missed: 3 }, Reason::Internal, 500, false),
             (OverlayError::FrameTooLarge, Reason::BodyCap, 413, false),
             (OverlayError::Backpressure, Reason::Busy, 429, true),
+            (OverlayError::TooManyTopics, Reason::Quota, 429, false),
         ] {
             assert_eq!((error.reason(), error.retryable()), (reason, again), "{error}");
             let refusal = Refusal::from(error);

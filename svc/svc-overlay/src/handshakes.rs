@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use ron_kernel::lock::lock;
@@ -16,6 +19,8 @@ pub(crate) struct Handshakes {
     /// Nothing else is locked under it.
     places: Mutex<Places>,
     most: usize,
+    /// How many ever had to make way.
+    displaced: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +49,12 @@ pub(crate) struct Place {
 impl Handshakes {
     /// So many places, at least one.
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { places: Mutex::default(), most: most.max(1) })
+        Arc::new(Self { places: Mutex::default(), most: most.max(1), displaced: AtomicU64::new(0) })
+    }
+
+    /// How many connections ever had to make way for others.
+    pub(crate) fn displaced(&self) -> u64 {
+        self.displaced.load(Relaxed)
     }
 
     /// A place for a connection from this address; the second part says whether another had to make way.
@@ -52,6 +62,7 @@ impl Handshakes {
         let mut places = lock(&self.places);
         let is_full = places.taken.len() >= self.most;
         if is_full {
+            self.displaced.fetch_add(1, Relaxed);
             places.displace_for(client);
         }
         let (number, displaced) = (places.next, Arc::new(Notify::new()));

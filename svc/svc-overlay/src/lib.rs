@@ -3,20 +3,26 @@
 //! ```text
 //! listener → greeter ┐
 //!                    ├→ connection: TLS → HELLO → reader → gossip shard → outbox → writer
-//! dialer ────────────┘                                  └→ subscribers of this node
+//! dialer ────────────┘                                  └→ subscribers of this node → applications
 //! ```
 //!
 //! Every publication that this node takes on is delivered, passed on, or named: to subscribers as a gap, to operators in the
 //! loss report.
 
 #[cfg(not(loom))]
+mod api;
+#[cfg(not(loom))]
 mod build;
+#[cfg(not(loom))]
+mod conditions;
 #[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]
 mod dialer;
 #[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
+mod feed;
 #[cfg(not(loom))]
 mod gossip;
 #[cfg(not(loom))]
@@ -45,19 +51,25 @@ mod shared;
 #[cfg(not(loom))]
 mod subscription;
 #[cfg(not(loom))]
+pub mod told;
+#[cfg(not(loom))]
 mod toll;
 #[cfg(not(loom))]
 mod topology;
 
 #[cfg(not(loom))]
+pub use api::{API_TOPOLOGY, Api, ApiError};
+#[cfg(not(loom))]
 pub use build::{BuildError, IsHeldElsewhere, LoadTokens, Overlay, OverlaySettings};
 #[cfg(not(loom))]
 pub use config::{
-    EgressPolicy, GossipConfig, ObjectsConfig, OverlayConfig, PeerAddr, PeerAddrError, PeerLimits, PqConfig,
-    Security, TimeoutsConfig, TransportConfig,
+    ApiAuth, ApiConfig, EgressPolicy, GossipConfig, ObjectsConfig, OverlayConfig, PeerAddr, PeerAddrError,
+    PeerLimits, PqConfig, Security, TimeoutsConfig, TransportConfig,
 };
 #[cfg(not(loom))]
 pub use error::OverlayError;
+#[cfg(not(loom))]
+pub use feed::{Cursor, Feed};
 #[cfg(not(loom))]
 pub use gossip::{Delivery, EventId, Gap, InvalidEventId, Published};
 #[cfg(not(loom))]

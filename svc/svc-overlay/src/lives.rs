@@ -51,6 +51,11 @@ impl Lives {
         self.0.fetch_add(1, Relaxed)
     }
 
+    /// How far the clock is behind the lives that were begun: they are counted on from where an earlier clock was.
+    pub(crate) fn ahead_of(&self, unix: Duration) -> Duration {
+        Duration::from_nanos(self.0.load(Relaxed)).saturating_sub(unix)
+    }
+
     /// Somebody knows this life: those that begin from now on come after it and the one that follows it at once.
     pub(crate) fn pass(&self, incarnation: u64) {
         self.0.fetch_max(incarnation.saturating_add(2), Relaxed);

@@ -101,7 +101,9 @@ impl Loss {
 
     fn continues(&self, earlier: &Self) -> bool {
         let fate = |loss: &Self| (loss.peer, loss.queue, loss.reason, loss.id.publisher, loss.id.incarnation);
-        self.id.seq == earlier.last + 1 && fate(self) == fate(earlier) && self.id.topic == earlier.id.topic
+        earlier.last.checked_add(1) == Some(self.id.seq)
+            && fate(self) == fate(earlier)
+            && self.id.topic == earlier.id.topic
     }
 }
 
@@ -247,6 +249,19 @@ mod tests {
         assert_eq!(spans, [(1, 3, 3), (7, 7, 7), (9, 9, 9)]);
         (10..KEPT as u64 * 2).for_each(|number| drop(entries.keep(loss(number, number, number))));
         assert_eq!(entries.kept.len(), KEPT);
+    }
+
+    #[test]
+    fn the_highest_number_there_is_continues_nothing_and_is_continued_by_nothing() {
+        let mut entries = Entries::default();
+        for seq in [u64::MAX, 1, u64::MAX - 1, u64::MAX, 0] {
+            let lost = loss(1, seq, seq);
+            entries.sum_up(&lost);
+            entries.keep(lost);
+        }
+        let spans: Vec<_> = entries.kept.iter().map(|loss| (loss.id.seq, loss.last)).collect();
+        let last = u64::MAX;
+        assert_eq!(spans, [(last, last), (1, 1), (last - 1, last), (0, 0)]);
     }
 
     #[test]

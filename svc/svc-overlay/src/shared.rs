@@ -24,6 +24,7 @@ use types::NodeId;
 
 use crate::{
     ObjectsConfig, OverlayConfig, TimeoutsConfig,
+    conditions::Supplies,
     config::{EgressPolicy, Security, public_key},
     gossip::Gossip,
     handshakes::Handshakes,
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) writers: Children,
     pub(crate) numbers: AtomicU64,
     pub(crate) lives: Lives,
+    /// How well the topics of subscribers here are supplied.
+    pub(crate) supplies: Arc<Supplies>,
 }
 
 impl Shared {
@@ -93,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) rate: Option<Rate>,
     max_rps: u32,
     pub(crate) max_frame: u32,
+    /// Whether there are peers to dial.
+    pub(crate) dials: bool,
     features: Features,
     pub(crate) chunk: usize,
     pub(crate) drop_oldest: bool,
@@ -147,6 +152,7 @@ impl Settings {
             max_rps,
             rate: Rate::per_second(max_rps, max_rps.saturating_mul(2)).ok(),
             max_frame: u32::try_from(config.gossip.max_frame_bytes.as_u64()).unwrap_or(oap::FRAME_MAX),
+            dials: !config.peers.is_empty(),
             features: match config.gossip.checksums {
                 true => Features::OBJECTS.with(Features::CRC32C),
                 false => Features::OBJECTS,

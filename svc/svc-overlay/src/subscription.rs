@@ -1,16 +1,13 @@
 //! A subscription of this node's own.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::Arc;
 
 use oap::Topic;
 use ron_kernel::queue::Receiver;
 
 use crate::{
     error::OverlayError,
-    gossip::{Delivery, EventId, SUBSCRIBER, Sink},
+    gossip::{By, Delivery, Due, EventId, Heard, SUBSCRIBER, Sink},
     shared::Shared,
 };
 
@@ -19,25 +16,28 @@ use crate::{
 pub struct Subscription {
     topic: Topic,
     number: u64,
-    queue: Receiver<(EventId, Delivery)>,
-    missed: Arc<AtomicU64>,
+    queue: Receiver<Heard>,
+    due: Arc<Due>,
     /// Taken out of the queue, and said after that something was missed.
     held: Option<(EventId, Delivery)>,
     shared: Arc<Shared>,
 }
 
 impl Subscription {
+    /// A subscription of which `room` bytes of bodies may wait.
     pub(crate) async fn open(
         shared: &Arc<Shared>,
         topic: Topic,
+        by: By,
         after: Option<EventId>,
+        room: usize,
     ) -> Result<Self, OverlayError> {
         let (sender, queue) = shared.scope.queue(&SUBSCRIBER, "subscribe");
-        let (number, missed) = (shared.next_number(), Arc::<AtomicU64>::default());
-        let sink = Sink { number, queue: sender, missed: Arc::clone(&missed) };
+        let (number, due) = (shared.next_number(), Arc::<Due>::default());
+        let sink = Sink::new(number, sender, &due, room);
         let subscription =
-            Self { topic: topic.clone(), number, queue, missed, held: None, shared: Arc::clone(shared) };
-        shared.gossip.subscribe(topic, sink, after).await?;
+            Self { topic: topic.clone(), number, queue, due, held: None, shared: Arc::clone(shared) };
+        shared.gossip.subscribe(topic, sink, by, after).await?;
         Ok(subscription)
     }
 
@@ -57,12 +57,13 @@ impl Subscription {
             return Some(held);
         }
         let heard = self.queue.recv().await?;
-        match self.missed.swap(0, Relaxed) {
-            0 => Some(heard),
+        self.due.taken(&heard);
+        let Heard { id, delivery, .. } = heard;
+        match self.due.missed() {
+            0 => Some((id, delivery)),
             missed => {
                 // Whoever comes back after this has heard what was before it, and nothing of what was missed.
-                let id = heard.0;
-                self.held = Some(heard);
+                self.held = Some((id, delivery));
                 Some((id.before(), Delivery::Lagging(missed)))
             }
         }
@@ -77,6 +78,6 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.shared.gossip.leave(self.topic.clone(), self.number);
+        self.shared.gossip.leave_topic(&self.topic, self.number);
     }
 }

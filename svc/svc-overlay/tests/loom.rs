@@ -1,7 +1,7 @@
 //! Models of a peer's outbox: two producers, a permit, one writer, and an end that comes at any time.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 CARGO_TARGET_DIR=target/loom cargo test -p svc-overlay --test loom
-//! --profile quick`. Loom runs each scenario under every interleaving up to that bound, and reports a deadlock or a missed
+//! --release`. Loom runs each scenario under every interleaving up to that bound, and reports a deadlock or a missed
 //! wake-up itself.
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "tests")]

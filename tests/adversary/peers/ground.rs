@@ -14,7 +14,7 @@ use types::NodeId;
 use super::liar::Liar;
 use crate::{
     overlay_node::{Home, Listening, OverlayNode, omnigate},
-    support::{Flag, PATIENCE, ask, eventually},
+    support::{Client, Flag, PATIENCE, eventually},
 };
 
 /// What each of the two publishes while it is lied to. One of a thousand may be missing.
@@ -189,12 +189,12 @@ fn lie_to(
 
 /// Publishes so many, each once the node takes it; who publishes, as liars may know it.
 fn publish(node: &OverlayNode, count: u64, known: Option<&Honest>) -> Honest {
-    let mut last = None;
+    let (mut last, mut client) = (None, None);
     for _ in 0..count {
         let next = known.map_or(0, |known| known.seq.load(Relaxed));
         let seq = last.as_ref().map_or(next, |honest: &Honest| honest.seq.load(Relaxed)) + 1;
         let answer = eventually("the node takes it", || {
-            let (status, answer) = post(node, "news", &format!("honest {seq}"));
+            let (status, answer) = post_on(&mut client, node, "news", &format!("honest {seq}"));
             assert!(status == 200 || status == 429, "{status} {answer}");
             (status == 200).then_some(answer)
         });
@@ -212,8 +212,18 @@ fn publish(node: &OverlayNode, count: u64, known: Option<&Honest>) -> Honest {
 }
 
 fn post(node: &OverlayNode, topic: &str, body: &str) -> (u16, serde_json::Value) {
+    post_on(&mut None, node, topic, body)
+}
+
+/// The same on a connection that is kept.
+fn post_on(
+    client: &mut Option<Client>,
+    node: &OverlayNode,
+    topic: &str,
+    body: &str,
+) -> (u16, serde_json::Value) {
+    let client = client.get_or_insert_with(|| Client::connect(node.node.admin).unwrap());
     let head = format!("POST /overlay/pub/{topic} HTTP/1.1\r\nhost: localhost\r\nx-omnigate: 1\r\n");
-    let request = format!("{head}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
-    let answer = ask(node.node.admin, request).unwrap();
+    let answer = client.ask(format!("{head}content-length: {}\r\n\r\n{body}", body.len())).unwrap();
     (answer.status, answer.json())
 }

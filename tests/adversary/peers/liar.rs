@@ -87,6 +87,12 @@ impl Liar {
         self.heard.try_iter()
     }
 
+    /// Waits until the node has said something, a second at most, and forgets all that it has said.
+    pub(super) fn wait_for_words(&self) {
+        let _ = self.heard.recv_timeout(Duration::from_secs(1));
+        self.heard().for_each(drop);
+    }
+
     /// Its word for a number of its own.
     pub(super) fn proof(&self, entry: Entry) -> Proof {
         let signature = self.key.sign(&entry.in_topic(&news()).head_bytes());

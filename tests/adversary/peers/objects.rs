@@ -7,19 +7,22 @@ use types::ObjectId;
 use super::ground::Ground;
 
 #[test]
-#[ignore = "has not been seen to pass: run it by name"]
 fn offers_that_are_never_finished_take_no_memory() {
     Ground::start("objects = { patience = \"60s\" }\n").endure(|liar, _, number| {
         let stream = u32::try_from(number % 4096).unwrap() * 2 + 1;
         let (id, len) = (ObjectId::new([7; 32]), 1 << 30);
         let begun = liar.say_on(stream, Message::Start(Start::Put { id, len }));
         let half = Data { object_len: len, offset: 0, proof: Bytes::new(), body: vec![7; 16_384].into() };
-        begun && (number % 3 == 0 || liar.say_on(stream, Message::Data(half))) && number % 4096 != 4095
+        let said = begun && (number % 3 == 0 || liar.say_on(stream, Message::Data(half)));
+        // Each offer is looked at: a flood of bytes would only be a test of the machine.
+        if number % 3 != 0 {
+            liar.wait_for_words();
+        }
+        said && number % 4096 != 4095
     });
 }
 
 #[test]
-#[ignore = "has not been seen to pass: run it by name"]
 fn objects_that_are_not_what_they_say_reset_their_stream_alone() {
     Ground::start("").endure(|liar, _, number| {
         let stream = u32::try_from(number % 4096).unwrap() * 2 + 1;
@@ -33,6 +36,7 @@ fn objects_that_are_not_what_they_say_reset_their_stream_alone() {
             Data { object_len: len, offset: 0, proof: vec![7; 64].into(), body: vec![7; 16_384].into() };
         let said = liar.say_on(stream, Message::Start(start));
         let said = said && (number % 3 == 1 || liar.say_on(stream, Message::Data(lie)));
+        liar.wait_for_words();
         said && number % 4096 != 4095
     });
 }

@@ -4,6 +4,7 @@ mod chaos;
 mod drain;
 mod links;
 mod node;
+mod quota;
 mod relay;
 mod resume;
 mod sessions;

@@ -34,12 +34,31 @@ impl Node {
         node
     }
 
-    /// The same without waiting.
+    /// Starts a copy of the program, `bin/omnigate` in the node's folder, that may be replaced, and waits until it is ready.
+    pub(crate) fn start_copy(gateway: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("bin")).unwrap();
+        std::fs::copy(program(), dir.path().join("bin/omnigate")).unwrap();
+        Self::start_in(dir, gateway)
+    }
+
+    /// Starts a node whose standard output nobody reads.
+    pub(crate) fn start_unread(gateway: &str) -> Self {
+        let mut node = Self::begin_with(tempfile::tempdir().unwrap(), gateway, Stdio::piped());
+        node.wait_until_ready();
+        node
+    }
+
+    /// The same as [`start_in`](Self::start_in) without waiting.
     pub(crate) fn begin_in(dir: tempfile::TempDir, gateway: &str) -> Self {
+        Self::begin_with(dir, gateway, Stdio::null())
+    }
+
+    fn begin_with(dir: tempfile::TempDir, gateway: &str, output: Stdio) -> Self {
         let (gateway_addr, admin) = (free_addr(), free_addr());
         let text = config(gateway_addr, admin, gateway);
         write_config(dir.path(), &text);
-        let child = spawn(dir.path(), &text);
+        let child = spawn(dir.path(), &text, output);
         Self { child, dir, succeeded: AtomicBool::default(), gateway: gateway_addr, admin }
     }
 
@@ -72,6 +91,11 @@ impl Node {
         signal(self.child.id(), name);
     }
 
+    /// Sets the node's wall clock forward or back by so many seconds, if it was started under libfaketime.
+    pub(crate) fn set_clock(&self, seconds: i64) {
+        set_clock(self.path(), seconds);
+    }
+
     /// Ends the process without a word.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -81,8 +105,13 @@ impl Node {
     /// Starts the program again, in the same folder and with the same settings.
     pub(crate) fn start_again(&mut self) {
         let text = std::fs::read_to_string(config_path(self.path())).unwrap();
-        self.child = spawn(self.dir.path(), &text);
+        self.child = spawn(self.dir.path(), &text, Stdio::null());
         self.wait_until_ready();
+    }
+
+    /// Whether the process that was started has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// The node's exit status, once it has ended by itself.
@@ -188,16 +217,36 @@ fn config_path(dir: &Path) -> PathBuf {
     dir.join("omnigate.toml")
 }
 
-fn spawn(dir: &Path, config: &str) -> Child {
-    // Another build of the program, to measure the one that is shipped.
-    let program = std::env::var("OMNIGATE_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_omnigate").to_owned());
-    let mut command = Command::new(program);
+/// The file that says how far a node's clock is off, where the node may read it.
+const CLOCK: &str = "data/clock";
+
+fn set_clock(dir: &Path, seconds: i64) {
+    std::fs::create_dir_all(dir.join("data")).unwrap();
+    std::fs::write(dir.join(CLOCK), format!("{seconds:+}")).unwrap();
+}
+
+fn spawn(dir: &Path, config: &str, output: Stdio) -> Child {
+    let copy = dir.join("bin/omnigate");
+    let mut command = Command::new(if copy.is_file() { copy } else { program() });
     command.args(["up", "--config"]).arg(config_path(dir)).current_dir(dir).env_clear();
     be_patient(&mut command, config);
+    if let Ok(library) = std::env::var("OMNIGATE_FAKETIME") {
+        let clock = dir.join(CLOCK);
+        if !clock.exists() {
+            set_clock(dir, 0);
+        }
+        command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", clock);
+        command.env("FAKETIME_CACHE_DURATION", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
     command
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(output)
         .stderr(std::fs::File::create(dir.join("node.log")).unwrap())
         .spawn()
         .unwrap()
+}
+
+/// The program: another build of it if `OMNIGATE_BIN` says so, such as to measure the one that is shipped.
+fn program() -> PathBuf {
+    std::env::var_os("OMNIGATE_BIN").map_or_else(|| env!("CARGO_BIN_EXE_omnigate").into(), PathBuf::from)
 }

@@ -2,19 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Limited, StreamBody};
-use oap::{MessageId, PUBLICATION_MAX, Topic};
+use oap::{PUBLICATION_MAX, Topic};
 use ron_kernel::{Scope, Shutdown, topology::Stage};
 use ron_transport::{Body, BodyError, Response};
 use serde_json::{Value, json};
-use svc_overlay::{
-    Delivery, EventId, InvalidEventId, Loss, LossSum, LossSums, Overlay, PeerInfo, Subscription,
-};
+use svc_overlay::{EventId, InvalidEventId, Loss, LossSum, LossSums, Overlay, PeerInfo, Subscription, told};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{Reason, Refusal};
 
@@ -51,8 +48,7 @@ impl OverlayPages {
             error.downcast_ref::<BodyError>().map_or_else(too_large, BodyError::refusal)
         })?;
         let published = overlay.publish(topic, body.to_bytes()).await?;
-        let verdict = if published.accepted { "accepted" } else { "local_only" };
-        Ok(reply::json(StatusCode::OK, &json!({ "verdict": verdict, "id": id_of(&published.id) })))
+        Ok(reply::json(StatusCode::OK, &told::published_json(&published)))
     }
 
     /// A stream of what is published.
@@ -138,51 +134,13 @@ impl Stream {
             biased;
             heard = self.subscription.next_event() => {
                 let (id, heard) = heard?;
-                let (name, data) = delivery_of(&heard);
+                let (name, data) = told::event_json(&heard);
                 Some(format!("id: {id}\nevent: {name}\ndata: {data}\n\n"))
             }
             () = self.shutdown.reached(Stage::Writers) => None,
             () = tokio::time::sleep(KEEP_ALIVE) => Some(": still here\n\n".to_owned()),
         }
     }
-}
-
-fn delivery_of(delivery: &Delivery) -> (&'static str, Value) {
-    match delivery {
-        Delivery::Publication { id, body, hops, late } => {
-            let mut data = id_of(id);
-            data["hops"] = (*hops).into();
-            data["late"] = (*late).into();
-            // As text where it is text, because people look at it.
-            match str::from_utf8(body) {
-                Ok(text) => data["text"] = text.into(),
-                Err(_) => data["base64"] = STANDARD.encode(body).into(),
-            }
-            ("publication", data)
-        }
-        Delivery::Gap(gap) => (
-            "gap",
-            json!({
-                "topic": gap.topic.as_str(),
-                "publisher": gap.publisher.to_string(),
-                "incarnation": gap.incarnation,
-                "from": gap.from,
-                "to": gap.to,
-                "reason": gap.reason.name(),
-            }),
-        ),
-        Delivery::Lagging(missed) => ("lagging", json!({ "missed": missed })),
-        Delivery::NotResumed => ("not_resumed", json!({})),
-    }
-}
-
-fn id_of(id: &MessageId) -> Value {
-    json!({
-        "topic": id.topic.as_str(),
-        "publisher": id.publisher.to_string(),
-        "incarnation": id.incarnation,
-        "seq": id.seq,
-    })
 }
 
 fn peer_of(peer: &PeerInfo) -> Value {
@@ -204,7 +162,7 @@ fn loss_of(loss: &Loss) -> Value {
     json!({
         "number": loss.number,
         "unix_ms": u64::try_from(loss.at.as_millis()).unwrap_or(u64::MAX),
-        "id": id_of(&loss.id),
+        "id": told::id_json(&loss.id),
         "last": loss.last,
         "queue": loss.queue,
         "peer": loss.peer.map(|peer| peer.to_string()),

@@ -5,6 +5,7 @@ mod behaviour;
 mod long_runs;
 mod proofs;
 mod publishers;
+mod searches;
 mod shares;
 mod slow_peer;
 mod support;

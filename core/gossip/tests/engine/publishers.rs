@@ -1,8 +1,9 @@
 //! Who makes room for whom when there are too many publishers.
 
 use crate::support::{Bench, entry, node, proof, topic};
-use gossip::{GapReason, Settings};
-use oap::{Entry, Head, IHave, Message};
+use bytes::Bytes;
+use gossip::{Action, GapReason, Settings};
+use oap::{Entry, Head, IHave, Message, Publication};
 
 /// Room for eight publishers, four of them told of by one peer.
 fn bench() -> Bench {
@@ -76,4 +77,55 @@ fn a_neighbour_or_a_listed_publisher_with_many_lives_takes_the_room_of_its_own()
     (10..14).for_each(|publisher| bench.hear_publication(1, publisher, 2));
     assert_eq!((bench.delivered().len(), bench.gaps()), (4, vec![]), "all four are still known");
     assert!(bench.engine.stats().publishers <= 8);
+}
+
+#[test]
+fn of_a_publisher_with_many_lives_the_latest_stay_and_none_comes_twice() {
+    let mut bench = bench();
+    let life = |incarnation: u64, seq: u64| Entry { incarnation, ..entry(10, seq) };
+    let publish = |bench: &mut Bench, peer: u8, of: Entry| {
+        let proof = Some(proof(of).into());
+        let news = Publication::new(of.in_topic(&topic()), Bytes::from_static(b"hello"));
+        bench.hear(peer, Message::Publish(Publication { hops: 1, proof, ..news }));
+    };
+    // The first life has the most publications, the last one only one.
+    for incarnation in 1..=5 {
+        (1..=6 - incarnation).for_each(|seq| publish(&mut bench, 1, life(incarnation, seq)));
+    }
+    assert_eq!(bench.take().iter().filter(|action| matches!(action, Action::Deliver { .. })).count(), 15);
+    // A neighbour that has not heard of the last life still tells of the first.
+    let (of, proof) = (life(1, 5), proof(life(1, 5)));
+    let heads = vec![Head { entry: of, proof }];
+    bench.hear(2, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads }));
+    (1..=5).for_each(|seq| publish(&mut bench, 2, life(1, seq)));
+    assert_eq!(bench.delivered(), [], "delivered before");
+    bench.take();
+    for incarnation in 2..=5 {
+        publish(&mut bench, 1, life(incarnation, 7 - incarnation));
+    }
+    let gaps = bench.gaps();
+    assert_eq!((bench.delivered().len(), gaps.len()), (4, 0), "all four are still known: {gaps:?}");
+}
+
+#[test]
+fn how_often_one_peer_has_others_make_room_is_bounded_by_time() {
+    let mut bench = bench();
+    let head = |number: u64| {
+        let mut id = [7; 32];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        let entry = Entry { publisher: types::NodeId::new(id), incarnation: 1, seq: 40 };
+        Head { entry, proof: proof(entry) }
+    };
+    for number in 0..1000 {
+        let heads = vec![head(number)];
+        bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads }));
+    }
+    let forgotten =
+        |bench: &Bench| bench.gaps().iter().filter(|gap| gap.reason == GapReason::Forgotten).count();
+    assert!((1..=64).contains(&forgotten(&bench)), "{}", forgotten(&bench));
+    // Others are not concerned.
+    bench.take();
+    bench.hear_publication(3, 10, 1);
+    bench.hear_publication(3, 99, 1);
+    assert_eq!(bench.delivered().len(), 2);
 }

@@ -149,6 +149,8 @@ pub struct GossipConfig {
     pub retain_events: usize,
     /// Bytes of them, for each topic that somebody subscribes to here or `topics` names.
     pub retain_bytes: ByteSize,
+    /// Bytes of them, for all topics on each core; beyond it, the topic that keeps the most keeps less.
+    pub retain_all_bytes: ByteSize,
 }
 
 impl Default for GossipConfig {
@@ -168,6 +170,7 @@ impl Default for GossipConfig {
             max_publishers: 4096,
             retain_events: MAX_RETAINED,
             retain_bytes: ByteSize::mib(4),
+            retain_all_bytes: ByteSize::mib(64),
         }
     }
 }
@@ -215,6 +218,7 @@ impl GossipConfig {
         problems.guard("gossip.max_topics", self.max_topics, SAFE_MAX_TOPICS, danger_ok);
         problems.guard("gossip.max_publishers", self.max_publishers, SAFE_MAX_PUBLISHERS, danger_ok);
         problems.guard("gossip.retain_bytes", self.retain_bytes, SAFE_MAX_RETAINED, danger_ok);
+        problems.guard("gossip.retain_all_bytes", self.retain_all_bytes, SAFE_MAX_CACHE, danger_ok);
     }
 
     /// The engine's settings.

@@ -29,6 +29,7 @@ use ron_kernel::{
     topology::{Policy, QueueSpec},
 };
 use tokio::sync::oneshot;
+use topics::Filter;
 
 use feedback::Feedback;
 pub(crate) use feedback::Pushed;
@@ -37,8 +38,8 @@ pub(crate) use inbound::Inbound;
 use retention::Retained;
 pub use retention::{EventId, InvalidEventId};
 pub(crate) use shard::SHARD;
+pub(crate) use subscribers::{After, Due, Heard, Joined, Place, SUBSCRIBER, Sink};
 pub use subscribers::{Delivery, Gap};
-pub(crate) use subscribers::{SUBSCRIBER, Sink};
 
 use crate::{OverlayConfig, error::OverlayError, session::Conn, shared::Shared};
 
@@ -86,6 +87,8 @@ struct Handle {
     ingress: Sender<Batch>,
     commands: Sender<Command>,
     feedback: Arc<Feedback>,
+    /// Subscribers that have gone and are still known; no more than there are. Nothing else is locked under it.
+    departed: Mutex<Vec<u64>>,
     /// The other ends, while the shard's task is not running. Nothing else is locked under it.
     receivers: Mutex<Option<Receivers>>,
 }
@@ -106,6 +109,16 @@ pub struct Published {
     pub accepted: bool,
 }
 
+/// Who publishes or subscribes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The node itself, or its operator.
+    Node,
+    /// An application. Topics are left for the node. Peers hear of what it publishes in, so that those whose subscribers mean
+    /// it by a pattern take part.
+    Application,
+}
+
 /// What a shard is asked to do.
 #[derive(Debug)]
 enum Command {
@@ -121,19 +134,25 @@ enum Command {
     Publish {
         topic: Topic,
         body: Bytes,
+        by: By,
         done: oneshot::Sender<Result<Published, OverlayError>>,
     },
     Subscribe {
         topic: Topic,
         sink: Sink,
+        by: By,
         /// What the subscriber heard last, if it comes back.
         after: Option<EventId>,
     },
-    /// A subscriber has gone.
-    Leave {
-        topic: Topic,
-        sink: u64,
+    /// Somebody subscribes to those of these topics that are of this shard, and by patterns.
+    Join {
+        filter: Arc<Filter>,
+        sink: Sink,
+        after: After,
+        done: oneshot::Sender<Joined>,
     },
+    /// A subscriber is among the departed.
+    Leave,
     /// The configuration's topics are these from now on.
     Follow {
         topics: Vec<Topic>,
@@ -147,7 +166,13 @@ impl Gossip {
             let (ingress, batches) = scope.queue(&GOSSIP_INGRESS, "gossip");
             let (commands, asked) = scope.queue(&COMMANDS, "publish");
             let receivers = Receivers { ingress: batches, commands: asked };
-            Handle { ingress, commands, feedback: Arc::default(), receivers: Mutex::new(Some(receivers)) }
+            Handle {
+                ingress,
+                commands,
+                feedback: Arc::default(),
+                departed: Mutex::default(),
+                receivers: Mutex::new(Some(receivers)),
+            }
         };
         Self {
             shards: scope.planes().cores().iter().map(make).collect(),
@@ -155,6 +180,7 @@ impl Gossip {
             retained: Retained {
                 events: config.gossip.retain_events,
                 bytes: config.gossip.retain_bytes.as_usize(),
+                all_bytes: config.gossip.retain_all_bytes.as_usize(),
             },
         }
     }
@@ -201,13 +227,13 @@ impl Gossip {
         }
     }
 
-    /// Publishes, and tells what became of it.
+    /// Publishes, and tells what became of it. Of what an application publishes in, peers hear for a while.
     ///
     /// Cancel safe in that the publication goes its way; nobody hears of it.
-    pub(crate) async fn publish(&self, topic: Topic, body: Bytes) -> Result<Published, OverlayError> {
+    pub(crate) async fn publish(&self, topic: Topic, body: Bytes, by: By) -> Result<Published, OverlayError> {
         let (done, outcome) = oneshot::channel();
         let shard = &self.shards[self.shard_of(&topic)];
-        shard.commands.send(Command::Publish { topic, body, done }).await?;
+        shard.commands.send(Command::Publish { topic, body, by, done }).await?;
         outcome.await.map_err(|_| OverlayError::Canceled)?
     }
 
@@ -216,16 +242,45 @@ impl Gossip {
         &self,
         topic: Topic,
         sink: Sink,
+        by: By,
         after: Option<EventId>,
     ) -> Result<(), OverlayError> {
         let shard = &self.shards[self.shard_of(&topic)];
-        Ok(shard.commands.send(Command::Subscribe { topic, sink, after }).await?)
+        Ok(shard.commands.send(Command::Subscribe { topic, sink, by, after }).await?)
     }
 
-    /// A subscriber has gone. If the shard cannot be told now, it finds out with the next publication.
-    pub(crate) fn leave(&self, topic: Topic, sink: u64) {
-        let shard = &self.shards[self.shard_of(&topic)];
-        let _ = shard.commands.try_send(Command::Leave { topic, sink });
+    /// Has somebody hear of several topics, and of those that patterns mean: at each shard that may have some.
+    ///
+    /// Not cancel safe: dropped, some shards know and others do not, until they are told that the subscriber has gone.
+    pub(crate) async fn join(
+        &self,
+        filter: &Arc<Filter>,
+        sink: impl Fn(u16) -> Sink,
+        after: impl Fn(u16) -> After,
+    ) -> Result<Vec<Joined>, OverlayError> {
+        let topics: Vec<Topic> = filter.exact().filter_map(|name| Topic::new(name).ok()).collect();
+        let mut joined = Vec::new();
+        for (index, shard) in (0_u16..).zip(&self.shards) {
+            let has_one = topics.iter().any(|topic| self.shard_of(topic) == usize::from(index));
+            if !has_one && !filter.is_wild() {
+                continue;
+            }
+            let (done, outcome) = oneshot::channel();
+            let (filter, sink, after) = (Arc::clone(filter), sink(index), after(index));
+            shard.commands.send(Command::Join { filter, sink, after, done }).await?;
+            joined.push(outcome.await.map_err(|_| OverlayError::Canceled)?);
+        }
+        Ok(joined)
+    }
+
+    /// The subscriber of one topic has gone.
+    pub(crate) fn leave_topic(&self, topic: &Topic, sink: u64) {
+        self.shards[self.shard_of(topic)].departs(sink);
+    }
+
+    /// A subscriber of many topics has gone.
+    pub(crate) fn leave_all(&self, sink: u64) {
+        self.shards.iter().for_each(|shard| shard.departs(sink));
     }
 
     /// Takes part in these topics of the configuration from now on.
@@ -250,6 +305,16 @@ fn shard_of(topic: &Topic, shards: usize) -> usize {
 }
 
 impl Handle {
+    /// A subscriber has gone. A shard that cannot be told now, because much is asked of it, looks when it gets to that.
+    fn departs(&self, sink: u64) {
+        lock(&self.departed).push(sink);
+        let _ = self.commands.try_send(Command::Leave);
+    }
+
+    fn take_departed(&self) -> Vec<u64> {
+        std::mem::take(&mut *lock(&self.departed))
+    }
+
     fn take_receivers(&self) -> Option<Receivers> {
         lock(&self.receivers).take()
     }

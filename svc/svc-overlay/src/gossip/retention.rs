@@ -1,4 +1,8 @@
 //! What subscribers of a topic were told lately, kept so that one that comes back can go on where it was.
+//!
+//! An event has two numbers: one that counts what is told of its topic, and one that counts all that its shard tells. The first
+//! says exactly how many a subscriber of one topic missed; the second lets a subscriber of many topics say where it was in
+//! all of them with one number for each shard.
 
 use std::{collections::VecDeque, fmt, str::FromStr};
 
@@ -11,6 +15,8 @@ pub(super) struct Retained {
     pub(super) events: usize,
     /// Bytes of bodies.
     pub(super) bytes: usize,
+    /// Bytes of bodies of all topics of a shard.
+    pub(super) all_bytes: usize,
 }
 
 /// Where a subscriber is in what its node tells of a topic. Numbers count from one, and only within one life of the node.
@@ -26,6 +32,11 @@ pub struct EventId {
 pub struct InvalidEventId;
 
 impl EventId {
+    /// Before the first event of a life.
+    pub(crate) const fn nowhere(life: u64) -> Self {
+        Self { life, number: 0 }
+    }
+
     /// The event before this one.
     pub(crate) const fn before(self) -> Self {
         Self { number: self.number.saturating_sub(1), ..self }
@@ -54,8 +65,11 @@ pub(super) struct Retention {
     life: u64,
     /// The number of the last event; zero before the first.
     last: u64,
-    kept: VecDeque<Delivery>,
+    /// With their numbers in all that the shard tells.
+    kept: VecDeque<(u64, Delivery)>,
     bytes: usize,
+    /// The shard's number of the last event that is not kept any more; zero if all are.
+    dropped: u64,
     limits: Retained,
 }
 
@@ -72,19 +86,41 @@ pub(super) struct Resumed<'a> {
 impl Retention {
     /// Nothing yet, in this life of the node.
     pub(super) fn new(life: u64, limits: Retained) -> Self {
-        Self { life, last: 0, kept: VecDeque::new(), bytes: 0, limits }
+        Self { life, last: 0, kept: VecDeque::new(), bytes: 0, dropped: 0, limits }
     }
 
-    /// Keeps an event, and drops the oldest ones it has no room beside.
-    pub(super) fn keep(&mut self, event: Delivery) -> EventId {
+    /// Keeps an event that has this number in all that the shard tells, and drops the oldest ones it has no room beside.
+    pub(super) fn keep(&mut self, number: u64, event: Delivery) -> EventId {
         self.last += 1;
         self.bytes += size(&event);
-        self.kept.push_back(event);
-        let Retained { events, bytes } = self.limits;
+        self.kept.push_back((number, event));
+        let Retained { events, bytes, .. } = self.limits;
         while self.kept.len() > events || (self.bytes > bytes && self.kept.len() > 1) {
-            self.bytes -= self.kept.pop_front().as_ref().map_or(0, size);
+            self.drop_oldest();
         }
         self.id(self.last)
+    }
+
+    /// Drops the oldest event.
+    pub(super) fn drop_oldest(&mut self) {
+        if let Some((number, event)) = self.kept.pop_front() {
+            self.bytes -= size(&event);
+            self.dropped = number;
+        }
+    }
+
+    /// Bytes that are kept.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What came after the event that has this number in all that the shard tells: how many at most are gone, and what is
+    /// kept.
+    pub(super) fn after_number(&self, heard: u64) -> (u64, impl Iterator<Item = (u64, EventId, &Delivery)>) {
+        let before = self.last - self.kept.len() as u64;
+        let gone = self.dropped.saturating_sub(heard).min(before);
+        let kept = (before + 1..).zip(&self.kept).filter(move |(_, (number, _))| *number > heard);
+        (gone, kept.map(|(own, (number, event))| (*number, self.id(own), event)))
     }
 
     /// What came after an event.
@@ -95,7 +131,7 @@ impl Retention {
         let kept = (before + 1..).zip(&self.kept).filter(|(number, _)| *number > heard);
         Resumed {
             gone: is_known.then(|| before.saturating_sub(heard)),
-            kept: kept.map(|(number, event)| (self.id(number), event)).collect(),
+            kept: kept.map(|(number, (_, event))| (self.id(number), event)).collect(),
         }
     }
 
@@ -115,7 +151,7 @@ fn size(event: &Delivery) -> usize {
 mod tests {
     use super::*;
 
-    const LIMITS: Retained = Retained { events: 1023, bytes: 4 << 20 };
+    const LIMITS: Retained = Retained { events: 1023, bytes: 4 << 20, all_bytes: usize::MAX };
 
     fn numbers(resumed: &Resumed<'_>) -> Vec<u64> {
         resumed.kept.iter().map(|(id, _)| id.number).collect()
@@ -124,12 +160,13 @@ mod tests {
     #[test]
     fn who_comes_back_gets_what_came_after_and_is_told_what_is_gone() {
         let mut retention = Retention::new(7, LIMITS);
-        let ids: Vec<_> = (0..5).map(|missed| retention.keep(Delivery::Lagging(missed))).collect();
+        let ids: Vec<_> =
+            (0..5).map(|missed| retention.keep(missed + 1, Delivery::Lagging(missed))).collect();
         let resumed = retention.after(ids[2]);
         assert_eq!((resumed.gone, numbers(&resumed)), (Some(0), vec![4, 5]));
         assert!(retention.after(ids[4]).kept.is_empty());
-        for _ in 0..LIMITS.events {
-            retention.keep(Delivery::Lagging(1));
+        for number in 0..LIMITS.events as u64 {
+            retention.keep(number + 6, Delivery::Lagging(1));
         }
         let resumed = retention.after(ids[2]);
         assert_eq!((resumed.gone, resumed.kept.len()), (Some(2), LIMITS.events));
@@ -138,7 +175,7 @@ mod tests {
     #[test]
     fn an_event_of_another_life_or_of_the_future_is_not_known() {
         let mut retention = Retention::new(7, LIMITS);
-        retention.keep(Delivery::Lagging(1));
+        retention.keep(1, Delivery::Lagging(1));
         for heard in ["6-1", "7-2", "8-0"] {
             let resumed = retention.after(heard.parse().expect("an id"));
             assert_eq!((resumed.gone, numbers(&resumed)), (None, vec![1]), "{heard}");
@@ -153,14 +190,50 @@ mod tests {
         let id = oap::Entry { publisher: types::NodeId::new([1; 32]), incarnation: 1, seq: 1 };
         let id = id.in_topic(&oap::Topic::new("news").expect("a good name"));
         let body = bytes::Bytes::from(vec![0; 64 * 1024]);
-        for _ in 0..200 {
-            retention.keep(Delivery::Publication {
-                id: id.clone(),
-                body: body.clone(),
-                hops: 0,
-                late: false,
-            });
+        for number in 1..=200 {
+            let event = Delivery::Publication { id: id.clone(), body: body.clone(), hops: 0, late: false };
+            retention.keep(number, event);
         }
         assert_eq!((retention.kept.len(), retention.bytes), (64, LIMITS.bytes));
+    }
+
+    #[test]
+    fn a_subscriber_of_many_topics_goes_on_by_the_numbers_of_the_shard() {
+        let mut retention = Retention::new(7, Retained { events: 3, ..LIMITS });
+        // Every third event of the shard is of this topic.
+        for number in 1..=10 {
+            retention.keep(number * 3, Delivery::Lagging(number));
+        }
+        let (gone, kept) = retention.after_number(25);
+        assert_eq!((gone, kept.map(|(number, _, _)| number).collect::<Vec<_>>()), (0, vec![27, 30]));
+        // Of 4 to 21, six are of this topic; only their span is known.
+        let (gone, kept) = retention.after_number(20);
+        assert_eq!((gone, kept.count()), (1, 3));
+        assert_eq!(retention.after_number(3).0, 7, "not more than ever were");
+        assert_eq!(retention.after_number(30).1.count(), 0);
+    }
+
+    proptest::proptest! {
+        /// Whatever a topic's events are among those of its shard, and however few are kept: who comes back gets all that came
+        /// after and is kept, each once and in order, and is told at least how many are gone, and of none if none are.
+        #[test]
+        fn what_is_gone_of_many_topics_is_never_told_as_less(
+            steps in proptest::collection::vec(1_u64..5, 0..60),
+            events in 0_usize..20,
+            heard in 0_u64..200,
+        ) {
+            let mut retention = Retention::new(7, Retained { events, ..LIMITS });
+            let numbers: Vec<u64> = steps.iter().scan(0, |at, step| { *at += step; Some(*at) }).collect();
+            for number in &numbers {
+                retention.keep(*number, Delivery::Lagging(*number));
+            }
+            let after: Vec<u64> = numbers.iter().copied().filter(|number| *number > heard).collect();
+            let (gone, kept) = retention.after_number(heard);
+            let kept: Vec<u64> = kept.map(|(number, _, _)| number).collect();
+            let lost = after.len() - kept.len();
+            proptest::prop_assert_eq!(&after[lost..], &kept[..]);
+            proptest::prop_assert!(gone >= lost as u64, "{} told, {} gone", gone, lost);
+            proptest::prop_assert_eq!(gone == 0, lost == 0);
+        }
     }
 }

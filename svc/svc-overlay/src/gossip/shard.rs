@@ -1,6 +1,12 @@
 //! One shard: an engine, the peers it pushes to, the subscribers it delivers to, and the task that drives it.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+mod wishes;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use gossip::{Action, Engine, Event, Lane, Packet, PeerKey, Verdict};
 use oap::{ErrorCode, Message, Topic};
@@ -13,8 +19,8 @@ use tokio::sync::oneshot;
 use types::Moment;
 
 use super::{
-    Batch, Command, Feedback, GOSSIP_EGRESS, GOSSIP_INGRESS, Published, Pushed, Receivers, feedback::Note,
-    pace::Pace, shard_of, signatures::Keys, subscribers::Subscribers,
+    Batch, By, Command, Feedback, GOSSIP_EGRESS, GOSSIP_INGRESS, Published, Pushed, Receivers,
+    feedback::Note, pace::Pace, shard_of, signatures::Keys, subscribers::Subscribers,
 };
 use crate::{
     error::OverlayError,
@@ -97,6 +103,8 @@ struct Shard {
     subscribers: Subscribers,
     /// Topics of the configuration.
     configured: Vec<Topic>,
+    /// Topics that patterns mean and there was no room for.
+    refused: BTreeSet<Topic>,
     tickets: HashMap<u64, oneshot::Sender<Result<Published, OverlayError>>>,
     next_ticket: u64,
     timer: Option<Moment>,
@@ -124,8 +132,14 @@ impl Shard {
             engine,
             peers: Vec::new(),
             touched: Vec::new(),
-            subscribers: Subscribers::new(incarnation, shared.gossip.retained),
+            subscribers: Subscribers::new(
+                u16::try_from(index).unwrap_or(u16::MAX),
+                incarnation,
+                shared.gossip.retained,
+                Arc::clone(&shared.supplies),
+            ),
             configured: Vec::new(),
+            refused: BTreeSet::new(),
             tickets: HashMap::new(),
             next_ticket: 0,
             timer: None,
@@ -183,6 +197,7 @@ impl Shard {
                 self.obey_in_order(command, receivers, &feedback).await;
             }
             let now = clock.now();
+            self.forget_departed(now);
             self.hear(&feedback, now);
             // Else feedback, which comes as long as anything is on its way, would keep what has come in waiting.
             if let Some(batch) = receivers.ingress.try_recv() {
@@ -241,60 +256,35 @@ impl Shard {
         match command {
             Command::Up { conn, slot, topics } => self.up(conn, slot, topics, now),
             Command::Down { number, slot } => self.down(number, slot, now),
-            Command::Publish { topic, body, done } => {
+            Command::Publish { topic, body, by, done } => {
+                if !self.before_publishing(&topic, by, now) {
+                    // Whoever asked may have gone.
+                    let _ = done.send(Err(OverlayError::TooManyTopics));
+                    return;
+                }
                 let ticket = self.next_ticket;
                 self.next_ticket += 1;
                 self.tickets.insert(ticket, done);
                 self.event(Event::Publish { ticket, topic, body }, now);
             }
-            Command::Subscribe { topic, sink, after } => {
+            Command::Subscribe { topic, sink, by, after } => {
+                if by == By::Application && !self.has_room(&topic) {
+                    return self.subscribers.turn_away(&sink, &topic);
+                }
                 let is_new = !self.takes_part(&topic);
                 self.subscribers.add(topic.clone(), sink, after);
                 if is_new {
                     self.event(Event::Subscribe { topic }, now);
                 }
             }
-            Command::Leave { topic, sink } => {
-                if self.subscribers.remove(&topic, sink, now.after(KEPT_FOR)) {
-                    self.plan_leaving();
-                }
+            Command::Join { filter, sink, after, done } => {
+                let joined = self.join(&filter, sink, after, now);
+                // Whoever asked may have gone, and is among the departed then.
+                let _ = done.send(joined);
             }
+            Command::Leave => self.forget_departed(now),
             Command::Follow { topics } => self.follow(topics, now),
         }
-    }
-
-    fn follow(&mut self, topics: Vec<Topic>, now: Moment) {
-        let before = std::mem::replace(&mut self.configured, topics);
-        for topic in self.configured.clone() {
-            if !before.contains(&topic) && !self.subscribers.has(&topic) {
-                self.subscribers.follow(topic.clone());
-                self.event(Event::Subscribe { topic }, now);
-            }
-        }
-        for topic in before {
-            if !self.configured.contains(&topic) && !self.subscribers.is_heard(&topic) {
-                self.subscribers.end(&topic);
-                self.event(Event::Unsubscribe { topic }, now);
-            }
-        }
-    }
-
-    /// Whether this node takes part in a topic already.
-    fn takes_part(&self, topic: &Topic) -> bool {
-        self.subscribers.has(topic) || self.configured.contains(topic)
-    }
-
-    /// Topics that nobody wanted for long enough are left.
-    fn leave_unwanted(&mut self, now: Moment) {
-        let configured = &self.configured;
-        for topic in self.subscribers.take_unwanted(now, |topic| configured.contains(topic)) {
-            self.event(Event::Unsubscribe { topic }, now);
-        }
-        self.plan_leaving();
-    }
-
-    fn plan_leaving(&mut self) {
-        self.leaving = self.subscribers.next_leaving();
     }
 
     fn up(&mut self, conn: Arc<Conn>, slot: u32, topics: Vec<Topic>, now: Moment) {
@@ -309,6 +299,7 @@ impl Shard {
         self.peers[at] = Some(PeerSlot { conn, pending: Vec::new(), on_the_way: 0 });
         self.event(Event::PeerUp { peer, node }, now);
         for topic in topics {
+            self.notice(&topic, now);
             self.event(Event::Message { from: peer, message: Message::Subscribe(topic) }, now);
         }
     }
@@ -344,6 +335,9 @@ impl Shard {
         while messages.peek().is_some() {
             let now = self.shared.clock.now();
             for message in messages.by_ref().take(slice) {
+                if let Message::Subscribe(topic) = &message {
+                    self.notice(topic, now);
+                }
                 self.engine.on(Event::Message { from: PeerKey(slot), message }, now, &mut self.actions);
             }
             self.act(now);
@@ -420,6 +414,7 @@ impl Shard {
                 Action::Outlived { incarnation } => self.outlived(incarnation),
                 Action::SubscribeRefused { topic } => {
                     tracing::warn!(%topic, "there are too many topics to take part in this one");
+                    self.subscribers.refuse(&topic);
                     self.subscribers.end(&topic);
                 }
             }

@@ -1,24 +1,31 @@
 //! Subscribers of this node, and what they hear.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
 };
 
-use gossip::Packet;
+use gossip::{GapReason, Packet};
 use oap::{MessageId, Topic};
 use ron_kernel::{
     queue::{SendError, Sender},
     topology::{Policy, QueueSpec},
 };
-
+use topics::Filter;
 use types::Moment;
 
 use super::retention::{EventId, Retained, Retention};
-use crate::{losses::LossReport, metrics::OverlayMetrics};
+use crate::{
+    conditions::{Supplies, Supply},
+    losses::LossReport,
+    metrics::OverlayMetrics,
+};
 pub use gossip::Gap;
 
 /// What a subscriber has not taken yet.
@@ -30,6 +37,10 @@ pub(crate) const SUBSCRIBER: QueueSpec = QueueSpec {
     to: "one subscriber of this node",
     doc: "publications and gaps; a subscriber that falls behind is told how many it missed, and each is in the loss report",
 };
+
+/// Gaps take at most this part of a subscriber's queue, one in so many: publishers that somebody invents cause gaps, and these
+/// must not keep out what honest ones publish.
+const GAP_SHARE: usize = 2;
 
 /// What a subscriber hears.
 #[derive(Clone, Debug)]
@@ -52,39 +63,189 @@ pub enum Delivery {
     /// The subscriber came back, and what it heard last is not known here: the node was started again, or has left the topic
     /// meanwhile. What was published since then may be missing.
     NotResumed,
+    /// There are too many topics for this one, which the subscription is of: nothing is heard of it.
+    NoRoom(Topic),
+}
+
+/// An event, and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    /// Its number in what is told of its topic.
+    pub(crate) id: EventId,
+    /// Its place in all that its shard tells.
+    pub(crate) place: Place,
+    pub(crate) delivery: Delivery,
+}
+
+/// A place in all that one shard tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) shard: u16,
+    pub(crate) life: u64,
+    pub(crate) number: u64,
 }
 
 /// A subscriber's end.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) number: u64,
-    pub(crate) queue: Sender<(EventId, Delivery)>,
+    queue: Sender<Heard>,
+    due: Arc<Due>,
+    /// Bytes of bodies that may wait in its queue.
+    room: usize,
+}
+
+/// What a subscriber's end and the subscriber itself both know.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
     /// Publications it was too slow for, and has not been told of.
-    pub(crate) missed: Arc<AtomicU64>,
+    missed: AtomicU64,
+    /// Bytes of bodies in its queue.
+    waiting: AtomicUsize,
+}
+
+impl Due {
+    /// Something was taken out of the queue.
+    pub(crate) fn taken(&self, heard: &Heard) {
+        self.waiting.fetch_sub(size(&heard.delivery), Release);
+    }
+
+    /// How many were missed since this was asked last.
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed.swap(0, Relaxed)
+    }
+}
+
+impl Sink {
+    pub(crate) fn new(number: u64, queue: Sender<Heard>, due: &Arc<Due>, room: usize) -> Self {
+        Self { number, queue, due: Arc::clone(due), room }
+    }
+
+    /// Puts an event into the queue if there is room. `missing` publications are missed if there is none.
+    fn offer(&self, heard: &Heard, missing: u64) -> Result<(), Unheard> {
+        let bytes = size(&heard.delivery);
+        // One that is alone always fits; only the shards add.
+        let waiting = self.due.waiting.fetch_add(bytes, Acquire);
+        let fits = waiting == 0 || waiting + bytes <= self.room;
+        let sent =
+            if fits { self.queue.try_send(heard.clone()) } else { Err(SendError::Busy(heard.clone())) };
+        sent.map_err(|error| {
+            self.due.waiting.fetch_sub(bytes, Release);
+            match error {
+                SendError::Busy(_) => {
+                    self.due.missed.fetch_add(missing, Relaxed);
+                    Unheard::Busy
+                }
+                SendError::Closed(_) => Unheard::Gone,
+            }
+        })
+    }
+
+    /// Puts a gap into the queue if gaps have not taken their part of it.
+    fn offer_gap(&self, heard: &Heard, missing: u64) -> Result<(), Unheard> {
+        if self.queue.len() >= SUBSCRIBER.capacity / GAP_SHARE {
+            self.due.missed.fetch_add(missing, Relaxed);
+            return Err(Unheard::Busy);
+        }
+        self.offer(heard, missing)
+    }
+}
+
+/// Why an event did not get into a subscriber's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unheard {
+    /// The subscriber is too slow.
+    Busy,
+    /// It has gone.
+    Gone,
+}
+
+fn size(delivery: &Delivery) -> usize {
+    match delivery {
+        Delivery::Publication { body, .. } => body.len(),
+        _ => 0,
+    }
+}
+
+/// Where a subscriber of many topics was in what this shard tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It begins now.
+    Now,
+    /// It heard this one last.
+    Heard { life: u64, number: u64 },
+    /// It was somewhere, and where is not known.
+    Unknown,
+}
+
+/// A subscriber of many topics is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joined {
+    /// What it has heard by now.
+    pub(crate) place: Place,
+    /// Events after the one it heard last that are not kept any more, at most; absent if nobody knows.
+    pub(crate) gone: Option<u64>,
 }
 
 /// The subscribers of a shard, by topic.
+///
+/// Whoever subscribes by a pattern is among the subscribers of every topic here that the pattern means.
 #[derive(Debug)]
 pub(super) struct Subscribers {
     topics: HashMap<Topic, Audience>,
+    /// Those who subscribe by patterns, by their numbers.
+    filters: BTreeMap<u64, (Arc<Filter>, Arc<Sink>)>,
+    shard: u16,
     /// The life of the node that events are numbered in.
     life: u64,
+    /// The number of the last event.
+    told: u64,
     /// How much is kept of each topic.
     retained: Retained,
+    /// What all shards count of their topics.
+    supplies: Arc<Supplies>,
+    /// Bytes that are kept of all topics.
+    bytes: usize,
+    /// Subscribers that were found to have gone.
+    gone: Vec<u64>,
 }
 
 /// Who hears of a topic, and what they were told lately.
 #[derive(Debug)]
 struct Audience {
-    sinks: Vec<Sink>,
+    sinks: BTreeMap<u64, Arc<Sink>>,
     retention: Retention,
+    supply: Arc<Supply>,
+    /// It is taken part in because a pattern means it.
+    found: bool,
     /// Nobody hears of it, and when that has lasted long enough.
     leave_at: Option<Moment>,
 }
 
+/// What a pattern does to a topic that is heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nobody wants it, or it is taken part in already.
+    Nothing,
+    /// It is to be taken part in.
+    Join,
+    /// There are too many of its kind.
+    NoRoom,
+}
+
 impl Subscribers {
-    pub(super) fn new(life: u64, retained: Retained) -> Self {
-        Self { topics: HashMap::new(), life, retained }
+    pub(super) fn new(shard: u16, life: u64, retained: Retained, supplies: Arc<Supplies>) -> Self {
+        Self {
+            topics: HashMap::new(),
+            filters: BTreeMap::new(),
+            shard,
+            life,
+            told: 0,
+            retained,
+            supplies,
+            bytes: 0,
+            gone: Vec::new(),
+        }
     }
 
     /// Events of a topic are kept from now on.
@@ -92,25 +253,125 @@ impl Subscribers {
         self.audience(topic).leave_at = None;
     }
 
+    /// Takes part in a topic for a while though nobody hears of it; whether that is new.
+    pub(super) fn hold(&mut self, topic: &Topic, until: Moment) -> bool {
+        let is_new = !self.has(topic);
+        let audience = self.audience(topic.clone());
+        if audience.sinks.is_empty() && (is_new || audience.leave_at.is_some()) {
+            audience.leave_at = audience.leave_at.max(Some(until));
+        }
+        is_new
+    }
+
     /// Adds a subscriber, which is told first what came after the event that it heard last.
     pub(super) fn add(&mut self, topic: Topic, sink: Sink, after: Option<EventId>) {
+        let (shard, life, told) = (self.shard, self.life, self.told);
         let audience = self.audience(topic);
         audience.leave_at = None;
         if let Some(heard) = after {
-            audience.resume(&sink, heard);
+            audience.resume(&sink, heard, Place { shard, life, number: told });
         }
-        audience.sinks.push(sink);
+        audience.sinks.insert(sink.number, Arc::new(sink));
     }
 
-    /// Forgets a subscriber; whether it was the last, so that the topic may be left at `leave_at`.
-    pub(super) fn remove(&mut self, topic: &Topic, number: u64, leave_at: Moment) -> bool {
-        let Some(audience) = self.topics.get_mut(topic) else { return false };
-        audience.sinks.retain(|sink| sink.number != number);
-        let is_last = audience.sinks.is_empty();
-        if is_last {
-            audience.leave_at = Some(leave_at);
+    /// Adds a subscriber of these topics here, and of those that will be found to be meant by its patterns.
+    pub(super) fn join(
+        &mut self,
+        topics: &[Topic],
+        filter: &Arc<Filter>,
+        sink: Sink,
+        after: After,
+    ) -> Joined {
+        let sink = Arc::new(sink);
+        for topic in topics {
+            let audience = self.audience(topic.clone());
+            audience.leave_at = None;
+            audience.sinks.insert(sink.number, Arc::clone(&sink));
+        }
+        if filter.is_wild() {
+            self.filters.insert(sink.number, (Arc::clone(filter), Arc::clone(&sink)));
+        }
+        self.catch_up(topics, &sink, after)
+    }
+
+    /// Tells a new subscriber of many topics what came after what it heard last, in the order in which it was told.
+    fn catch_up(&self, topics: &[Topic], sink: &Sink, after: After) -> Joined {
+        let place = |number| Place { shard: self.shard, life: self.life, number };
+        let heard = match after {
+            After::Now => return Joined { place: place(self.told), gone: Some(0) },
+            After::Heard { life, number } if life == self.life && number <= self.told => Some(number),
+            After::Heard { .. } | After::Unknown => None,
+        };
+        let (mut gone, mut kept) = (0_u64, Vec::new());
+        for audience in topics.iter().filter_map(|topic| self.topics.get(topic)) {
+            let (lost, events) = audience.retention.after_number(heard.unwrap_or(0));
+            gone = gone.saturating_add(lost);
+            kept.extend(events);
+        }
+        kept.sort_unstable_by_key(|(number, _, _)| *number);
+        // The newest ones; what there is no room for is missed.
+        let over = kept.len().saturating_sub(SUBSCRIBER.capacity - 1);
+        let offered = kept.into_iter().skip(over).map(|(number, id, event)| Heard {
+            id,
+            place: place(number),
+            delivery: event.clone(),
+        });
+        let refused = offered.filter(|heard| sink.offer(heard, 0).is_err()).count();
+        let gone = gone.saturating_add((over + refused) as u64);
+        Joined { place: place(heard.unwrap_or(0)), gone: heard.map(|_| gone) }
+    }
+
+    /// Forgets a subscriber; whether it was the last of a topic, so that this may be left at `leave_at`.
+    pub(super) fn remove(&mut self, number: u64, leave_at: Moment) -> bool {
+        self.filters.remove(&number);
+        let mut is_last = false;
+        for audience in self.topics.values_mut() {
+            if audience.sinks.remove(&number).is_some() && audience.sinks.is_empty() {
+                audience.leave_at = Some(leave_at);
+                is_last = true;
+            }
         }
         is_last
+    }
+
+    /// Subscribers that were found to have gone.
+    pub(super) fn take_gone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// What is to be done about a topic that somebody else takes part in, or that is published in here. At most `most` topics
+    /// are taken part in only because a pattern means them.
+    pub(super) fn find(&mut self, topic: &Topic, most: usize) -> Found {
+        let is_meant = |(filter, _): &(Arc<Filter>, Arc<Sink>)| filter.matches_wild(topic.as_str());
+        if self.filters.is_empty() || self.has(topic) || !self.filters.values().any(is_meant) {
+            return Found::Nothing;
+        }
+        if self.topics.values().filter(|audience| audience.found).count() >= most {
+            return Found::NoRoom;
+        }
+        self.audience(topic.clone()).found = true;
+        Found::Join
+    }
+
+    /// Tells somebody who subscribes that there is no room for a topic.
+    pub(super) fn turn_away(&self, sink: &Sink, topic: &Topic) {
+        // A new queue has room for it.
+        let _ = sink.offer(&self.unkept(Delivery::NoRoom(topic.clone())), 0);
+    }
+
+    /// Tells those who want a topic that there is no room for it.
+    pub(super) fn refuse(&mut self, topic: &Topic) {
+        let heard = self.unkept(Delivery::NoRoom(topic.clone()));
+        let by_pattern = self.filters.values().filter(|(filter, _)| filter.matches_wild(topic.as_str()));
+        let by_pattern = by_pattern.map(|(_, sink)| Arc::clone(sink));
+        let audience = self.topics.get(topic).map(|audience| audience.sinks.values().cloned());
+        let mut all: Vec<Arc<Sink>> = by_pattern.chain(audience.into_iter().flatten()).collect();
+        all.sort_unstable_by_key(|sink| sink.number);
+        all.dedup_by_key(|sink| sink.number);
+        for sink in all {
+            // It is refused again when somebody takes part in it again.
+            let _ = sink.offer(&heard, 0);
+        }
     }
 
     /// Whether anybody hears of a topic.
@@ -136,20 +397,32 @@ impl Subscribers {
                 audience.leave_at = None;
                 return true;
             }
-            unwanted.extend(is_over.then(|| topic.clone()));
+            if is_over {
+                self.bytes -= audience.retention.bytes();
+                unwanted.push(topic.clone());
+            }
             !is_over
         });
+        unwanted.iter().for_each(|topic| self.supplies.forget(topic));
         unwanted
     }
 
-    /// Nobody hears of the topic any more: subscriptions end.
+    /// Nobody hears of the topic any more: those who subscribe to it alone hear that it is over.
     pub(super) fn end(&mut self, topic: &Topic) {
-        self.topics.remove(topic);
+        if let Some(audience) = self.topics.remove(topic) {
+            self.bytes -= audience.retention.bytes();
+        }
+        self.supplies.forget(topic);
     }
 
     /// Whether a topic is wanted, or was until a while ago.
     pub(super) fn has(&self, topic: &Topic) -> bool {
         self.topics.contains_key(topic)
+    }
+
+    /// The names of all topics that are wanted.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Topic> {
+        self.topics.keys()
     }
 
     /// Hands a publication to everybody who wants it.
@@ -162,46 +435,88 @@ impl Subscribers {
         losses: &LossReport,
     ) {
         let Some(publication) = packet.publication() else { return };
-        let Some(audience) = self.topics.get_mut(&publication.id.topic) else { return };
         let (id, body) = (publication.id.clone(), publication.body.clone());
         let delivery = Delivery::Publication { id, body, hops, late };
-        let event = audience.retention.keep(delivery.clone());
-        for sink in &audience.sinks {
-            match sink.queue.try_send((event, delivery.clone())) {
+        let topic = &publication.id.topic;
+        let Some(heard) = self.keep(topic, delivery) else { return };
+        let Some(audience) = self.topics.get(topic) else { return };
+        audience.supply.came();
+        for sink in audience.sinks.values() {
+            match sink.offer(&heard, 1) {
                 Ok(()) => drop(metrics.delivered.inc()),
-                Err(SendError::Busy(_)) => {
-                    sink.missed.fetch_add(1, Relaxed);
-                    losses.add(publication.id.clone(), SUBSCRIBER.name, None, "lagging");
-                }
-                // Its end is being told.
-                Err(SendError::Closed(_)) => {}
+                Err(Unheard::Busy) => losses.add(publication.id.clone(), SUBSCRIBER.name, None, "lagging"),
+                Err(Unheard::Gone) => self.gone.push(sink.number),
             }
         }
     }
 
     /// Tells everybody of a gap.
     pub(super) fn gap(&mut self, gap: &Gap, metrics: &OverlayMetrics) {
-        let Some(audience) = self.topics.get_mut(&gap.topic) else { return };
+        if !self.has(&gap.topic) {
+            return;
+        }
         let missing = gap.to.saturating_sub(gap.from).saturating_add(1);
         metrics.gaps.inc_by(missing);
-        let event = audience.retention.keep(Delivery::Gap(gap.clone()));
-        for sink in &audience.sinks {
-            if let Err(SendError::Busy(_)) = sink.queue.try_send((event, Delivery::Gap(gap.clone()))) {
-                sink.missed.fetch_add(missing, Relaxed);
+        let Some(heard) = self.keep(&gap.topic, Delivery::Gap(gap.clone())) else { return };
+        let Some(audience) = self.topics.get(&gap.topic) else { return };
+        if gap.reason != GapReason::BeforeJoining {
+            audience.supply.misses(missing);
+        }
+        for sink in audience.sinks.values() {
+            if sink.offer_gap(&heard, missing) == Err(Unheard::Gone) {
+                self.gone.push(sink.number);
             }
         }
     }
 
+    /// Keeps an event of a topic for those who come back, within what may be kept of all topics.
+    fn keep(&mut self, topic: &Topic, delivery: Delivery) -> Option<Heard> {
+        let audience = self.topics.get_mut(topic)?;
+        self.told += 1;
+        let before = audience.retention.bytes();
+        let id = audience.retention.keep(self.told, delivery.clone());
+        self.bytes = self.bytes + audience.retention.bytes() - before;
+        while self.bytes > self.retained.all_bytes {
+            // Of the topic that keeps the most, down to seven eighths of that, so that it is not looked for each time.
+            let largest = self.topics.values_mut().max_by_key(|audience| audience.retention.bytes())?;
+            let most = largest.retention.bytes();
+            while largest.retention.bytes() > most - most / 8 {
+                largest.retention.drop_oldest();
+            }
+            self.bytes = self.bytes + largest.retention.bytes() - most;
+            if most == largest.retention.bytes() {
+                break;
+            }
+        }
+        let place = Place { shard: self.shard, life: self.life, number: self.told };
+        Some(Heard { id, place, delivery })
+    }
+
+    /// An event that is told once and not kept.
+    fn unkept(&self, delivery: Delivery) -> Heard {
+        let place = Place { shard: self.shard, life: self.life, number: self.told };
+        Heard { id: EventId::nowhere(self.life), place, delivery }
+    }
+
+    /// Who hears of a topic; new ones are those whose patterns mean it.
     fn audience(&mut self, topic: Topic) -> &mut Audience {
-        let retention = || Retention::new(self.life, self.retained);
-        let new = || Audience { sinks: Vec::new(), retention: retention(), leave_at: None };
-        self.topics.entry(topic).or_insert_with(new)
+        let Self { filters, life, retained, supplies, .. } = self;
+        self.topics.entry(topic).or_insert_with_key(|topic| {
+            let meant = filters.iter().filter(|(_, (filter, _))| filter.matches_wild(topic.as_str()));
+            Audience {
+                sinks: meant.map(|(number, (_, sink))| (*number, Arc::clone(sink))).collect(),
+                retention: Retention::new(*life, *retained),
+                supply: supplies.of(topic),
+                found: false,
+                leave_at: None,
+            }
+        })
     }
 }
 
 impl Audience {
     /// Tells a subscriber what came after an event. A new queue has room for all that is kept.
-    fn resume(&self, sink: &Sink, heard: EventId) {
+    fn resume(&self, sink: &Sink, heard: EventId, place: Place) {
         let resumed = self.retention.after(heard);
         let first = match resumed.gone {
             Some(0) => None,
@@ -210,10 +525,65 @@ impl Audience {
         };
         let first = first.map(|delivery| (heard, delivery));
         let kept = resumed.kept.into_iter().map(|(id, event)| (id, event.clone()));
-        for event in first.into_iter().chain(kept) {
-            if let Err(SendError::Busy(_)) = sink.queue.try_send(event) {
-                sink.missed.fetch_add(1, Relaxed);
+        for (id, delivery) in first.into_iter().chain(kept) {
+            // What there is no room for is told with the next event.
+            let _ = sink.offer(&Heard { id, place, delivery }, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn topic(name: &str) -> Topic {
+        Topic::new(name).unwrap()
+    }
+
+    fn publication(name: &str, len: usize) -> Delivery {
+        let entry = oap::Entry { publisher: types::NodeId::new([1; 32]), incarnation: 1, seq: 1 };
+        let (id, body) = (entry.in_topic(&topic(name)), bytes::Bytes::from(vec![0; len]));
+        Delivery::Publication { id, body, hops: 0, late: false }
+    }
+
+    #[test]
+    fn all_topics_together_keep_no_more_than_allowed() {
+        let retained = Retained { events: 100, bytes: 1000, all_bytes: 2000 };
+        let mut subscribers = Subscribers::new(0, 7, retained, Arc::default());
+        for name in ["a", "b", "c", "d"] {
+            subscribers.follow(topic(name));
+        }
+        // Busy ones make room, so that the quiet one keeps what it has.
+        assert!(subscribers.keep(&topic("a"), publication("a", 100)).is_some());
+        for _ in 0..30 {
+            for name in ["b", "c", "d"] {
+                subscribers.keep(&topic(name), publication(name, 100));
+                let held: usize =
+                    subscribers.topics.values().map(|audience| audience.retention.bytes()).sum();
+                assert_eq!(held, subscribers.bytes);
+                assert!(held <= 2000, "{held}");
             }
         }
+        assert_eq!(subscribers.topics[&topic("a")].retention.bytes(), 100);
+        for name in ["a", "b", "c", "d"] {
+            subscribers.end(&topic(name));
+        }
+        assert_eq!(subscribers.bytes, 0);
+    }
+
+    #[test]
+    fn topics_are_held_for_a_while_for_who_publishes_in_them() {
+        let retained = Retained { events: 10, bytes: 1000, all_bytes: 1000 };
+        let mut subscribers = Subscribers::new(0, 7, retained, Arc::default());
+        let at = Moment::from_nanos;
+        assert!(subscribers.hold(&topic("a"), at(60)) && !subscribers.hold(&topic("a"), at(90)));
+        assert_eq!(subscribers.next_leaving(), Some(at(90)));
+        assert!(subscribers.take_unwanted(at(89), |_| false).is_empty());
+        assert_eq!(subscribers.take_unwanted(at(90), |_| false), [topic("a")]);
+        // Those of the configuration are not left.
+        subscribers.follow(topic("b"));
+        assert!(!subscribers.hold(&topic("b"), at(100)));
+        assert_eq!(subscribers.next_leaving(), None);
     }
 }

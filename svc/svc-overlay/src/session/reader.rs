@@ -25,6 +25,9 @@ const SMALL: usize = 2 * 1024;
 /// Room for one that is not.
 const LARGE: usize = 64 * 1024;
 
+/// After so many bytes at once it is the turn of other sessions.
+const MUCH: usize = 16 * 1024;
+
 /// What a peer is told that sends more than it may.
 const OVER_RATE: &str = "more frames than the rate told in HELLO";
 
@@ -86,6 +89,10 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
             }
         }
         reader.hand_over(now, !buffer.is_empty()).await;
+        if read >= MUCH {
+            // The runtime would let a peer that never pauses read a hundred times in a row.
+            tokio::task::yield_now().await;
+        }
     }
 }
 

@@ -6,12 +6,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use oap::{Message, Topic};
+use oap::{Entry, Head, IHave, Message, Topic};
 use svc_overlay::{Delivery, OverlayError};
 
 use crate::{
     follower::Follower,
-    support::{Hand, Node, any_node, eventually, plain, publication},
+    support::{Hand, Node, any_node, eventually, plain, proof, publication},
 };
 
 /// A node that pushes to everybody, and to which waiting for a peer's system is never a reason to give the peer up.
@@ -37,6 +37,45 @@ fn wait_for_subscriptions(node: &Node, count: usize) {
 
 fn is_there(node: &Node, number: u64) -> bool {
     node.overlay.peers().iter().any(|peer| peer.node == any_node(number))
+}
+
+#[test]
+fn gaps_of_publishers_that_somebody_invents_leave_room_for_publications() {
+    const PUBLISHED: usize = 400;
+    let node = Node::start(&plain("topics = [\"news\"]"));
+    let mut subscription = node.subscribe("news");
+    let mut peer = Hand::join(node.addr(), any_node(1));
+    let topic = Topic::new("news").unwrap();
+    let invented: Vec<_> = (1000..2500).collect();
+    let frames = invented.len().div_ceil(oap::HEADS_MAX);
+    for some in invented.chunks(oap::HEADS_MAX) {
+        let head = |number: &u64| {
+            // Each is named as a gap at once: the first of its publications are too old.
+            let entry = Entry { publisher: any_node(*number), incarnation: 1, seq: 100 };
+            Head { entry, proof: proof(*number, &entry.in_topic(&topic)) }
+        };
+        let heads = some.iter().map(head).collect();
+        peer.say(Message::IHave(IHave { topic: topic.clone(), entries: Vec::new(), heads }));
+    }
+    let last = PUBLISHED as u64;
+    for seq in 1..=last {
+        peer.say(Message::Publish(publication(1, seq, Bytes::from_static(b"honest"))));
+    }
+    // Hardly anything is read before everything has come.
+    let received = || node.metric("gossip_frames_total{node=\"test\",service=\"overlay\",dir=\"rx\"}");
+    eventually("everything has come", || received() >= (PUBLISHED + frames) as u64);
+    let (mut heard, mut gaps, mut missed, mut is_over) = (0, 0, 0, false);
+    while !is_over {
+        match node.next(&mut subscription) {
+            Delivery::Publication { id, .. } => (heard, is_over) = (heard + 1, id.seq == last),
+            Delivery::Gap(gap) => gaps += gap.to - gap.from + 1,
+            Delivery::Lagging(count) => missed += count,
+            Delivery::NotResumed => panic!("nobody came back"),
+            Delivery::NoRoom(topic) => panic!("there is room for {topic:?}"),
+        }
+    }
+    assert_eq!(heard, PUBLISHED, "{gaps} in gaps, {missed} missed");
+    assert_eq!(gaps + missed, invented.len() as u64 * 68, "and those that were not named are counted");
 }
 
 #[test]

@@ -118,6 +118,12 @@ pub(crate) struct Conditions {
     /// Only for these nodes of the overlay, seven at most: `b3:…,b3:…`, as `omnigate node id` prints them.
     #[arg(long = "node", value_name = "IDS", value_delimiter = ',')]
     pub(crate) nodes: Vec<NodeId>,
+    /// Publishing only in these topics: `news,chat.*,metrics.>`. Minting grants the right to publish with it.
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub(crate) publish: Vec<String>,
+    /// Subscribing only to these topics. Minting grants the right to subscribe with it.
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pub(crate) subscribe: Vec<String>,
     /// In this class; `authed` unless minted as `internal`, and never higher than before.
     #[arg(long)]
     pub(crate) class: Option<ClassArg>,
@@ -151,6 +157,12 @@ pub(crate) struct VerifyArgs {
     /// The node that shows it; without it, a token that names nodes is refused.
     #[arg(long, value_name = "ID")]
     pub(crate) node: Option<NodeId>,
+    /// The topic that is published in.
+    #[arg(long, value_name = "TOPIC")]
+    pub(crate) publish: Option<String>,
+    /// The topic or pattern that is subscribed to.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) subscribe: Option<String>,
     /// The moment of the request in seconds of Unix time, instead of now.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) at: Option<u64>,

@@ -3,9 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use aws_lc_rs::rand;
-use captoken::{Caveat, Class, Grant, NameList, RootKey, SECRET_LEN, Token, TokenError, TokenId, key_text};
+use captoken::{
+    Caveat, Class, Grant, NameList, RootKey, SECRET_LEN, Token, TokenError, TokenId, TopicRight, key_text,
+};
 use ron_transport::files;
 use svc_gateway::load_root_key;
+use topics::PatternList;
 use zeroize::Zeroizing;
 
 use super::{
@@ -33,7 +36,7 @@ pub(super) fn mint(args: &MintArgs) -> Result<(), Failure> {
     let id = args.id.map_or_else(random_id, Ok)?;
     let conditions = &args.conditions;
     let life = conditions.expires.or((!args.never_expires).then_some(USUAL_LIFE));
-    let (scopes, mut texts) = (conditions.scopes.join(","), Texts::of(conditions));
+    let (scopes, mut texts) = (granted(conditions), Texts::of(conditions));
     let grant = Grant {
         class: conditions.class.map_or(Class::Authed, Class::from),
         scopes: names("--scope", &scopes)?,
@@ -58,6 +61,19 @@ pub(super) fn mint(args: &MintArgs) -> Result<(), Failure> {
     ];
     trail::note(args.audit.audit_log.as_deref(), "token mint", &about)?;
     print_token(&token)
+}
+
+/// The rights that a token is minted with: those that are named, and those that its topics are for.
+fn granted(conditions: &Conditions) -> String {
+    let mut scopes: Vec<&str> = conditions.scopes.iter().map(String::as_str).collect();
+    for (topics, right) in
+        [(&conditions.publish, TopicRight::Publish), (&conditions.subscribe, TopicRight::Subscribe)]
+    {
+        if !topics.is_empty() && !scopes.contains(&right.scope()) {
+            scopes.push(right.scope());
+        }
+    }
+    scopes.join(",")
 }
 
 /// When the token of these caveats expires, in seconds of Unix time; `never` if it does not.
@@ -92,6 +108,8 @@ struct Texts {
     methods: String,
     networks: Vec<u8>,
     nodes: Vec<u8>,
+    publish: String,
+    subscribe: String,
 }
 
 impl Texts {
@@ -100,6 +118,8 @@ impl Texts {
             methods: conditions.methods.join(",").to_ascii_uppercase(),
             networks: Vec::new(),
             nodes: Vec::new(),
+            publish: conditions.publish.join(","),
+            subscribe: conditions.subscribe.join(","),
         }
     }
 }
@@ -128,6 +148,14 @@ fn caveats<'a>(
         let nodes = Caveat::nodes(&conditions.nodes, &mut texts.nodes);
         caveats.push(checked("--node", nodes.map_err(|error| wrong("--node", error))?)?);
     }
+    if !texts.publish.is_empty() {
+        let listed = patterns("--publish", &texts.publish)?;
+        caveats.push(checked("--publish", Caveat::Publish(listed))?);
+    }
+    if !texts.subscribe.is_empty() {
+        let listed = patterns("--subscribe", &texts.subscribe)?;
+        caveats.push(checked("--subscribe", Caveat::Subscribe(listed))?);
+    }
     if let Some(wait) = conditions.not_before {
         caveats.push(Caveat::NotBefore(from_now(wait)?));
     }
@@ -139,6 +167,10 @@ fn caveats<'a>(
 
 fn names<'a>(option: &str, list: &'a str) -> Result<NameList<'a>, Failure> {
     NameList::new(list).map_err(|error| wrong(option, error))
+}
+
+fn patterns<'a>(option: &str, list: &'a str) -> Result<PatternList<'a>, Failure> {
+    PatternList::new(list).map_err(|error| Failure::bad_config(format!("{option}: {error}; at most 16")))
 }
 
 /// The caveat, if a token can hold it.

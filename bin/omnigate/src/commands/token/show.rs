@@ -1,9 +1,12 @@
 //! `omnigate token inspect` and `verify`.
 
-use captoken::{Bearer, Caveat, KeyRing, NameList, NodeSession, Request, RevocationList, Token, TokenError};
+use captoken::{
+    Bearer, Caveat, KeyRing, NameList, NodeSession, Request, RevocationList, Token, TokenError, TopicRight,
+};
 use ron_kernel::ExitCode;
 use serde_json::{Value, json};
 use svc_gateway::{load_revoked, load_root_key};
+use topics::Pattern;
 
 use super::{
     args::{TokenArg, VerifyArgs},
@@ -38,8 +41,21 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         session: args.node.map(|node| NodeSession { node, channel: None }),
     };
     let verdict = captoken::verify(args.token.text()?.as_bytes(), &ring, &revoked, &request);
+    let verdict = topic_verdict(verdict, TopicRight::Publish, args.publish.as_deref())?;
+    let verdict = topic_verdict(verdict, TopicRight::Subscribe, args.subscribe.as_deref())?;
     print(&if args.json { pretty(&verdict_json(&verdict)) } else { verdict_text(&verdict) })?;
     Ok(if verdict.is_ok() { ExitCode::Clean } else { ExitCode::Failed })
+}
+
+/// The verdict on a token that is to be good for a topic too, if one is named.
+fn topic_verdict(
+    verdict: Result<Bearer, TokenError>,
+    right: TopicRight,
+    topic: Option<&str>,
+) -> Result<Result<Bearer, TokenError>, Failure> {
+    let Some(topic) = topic else { return Ok(verdict) };
+    let pattern = Pattern::new(topic).map_err(Failure::bad_config)?;
+    Ok(verdict.and_then(|bearer| bearer.authorize_topic(right, pattern).map(|()| bearer)))
 }
 
 fn told(token: &Token) -> String {
@@ -93,6 +109,9 @@ fn value(caveat: &Caveat<'_>) -> Value {
         Caveat::Networks(networks) => networks.iter().map(|network| network.to_string()).collect(),
         Caveat::Class(class) => json!(class.as_str()),
         Caveat::Nodes(nodes) => nodes.iter().map(|node| node.to_string()).collect(),
+        Caveat::Publish(listed) | Caveat::Subscribe(listed) => {
+            listed.iter().map(|pattern| pattern.as_str()).collect()
+        }
         // What it is bound to is told to nobody who could not compute it.
         Caveat::Channel(_) => json!("one connection"),
     }

@@ -1,0 +1,102 @@
+//! What a search for missing publications costs, and what it does not wait for.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::support::{Bench, entry, node, proof, topic};
+use gossip::{Action, Event, Settings};
+use oap::{Entry, Head, IHave, Message};
+
+/// The numbers that a neighbour was asked for, in the order of the messages.
+fn asked(bench: &mut Bench, neighbour: u8) -> Vec<Entry> {
+    let entries = |message: Message| match message {
+        Message::IWant(want) => want.entries,
+        Message::Graft(graft) => graft.missing.into_iter().collect(),
+        _ => Vec::new(),
+    };
+    bench.said_to(neighbour).into_iter().flat_map(entries).collect()
+}
+
+#[test]
+fn numbers_that_nobody_has_do_not_keep_later_ones_waiting_until_they_are_named() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    (1..=10).for_each(|seq| bench.hear_publication(1, 1, seq));
+    // Eleven and twelve are lost for good.
+    bench.hear_publication(1, 1, 13);
+    bench.pass(Duration::from_secs(1));
+    bench.take();
+    bench.hear_publication(1, 1, 21);
+    bench.pass(Duration::from_secs(1));
+    let asked: BTreeSet<_> = asked(&mut bench, 1).into_iter().map(|entry| entry.seq).collect();
+    assert!((14..=20).all(|seq| asked.contains(&seq)), "{asked:?}");
+    bench.take();
+    (14..=20).for_each(|seq| bench.hear_publication(1, 1, seq));
+    assert_eq!(bench.delivered().len(), 7);
+    bench.pass(Settings::default().patience);
+    let gaps: Vec<_> = bench.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+    assert_eq!(gaps, [(11, 12)], "only those are named");
+}
+
+#[test]
+fn a_search_for_more_than_is_asked_for_at_once_is_not_looked_at_all_the_time() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    bench.hear_publication(1, 1, 1);
+    bench.hear_heads(1, &[entry(1, 1 << 40)]);
+    let (end, mut looks) = (bench.now.after(Duration::from_secs(9)), 0);
+    // Time passes as the timer asks.
+    while bench.now < end {
+        let timer = bench.take().iter().rev().find_map(|action| match action {
+            Action::SetTimer { at } => Some(*at),
+            _ => None,
+        });
+        bench.now = timer.expect("a timer is set");
+        bench.tell(Event::Tick);
+        looks += 1;
+    }
+    assert!(looks < 200, "{looks} looks in nine seconds");
+}
+
+#[test]
+fn heads_of_invented_publishers_are_asked_for_little() {
+    let settings = Settings::default();
+    let mut bench = Bench::new(settings.clone());
+    bench.join(1);
+    for number in 0..100_u64 {
+        let mut id = [7; 32];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        let entry = Entry { publisher: types::NodeId::new(id), incarnation: 1, seq: 1 };
+        let far = Entry { seq: 30_000, ..entry };
+        let heads = [entry, far].map(|entry| Head { entry, proof: proof(entry) }).to_vec();
+        bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads }));
+    }
+    bench.pass(settings.patience - Duration::from_secs(1));
+    let asked: BTreeSet<_> =
+        asked(&mut bench, 1).into_iter().map(|entry| (entry.publisher, entry.seq)).collect();
+    // What was asked for in vain makes room a few times.
+    let most = 100 * usize::try_from(settings.history).expect("a small number") * 8;
+    assert!(asked.len() <= most, "{} numbers were asked for", asked.len());
+}
+
+#[test]
+fn many_searches_share_what_is_asked_for() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    // Of each publisher something came, so all of them are searched for in earnest.
+    for publisher in 2..=200 {
+        bench.hear_publication(1, publisher, 1);
+        bench.hear_heads(1, &[entry(publisher, 30_000)]);
+    }
+    bench.take();
+    bench.pass(Duration::from_secs(2));
+    let asked = asked(&mut bench, 1);
+    let mut outstanding = std::collections::BTreeMap::<_, BTreeSet<u64>>::new();
+    for entry in asked {
+        outstanding.entry(entry.publisher).or_default().insert(entry.seq);
+    }
+    // All but one whose keys nobody knows.
+    assert_eq!(outstanding.len(), 198, "every publisher has its share");
+    let most = outstanding.values().map(BTreeSet::len).max().unwrap_or(0);
+    assert!(most <= 256, "{most} of one publisher");
+    assert!(outstanding.contains_key(&node(200)));
+}

@@ -1,0 +1,19 @@
+//! Patterns of topics with wildcards: what a subscription is of, and what a token has a right to.
+//!
+//! | pattern | means |
+//! |---|---|
+//! | `metrics.db.cpu` | this topic alone |
+//! | `metrics.*.cpu` | any one token in that place: `metrics.db.cpu`, not `metrics.cpu` nor `metrics.eu.db.cpu` |
+//! | `metrics.>` | one or more tokens at the end: `metrics.db` and `metrics.eu.db.cpu`, not `metrics` |
+//! | `>` | every topic |
+//!
+//! Tokens are what dots separate; all other characters of a topic are ordinary. A star and an angle are wildcards only as
+//! whole tokens, and no topic has either of them in its name.
+
+mod filter;
+mod list;
+mod pattern;
+
+pub use filter::{FILTER_MAX, Filter, InvalidFilter};
+pub use list::{LIST_MAX, PatternList};
+pub use pattern::{InvalidPattern, PATTERN_MAX, Pattern};

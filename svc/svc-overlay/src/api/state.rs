@@ -1,0 +1,205 @@
+//! What the handlers of all cores share.
+
+use std::{hash::RandomState, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use captoken::{TokenError, TokenId};
+use oap::Topic;
+use quota::{Bucket, Forgettable, Rate, ShardedBook};
+use ron_kernel::{Scope, supervisor::Children};
+use ron_transport::caps::ClientKey;
+use tokio::sync::Semaphore;
+use topics::Filter;
+use types::{Deadline, Moment, Reason, Refusal};
+
+use super::{
+    access::{Caller, Origins},
+    metrics::{ApiMetrics, TooMuch},
+    places::{Full, Place, PlaceLimits, Places},
+    topology::SOCKET,
+};
+use crate::{ApiAuth, ApiConfig, Cursor, Feed, OverlayError, Published, gossip::By, shared::Shared};
+
+/// Callers whose publications are counted; the others share one allowance.
+const CALLERS: usize = 16_384;
+/// When somebody who found no place should come back.
+const NO_PLACE_RETRY: Duration = Duration::from_secs(5);
+/// When somebody should come back who was refused because too much was being published.
+const BUSY_RETRY: Duration = Duration::from_millis(200);
+
+/// What a configuration says, ready for use.
+#[derive(Debug)]
+pub(super) struct ApiSettings {
+    pub(super) auth: ApiAuth,
+    pub(super) origins: Origins,
+    places: PlaceLimits,
+    room: usize,
+    token_rate: Option<Rate>,
+    client_rate: Option<Rate>,
+    publish_timeout: Duration,
+    pub(super) write_timeout: Duration,
+}
+
+impl ApiSettings {
+    pub(super) fn new(config: &ApiConfig) -> Self {
+        let rate = |rps: u32| Rate::per_second(rps, rps).ok();
+        Self {
+            auth: config.auth,
+            origins: Origins::new(&config.allow_origins),
+            places: PlaceLimits {
+                node: config.max_subscribers,
+                client: config.per_client(),
+                token: config.per_token(),
+            },
+            room: config.box_bytes.as_usize(),
+            token_rate: rate(config.publish_rps),
+            client_rate: rate(config.client_publish_rps),
+            publish_timeout: config.publish_timeout.as_duration(),
+            write_timeout: config.write_timeout.as_duration(),
+        }
+    }
+}
+
+/// Whose publications are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Who {
+    Token(TokenId),
+    Client(ClientKey),
+}
+
+#[derive(Debug, Default)]
+struct Allowance(Bucket);
+
+impl Forgettable for Allowance {
+    fn is_forgettable(&self, now: Moment) -> bool {
+        self.0.is_whole(now)
+    }
+}
+
+/// What the handlers of all cores share.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) scope: Scope,
+    pub(super) overlay: Arc<Shared>,
+    pub(super) settings: ArcSwap<ApiSettings>,
+    pub(super) metrics: ApiMetrics,
+    pub(super) sockets: Children,
+    places: Arc<Places>,
+    /// One for what clients publish, one for what is published with tokens.
+    books: [ShardedBook<Who, Allowance, RandomState>; 2],
+    /// For those who find no room in a book.
+    others: [Bucket; 2],
+    publishing: Semaphore,
+}
+
+impl State {
+    pub(super) fn new(scope: &Scope, overlay: &Arc<Shared>, config: &ApiConfig) -> Arc<Self> {
+        let book = || ShardedBook::new(CALLERS, RandomState::new());
+        let state = Arc::new(Self {
+            scope: scope.clone(),
+            overlay: Arc::clone(overlay),
+            settings: ArcSwap::from_pointee(ApiSettings::new(config)),
+            metrics: ApiMetrics::new(scope),
+            sockets: scope.children(&SOCKET),
+            places: Arc::default(),
+            books: [book(), book()],
+            others: Default::default(),
+            publishing: Semaphore::new(config.max_publishing),
+        });
+        let watched = Arc::downgrade(&state);
+        scope.sampled(move || {
+            let Some(state) = watched.upgrade() else { return };
+            state.metrics.subscribers.set(i64::try_from(state.places.taken()).unwrap_or(i64::MAX));
+        });
+        state
+    }
+
+    /// Seconds of Unix time.
+    pub(super) fn unix(&self) -> u64 {
+        self.scope.clock().unix().as_secs()
+    }
+
+    /// Why what a caller showed is no longer good, if it is not.
+    pub(super) fn over(&self, caller: &Caller) -> Option<TokenError> {
+        caller.over(&self.overlay.settings.load().tokens, self.unix())
+    }
+
+    /// Takes a place for a subscriber.
+    pub(super) fn place(&self, client: ClientKey, caller: &Caller) -> Result<Place, Refusal> {
+        let limits = self.settings.load().places;
+        self.places.take(client, caller.token(), limits).map_err(|full| {
+            self.metrics.no_place(full);
+            let detail = match full {
+                Full::Node => format!("{} subscribers are there already", limits.node),
+                Full::Client => format!("{} subscribers from this address are there already", limits.client),
+                Full::Token => format!("{} subscribers with this token are there already", limits.token),
+            };
+            let reason = if full == Full::Node { Reason::Busy } else { Reason::Quota };
+            Refusal::new(reason, detail).retry_after(NO_PLACE_RETRY)
+        })
+    }
+
+    /// Subscribes to what the filter matches, from after the event at the cursor or from now.
+    pub(super) async fn subscribe(&self, filter: &Filter, after: Option<Cursor>) -> Result<Feed, Refusal> {
+        let room = self.settings.load().room;
+        Ok(Feed::open(&self.overlay, filter, after, room).await?)
+    }
+
+    /// Lets a publication pass that comes no faster than allowed.
+    pub(super) fn admit_publication(&self, client: ClientKey, caller: &Caller) -> Result<(), Refusal> {
+        let settings = self.settings.load();
+        let (by_client, who) = (Who::Client(client), caller.token().map_or(Who::Client(client), Who::Token));
+        let is_capped = client != ClientKey::Unix;
+        if let Some(rate) = settings.client_rate.as_ref().filter(|_| is_capped) {
+            self.spend(0, by_client, rate, TooMuch::Client)?;
+        }
+        if let Some(rate) = settings.token_rate.as_ref().filter(|_| is_capped || caller.token().is_some()) {
+            self.spend(1, who, rate, TooMuch::Token)?;
+        }
+        Ok(())
+    }
+
+    fn spend(&self, book: usize, who: Who, rate: &Rate, why: TooMuch) -> Result<(), Refusal> {
+        let now = self.scope.clock().now();
+        let spent = match self.books[book].get_or_insert(&who, now, Allowance::default) {
+            Ok(allowance) => allowance.0.check(rate, now),
+            Err(quota::Full) => self.others[book].check(rate, now),
+        };
+        spent.map(drop).map_err(|exhausted| {
+            self.metrics.too_much(why);
+            let detail =
+                "more publications than allowed: see `overlay.api.publish_rps` and `client_publish_rps`";
+            Refusal::new(Reason::Quota, detail).retry_after(exhausted.wait)
+        })
+    }
+
+    /// Publishes, and tells what became of it, before `wished`.
+    pub(super) async fn publish(
+        &self,
+        topic: Topic,
+        body: Bytes,
+        wished: Deadline,
+    ) -> Result<Published, Refusal> {
+        if body.len() > oap::PUBLICATION_MAX {
+            self.overlay.metrics.rejected("size");
+            return Err(OverlayError::FrameTooLarge.into());
+        }
+        let Ok(_permit) = self.publishing.try_acquire() else {
+            self.metrics.too_much(TooMuch::Publishing);
+            let detail = "as many publications wait for their verdicts as may";
+            return Err(Refusal::new(Reason::Busy, detail).retry_after(BUSY_RETRY));
+        };
+        let patience = self.settings.load().publish_timeout;
+        let deadline = wished.tightened(self.scope.clock().within(patience));
+        let published = self.overlay.gossip.publish(topic, body, By::Application);
+        let published = self.scope.by("publish", deadline, published).await?;
+        published.map_err(|error| {
+            let refusal = Refusal::from(error);
+            match refusal.reason {
+                Reason::Busy if refusal.retry_after.is_none() => refusal.retry_after(BUSY_RETRY),
+                _ => refusal,
+            }
+        })
+    }
+}
