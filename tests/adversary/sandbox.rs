@@ -1,6 +1,11 @@
 //! Whoever takes a node over: the process can reach the folders that its configuration names and no other, and make only
 //! the system calls that a node needs.
 
+use std::os::{
+    linux::net::SocketAddrExt as _,
+    unix::net::{SocketAddr, UnixListener},
+};
+
 use ron_transport::tls::testkit::TestCa;
 
 use crate::support::{Node, config, eventually, get, listener_pid, signal};
@@ -109,6 +114,56 @@ fn a_successor_that_needs_more_than_its_sandbox_says_so_and_the_node_goes_on() {
     let folder = outside.path().display().to_string();
     let is_error = |line: &str| line.starts_with("error: ") && line.contains(&folder);
     assert!(log.lines().any(is_error), "{log}");
+    assert_eq!(get(node.gateway, "/").unwrap().status, 404, "the node goes on");
+}
+
+/// What a program that is started inside a node's sandbox tries, as a script of Perl: each line of its output is a name and the
+/// error, 0 for none.
+fn attempts(other: u32, abstract_name: &str, file: &std::path::Path) -> String {
+    let calls = [
+        ("memfd_create", libc::SYS_memfd_create, "$name, 0"),
+        ("execveat", libc::SYS_execveat, "-1, $name, 0, 0, 0"),
+        ("fchownat", libc::SYS_fchownat, "-100, $file, $>, $)+0, 0"),
+    ];
+    let calls = calls.map(|(name, number, arguments)| {
+        format!("$r = syscall({number}, {arguments}); told('{name}', $r >= 0);\n")
+    });
+    format!(
+        "use Socket; my ($r, $name, $file) = (0, 'x', '{file}'); $| = 1;\n\
+         sub told {{ print STDERR \"tried $_[0] \", ($_[1] ? 0 : $!+0), \"\\n\" }}\n\
+         told('open', open(my $f, '<', $file));\n\
+         {calls}told('signal', kill(0, {other}));\n\
+         told('signal_inside', kill(0, getppid()));\n\
+         socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die;\n\
+         told('abstract', connect($s, pack_sockaddr_un(\"\\0{abstract_name}\")));\n\
+         print STDERR \"tried all\\n\";\n",
+        file = file.display(),
+        calls = calls.concat(),
+    )
+}
+
+#[test]
+fn what_is_started_inside_reaches_no_process_outside_and_runs_nothing_from_memory() {
+    let node = Node::start_copy("[node]\nsandbox = \"on\"\n");
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    let name = format!("omnigate-sandbox-{}", std::process::id());
+    let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    // Perl takes the name of the command, `up`, for a script's.
+    std::fs::write(node.path().join("up"), attempts(std::process::id(), &name, outside.path())).unwrap();
+    std::fs::copy("/usr/bin/perl", node.path().join("bin/new")).unwrap();
+    std::fs::rename(node.path().join("bin/new"), node.path().join("bin/omnigate")).unwrap();
+    node.signal("USR2");
+    let log = eventually("all is tried", || {
+        let log = node.log();
+        log.contains("tried all").then_some(log)
+    });
+    let error = |tried: &str| {
+        let line = log.lines().find_map(|line| line.strip_prefix(&format!("tried {tried} ")));
+        line.unwrap_or_else(|| panic!("{tried}: {log}")).parse::<i32>().unwrap()
+    };
+    let refused = ["memfd_create", "execveat", "fchownat", "signal", "abstract"];
+    assert_eq!(refused.map(error), [libc::EPERM; 5], "{refused:?}: {log}");
+    assert_eq!((error("open"), error("signal_inside")), (libc::EACCES, 0));
     assert_eq!(get(node.gateway, "/").unwrap().status, 404, "the node goes on");
 }
 

@@ -74,7 +74,8 @@ enum Command {
         /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
-        /// Store the responses of that server and answer with them, as a shared cache does.
+        /// Store the responses of that server and answer with them, as a shared cache does: in memory, unless a configuration
+        /// file or a setting of `node.data_dir` or `gateway.cache.disk_bytes` says otherwise.
         #[arg(long, requires = "to")]
         cache: bool,
         /// Listen there, such as `0.0.0.0:8080`.

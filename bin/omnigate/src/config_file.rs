@@ -24,6 +24,8 @@ use crate::{
 
 /// The route of `--to`.
 const ROUTE_TO: &str = r#"path = "/", upstream = "to", upgrade = ["websocket"], max_body_bytes = "1GiB""#;
+/// The settings that say whether and where responses are stored on the disk.
+const CACHE_ON_DISK: [&str; 2] = ["gateway.cache.disk_bytes", "node.data_dir"];
 /// The file that is used if there is one and none is named.
 pub(crate) const DEFAULT_FILE: &str = "omnigate.toml";
 /// Begins the names of all environment variables that are settings.
@@ -77,9 +79,13 @@ impl ConfigSource {
     }
 
     /// The same, with one route that passes every request to `server`, and lets it be an ordinary app: with WebSockets, large
-    /// uploads, and a minute for an answer or the next of its events. With `cache`, its responses are stored.
+    /// uploads, and a minute for an answer or the next of its events. With `cache`, its responses are stored: in memory, unless
+    /// there is a file or a setting that says where on the disk.
     pub(crate) fn passing_everything_to(mut self, server: &Endpoint, cache: bool) -> Self {
         let server = toml::Value::String(server.to_string());
+        if cache && self.file.is_none() && !CACHE_ON_DISK.iter().any(|setting| self.sets(setting)) {
+            self.flags.push((CACHE_ON_DISK[0].to_owned(), "0B".to_owned()));
+        }
         let cache = if cache { ", cache = {}" } else { "" };
         self.flags.extend([
             ("gateway.route".to_owned(), format!("[{{ {ROUTE_TO}{cache} }}]")),
@@ -87,6 +93,12 @@ impl ConfigSource {
             ("gateway.upstream.to.timeout".to_owned(), "60s".to_owned()),
         ]);
         self
+    }
+
+    /// Whether the environment or the command line has a setting.
+    fn sets(&self, setting: &str) -> bool {
+        let variable = format!("{ENV_PREFIX}{}", setting.replace('.', "__").to_uppercase());
+        self.env.iter().any(|(name, _)| *name == variable) || self.flags.iter().any(|(key, _)| key == setting)
     }
 
     /// The same, with a gateway that listens there, if it is given.

@@ -1,7 +1,8 @@
 //! The sandbox: what this process can still do once it has read its configuration.
 //!
 //! Two parts of the kernel hold it. Landlock lets it reach the folders that the configuration names and no other; a
-//! filter of system calls (seccomp) refuses those that a node never makes. Both hold the thread that asks for them and
+//! filter of system calls (seccomp) refuses those that a node never makes. Landlock also keeps signals and connections to
+//! abstract sockets among the processes inside. Both hold the thread that asks for them and
 //! every thread that it starts later, so the sandbox is entered before the first runtime. It stays for the life of the
 //! process and of the successor that an upgrade starts. What is open by then stays open. Network addresses are not
 //! restricted: servers, peers and databases come from the configuration.
@@ -13,8 +14,8 @@ mod syscalls;
 use std::{path::Path, sync::OnceLock};
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
-    path_beneath_rules,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, Scope, path_beneath_rules,
 };
 use ron_kernel::config::Snapshot;
 
@@ -26,7 +27,7 @@ pub(crate) use folders::{Folders, StaysWithin, files_read_by};
 pub(crate) use inherited::tell_successor;
 
 /// The newest interface of the kernel that is used; older kernels restrict what they can.
-const INTERFACE: ABI = ABI::V5;
+const INTERFACE: ABI = ABI::V6;
 
 /// What holds this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +143,7 @@ pub(crate) fn enter(config: &Snapshot, file: Option<&Path>, is_successor: bool) 
         }
         None if node.sandbox == SandboxMode::Off => Sandbox { files: Files::Off, calls: Calls::Off },
         None => {
-            let files = restrict_files(config, file)?;
+            let files = restrict_files(config, file, scopes(is_successor))?;
             Sandbox { files, calls: restrict_calls(node.upgrades) }
         }
     };
@@ -175,10 +176,23 @@ fn restrict_calls(may_start_programs: bool) -> Calls {
     }
 }
 
-fn restrict_files(config: &Snapshot, file: Option<&Path>) -> Result<Files, Failure> {
+/// What stays among the processes inside. A successor outside its predecessor's sandbox has to signal the predecessor, and a
+/// service manager may listen at an abstract socket.
+fn scopes(is_successor: bool) -> BitFlags<Scope> {
+    let mut scopes = Scope::from_all(INTERFACE);
+    if is_successor {
+        scopes.remove(Scope::Signal);
+    }
+    if std::env::var_os("NOTIFY_SOCKET").is_some_and(|name| name.as_encoded_bytes().starts_with(b"@")) {
+        scopes.remove(Scope::AbstractUnixSocket);
+    }
+    scopes
+}
+
+fn restrict_files(config: &Snapshot, file: Option<&Path>, scopes: BitFlags<Scope>) -> Result<Files, Failure> {
     folders::make_data_folder(config).map_err(Failure::failed)?;
     let folders = Folders::of(config, file);
-    Ok(match apply(&folders) {
+    Ok(match apply(&folders, scopes) {
         Ok(RulesetStatus::NotEnforced) => {
             Files::Unavailable("the kernel has no Landlock, or it is switched off".to_owned())
         }
@@ -189,15 +203,19 @@ fn restrict_files(config: &Snapshot, file: Option<&Path>) -> Result<Files, Failu
     })
 }
 
-fn apply(folders: &Folders) -> Result<RulesetStatus, landlock::RulesetError> {
+fn apply(folders: &Folders, scopes: BitFlags<Scope>) -> Result<RulesetStatus, landlock::RulesetError> {
     let (all, execute) = (AccessFs::from_all(INTERFACE), AccessFs::Execute);
     let read = AccessFs::from_read(INTERFACE) & !execute;
-    let ruleset = Ruleset::default()
+    let mut ruleset = Ruleset::default()
         // Before 5.19, Landlock forbids every move of a file to another folder, which the stores need.
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::Refer)?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(all)?
+        .handle_access(all)?;
+    if !scopes.is_empty() {
+        ruleset = ruleset.scope(scopes)?;
+    }
+    let ruleset = ruleset
         .create()?
         .add_rules(path_beneath_rules(&folders.read, read))?
         .add_rules(path_beneath_rules(&folders.execute, read | execute))?

@@ -35,11 +35,12 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
 /// Loads the certificates, which looks at the keys' modes too.
 fn check_certificates(snapshot: &Snapshot) -> Result<(), Failure> {
     let (gateway, edge) = (snapshot.get::<GatewayConfig>(), snapshot.get::<EdgeConfig>());
-    let admin = snapshot.get::<AdminConfig>();
+    let (admin, overlay) = (snapshot.get::<AdminConfig>(), snapshot.get::<OverlayConfig>());
     for (name, enabled, tls) in [
         (GatewayConfig::NAME, gateway.enabled, &gateway.tls),
         (EdgeConfig::NAME, edge.enabled, &edge.tls),
         (AdminConfig::NAME, true, &admin.tls),
+        ("overlay.api", overlay.enabled && overlay.api.enabled, &overlay.api.tls),
     ] {
         let Some(tls) = tls.server_config().filter(|_| enabled) else { continue };
         let loaded =

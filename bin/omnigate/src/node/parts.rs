@@ -14,7 +14,7 @@ use svc_edge::{Edge, EdgeConfig, EdgeSettings};
 use svc_gateway::{
     AuthConfig, AuthFiles, Gateway, GatewayConfig, GatewaySettings, LocalServices, OBJECTS, ObjectBridge,
 };
-use svc_overlay::{Overlay, OverlayConfig, OverlaySettings};
+use svc_overlay::{Api, Overlay, OverlayConfig, OverlaySettings};
 use svc_rewarder::{Rewarder, RewarderConfig};
 
 use crate::{
@@ -35,12 +35,13 @@ use super::{
 };
 
 /// Every service there is, running or not; the generated pages describe all of them.
-pub(crate) static TOPOLOGIES: [&Topology; 7] = [
+pub(crate) static TOPOLOGIES: [&Topology; 8] = [
     &KERNEL_TOPOLOGY,
     &admin::TOPOLOGY,
     &svc_gateway::TOPOLOGY,
     &svc_edge::TOPOLOGY,
     &svc_overlay::TOPOLOGY,
+    &svc_overlay::API_TOPOLOGY,
     &svc_rewarder::TOPOLOGY,
     &ron_traces::TOPOLOGY,
 ];
@@ -52,6 +53,7 @@ pub(super) struct Parts {
     gateway: Option<Arc<Gateway>>,
     edge: Option<Arc<Edge>>,
     overlay: Option<Arc<Overlay>>,
+    api: Option<Arc<Api>>,
     rewarder: Option<Arc<Rewarder>>,
     admin: Arc<Admin>,
     admin_scope: Scope,
@@ -71,6 +73,7 @@ impl Parts {
         // Before the gateway, because its routes may lead to them.
         let edge = open_edge(kernel, config, inherited).await?;
         let overlay = open_overlay(kernel, config, inherited).await?;
+        let api = open_api(kernel, config, overlay.as_deref(), inherited).await?;
         let gateway = open_gateway(kernel, config, local_services(&edge, &overlay), inherited).await?;
         let board = Arc::new(Board::default());
         let announce = overlay.is_some().then(|| Arc::clone(&board) as _);
@@ -89,7 +92,7 @@ impl Parts {
         let settings = config.get::<AdminConfig>();
         let made_of = MadeOf { topologies, gateway: gateway.clone(), overlay: overlay.clone(), shown };
         let admin = Admin::start(&admin_scope, &settings, audit, made_of, inherited).await?;
-        Ok(Self { traces, gateway, edge, overlay, rewarder, admin, admin_scope })
+        Ok(Self { traces, gateway, edge, overlay, api, rewarder, admin, admin_scope })
     }
 
     /// What follows a new configuration, in the order in which it commits.
@@ -104,6 +107,7 @@ impl Parts {
         parts.extend(self.traces.iter().map(|traces| Arc::clone(traces) as Arc<dyn Reconfigure>));
         parts.extend(self.edge.iter().map(|edge| Arc::clone(edge) as Arc<dyn Reconfigure>));
         parts.extend(self.overlay.iter().map(|overlay| Arc::clone(overlay) as Arc<dyn Reconfigure>));
+        parts.extend(self.api.iter().map(|api| Arc::clone(api) as Arc<dyn Reconfigure>));
         parts.extend(self.gateway.iter().map(|gateway| Arc::clone(gateway) as Arc<dyn Reconfigure>));
         parts.extend(self.rewarder.iter().map(|rewarder| Arc::clone(rewarder) as Arc<dyn Reconfigure>));
         parts
@@ -115,6 +119,8 @@ impl Parts {
         let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
         let edge = self.edge.iter().map(|edge| ("edge", edge.local_addr()));
         let overlay = self.overlay.iter().map(|overlay| ("overlay", overlay.local_addr()));
+        let api = self.api.iter().map(|api| ("topics", api.local_addr()));
+        let overlay = overlay.chain(api);
         let rewarder = self.rewarder.iter().map(|rewarder| ("rewarder", rewarder.local_addr()));
         let admin = [("admin", self.admin.local_addr())];
         gateway.chain(redirect).chain(edge).chain(overlay).chain(rewarder).chain(admin).collect()
@@ -149,6 +155,11 @@ impl Parts {
             let configured = &config.get::<OverlayConfig>().listen;
             Some((name("overlay", configured), overlay.listener()?))
         });
+        let api = self.api.iter().map(|api| {
+            let configured = &config.get::<OverlayConfig>().api.listen;
+            Some((name("overlay_api", configured), api.listener()?))
+        });
+        let overlay = overlay.chain(api);
         let rewarder = self.rewarder.iter().map(|rewarder| {
             let configured = &config.get::<RewarderConfig>().listen;
             Some((name("rewarder", configured), rewarder.listener()?))
@@ -208,6 +219,19 @@ async fn open_overlay(
         held_elsewhere: inherited.predecessor().map(|pid| Arc::new(move || upgrade::is_alive(pid)) as _),
     };
     let built = Overlay::build(&kernel.scope(&svc_overlay::TOPOLOGY), settings, inherited).await;
+    built.map(Some).map_err(|error| error.to_string())
+}
+
+/// The listener for applications, if the overlay has one.
+async fn open_api(
+    kernel: &Kernel,
+    config: &Snapshot,
+    overlay: Option<&Overlay>,
+    inherited: &mut Inherited,
+) -> Result<Option<Arc<Api>>, String> {
+    let api = &config.get::<OverlayConfig>().api;
+    let Some(overlay) = overlay.filter(|_| api.enabled) else { return Ok(None) };
+    let built = Api::build(&kernel.scope(&svc_overlay::API_TOPOLOGY), overlay, api, inherited).await;
     built.map(Some).map_err(|error| error.to_string())
 }
 

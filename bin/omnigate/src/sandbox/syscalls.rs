@@ -31,6 +31,17 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
+    // Programs that are in no folder, such as in memory alone; an upgrade starts one by its path.
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+    libc::SYS_execveat,
+    // What Landlock lets pass: owners and attributes of files by their paths. The database changes the owners of files that
+    // it has opened.
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
     // Mounts and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -93,20 +104,27 @@ const REFUSED: &[libc::c_long] = &[
 
 /// The same, where the processor has them.
 #[cfg(target_arch = "x86_64")]
-const REFUSED_HERE: &[libc::c_long] =
-    &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_mknod, libc::SYS_uselib];
+const REFUSED_HERE: &[libc::c_long] = &[
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_mknod,
+    libc::SYS_uselib,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
 /// Calls that start a program, which a node makes for an upgrade alone.
-const START: &[libc::c_long] = &[libc::SYS_execve, libc::SYS_execveat];
+const START: &[libc::c_long] = &[libc::SYS_execve];
 
 /// Added to the number of a call by programs with 32-bit pointers on x86-64, where the kernel takes them.
 const X32: libc::c_long = if cfg!(target_arch = "x86_64") { 0x4000_0000 } else { 0 };
-/// Calls above that have another number there: ptrace, kexec_load, process_vm_readv and process_vm_writev.
-const X32_REFUSED: [libc::c_long; 4] = [521, 528, 539, 540];
+/// Calls above that have another number there: ptrace, kexec_load, process_vm_readv, process_vm_writev and execveat.
+const X32_REFUSED: [libc::c_long; 5] = [521, 528, 539, 540, 545];
 /// The same of the calls that start a program.
-const X32_START: [libc::c_long; 2] = [520, 545];
+const X32_START: [libc::c_long; 1] = [520];
 
 /// The families of sockets that a node uses; name resolution asks the kernel for addresses by netlink.
 const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];

@@ -33,12 +33,13 @@ pub(crate) struct NodeConfig {
     pub(crate) cores: usize,
     /// Lets protecting limits pass their safe maximum. Each that does is warned about.
     pub(crate) danger_ok: bool,
-    /// Whether the process gives up reaching files outside the folders that the configuration names (Landlock), and the
-    /// system calls that a node never makes (seccomp): `auto` (where the kernel can), `on` (a node that cannot does not
-    /// start), or `off`.
+    /// Whether the process gives up reaching files outside the folders that the configuration names, signals and abstract
+    /// sockets of other processes (Landlock), and the system calls that a node never makes (seccomp): `auto` (where the
+    /// kernel can), `on` (a node that cannot does not start), or `off`. It does not restrict the network, Unix sockets with a
+    /// path, or `chmod`.
     pub(crate) sandbox: SandboxMode,
     /// Whether SIGUSR2 may start a new version of the program. With `false` a node in its sandbox can start no program at
-    /// all.
+    /// all; otherwise a compromised one can have the system's loader run what it can read.
     pub(crate) upgrades: bool,
     /// From the first sign of shutdown until what still runs is aborted and named; 1s to 5s.
     pub(crate) drain_deadline: HumanDuration,
