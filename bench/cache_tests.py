@@ -114,7 +114,7 @@ def run(suite, command):
 def main():
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     args.add_argument("--suite", required=True, type=pathlib.Path, help="a checkout of cache-tests with its packages")
-    args.add_argument("--bin", default="target/release/omnigate", help="the program")
+    args.add_argument("--bin", default="target/dist/omnigate", help="the program")
     args.add_argument("--peers", default="", help="only these, with commas between; all that are installed if empty")
     args = args.parse_args()
     wanted = [name for name in args.peers.split(",") if name]
@@ -136,6 +136,9 @@ def main():
     for group, tests in [*groups, *[(f"**all {kind}**", tests) for kind, tests in kinds], ("**all**", everything)]:
         passed = [sum(result.get(test) is True for test, _ in tests) for result in results.values()]
         print(f"| {group} | {len(tests)} | " + " | ".join(map(str, passed)) + " |")
+    for name, result in results.items():
+        failed = [test for test, kind in everything if kind == "required" and result.get(test) is not True]
+        print(f"\n{name}, required and not passed: {', '.join(failed) or 'none'}")
 
 
 if __name__ == "__main__":

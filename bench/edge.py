@@ -8,7 +8,7 @@ what counts is the median of the ratios within a round. The tiles are those of t
 asked for at random; nginx serves the same tiles as plain files. `omnigate-cold` is the edge without its memory for hot
 objects, so that every answer is read from the disk and verified.
 
-Needs: wrk, nginx (Debian packages), a release build (cargo build --release), and for the tiles a martin, such as
+Needs: wrk, nginx (Debian packages), a build as it is shipped (cargo build --profile dist), and for the tiles a martin, such as
 `cargo install martin --version 1.14.0 --locked --no-default-features --features mbtiles,pmtiles`; without one, its rows
 are left out.
 """
@@ -16,7 +16,7 @@ import argparse, json, os, shutil, signal, sqlite3, subprocess, sys, tempfile
 
 from proxy import NGINX, ROOT, Bench, compare, free_port, report, wait_for
 
-BINARY = os.path.join(ROOT, "target/release/omnigate")
+BINARY = os.path.join(ROOT, "target/dist/omnigate")
 FILES = """sendfile on; tcp_nopush on; open_file_cache max=10000 inactive=60s; open_file_cache_valid 60s;
   server {{ listen 127.0.0.1:{port} backlog=4096; location /edge/assets/ {{ alias {dir}/www/; }}
     location /edge/tiles/pm/ {{ alias {dir}/tiles/; default_type image/png; }}

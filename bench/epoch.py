@@ -10,12 +10,12 @@ and keep the result in memory. Every result is compared: the payouts have to be 
 
 Peers are timed without their start and imports; omnigate from its start to its end. Columns: seconds by the clock, seconds
 of CPU (what counts on a machine with other work), peak memory of the process.
-Needs: a release build (cargo build --release) or OMNIGATE, and from Python's index blake3, duckdb, polars, pyarrow, numpy.
+Needs: a build as it is shipped (cargo build --profile dist) or OMNIGATE, and from Python's index blake3, duckdb, polars, pyarrow, numpy.
 """
 import argparse, hashlib, json, os, pathlib, shutil, statistics, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAM = os.environ.get("OMNIGATE", str(ROOT / "target/release/omnigate"))
+PROGRAM = os.environ.get("OMNIGATE", str(ROOT / "target/dist/omnigate"))
 sys.path.insert(0, str(ROOT / "tests/oracle"))
 WEIGHTS = [1_000_000, 1_200_000, 1_500_000, 2_000_000, 2_500_000, 3_000_000, 4_000_000, 5_000_000]
 POOL = 10_000_000_000_000

@@ -4,8 +4,8 @@
     bench/layers.py refusals [--reps 6] [--secs 3]
     bench/layers.py tenants [--reps 6] [--secs 3] [--tenants 50000]
 
-`refusals`: a node whose rate per address is used up (429 for nearly everything) and one that passes everything on; runs
-are interleaved, CPU per answer as in proxy.py.
+`refusals`: a node whose rate per address is used up (429 for nearly everything; nobody is turned away) and one that passes
+everything on; runs are interleaved, CPU per answer as in proxy.py.
 
 `tenants`: one node that is asked in the name of 10 tenants, then of many, in turns; memory is the growth of the
 proportional set size from before the first of the many to after the last.
@@ -53,7 +53,7 @@ def compare(bench, cases, args):
 
 
 def refusals(bench, up, args):
-    used_up = proxy.LAYERS.replace("per_ip_rps = 1000000000", "per_ip_rps = 1")
+    used_up = proxy.LAYERS.replace("per_ip_rps = 1000000000", "per_ip_rps = 1, refusals_rps = 0")
     passed = bench.start_peer("omnigate", up)
     refused = bench.start_peer("omnigate-used-up", up, used_up)
     compare(bench, [

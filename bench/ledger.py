@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the ledger beside the same double entry in hand-written SQL: transfers a second, on SQLite and PostgreSQL.
 
-    bench/ledger.py [--reps 3] [--transfers 100000] [--single 2000] [--stores sqlite,postgres] [--profile quick] [--json FILE]
+    bench/ledger.py [--reps 3] [--transfers 100000] [--single 2000] [--stores sqlite,postgres] [--profile release] [--json FILE]
 
 Both keep what they are told before they answer: SQLite with WAL and synchronous=FULL, PostgreSQL with fsync on. `batched`
 is 1,000 transfers per batch over 10,000 accounts; `single` is one per commit, by one client and by 16. By hand there is
@@ -80,7 +80,7 @@ def main():
     parser.add_argument("--transfers", type=int, default=100_000)
     parser.add_argument("--single", type=int, default=2_000)
     parser.add_argument("--stores", default="sqlite,postgres")
-    parser.add_argument("--profile", default="quick", help="of cargo; `dev` only to see whether it works")
+    parser.add_argument("--profile", default="release", help="of cargo; `dev` only to see whether it works")
     parser.add_argument("--json")
     args = parser.parse_args()
     program = build(args.profile)

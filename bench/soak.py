@@ -15,7 +15,7 @@ It prints what the first and the last tenth of the time were like: p95, memory, 
 like the beginning; else the exit code is 1. One client asks the server without the node: what became slower for it as well
 is the machine's doing.
 
-Needs a release build (cargo build --release). Everything is on loopback, in a temporary folder that is removed.
+Needs a build as it is shipped (cargo build --profile dist). Everything is on loopback, in a temporary folder that is removed.
 """
 import argparse, contextlib, json, os, random, shutil, signal, socket, socketserver, statistics, subprocess
 import sys, tempfile, threading, time, urllib.request
@@ -402,7 +402,7 @@ def main():
     parser.add_argument("--rate", type=float, default=300, help="requests a second")
     parser.add_argument("--clients", type=int, default=18)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
-    parser.add_argument("--omnigate", default=os.path.join(ROOT, "target/release/omnigate"))
+    parser.add_argument("--omnigate", default=os.path.join(ROOT, "target/dist/omnigate"))
     args = parser.parse_args()
     print(f"seed {args.seed}", file=sys.stderr)
     folder = tempfile.mkdtemp(prefix="omnigate-soak-")
