@@ -2,7 +2,7 @@
 //! scheduler, a shutdown; and two workers that try to take the same epoch.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 CARGO_TARGET_DIR=target/loom cargo test -p svc-rewarder --test
-//! loom --profile quick`. Loom runs each scenario under every interleaving up to that bound, and reports a deadlock or a
+//! loom --release`. Loom runs each scenario under every interleaving up to that bound, and reports a deadlock or a
 //! missed wake-up itself.
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "tests")]

@@ -56,7 +56,8 @@ pub fn are_reviewed(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in pages(tree) {
-        let Some(service) = workspace.members.iter().find(|member| describes(path, member)) else {
+        let is_about = |member: &&Member| describes(path, member) || describes_part(path, member);
+        let Some(service) = workspace.members.iter().find(is_about) else {
             findings.push(Finding::new(path, 1, "describes no crate of the workspace: name it after one"));
             continue;
         };
@@ -134,6 +135,11 @@ fn describes(page: &str, member: &Member) -> bool {
     let (name, short) = (member.name(), member.name().split_once('-').map(|(_, short)| short));
     // The program is a service too: its admin listener.
     name == stem || short == Some(stem) || (stem == "admin" && name == "omnigate")
+}
+
+/// `overlay_api.md` describes a part of `svc/svc-overlay` that is a service to itself.
+fn describes_part(page: &str, member: &Member) -> bool {
+    page.rsplit_once('_').is_some_and(|(service, _)| describes(&format!("{service}.md"), member))
 }
 
 /// The line and the value of `key` in the front matter.

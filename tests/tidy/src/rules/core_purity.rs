@@ -15,10 +15,8 @@ pub const DEPENDENCIES: &[(&str, &str)] = &[
     ("flate2", "a codec: bytes in, bytes out"),
     ("http", "names and values: methods, statuses and maps of fields"),
     ("serde", "says how a value reads as text, nothing else"),
+    ("sha3", "arithmetic on bytes: the hashes of chains"),
     ("thiserror", "derives the error types, nothing at run time"),
-    ("zstd", "a codec: bytes in, bytes out"),
-    ("aws-lc-rs", "arithmetic on bytes as used here: HMAC and comparison in constant time"),
-    ("base64", "text to bytes and back"),
     ("zeroize", "wipes memory, nothing else"),
     ("zstd", "a codec: bytes in, bytes out"),
 ];

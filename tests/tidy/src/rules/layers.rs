@@ -3,8 +3,9 @@
 use crate::{Finding, Tree, Workspace, workspace::Member};
 use toml::Value;
 
-/// The layers, lowest first. A crate depends on its own layer and on those before it; `tests` see everything.
-const LAYERS: [&str; 6] = ["core", "rt", "store", "svc", "bin", "tests"];
+/// The layers, lowest first. A crate depends on its own layer and on those before it; `clients` know nothing of the others, and
+/// `tests` see everything.
+const LAYERS: [&str; 7] = ["clients", "core", "rt", "store", "svc", "bin", "tests"];
 
 /// Dependencies point from higher layers to lower ones, and services do not know each other.
 #[must_use]

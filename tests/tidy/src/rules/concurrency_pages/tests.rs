@@ -53,6 +53,9 @@ fn a_page_reviewed_too_long_before_the_newest_change_is_found() {
     assert_eq!(check(PAGE, "2025-01-01"), [], "reviewed since");
     assert_eq!(check(PAGE, ""), [], "no history");
     assert_eq!(check("docs/concurrency/edge.md", ""), [1], "no such service");
+    let part = "docs/concurrency/gateway_part.md";
+    assert_eq!((check(part, "2026-04-01"), check(part, "2026-04-02")), (vec![], vec![5]), "a part of one");
+    assert_eq!(check("docs/concurrency/edge_part.md", ""), [1], "of no such service");
 }
 
 #[test]
