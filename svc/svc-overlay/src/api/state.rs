@@ -192,6 +192,11 @@ impl State {
         };
         let patience = self.settings.load().publish_timeout;
         let deadline = wished.tightened(self.scope.clock().within(patience));
+        // A node that is idle would still publish it: nobody waits for that any more.
+        if deadline.has_passed(self.scope.clock().now()) {
+            self.scope.metrics().io_timeouts("publish").inc();
+            return Err(OverlayError::Timeout { op: "publish" }.into());
+        }
         let published = self.overlay.gossip.publish(topic, body, By::Application);
         let published = self.scope.by("publish", deadline, published).await?;
         published.map_err(|error| {
