@@ -45,7 +45,7 @@ impl BodyError {
 type Streaming = Pin<Box<dyn HttpBody<Data = Bytes, Error = BodyError> + Send>>;
 
 /// The largest request body that is looked at before it is read.
-const SMALL: u64 = 16 * 1024;
+pub(crate) const SMALL: u64 = 16 * 1024;
 
 /// A request's or response's body.
 #[derive(Default)]
@@ -60,12 +60,67 @@ enum Kind {
     #[default]
     Empty,
     Full(Bytes),
-    /// From a client, whose progress is watched. Boxed, because every body has room for the largest kind, and moves with
+    /// From a client, whose progress is watched. The watch is boxed, because every body has room for the largest kind, and moves with
     /// its request and its response from hand to hand.
-    Watched(Incoming, Box<Watch>),
+    Watched(Source, Box<Watch>),
     Streaming(Streaming),
     /// No bytes, but what comes after a response that ends HTTP on its connection.
     Tunnel(Box<Tunnel>),
+}
+
+/// What a request's body is read from.
+enum Source {
+    /// A stream of an HTTP/2 connection.
+    Stream(Incoming),
+    /// An HTTP/1.1 connection.
+    Connection(OnConnection),
+}
+
+/// The connection that a request's body comes on.
+pub(crate) trait RequestSource: Send + Sync {
+    /// The next part of the body.
+    fn poll_frame(&self, cx: &mut Context<'_>) -> Polled;
+
+    /// Whether all of it has been read.
+    fn is_end_stream(&self) -> bool;
+
+    /// How much is to come.
+    fn size_hint(&self) -> SizeHint;
+
+    /// Nobody wants more of it.
+    fn release(&self);
+}
+
+/// A connection whose present request's body is held.
+struct OnConnection(Arc<dyn RequestSource>);
+
+impl Drop for OnConnection {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+impl Source {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Polled {
+        match self {
+            Self::Stream(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
+            Self::Connection(OnConnection(source)) => source.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Stream(incoming) => incoming.is_end_stream(),
+            Self::Connection(OnConnection(source)) => source.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Stream(incoming) => incoming.size_hint(),
+            Self::Connection(OnConnection(source)) => source.size_hint(),
+        }
+    }
 }
 
 const _: () = assert!(size_of::<Body>() <= 80, "a body is cheap to move");
@@ -136,8 +191,18 @@ impl Body {
         }
     }
 
-    /// A request's body, whose arrival the connection's timeouts watch. A small one that came along with its head is
-    /// taken at once, and is then nobody's to wait for; `may_look` if that does not tell the client to send it.
+    /// The body of a request on an HTTP/1.1 connection, of which so much is announced; 0 if that is not known. The
+    /// connection's timeouts watch its arrival.
+    pub(crate) fn from_source(
+        source: Arc<dyn RequestSource>,
+        activity: &Arc<Activity>,
+        announced: u64,
+    ) -> Self {
+        let watch = Watch::begin(activity, announced, None);
+        Self::of(Kind::Watched(Source::Connection(OnConnection(source)), Box::new(watch)))
+    }
+
+    /// The body of a request on HTTP/2, whose arrival the timeouts watch. A small one that came along with its head is taken at once, and is then nobody's to wait for; `may_look` if that does not tell the client to send it.
     pub(crate) fn watched(mut incoming: Incoming, activity: &Arc<Activity>, may_look: bool) -> Self {
         if incoming.is_end_stream() {
             return Self::empty();
@@ -157,7 +222,7 @@ impl Body {
             }
         }
         let watch = Watch::begin(activity, announced, ahead);
-        Self::of(Kind::Watched(incoming, Box::new(watch)))
+        Self::of(Kind::Watched(Source::Stream(incoming), Box::new(watch)))
     }
 
     /// The same body, which keeps `guard` until its last byte was read, it broke, or nobody wants it any more.
@@ -219,10 +284,10 @@ impl Kind {
                 Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 _ => Poll::Ready(None),
             },
-            Self::Watched(incoming, watch) => {
+            Self::Watched(source, watch) => {
                 let frame = match watch.ahead.take() {
                     Some(ahead) => Poll::Ready(Some(ahead)),
-                    None => Pin::new(incoming).poll_frame(cx).map_err(BodyError::new),
+                    None => source.poll_frame(cx),
                 };
                 watch.polled(frame.map(|frame| frame.map(checked)), cx)
             }
@@ -261,7 +326,7 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Empty | Kind::Tunnel(_) => true,
             Kind::Full(bytes) => bytes.is_empty(),
-            Kind::Watched(incoming, watch) => watch.ahead.is_none() && incoming.is_end_stream(),
+            Kind::Watched(source, watch) => watch.ahead.is_none() && source.is_end_stream(),
             Kind::Streaming(body) => body.is_end_stream(),
         }
     }
@@ -270,7 +335,7 @@ impl HttpBody for Body {
         match &self.kind {
             Kind::Empty | Kind::Tunnel(_) => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Watched(incoming, watch) => watch.hint(&incoming.size_hint()),
+            Kind::Watched(source, watch) => watch.hint(&source.size_hint()),
             Kind::Streaming(body) => body.size_hint(),
         }
     }

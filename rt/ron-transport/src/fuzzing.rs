@@ -4,6 +4,7 @@ use rustls_pki_types::CertificateDer;
 
 use crate::{
     frame_guard,
+    h1::request::replay,
     tls::{certificate::ClientCertificate, der},
 };
 
@@ -44,6 +45,27 @@ fn values(bytes: &[u8], depth: u8) {
 /// If it matters where they are cut, or if more is changed than the end of trailers.
 pub fn h2_frames(bytes: &[u8], cut: usize) {
     frame_guard::fuzz(bytes, cut);
+}
+
+/// A request as an HTTP/1.1 connection reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// Method and target.
+    pub line: String,
+    /// The whole body, without what frames it.
+    pub body: Vec<u8>,
+    /// How many bytes it took, with the empty lines before it.
+    pub length: usize,
+    /// Whether the client says that it is its last.
+    pub is_last: bool,
+}
+
+/// Reads requests out of bytes that arrive in pieces of this length, up to the first that is refused.
+#[must_use]
+pub fn requests(bytes: &[u8], piece: usize) -> Vec<ReadRequest> {
+    let (reads, _) = replay::requests(bytes.chunks(piece.max(1)));
+    let told = |replay::Read { line, body, length, is_last }| ReadRequest { line, body, length, is_last };
+    reads.into_iter().map(told).collect()
 }
 
 #[cfg(test)]

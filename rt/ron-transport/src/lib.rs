@@ -13,10 +13,10 @@ pub mod dial;
 mod field_values;
 pub mod files;
 mod frame_guard;
-pub mod framing;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod h1;
 pub mod inherit;
 pub mod listen;
 pub mod problem;

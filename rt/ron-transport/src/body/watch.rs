@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What a poll of a body gives.
-pub(super) type Polled = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
+pub(crate) type Polled = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 /// Tells the connection whether its client keeps a reader of its request's body waiting, and ends a body that comes too
 /// slowly. A reader that has lost interest does not wait, so dropping the body ends the wait.

@@ -7,10 +7,7 @@
 //! Heads are read by the `httparse` library. The rest is ours, because a library that has to serve everybody hands each
 //! request to a dispatcher and its response back through channels, which costs a proxy a fifth of its own time.
 
-mod chunks;
 mod head;
-mod inbox;
-mod outbox;
 
 use std::{
     future::poll_fn,
@@ -26,11 +23,19 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::task::coop;
 
 use super::{Home, LargeHead, MAX_INTERIM, OnLeave, SendFault, Unanswered, stall::StallWatch};
-use crate::{Body, BodyError, Request, Response, stream::Stream, tls::TlsStream, tunnel::Tunnel, wire::Wire};
-use chunks::Found;
+use crate::{
+    Body, BodyError, Request, Response,
+    h1::{
+        chunks::Found,
+        inbox::{Inbox, Unasked},
+        outbox::{Outbox, Unfinished},
+    },
+    stream::Stream,
+    tls::TlsStream,
+    tunnel::Tunnel,
+    wire::Wire,
+};
 use head::{Ends, Head, MAX_FIELDS, Nonsense};
-use inbox::{Inbox, Unasked};
-use outbox::{Outbox, Unfinished};
 
 /// The longest head of a response.
 const MAX_HEAD: usize = 128 * 1024;

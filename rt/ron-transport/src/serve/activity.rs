@@ -5,10 +5,9 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
-    task::Waker,
     time::Duration,
 };
 
@@ -66,12 +65,6 @@ pub struct Activity {
     frames: Waits,
     /// Requests in flight and request bodies still held.
     requests: AtomicU32,
-    /// Requests that have begun so far, and those that were answered; they wrap around.
-    begun: AtomicU32,
-    answered: AtomicU32,
-    /// Whom to wake at the end of a request, and whether there is anybody.
-    reader: Mutex<Option<Waker>>,
-    reader_waits: AtomicBool,
     writes: AtomicU32,
     /// Bytes read since the client last got on with a request.
     idle_bytes: AtomicU64,
@@ -133,10 +126,6 @@ impl Activity {
             bodies: Waits::default(),
             frames: Waits::default(),
             requests: AtomicU32::new(0),
-            begun: AtomicU32::new(0),
-            answered: AtomicU32::new(0),
-            reader: Mutex::default(),
-            reader_waits: AtomicBool::new(false),
             writes: AtomicU32::new(0),
             idle_bytes: AtomicU64::new(0),
             flooded: AtomicBool::new(false),
@@ -165,6 +154,13 @@ impl Activity {
                 }
                 within
             }
+        }
+    }
+
+    /// Part of a head is here, and the rest is waited for.
+    pub(super) fn head_waits(&self) {
+        if self.head.get().is_none() {
+            self.head.begin(self.clock.now());
         }
     }
 
@@ -245,37 +241,13 @@ impl Activity {
         let first_byte = self.head.end().unwrap_or_else(|| self.clock.now());
         self.first_byte.store(first_byte.as_nanos(), Ordering::Relaxed);
         self.got_on();
-        count(&self.begun);
         self.work.begin()
     }
 
     /// A request's response is complete, or given up.
     pub(super) fn request_ended(&self, work: InFlightShard) {
-        count(&self.answered);
-        // Only a reader in the same task sets it, so a load and a store do.
-        if self.reader_waits.load(Ordering::Relaxed) {
-            self.reader_waits.store(false, Ordering::Relaxed);
-            let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
-            reader.iter().for_each(Waker::wake_by_ref);
-        }
         self.work.end(work);
         self.release();
-    }
-
-    /// Has the reader woken at the end of the request in flight.
-    pub(super) fn reader_waits(&self, reader: &Waker) {
-        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader.clone());
-        self.reader_waits.store(true, Ordering::Relaxed);
-    }
-
-    /// How many requests have begun on an HTTP/1 connection; wraps around.
-    pub(super) fn begun(&self) -> u32 {
-        self.begun.load(Ordering::Relaxed)
-    }
-
-    /// How many of them were answered or given up; wraps around.
-    pub(super) fn answered(&self) -> u32 {
-        self.answered.load(Ordering::Relaxed)
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -483,11 +455,6 @@ impl Activity {
 /// Whole nanoseconds of a duration, saturating.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// One more. A load and a store, because only HTTP/1 reads it, where the connection's task is the only writer.
-fn count(counter: &AtomicU32) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -1,20 +1,19 @@
-//! From the HTTP library's requests to ours and back, with a request's life counted around it.
+//! What the requests of a connection share, and from the HTTP library's requests to ours and back on HTTP/2.
 
 use std::{
     convert::Infallible,
-    future::poll_fn,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::{body::Incoming, ext::ReasonPhrase, upgrade::OnUpgrade};
+use hyper::body::Incoming;
 use ron_kernel::{Clock, InFlightShard, Shutdown, metrics::ServiceMetrics};
 use types::{Moment, Reason, Refusal};
 
@@ -25,7 +24,6 @@ use crate::{
     problem,
     service::{Conn, Response, Service},
     trailers,
-    tunnel::Tunnel,
 };
 
 /// What the requests of one connection share.
@@ -43,8 +41,6 @@ pub(super) struct ConnState<S: Service> {
     pub(super) closed_by_node: AtomicBool,
     /// Whether a request without an answer is given up, because the drain is about to end.
     pub(super) given_up: AtomicBool,
-    /// What is to follow the 101 response that is being sent.
-    pub(super) tunnel: Mutex<Option<Tunnel>>,
 }
 
 impl<S: Service> ConnState<S> {
@@ -62,35 +58,21 @@ impl<S: Service> ConnState<S> {
     pub(super) fn has_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed)
     }
-
-    /// What follows now that the last response is out, if that was no longer HTTP.
-    pub(super) fn take_tunnel(&self) -> Option<Tunnel> {
-        self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
-/// Answers one request; a refusal becomes a problem document.
+/// Answers one request of an HTTP/2 connection; a refusal becomes a problem document.
 pub(super) async fn answer<S: Service>(
     state: Arc<ConnState<S>>,
-    mut request: http::Request<Incoming>,
+    request: http::Request<Incoming>,
 ) -> Result<http::Response<Served>, Infallible> {
     let life = Life::begin(&state);
-    let (http2, only_head) = (request.version() >= Version::HTTP_2, request.method() == Method::HEAD);
-    if !http2 && asks_to_close(&request) {
-        state.activity.read_ended();
-    }
-    let may_switch = request.extensions_mut().remove::<OnUpgrade>().is_some();
+    let only_head = request.method() == Method::HEAD;
     // Reading the body of a client that waits to be asked for it is how it is asked.
     let may_look = request.body().is_end_stream() || !request.headers().contains_key(header::EXPECT);
     let request = request.map(|incoming| Body::watched(incoming, &state.activity, may_look));
-    let mut call = pin!(state.service.call(&state.conn, request));
-    let called = poll_fn(|cx| match state.has_given_up() {
-        true => Poll::Ready(Err(Refusal::new(Reason::Draining, "the node stops before there is an answer"))),
-        false => call.as_mut().poll(cx),
-    });
-    let outcome = match called.await {
+    let outcome = match state.service.call(&state.conn, request).await {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switch(&state, response, may_switch)
+            Err(Refusal::new(Reason::BadGateway, "the upstream switched protocols without having been asked"))
         }
         outcome => outcome,
     };
@@ -98,26 +80,10 @@ pub(super) async fn answer<S: Service>(
         state.metrics.rejected(refusal.reason).inc();
         problem::response(&refusal)
     });
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(response.map(|body| Served::new(body, life, http2)));
-    }
-    // A client that is told so stops sending what nobody will read.
-    let draining = state.shutdown.is_draining();
-    let aged = state.last_request_at != Moment::END && state.now() >= state.last_request_at;
-    if !http2 && (draining || aged || state.activity.has_left_unread()) {
-        if draining && !state.activity.has_ended() {
-            state.node_closes();
-        }
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    if !http2 && response.status().canonical_reason().is_none() {
-        // The library would write `<none>`.
-        response.extensions_mut().insert(ReasonPhrase::from_static(b""));
-    }
-    if http2 && only_head {
+    if only_head {
         drop_body(&mut response);
     }
-    Ok(response.map(|body| Served::new(body, life, http2)))
+    Ok(response.map(|body| Served::new(body, life)))
 }
 
 /// Answers a request whose head cannot be served, with this status unless the service says otherwise.
@@ -130,34 +96,10 @@ pub(super) fn refuse_head<S: Service>(
     let refusal = state.service.refuse_head(&state.conn, refusal);
     let status = if refusal.reason == reason { status } else { problem::status_of(&refusal) };
     state.metrics.rejected(refusal.reason).inc();
-    problem::response_to_head(status, &refusal).map(|body| Served::new(body, life, true))
+    problem::response_to_head(status, &refusal).map(|body| Served::new(body, life))
 }
 
-/// Keeps what a 101 response leads to for the end of HTTP, which is near.
-fn switch<S: Service>(
-    state: &ConnState<S>,
-    mut response: Response,
-    may_switch: bool,
-) -> Result<Response, Refusal> {
-    let refuse = |why: &'static str| Err(Refusal::new(Reason::BadGateway, why));
-    if !may_switch {
-        return refuse("the upstream switched protocols without having been asked");
-    }
-    let Some(tunnel) = response.body_mut().take_tunnel() else {
-        return refuse("nothing follows the switch of protocols");
-    };
-    *state.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
-    Ok(response)
-}
-
-/// Whether the client says that this is its last request: there is nobody to wait for when the connection closes.
-fn asks_to_close(request: &http::Request<Incoming>) -> bool {
-    let connection = request.headers().get(header::CONNECTION);
-    connection.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"))
-        && request.body().is_end_stream()
-}
-
-/// Leaves of a response what answers HEAD. The library does so itself on HTTP/1, but not on HTTP/2.
+/// Leaves of a response what answers HEAD, which the library does not.
 fn drop_body(response: &mut Response) {
     let body = std::mem::take(response.body_mut());
     if let Some(length) = body.size_hint().exact().filter(|length| *length > 0) {
@@ -166,13 +108,13 @@ fn drop_body(response: &mut Response) {
 }
 
 /// A request in flight, from its complete head until its response is sent or given up.
-struct Life {
+pub(super) struct Life {
     activity: Arc<Activity>,
     work: InFlightShard,
 }
 
 impl Life {
-    fn begin<S: Service>(state: &ConnState<S>) -> Self {
+    pub(super) fn begin<S: Service>(state: &ConnState<S>) -> Self {
         Self { work: state.activity.request_began(), activity: Arc::clone(&state.activity) }
     }
 }
@@ -187,13 +129,11 @@ impl Drop for Life {
 /// for more, and the last piece of a response is out of sight.
 const PIECE: usize = 16 * 1024;
 
-/// A response's body on its way out.
+/// A response's body on its way out over HTTP/2, where a client can refuse single responses while the connection moves.
 pub(super) struct Served {
     body: Body,
     /// What is left of a frame that is handed over in pieces.
     rest: Bytes,
-    /// On HTTP/2, where a client can refuse single responses while the connection moves.
-    watched: bool,
     handed_over: Option<HandedOver>,
     pace: Pace,
     life: Life,
@@ -206,8 +146,8 @@ struct HandedOver {
 }
 
 impl Served {
-    fn new(body: Body, life: Life, watched: bool) -> Self {
-        Self { body, rest: Bytes::new(), watched, handed_over: None, pace: Pace::default(), life }
+    fn new(body: Body, life: Life) -> Self {
+        Self { body, rest: Bytes::new(), handed_over: None, pace: Pace::default(), life }
     }
 
     /// The next frame, as it may be handed over.
@@ -215,7 +155,6 @@ impl Served {
         if self.rest.is_empty() {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) if !self.watched => return Poll::Ready(Some(Ok(Frame::data(data)))),
                     Ok(data) => self.rest = data,
                     Err(other) => return Poll::Ready(Some(Ok(passed_on(other)))),
                 },
@@ -248,7 +187,7 @@ impl HttpBody for Served {
             this.life.activity.frame_taken(since, bytes, &mut this.pace);
         }
         let frame = ready!(this.poll_piece(cx));
-        if let (true, Some(Ok(frame))) = (this.watched, &frame) {
+        if let Some(Ok(frame)) = &frame {
             let since = this.life.activity.frame_handed_over(&this.pace);
             let bytes = frame.data_ref().map_or(0, Bytes::len);
             this.handed_over = Some(HandedOver { since, bytes });
@@ -271,8 +210,6 @@ impl Drop for Served {
         if let Some(HandedOver { since, .. }) = self.handed_over.take() {
             self.life.activity.frame_dropped(since);
         }
-        if self.watched {
-            self.life.activity.frames_ended();
-        }
+        self.life.activity.frames_ended();
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -331,7 +331,6 @@ impl<S: Service> Shared<S> {
             roles: self.roles,
             closed_by_node: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
-            tunnel: Mutex::new(None),
         })
     }
 

@@ -1,28 +1,30 @@
 //! One stretch of HTTP/1.1 on a connection: from its first byte until it closes or has been idle long enough to park.
 
-use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
+mod date;
+mod exchange;
+mod link;
+mod response_head;
+
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::StatusCode;
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::Instant,
 };
-
 use types::Moment;
 
 use super::{
     HttpLimits,
     activity::Verdict,
-    adapter::{self, ConnState},
+    adapter::ConnState,
     greeting::{LAST_ANSWER, LAST_LOOK, LAST_WORDS},
-    one_by_one::OneByOne,
 };
-use crate::{framing::Flaw, service::Service, stream::HangUp, tunnel::Tunnel};
+use crate::{h1::request::BadHead, service::Service, stream::HangUp, tunnel::Tunnel};
+use exchange::{Finish, serve_all};
+use link::Link;
 
-/// What the library may hold of a request and, again, of a response.
+/// What is read of a request at once, at most, and what may wait of the next one.
 pub(super) const BUFFER: usize = 64 * 1024;
 
 /// How a stretch ended; the stream comes back open.
@@ -54,33 +56,6 @@ pub(super) enum Fault {
     Flood,
 }
 
-/// Why a head cannot be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadHead {
-    TooLarge,
-    NotHttp,
-    Flawed(Flaw),
-}
-
-impl BadHead {
-    /// What it is answered with.
-    pub(super) const fn status(self) -> StatusCode {
-        match self {
-            Self::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::NotHttp | Self::Flawed(_) => StatusCode::BAD_REQUEST,
-        }
-    }
-
-    /// What exactly is wrong, for the person reading.
-    pub(super) fn detail(self) -> Cow<'static, str> {
-        match self {
-            Self::TooLarge => "the request's head has more bytes or fields than it may have".into(),
-            Self::NotHttp => "the request's head is not HTTP/1.1".into(),
-            Self::Flawed(flaw) => flaw.to_string().into(),
-        }
-    }
-}
-
 /// Serves until the connection closes or parks.
 pub(super) async fn serve<IO, S>(
     io: IO,
@@ -92,33 +67,51 @@ where
     IO: AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
     S: Service,
 {
-    let io = TokioIo::new(OneByOne::new(io, ahead, Arc::clone(&state.activity)));
-    let shared = Arc::clone(state);
-    let service = service_fn(move |request| adapter::answer(Arc::clone(&shared), request));
-    let mut connection = builder(limits).serve_connection(io, service);
+    let link = Arc::new(Link::new(io, ahead, &state.activity));
+    let ended = race(&link, state, limits).await;
+    let (io, ahead) = link.take().expect("only this takes it, once");
+    match ended {
+        Raced::Parked => Ended::Parked(io, ahead),
+        Raced::Finished(Finish::Done) => Ended::Done(io),
+        Raced::Finished(Finish::BadHead(head)) => Ended::Failed(io, Fault::BadHead(head)),
+        Raced::Finished(Finish::Switched(tunnel)) => Ended::Switched(io, ahead, tunnel),
+        Raced::Failed(fault) => Ended::Failed(io, fault),
+    }
+}
+
+/// What ended a stretch.
+enum Raced {
+    Finished(Finish),
+    Parked,
+    Failed(Fault),
+}
+
+/// Serves requests until no more follow, or the connection's timer or the node ends it.
+async fn race<IO, S>(link: &Arc<Link<IO>>, state: &Arc<ConnState<S>>, limits: &HttpLimits) -> Raced
+where
+    IO: AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
+    S: Service,
+{
+    let mut requests = pin!(serve_all(link, state, limits));
     let mut timer = pin!(tokio::time::sleep(limits.first_look()));
     let mut closing = pin!(state.shutdown.reached(state.roles.connection.stop));
     let mut told_to_close = false;
-    let fault = loop {
+    loop {
         tokio::select! {
             biased;
-            result = &mut connection => break bad_head(result).map(Fault::BadHead),
+            finish = &mut requests => return Raced::Finished(finish),
             () = &mut timer => match state.activity.judge(state.now()) {
                 Verdict::Wait(_) | Verdict::Park if told_to_close => match state.closes_at() {
-                    Some(at) if at <= state.now() => break None,
+                    Some(at) if at <= state.now() => return Raced::Finished(Finish::Done),
                     at => timer.as_mut().reset(state.look_at_drain(at)),
                 },
                 Verdict::Wait(until) => timer.as_mut().reset(Instant::now() + until.since(state.now())),
-                Verdict::Park => {
-                    let parts = connection.into_parts();
-                    let (io, ahead) = parts.io.into_inner().into_parts(&parts.read_buf);
-                    return Ended::Parked(io, ahead);
-                }
-                Verdict::IdleTooLong => break None,
-                Verdict::HeadTooSlow => break Some(Fault::LateHead),
-                Verdict::BodyTooSlow => break Some(Fault::Body),
-                Verdict::WriteTooSlow => break Some(Fault::Write),
-                Verdict::WriteBelowMinRate => break Some(Fault::WriteRate),
+                Verdict::Park => return Raced::Parked,
+                Verdict::IdleTooLong => return Raced::Finished(Finish::Done),
+                Verdict::HeadTooSlow => return Raced::Failed(Fault::LateHead),
+                Verdict::BodyTooSlow => return Raced::Failed(Fault::Body),
+                Verdict::WriteTooSlow => return Raced::Failed(Fault::Write),
+                Verdict::WriteBelowMinRate => return Raced::Failed(Fault::WriteRate),
             },
             // The response to the next request says that the connection closes.
             () = &mut closing, if !told_to_close => {
@@ -127,16 +120,6 @@ where
                 timer.as_mut().reset(Instant::now() + LAST_LOOK);
             }
         }
-    };
-    let parts = connection.into_parts();
-    let io = parts.io.into_inner();
-    let flawed = || io.flawed_head().map(|flaw| Fault::BadHead(BadHead::Flawed(flaw)));
-    let fault = fault.or_else(flawed);
-    let (io, ahead) = io.into_parts(&parts.read_buf);
-    match (fault, state.take_tunnel()) {
-        (None, Some(tunnel)) => Ended::Switched(io, ahead, tunnel),
-        (None, None) => Ended::Done(io),
-        (Some(fault), _) => Ended::Failed(io, fault),
     }
 }
 
@@ -168,32 +151,4 @@ impl<S: Service> ConnState<S> {
         let head = activity.head_began().map_or(Moment::ORIGIN, |began| began.after(LAST_WORDS));
         Some(self.shutdown.idle_until(activity.last_use()).max(head))
     }
-}
-
-/// What the library found wrong with a head.
-fn bad_head(result: hyper::Result<()>) -> Option<BadHead> {
-    match result {
-        Err(error) if error.is_parse_too_large() => Some(BadHead::TooLarge),
-        Err(error) if error.is_parse() => Some(BadHead::NotHttp),
-        _ => None,
-    }
-}
-
-/// What the library allows without being told.
-const LIBRARY_MAX_HEADERS: usize = 100;
-
-fn builder(limits: &HttpLimits) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        .max_buf_size(BUFFER.max(limits.max_head_bytes))
-        .max_header_size(limits.max_head_bytes)
-        // A client that closes its side has gone: what was being done for it is dropped.
-        .half_close(false)
-        // Heads are timed by the connection's own timer.
-        .header_read_timeout(None);
-    // With its own default the library parses on the stack; with any other number it allocates for each request.
-    if limits.max_headers != LIBRARY_MAX_HEADERS {
-        builder.max_headers(limits.max_headers);
-    }
-    builder
 }

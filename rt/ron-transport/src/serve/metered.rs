@@ -43,8 +43,7 @@ impl<IO> Metered<IO> {
         });
     }
 
-    /// Notes bytes that the reader gets only now.
-    pub(super) fn note_read(&self, bytes: usize) -> io::Result<()> {
+    fn note_read(&self, bytes: usize) -> io::Result<()> {
         if bytes == 0 {
             self.activity.read_ended();
         } else if !self.activity.read(bytes) {

@@ -14,7 +14,6 @@ mod h2;
 mod limits;
 mod listener;
 mod metered;
-mod one_by_one;
 mod pace;
 mod server;
 mod spare;

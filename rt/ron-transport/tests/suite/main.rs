@@ -10,7 +10,6 @@ mod client_h2_faults;
 mod client_stall;
 mod client_tls;
 mod dial_upstreams;
-mod framing_requests;
 mod h2_attacks;
 mod h2_requests;
 mod listen_sockets;

@@ -11,10 +11,13 @@ use http::{
 use http_body::Body as HttpBody;
 use httparse::{ParserConfig, Status};
 
-use super::{chunks::Chunks, outbox::Announced};
 use crate::{
     Body,
     client::length::{self, UnclearLength},
+    h1::{
+        chunks::Chunks,
+        outbox::{Announced, put},
+    },
 };
 
 /// Fields of a response for which there is room on the stack.
@@ -67,7 +70,6 @@ pub(super) struct Head {
 
 /// Writes a request's head, and tells how its body is to follow; `None` if there is none.
 pub(super) fn write(request: &http::Request<Body>, out: &mut Vec<u8>) -> Option<Announced> {
-    let put = |out: &mut Vec<u8>, parts: &[&[u8]]| parts.iter().for_each(|part| out.extend_from_slice(part));
     put(out, &[request.method().as_str().as_bytes(), b" "]);
     write_target(request, out);
     put(out, &[b" HTTP/1.1\r\n"]);
@@ -78,10 +80,10 @@ pub(super) fn write(request: &http::Request<Body>, out: &mut Vec<u8>) -> Option<
         }
     }
     let announced = announced(request);
-    let framed = match announced {
+    let framed = match &announced {
         Some(Announced::Length(length)) => write!(out, "content-length: {length}\r\n"),
-        Some(Announced::Chunked) => out.write_all(b"transfer-encoding: chunked\r\n"),
-        None => Ok(()),
+        Some(Announced::Chunked(_)) => out.write_all(b"transfer-encoding: chunked\r\n"),
+        Some(Announced::Connection) | None => Ok(()),
     };
     framed.expect("memory can be written to");
     put(out, &[b"\r\n"]);
@@ -105,7 +107,7 @@ fn announced(request: &http::Request<Body>) -> Option<Announced> {
     }
     let told = || length::read(None, headers.get(CONTENT_LENGTH)?).ok();
     let length = body.size_hint().exact().or_else(told);
-    Some(length.map_or(Announced::Chunked, Announced::Length))
+    Some(length.map_or(Announced::Chunked(None), Announced::Length))
 }
 
 /// The length of the head at the front of `bytes`, if it is there as a whole; `seen` of them were looked at before.

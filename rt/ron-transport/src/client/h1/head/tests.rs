@@ -39,7 +39,7 @@ fn a_body_of_unknown_length_is_announced_by_its_field_or_comes_in_chunks() {
     let unknown = || Body::streaming(http_body_util::StreamBody::new(futures_util::stream::pending()));
     let (head, announced) = written(http::Request::put("/"), unknown());
     assert_eq!(head, "PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n");
-    assert_eq!(announced, Some(Announced::Chunked));
+    assert_eq!(announced, Some(Announced::Chunked(None)));
     let (head, announced) = written(http::Request::put("/").header("content-length", "9"), unknown());
     assert_eq!(head, "PUT / HTTP/1.1\r\ncontent-length: 9\r\n\r\n");
     assert_eq!(announced, Some(Announced::Length(9)));

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::inbox::Inbox;
+use super::{Flaw, find_end, inbox::Inbox};
 
 /// The longest line that begins a chunk: sixteen digits, and extensions nobody reads.
 const MAX_LINE: usize = 1024;
@@ -12,14 +12,9 @@ const MAX_TRAILERS: usize = 8 * 1024;
 /// The most fields that may follow the last chunk.
 const MAX_TRAILER_FIELDS: usize = 32;
 
-/// Why chunks are none.
-#[derive(Debug, thiserror::Error)]
-#[error("the server's chunks are malformed")]
-pub(super) struct Malformed;
-
 /// What is next in a chunked body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Chunks {
+pub(crate) enum Chunks {
     /// The line that tells a chunk's length.
     #[default]
     Line,
@@ -35,7 +30,7 @@ pub(super) enum Chunks {
 
 /// What was found next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Data(Bytes),
     Trailers(HeaderMap),
     /// Not enough is there yet.
@@ -46,7 +41,7 @@ pub(super) enum Found {
 
 impl Chunks {
     /// Looks at the first chunk, as far as it is in `inbox`.
-    pub(super) fn begin(&mut self, inbox: &mut Inbox) -> Result<(), Malformed> {
+    pub(crate) fn begin(&mut self, inbox: &mut Inbox) -> Result<(), Flaw> {
         if let Some(length) = take_length(inbox)? {
             *self = if length == 0 { Self::Trailers } else { Self::Data(length) };
         }
@@ -54,12 +49,12 @@ impl Chunks {
         let behind = usize::try_from(length).ok().and_then(|length| inbox.bytes().get(length..));
         match behind {
             None | Some([] | [b'\r'] | [b'\r', b'\n', ..]) => Ok(()),
-            Some(_) => Err(Malformed),
+            Some(_) => Err(Flaw::Chunk),
         }
     }
 
     /// Takes what is next out of `inbox`.
-    pub(super) fn next(&mut self, inbox: &mut Inbox) -> Result<Found, Malformed> {
+    pub(crate) fn next(&mut self, inbox: &mut Inbox) -> Result<Found, Flaw> {
         loop {
             match *self {
                 Self::Line => {
@@ -83,7 +78,7 @@ impl Chunks {
                     match inbox.bytes() {
                         [b'\r', b'\n', ..] => inbox.skip(2),
                         [] | [b'\r'] => return Ok(Found::Nothing),
-                        _ => return Err(Malformed),
+                        _ => return Err(Flaw::Chunk),
                     }
                     *self = Self::Line;
                 }
@@ -99,47 +94,62 @@ impl Chunks {
 }
 
 /// Takes the line out that begins a chunk, and tells the chunk's length.
-fn take_length(inbox: &mut Inbox) -> Result<Option<u64>, Malformed> {
+fn take_length(inbox: &mut Inbox) -> Result<Option<u64>, Flaw> {
     let Some(end) = memchr::memchr(b'\n', inbox.bytes()) else {
-        return if inbox.bytes().len() > MAX_LINE { Err(Malformed) } else { Ok(None) };
+        return if inbox.bytes().len() > MAX_LINE { Err(Flaw::Chunk) } else { Ok(None) };
     };
-    let line = inbox.bytes()[..end].strip_suffix(b"\r").filter(|line| line.len() <= MAX_LINE);
-    let length = read_length(line.ok_or(Malformed)?)?;
+    let line = inbox.bytes()[..end].strip_suffix(b"\r").ok_or(Flaw::BareLineFeed)?;
+    let length = read_length(line)?;
     inbox.skip(end + 1);
     Ok(Some(length))
 }
 
 /// The length at the front of a chunk's line; what may follow is an extension.
-fn read_length(line: &[u8]) -> Result<u64, Malformed> {
+fn read_length(line: &[u8]) -> Result<u64, Flaw> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let (digits, rest) = line.split_at(digits);
-    let rest = rest.trim_ascii_start();
-    if digits.is_empty() || digits.len() > 16 || !(rest.is_empty() || rest.starts_with(b";")) {
-        return Err(Malformed);
+    let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let extension = &rest[blanks..];
+    let is_extension = extension.is_empty() || extension.starts_with(b";");
+    if line.len() > MAX_LINE
+        || digits.is_empty()
+        || digits.len() > 16
+        || !is_extension
+        || extension.contains(&b'\r')
+    {
+        return Err(Flaw::Chunk);
     }
-    let digits = std::str::from_utf8(digits).map_err(|_| Malformed)?;
-    u64::from_str_radix(digits, 16).map_err(|_| Malformed)
+    Ok(digits.iter().fold(0, |length, digit| length << 4 | u64::from(hex(*digit))))
+}
+
+/// The value of a hexadecimal digit.
+const fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20) - b'a' + 10,
+    }
 }
 
 /// Takes the fields that follow the last chunk out, and the empty line after them.
-fn take_trailers(inbox: &mut Inbox) -> Result<Option<HeaderMap>, Malformed> {
-    if inbox.bytes().starts_with(b"\r\n") {
-        inbox.skip(2);
-        return Ok(Some(HeaderMap::new()));
+fn take_trailers(inbox: &mut Inbox) -> Result<Option<HeaderMap>, Flaw> {
+    let end = find_end(inbox.bytes(), 0)?;
+    if end.unwrap_or(inbox.bytes().len()) > MAX_TRAILERS {
+        return Err(Flaw::Chunk);
     }
+    let Some(end) = end else { return Ok(None) };
     let mut space = [httparse::EMPTY_HEADER; MAX_TRAILER_FIELDS];
-    let (length, trailers) = match httparse::parse_headers(inbox.bytes(), &mut space) {
-        Ok(httparse::Status::Complete((length, fields))) if length <= MAX_TRAILERS => {
+    let trailers = match httparse::parse_headers(&inbox.bytes()[..end], &mut space) {
+        Ok(httparse::Status::Complete((_, fields))) => {
             let read = |field: &httparse::Header<'_>| {
                 let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
                 Some((name, HeaderValue::from_bytes(field.value).ok()?))
             };
-            (length, fields.iter().map(read).collect::<Option<HeaderMap>>().ok_or(Malformed)?)
+            fields.iter().map(read).collect::<Option<HeaderMap>>()
         }
-        Ok(httparse::Status::Partial) if inbox.bytes().len() <= MAX_TRAILERS => return Ok(None),
-        _ => return Err(Malformed),
+        _ => None,
     };
-    inbox.skip(length);
+    let trailers = trailers.ok_or(Flaw::Chunk)?;
+    inbox.skip(end);
     Ok(Some(trailers))
 }
 

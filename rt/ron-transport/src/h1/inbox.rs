@@ -1,4 +1,4 @@
-//! What a server has sent and nobody has used yet, read in pieces as large as they are likely to be filled.
+//! What a peer has sent and nobody has used yet, read in pieces as large as they are likely to be filled.
 
 use std::{
     io,
@@ -9,26 +9,26 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
-use crate::wire::Wire;
-
 /// What is asked for at first, and at least.
 const LEAST: usize = 8 * 1024;
-/// What is asked for at most.
+/// What is asked for at most, of a server.
 const MOST: usize = 256 * 1024;
 /// Up to here bytes are copied out, so that who keeps a few of them does not keep the whole buffer.
 const SMALL: usize = 4 * 1024;
 
 /// Bytes that have been read. Empty, it can be without a buffer.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     bytes: BytesMut,
     /// How much to ask for the next time: more when the last read filled its room, less when most of it stayed empty.
     ask: usize,
+    /// What is asked for at most.
+    most: usize,
 }
 
 /// What comes when nobody has asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unasked {
+pub(crate) enum Unasked {
     /// The connection is quiet.
     Nothing,
     /// The end of the connection.
@@ -38,22 +38,27 @@ pub(super) enum Unasked {
 }
 
 impl Inbox {
-    pub(super) fn new() -> Self {
-        Self { bytes: BytesMut::new(), ask: LEAST }
+    pub(crate) fn new() -> Self {
+        Self { bytes: BytesMut::new(), ask: LEAST, most: MOST }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    /// An inbox with what was read before, that asks for at most so much.
+    pub(crate) fn with(ahead: Bytes, most: usize) -> Self {
+        Self { bytes: BytesMut::from(ahead), ask: LEAST, most }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Something that has been read.
-    #[cfg(test)]
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// Takes the first `len` bytes out.
-    pub(super) fn take(&mut self, len: usize) -> Bytes {
+    pub(crate) fn take(&mut self, len: usize) -> Bytes {
         if len > SMALL {
             return self.bytes.split_to(len).freeze();
         }
@@ -63,7 +68,7 @@ impl Inbox {
     }
 
     /// Throws the first `len` bytes away.
-    pub(super) fn skip(&mut self, len: usize) {
+    pub(crate) fn skip(&mut self, len: usize) {
         if len == self.bytes.len() {
             self.bytes.clear();
         } else {
@@ -72,24 +77,29 @@ impl Inbox {
     }
 
     /// Takes everything out.
-    pub(super) fn take_all(&mut self) -> Bytes {
+    pub(crate) fn take_all(&mut self) -> Bytes {
         self.take(self.bytes.len())
     }
 
     /// Gives the buffer up if nothing is in it.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         if self.bytes.is_empty() {
-            *self = Self::new();
+            self.bytes = BytesMut::new();
+            self.ask = LEAST;
         }
     }
 
     /// Reads more; 0 at the end of the stream.
-    pub(super) fn poll_fill(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_fill<IO: AsyncRead + Unpin>(
+        &mut self,
+        io: &mut IO,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         self.bytes.reserve(self.ask);
         let room = self.bytes.capacity() - self.bytes.len();
-        let read = ready!(pin!(wire.read_buf(&mut self.bytes)).poll(cx))?;
+        let read = ready!(pin!(io.read_buf(&mut self.bytes)).poll(cx))?;
         self.ask = match read {
-            all if all == room => (self.ask * 2).min(MOST),
+            all if all == room => (self.ask * 2).min(self.most),
             few if few < self.ask / 4 => (self.ask / 2).max(LEAST),
             _ => self.ask,
         };
@@ -97,13 +107,13 @@ impl Inbox {
     }
 
     /// What came while nobody asked. What is heard is lost.
-    pub(super) fn listen(&self, wire: &mut Wire, cx: &mut Context<'_>) -> Unasked {
+    pub(crate) fn listen<IO: AsyncRead + Unpin>(&self, io: &mut IO, cx: &mut Context<'_>) -> Unasked {
         if !self.bytes.is_empty() {
             return Unasked::More;
         }
         let mut byte = [0];
         let mut heard = ReadBuf::new(&mut byte);
-        match Pin::new(wire).poll_read(cx, &mut heard) {
+        match Pin::new(io).poll_read(cx, &mut heard) {
             Poll::Pending => Unasked::Nothing,
             Poll::Ready(Ok(())) if !heard.filled().is_empty() => Unasked::More,
             Poll::Ready(_) => Unasked::End,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// What a whole chunked body gives, if it comes in pieces of these lengths; `None` as its end if more is expected.
-fn take(bytes: &[u8], pieces: &[usize]) -> Result<(Vec<u8>, Option<HeaderMap>), Malformed> {
+fn take(bytes: &[u8], pieces: &[usize]) -> Result<(Vec<u8>, Option<HeaderMap>), Flaw> {
     let (mut chunks, mut inbox) = (Chunks::default(), Inbox::new());
     let (mut data, mut at, mut pieces) = (Vec::new(), 0, pieces.iter().cycle());
     loop {

@@ -1,4 +1,4 @@
-//! A request on its way to a server: its head and as much of its body as is there, in as few writes as possible.
+//! A message on its way out: its head and as much of its body as is there, in as few writes as possible.
 
 use std::{
     io::{self, IoSlice, Write},
@@ -7,38 +7,45 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Body as HttpBody;
 use tokio::io::AsyncWrite;
 
-use crate::wire::Wire;
-use crate::{Body, BodyError};
+use crate::{Body, BodyError, trailers};
 
 /// Pieces up to this length are copied behind what is to be written anyway.
 const SMALL: usize = 2 * 1024;
 /// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// How the server is told where a body ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Announced {
-    /// By its length; this much is left of it.
-    Length(u64),
-    /// By chunks.
-    Chunked,
+/// Puts several pieces behind each other.
+pub(crate) fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Why a request was not sent as a whole.
+/// How the receiver is told where a body ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// By its length; this much is left of it.
+    Length(u64),
+    /// By chunks, and with the trailers that this `Trailer` field names.
+    Chunked(Option<HeaderValue>),
+    /// By the end of the connection.
+    Connection,
+}
+
+/// Why a message was not sent as a whole.
 #[derive(Debug)]
-pub(super) enum Unfinished {
+pub(crate) enum Unfinished {
     /// Its own body failed.
     Body(BodyError),
-    /// The server takes no more.
+    /// The receiver takes no more.
     Wire(io::Error),
 }
 
-/// What is to be written. Empty between requests.
+/// What is to be written. Empty between messages.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     /// The head, the frames of chunks, and pieces that are small.
     small: Vec<u8>,
     /// How much of that is written.
@@ -53,28 +60,28 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Where the head of a request is to be put.
-    pub(super) fn head(&mut self) -> &mut Vec<u8> {
+    /// Where the head of a message is to be put.
+    pub(crate) fn head(&mut self) -> &mut Vec<u8> {
         &mut self.small
     }
 
     /// Has a body follow.
-    pub(super) fn follow(&mut self, body: Body, announced: Announced) {
+    pub(crate) fn follow(&mut self, body: Body, announced: Announced) {
         self.upload = Some((body, announced));
     }
 
     /// How often something was written.
-    pub(super) fn writes(&self) -> u64 {
+    pub(crate) fn writes(&self) -> u64 {
         self.writes
     }
 
     /// Whether everything is written.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.upload.is_none() && self.is_empty()
     }
 
     /// Gives its buffer up if nothing is in it.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         if self.is_done() {
             self.small = Vec::new();
         }
@@ -85,18 +92,18 @@ impl Outbox {
     }
 
     /// Writes what can be written. Ready once all of it is, or no more of it can be.
-    pub(super) fn poll_send(
+    pub(crate) fn poll_send<IO: AsyncWrite + Unpin>(
         &mut self,
-        wire: &mut Wire,
+        io: &mut IO,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Unfinished>> {
         loop {
             self.take_from_body(cx).map_err(Unfinished::Body)?;
             if self.is_empty() {
-                ready!(Pin::new(wire).poll_flush(cx)).map_err(Unfinished::Wire)?;
+                ready!(Pin::new(&mut *io).poll_flush(cx)).map_err(Unfinished::Wire)?;
                 return if self.upload.is_none() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
-            match ready!(self.poll_write(wire, cx)) {
+            match ready!(self.poll_write(io, cx)) {
                 Ok(0) => return Poll::Ready(Err(Unfinished::Wire(io::ErrorKind::WriteZero.into()))),
                 Ok(written) => self.advance(written),
                 Err(error) => return Poll::Ready(Err(Unfinished::Wire(error))),
@@ -104,13 +111,17 @@ impl Outbox {
         }
     }
 
-    fn poll_write(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_write<IO: AsyncWrite + Unpin>(
+        &mut self,
+        io: &mut IO,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         let rest = &self.small[self.written..];
         if self.piece.is_empty() && self.piece_end.is_empty() {
-            return Pin::new(wire).poll_write(cx, rest);
+            return Pin::new(io).poll_write(cx, rest);
         }
         let pieces = [IoSlice::new(rest), IoSlice::new(&self.piece), IoSlice::new(self.piece_end)];
-        Pin::new(wire).poll_write_vectored(cx, &pieces)
+        Pin::new(io).poll_write_vectored(cx, &pieces)
     }
 
     fn advance(&mut self, written: usize) {
@@ -136,18 +147,39 @@ impl Outbox {
             let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { break };
             let Some(frame) = frame.transpose()? else {
                 match announced {
-                    Announced::Length(0) => {}
+                    Announced::Length(0) | Announced::Connection => {}
                     Announced::Length(_) => return Err(BodyError::new("it is shorter than announced")),
-                    Announced::Chunked => self.small.extend_from_slice(LAST_CHUNK),
+                    Announced::Chunked(_) => self.small.extend_from_slice(LAST_CHUNK),
                 }
                 self.upload = None;
                 break;
             };
-            // Trailers of requests are not passed on.
-            let Ok(data) = frame.into_data() else { continue };
-            self.add(data)?;
+            match frame.into_data() {
+                Ok(data) => self.add(data)?,
+                Err(other) => {
+                    if let Ok(trailers) = other.into_trailers() {
+                        self.end_with(trailers);
+                    }
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Ends a chunked body with those of its trailers that were announced.
+    fn end_with(&mut self, mut trailers: HeaderMap) {
+        let Some((_, Announced::Chunked(Some(announced)))) = &self.upload else { return };
+        let announced = announced.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        trailers::clean(&mut trailers);
+        self.small.extend_from_slice(b"0\r\n");
+        for name in announced.filter_map(|name| HeaderName::from_bytes(name).ok()) {
+            for value in trailers.get_all(&name) {
+                put(&mut self.small, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+            }
+            trailers.remove(name);
+        }
+        self.small.extend_from_slice(b"\r\n");
+        self.upload = None;
     }
 
     fn add(&mut self, data: Bytes) -> Result<(), BodyError> {
@@ -159,7 +191,8 @@ impl Outbox {
                 *left = left.checked_sub(data.len() as u64).ok_or_else(longer)?;
                 b""
             }
-            Announced::Chunked => {
+            Announced::Connection => b"",
+            Announced::Chunked(_) => {
                 let framed = write!(self.small, "{:x}\r\n", data.len());
                 framed.expect("memory can be written to");
                 b"\r\n"
