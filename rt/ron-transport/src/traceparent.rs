@@ -125,12 +125,21 @@ impl Default for TraceIds {
     }
 }
 
+/// Two hexadecimal digits for each byte.
+const DIGITS: [[u8; 2]; 256] = {
+    let hex = b"0123456789abcdef";
+    let (mut digits, mut byte) = ([[0; 2]; 256], 0);
+    while byte < digits.len() {
+        digits[byte] = [hex[byte >> 4], hex[byte & 15]];
+        byte += 1;
+    }
+    digits
+};
+
 /// Writes a number into 16 places.
 fn write_hex(places: &mut [u8], number: u64) {
-    for (at, byte) in number.to_be_bytes().into_iter().enumerate() {
-        for (nibble, place) in [byte >> 4, byte & 15].into_iter().zip(&mut places[2 * at..]) {
-            *place = b"0123456789abcdef"[usize::from(nibble)];
-        }
+    for (pair, byte) in places.as_chunks_mut::<2>().0.iter_mut().zip(number.to_be_bytes()) {
+        *pair = DIGITS[usize::from(byte)];
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderName, HeaderValue, Method, header::EXPECT};
+use http::{HeaderName, HeaderValue, Method};
 use http_body::Body as _;
 use ron_kernel::{Clock, blame::ClientId};
 use ron_transport::{
@@ -26,7 +26,7 @@ use crate::{
     client_addr::Client,
     guard::{self, BodyLimits, Breach, Payer},
     local::Local,
-    message::{self, Onward, Survey},
+    message::{self, Field, Onward, Survey},
     policy::Policy,
     proxy::Proxy,
     quotas::{self, Verdict},
@@ -187,7 +187,7 @@ impl Passage<'_> {
         deadline: Deadline,
     ) -> Result<(), Refusal> {
         let most = self.policy.buffer_body_bytes;
-        let converses = self.is_grpc || route.stream || request.headers().contains_key(EXPECT);
+        let converses = self.is_grpc || route.stream || self.survey.fields.has(Field::Expect);
         if converses || !buffers::is_small(request.body(), most) {
             return Ok(());
         }
@@ -255,7 +255,12 @@ impl Passage<'_> {
     /// By when the response's head must be there: what the route allows, and the client if it is in more of a hurry. The
     /// upstream's own timeout counts from when it is asked.
     fn deadline(&self, route: &Route, request: &Request) -> Deadline {
-        let wished = deadline::wished(request.headers(), self.began);
+        let fields = self.survey.fields;
+        let wished = if fields.has(Field::TimeoutMs) || fields.has(Field::GrpcTimeout) {
+            deadline::wished(request.headers(), self.began)
+        } else {
+            Deadline::NEVER
+        };
         route.timeout.map_or(wished, |timeout| wished.tightened(Deadline::within(self.began, timeout)))
     }
 

@@ -19,6 +19,8 @@ use super::{
 
 /// Fields of a request for which there is room on the stack.
 const USUAL_FIELDS: usize = 100;
+/// Fields that a proxy adds to most requests.
+const USUALLY_ADDED: usize = 6;
 /// The longest body that can be announced. Nobody sends more, and everybody can count so far.
 const LONGEST: u64 = i64::MAX as u64;
 
@@ -224,7 +226,8 @@ fn read_within<'h>(
     parts.method = Method::from_bytes(method.as_bytes()).map_err(|_| BadHead::NotHttp)?;
     parts.uri = read_target(head.slice_ref(target.as_bytes()))?;
     parts.version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
-    parts.headers.reserve(parsed.headers.len());
+    // With room for what a proxy adds, so that the map need not grow for it.
+    parts.headers.reserve(parsed.headers.len() + USUALLY_ADDED);
     let mut told = Told::new(minor, &parts.method);
     for field in parsed.headers {
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| BadHead::NotHttp)?;

@@ -51,6 +51,7 @@ fields! {
     Authorization = "authorization", AUTHORIZATION;
     Tenant = "x-omnigate-tenant", HeaderName::from_static("x-omnigate-tenant");
     TimeoutMs = "x-request-timeout-ms", HeaderName::from_static("x-request-timeout-ms");
+    GrpcTimeout = "grpc-timeout", HeaderName::from_static("grpc-timeout");
     Forwarded = "forwarded", FORWARDED;
     ForwardedFor = "x-forwarded-for", HeaderName::from_static("x-forwarded-for");
     ForwardedProto = "x-forwarded-proto", HeaderName::from_static("x-forwarded-proto");

@@ -73,8 +73,9 @@ pub(crate) fn onward(request: &mut Request, way: &Onward<'_>) {
     way.rules.apply(headers);
     match way.tenant {
         Some(tenant) => drop(headers.insert(Field::Tenant.name(), tenant.clone())),
-        // A rule cannot name a tenant where there is none.
-        None => drop(headers.remove(Field::Tenant.name())),
+        // A rule cannot name a tenant where there is none; what the client says of one has gone above.
+        None if way.rules.write_any() => drop(headers.remove(Field::Tenant.name())),
+        None => {}
     }
 }
 

@@ -14,6 +14,11 @@ pub(crate) struct HeaderRules {
 }
 
 impl HeaderRules {
+    /// Whether they put any field into a header.
+    pub(super) fn write_any(&self) -> bool {
+        !self.set.is_empty() || !self.add.is_empty()
+    }
+
     /// What a configuration says; what it says wrongly is told and left out.
     pub(crate) fn new(config: &HeaderRulesConfig) -> (Self, Vec<Flaw>) {
         let mut flaws = Vec::new();

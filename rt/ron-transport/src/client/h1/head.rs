@@ -17,6 +17,7 @@ use crate::{
     h1::{
         chunks::Chunks,
         outbox::{Announced, put},
+        request::has_token,
     },
 };
 
@@ -150,7 +151,8 @@ fn read_within<'h>(
     let (mut parts, ()) = http::Response::new(()).into_parts();
     parts.status = StatusCode::from_u16(code).map_err(|_| httparse::Error::Status)?;
     parts.version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
-    parts.headers.reserve(parsed.headers.len());
+    // With room for what a proxy adds.
+    parts.headers.reserve(parsed.headers.len() + 2);
     let mut told = Told::new(minor);
     for field in parsed.headers {
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Nonsense::Field)?;
@@ -166,7 +168,7 @@ fn read_within<'h>(
         length::make_one(&mut parts.headers, length);
     }
     let ends = told.ends(method, parts.status)?;
-    let stays = told.stays && !matches!(ends, Ends::WithConnection);
+    let stays = told.stays && !told.closes && !matches!(ends, Ends::WithConnection);
     Ok(Head { parts, ends, stays })
 }
 
@@ -177,11 +179,13 @@ struct Told {
     /// Whether chunked is the coding, if there is one.
     chunked: Option<bool>,
     stays: bool,
+    /// Outweighs `stays`.
+    closes: bool,
 }
 
 impl Told {
     fn new(minor: u8) -> Self {
-        Self { minor, length: None, chunked: None, stays: minor == 1 }
+        Self { minor, length: None, chunked: None, stays: minor == 1, closes: false }
     }
 
     fn hear(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<(), Nonsense> {
@@ -191,10 +195,8 @@ impl Told {
             // Only one coding, and that once: whoever sends more is not to be guessed at.
             self.chunked = Some(self.chunked.is_none() && value.as_bytes().eq_ignore_ascii_case(b"chunked"));
         } else if name == CONNECTION {
-            let has = |token: &[u8]| {
-                value.as_bytes().split(|&b| b == b',').any(|t| t.trim_ascii().eq_ignore_ascii_case(token))
-            };
-            self.stays = !has(b"close") && (self.stays || has(b"keep-alive"));
+            self.closes |= has_token(value.as_bytes(), b"close");
+            self.stays |= has_token(value.as_bytes(), b"keep-alive");
         }
         Ok(())
     }

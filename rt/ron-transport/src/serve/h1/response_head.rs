@@ -45,11 +45,9 @@ pub(super) fn write(
     let (status, headers) = (response.status(), response.headers());
     let announced = announced(response, answering);
     let switches = status == StatusCode::SWITCHING_PROTOCOLS;
-    let keep_alive = answering.keep_alive
-        && announced != Some(Announced::Connection)
-        && !headers.get(CONNECTION).is_some_and(|value| has_token(value.as_bytes(), b"close"));
     write_status(status, answering.version, out);
-    write_fields(headers, switches, out);
+    let told = write_fields(headers, switches, out);
+    let keep_alive = answering.keep_alive && announced != Some(Announced::Connection) && !told.closes;
     write_length(response, answering, announced.as_ref(), out);
     match (keep_alive, answering.version) {
         _ if switches => {}
@@ -57,7 +55,7 @@ pub(super) fn write(
         (true, Version::HTTP_10) => put(out, &[b"connection: keep-alive\r\n"]),
         (true, _) => {}
     }
-    if !headers.contains_key(DATE) {
+    if !told.has_date {
         put(out, &[b"date: ", &date::at(unix), b"\r\n"]);
     }
     put(out, &[b"\r\n"]);
@@ -75,13 +73,28 @@ fn write_status(status: StatusCode, version: Version, out: &mut Vec<u8>) {
     put(out, &[version, status.as_str().as_bytes(), b" ", reason.as_bytes(), b"\r\n"]);
 }
 
+/// What a response's fields tell beside themselves.
+#[derive(Default)]
+struct Told {
+    has_date: bool,
+    closes: bool,
+}
+
 /// Writes the fields but for those that say where the body ends, and whether the connection does.
-fn write_fields(headers: &HeaderMap, switches: bool, out: &mut Vec<u8>) {
+fn write_fields(headers: &HeaderMap, switches: bool, out: &mut Vec<u8>) -> Told {
+    let mut told = Told::default();
     for (name, value) in headers {
-        if *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING && (switches || *name != CONNECTION) {
-            put(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+        if *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING {
+            continue;
         }
+        if *name == CONNECTION && !switches {
+            told.closes |= has_token(value.as_bytes(), b"close");
+            continue;
+        }
+        told.has_date |= *name == DATE;
+        put(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
     }
+    told
 }
 
 /// Writes where the body ends, or would end if the request were not HEAD.
