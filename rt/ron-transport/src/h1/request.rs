@@ -233,8 +233,12 @@ fn read_within<'h>(
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| BadHead::NotHttp)?;
         let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value));
         let value = value.map_err(|_| BadHead::NotHttp)?;
+        // Equal lengths are one.
+        let is_repeated = name == CONTENT_LENGTH && told.length.is_some();
         told.hear(&name, value.as_bytes())?;
-        parts.headers.append(name, value);
+        if !is_repeated {
+            parts.headers.append(name, value);
+        }
     }
     let body = told.body()?;
     Ok(RequestHead {

@@ -209,6 +209,15 @@ fn heads_are_limited_in_bytes_and_fields() {
 }
 
 #[test]
+fn equal_lengths_are_passed_on_as_one() {
+    let mut inbox = Inbox::new();
+    inbox.push(b"PUT / HTTP/1.1\r\ncontent-length: 2\r\na: b\r\ncontent-length: 2\r\n\r\nab");
+    let head = HeadScan::default().take(&mut inbox, HeadLimits { bytes: 1000, fields: 10 }).unwrap().unwrap();
+    assert_eq!(head.parts.headers.get_all(CONTENT_LENGTH).iter().count(), 1);
+    assert_eq!((head.body, head.parts.headers.len()), (BodyFraming::Sized(2), 2));
+}
+
+#[test]
 fn what_is_not_http_is_told_before_its_end() {
     for bytes in [
         "\x16\x03\x01\x02",
