@@ -84,3 +84,24 @@ fn a_body_that_is_broken_from_the_start_is_answered_502() {
     let node = Node::start(&to(addr));
     assert_eq!(get(node.gateway, "/").unwrap().body, "abc");
 }
+
+/// A client of HTTP/1.0 knows the end of a response without a length by the end of the connection.
+#[test]
+fn a_client_of_http_1_0_sees_that_an_answer_broke_off() {
+    let server = head_server(|head| {
+        let half = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n";
+        let rest = if head.contains("/whole") { "0\r\n\r\n" } else { "zz\r\n" };
+        format!("{half}{rest}")
+    });
+    let node = Node::start(&to(server));
+    let read = |path: &str| {
+        let mut stream = TcpStream::connect(node.gateway).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nhost: a\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let end = stream.read_to_string(&mut answer).map_err(|error| error.kind());
+        (answer.starts_with("HTTP/1.0 200 OK\r\n") && answer.ends_with("\r\n\r\nhalf"), end.map(drop))
+    };
+    assert_eq!(read("/whole"), (true, Ok(())));
+    assert_eq!(read("/broken").1, Err(std::io::ErrorKind::ConnectionReset));
+}

@@ -21,6 +21,10 @@ impl<IO: HangUp> HangUp for Rewound<IO> {
     fn has_hung_up(&self) -> bool {
         self.stream.has_hung_up()
     }
+
+    fn reset_on_drop(&self) {
+        self.stream.reset_on_drop();
+    }
 }
 
 impl<IO: AsyncRead + Unpin> AsyncRead for Rewound<IO> {

@@ -10,6 +10,7 @@ use std::{
     net::SocketAddr,
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use tokio::{
@@ -156,6 +157,9 @@ impl Stream {
 pub(crate) trait HangUp {
     /// Whether the far end sends no more. Once true, it stays so.
     fn has_hung_up(&self) -> bool;
+
+    /// Has the far end see a reset instead of an end when the stream is dropped, where the system can do that.
+    fn reset_on_drop(&self);
 }
 
 impl HangUp for Stream {
@@ -166,6 +170,13 @@ impl HangUp for Stream {
             Self::Unix(socket) => pin!(socket.ready(Interest::READABLE)).poll(&mut cx),
         };
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+
+    fn reset_on_drop(&self) {
+        if let Self::Tcp(socket) = self {
+            // Without it the far end sees an end, as over a Unix socket.
+            let _ = socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO));
+        }
     }
 }
 

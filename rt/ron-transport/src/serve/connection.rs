@@ -299,7 +299,7 @@ where
             server.services[conn.core].flooded(conn);
         }
         // A client that does not take its response will not take an end either.
-        Fault::Body | Fault::Write | Fault::WriteRate => {}
+        Fault::Body | Fault::Response | Fault::Write | Fault::WriteRate => {}
     }
     End::Own
 }
@@ -344,7 +344,7 @@ impl<S: Service> Shared<S> {
     fn count_fault(&self, fault: Fault) {
         match fault {
             // Counted by what its client is told.
-            Fault::Malformed | Fault::Flood | Fault::BadHead(_) => {}
+            Fault::Malformed | Fault::Flood | Fault::BadHead(_) | Fault::Response => {}
             Fault::LateHead => {
                 self.scope.metrics().rejected(Reason::RequestTimeout).inc();
                 self.count_timeout("read");

@@ -47,6 +47,8 @@ pub(super) enum Fault {
     /// A head that cannot be served; the client is told.
     BadHead(BadHead),
     Body,
+    /// None: the response broke off, and a clean end would make it look whole.
+    Response,
     Write,
     /// A response taken at less than the minimum rate.
     WriteRate,
@@ -73,6 +75,7 @@ where
     match ended {
         Raced::Parked => Ended::Parked(io, ahead),
         Raced::Finished(Finish::Done) => Ended::Done(io),
+        Raced::Finished(Finish::BrokeOff) => Ended::Failed(io, Fault::Response),
         Raced::Finished(Finish::BadHead(head)) => Ended::Failed(io, Fault::BadHead(head)),
         Raced::Finished(Finish::Switched(tunnel)) => Ended::Switched(io, ahead, tunnel),
         Raced::Failed(fault) => Ended::Failed(io, fault),

@@ -146,6 +146,10 @@ impl<S: HangUp> HangUp for TlsStream<S> {
     fn has_hung_up(&self) -> bool {
         self.get_ref().has_hung_up()
     }
+
+    fn reset_on_drop(&self) {
+        self.get_ref().reset_on_drop();
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {

@@ -21,7 +21,7 @@ use crate::{
     Body, Request, Response,
     body::SMALL,
     h1::{
-        outbox::Outbox,
+        outbox::{Announced, Outbox},
         request::{BadHead, BodyFraming, HeadLimits, RequestHead},
     },
     problem,
@@ -40,6 +40,8 @@ pub(super) enum Finish {
     Done,
     /// A head that cannot be served.
     BadHead(BadHead),
+    /// A response broke off whose end only the end of the connection tells.
+    BrokeOff,
     /// The connection no longer speaks HTTP.
     Switched(Tunnel),
 }
@@ -103,11 +105,16 @@ where
     answering.keep_alive &= may_go_on(link, state, now);
     let unix = state.clock.unix_at(now);
     let outcome = response_head::write(&response, &answering, unix, outbox.head());
+    let ends_with_connection = outcome.announced == Some(Announced::Connection);
     if let Some(announced) = outcome.announced {
         outbox.follow(std::mem::take(response.body_mut()), announced);
     }
     drop(response);
     if !send(link, outbox).await {
+        if ends_with_connection {
+            link.reset_on_drop();
+            return Some(Finish::BrokeOff);
+        }
         return Some(Finish::Done);
     }
     drop(life);

@@ -52,8 +52,8 @@ struct Inbound<IO> {
     rest: Rest,
     /// Whether the client waits to be asked for the body.
     expects_continue: bool,
-    /// What is left to be written of an interim response.
-    interim: &'static [u8],
+    /// What is left to be written of an interim response; empty if it only has to be flushed.
+    interim: Option<&'static [u8]>,
     /// Whether a service holds the present request's body, and who waits until it does not.
     held: bool,
     waits_for_release: Option<Waker>,
@@ -77,7 +77,7 @@ impl<IO> Link<IO> {
             scan: HeadScan::default(),
             rest: Rest::ENDED,
             expects_continue: false,
-            interim: b"",
+            interim: None,
             held: false,
             waits_for_release: None,
         };
@@ -139,7 +139,12 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Link<IO> {
         self.with(|inbound| inbound.held = true);
     }
 
-    /// Whether the client has stopped waiting to be asked for its body, because it was asked or has its answer.
+    /// Has the client see that a response broke off which it would otherwise take for whole.
+    pub(super) fn reset_on_drop(&self) {
+        self.with(|inbound| inbound.io.get_ref().reset_on_drop());
+    }
+
+    /// Notes that the client no longer waits to be asked for its body, because it has its answer.
     pub(super) fn answer_begins(&self) {
         self.with(|inbound| inbound.expects_continue = false);
     }
@@ -234,7 +239,7 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Inbound<IO> {
                 Err(flaw) => return Poll::Ready(Some(Err(self.broken(flaw)))),
             }
             if std::mem::take(&mut self.expects_continue) {
-                self.interim = CONTINUE;
+                self.interim = Some(CONTINUE);
             }
             // What goes wrong here is heard by whoever writes the response.
             let _ = self.poll_interim(cx);
@@ -258,14 +263,15 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Inbound<IO> {
 
     /// Writes what is left of an interim response.
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.interim.is_empty() {
-            let written = ready!(Pin::new(&mut self.io).poll_write(cx, self.interim))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        while let Some(rest) = &mut self.interim {
+            if rest.is_empty() {
+                ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+                self.interim = None;
+                break;
             }
-            self.interim.advance(written);
-            if self.interim.is_empty() {
-                return Pin::new(&mut self.io).poll_flush(cx);
+            match ready!(Pin::new(&mut self.io).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => rest.advance(written),
             }
         }
         Poll::Ready(Ok(()))
