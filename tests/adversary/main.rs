@@ -24,6 +24,7 @@ mod cache_rules;
 mod cache_sharing;
 mod cache_store;
 mod cache_updates;
+mod cache_writes;
 mod capability_rates;
 mod client_certificates;
 mod config_file;

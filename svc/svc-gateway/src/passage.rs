@@ -62,6 +62,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) allowance: Option<Verdict>,
     /// Whether refusals are said in gRPC's words.
     pub(crate) is_grpc: bool,
+    /// What the request may invalidate in the cache; `None` for reads, and without a cache.
+    pub(crate) written: Option<Arc<Written>>,
 }
 
 impl Passage<'_> {
@@ -110,10 +112,12 @@ impl Passage<'_> {
         let Some(cache) = self.proxy.shared.cache.get().filter(|_| !request.method().is_safe()) else {
             return self.pass_on(caller, route, request, deadline).await;
         };
-        let written = Written::of(request, self.client.is_https);
-        let cache = Arc::clone(cache);
-        let mut response = self.pass_on(caller, route, request, deadline).await?;
-        written.invalidate(&cache, &mut response, deadline).await;
+        let written = Written::of(cache, request, self.client.is_https);
+        self.written = Some(Arc::clone(&written));
+        let response = self.pass_on(caller, route, request, deadline).await?;
+        if written.answered(response.status(), response.headers()) {
+            written.settled(deadline).await;
+        }
         Ok(response)
     }
 
@@ -330,13 +334,17 @@ impl Passage<'_> {
             self.policy.max_streams,
         );
         holding.watch_upload(request.body_mut());
+        holding.writes(self.written.take());
         self.make_onward(caller, route, request, upgrade);
         let answered = match &route.goes_to {
             GoesTo::Upstreams(split) => {
                 let occupancy = stream.as_ref().map(|stream| &stream.occupancy);
                 self.send(split.next(), (request, upload), occupancy, &mut holding, deadline).await
             }
-            GoesTo::Local(local) => self.answer_here(local, request, deadline).await,
+            GoesTo::Local(local) => {
+                holding.is_sent();
+                self.answer_here(local, request, deadline).await
+            }
             GoesTo::View(view) => self.compose(view, request, (&mut holding, caller), deadline).await,
             GoesTo::Elsewhere => Err(Reason::Internal.into()),
         };

@@ -93,6 +93,7 @@ impl Service for Proxy {
             entry: entry.as_mut(),
             is_grpc,
             allowance: None,
+            written: None,
         };
         let mut response = match checked.and_then(|()| passage.check_tenant_fields(&request)) {
             Ok(()) => self.routed(&mut request, &mut passage).await,

@@ -38,6 +38,7 @@ mod restore;
 mod revalidate;
 mod shares;
 mod writer;
+mod written;
 
 use std::sync::{Arc, OnceLock};
 
@@ -68,13 +69,13 @@ pub use disk::CacheStoreError;
 pub(crate) use journal::CACHE_WRITES;
 pub(crate) use lead::CACHE_FETCH;
 pub(crate) use metrics::METRICS;
-pub(crate) use pass::Written;
 pub use purge::{CacheStatusReport, Purge, PurgeError, StoredVariant};
 pub(crate) use revalidate::CACHE_REVALIDATE;
 pub(crate) use writer::CACHE_WRITER;
 
 /// Targets that are remembered because their responses cannot be stored: nobody waits for another's answer there.
 const REMEMBERED_UNSTORABLE: usize = 4096;
+pub(crate) use written::Written;
 /// For how many seconds.
 const UNSTORABLE_FOR: u64 = 10;
 

@@ -14,7 +14,7 @@ use ron_transport::{Request, Response, UploadWatch, client::LargeHead, deadline}
 use types::{Deadline, Moment, Reason, Refusal};
 
 use super::{Fault, Late, Occupancy, Upstream, roster::Tried};
-use crate::{admission::Slot, pool::Pool, transfer::Holding};
+use crate::{admission::Slot, cache::Written, pool::Pool, transfer::Holding};
 
 /// When to come back if too many wait for a connection.
 pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);
@@ -115,6 +115,14 @@ impl Held<'_> {
     fn occupancy(&self) -> Option<&Occupancy> {
         match self {
             Self::Own(holding) => holding.occupancy(),
+            Self::Shared(..) => None,
+        }
+    }
+
+    /// The write that the request is; `None` for a read, and without a cache.
+    pub(super) fn written(&self) -> Option<&Arc<Written>> {
+        match self {
+            Self::Own(holding) => holding.written(),
             Self::Shared(..) => None,
         }
     }
