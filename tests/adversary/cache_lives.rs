@@ -142,6 +142,27 @@ fn a_node_that_stored_something_at_its_start_takes_more_cached_routes_in_a_reloa
 }
 
 #[test]
+fn what_is_stored_of_one_server_does_not_answer_for_another_after_a_reload() {
+    let (old, new) = (Origin::start(|_| fresh("old")), Origin::start(|_| fresh("new")));
+    let settings = |server: &Origin, more: &str| {
+        format!(
+            "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\", cache = {{}} }}]\n\
+             upstream.up.endpoints = [\"http://{}\"]\n{more}",
+            server.addr
+        )
+    };
+    let node = Node::start(&settings(&old, ""));
+    get(&node, "/", "");
+    assert!(is_hit(&get(&node, "/", "")));
+    node.reload(&settings(&old, "upstream.up.max_idle = 64\n"));
+    assert!(is_hit(&get(&node, "/", "")), "what says nothing of the server changes nothing");
+    node.reload(&settings(&new, ""));
+    let answer = get(&node, "/", "");
+    assert_eq!((answer.body.as_str(), is_hit(&answer)), ("new", false));
+    assert!(is_hit(&get(&node, "/", "")));
+}
+
+#[test]
 fn a_successor_takes_over_what_is_on_the_disk_and_validates_it() {
     let origin = Origin::start(|request| {
         let fields = "cache-control: max-age=3600\r\netag: \"1\"\r\n";

@@ -33,7 +33,7 @@ use crate::{
     AuthConfig, AuthError, GatewayConfig, RouteConfig,
     access_log::{AccessLog, OpenError, Output},
     auth::{Auth, AuthFiles, JwtKeys},
-    cache::CacheStoreError,
+    cache::{CacheStoreError, RouteCache},
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
     policy::{Policies, Policy, Ways},
@@ -373,7 +373,8 @@ fn build_ways(
         };
         let redirect =
             route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());
-        Arc::new(Route::new(&route, &deciding_fields, goes_to, redirect, metrics.clone()))
+        let cache = RouteCache::of(&route, &config.upstream);
+        Arc::new(Route::new(&route, &deciding_fields, goes_to, redirect, cache, metrics.clone()))
     });
     Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
 }

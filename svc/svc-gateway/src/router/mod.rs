@@ -88,6 +88,7 @@ impl Route {
         deciding_fields: &[HeaderName],
         goes_to: GoesTo,
         redirect: Option<Redirect>,
+        cache: Option<RouteCache>,
         metrics: RouteMetrics,
     ) -> Self {
         let replacement = if config.strip_prefix { "/" } else { &config.rewrite };
@@ -111,7 +112,7 @@ impl Route {
             rewrite: (!replacement.is_empty()).then(|| Rewrite::new(&config.path, replacement)),
             request_headers,
             response_headers: HeaderRules::new(&config.response_headers).0,
-            cache: RouteCache::of(config),
+            cache,
         }
     }
 
