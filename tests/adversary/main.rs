@@ -46,6 +46,7 @@ mod h2_frames;
 mod h2_malformed;
 mod h2_server;
 mod h2_silent;
+mod h2_upstream;
 mod h2_upstream_floods;
 mod identity_fields;
 mod interim;

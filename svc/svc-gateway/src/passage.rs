@@ -338,8 +338,11 @@ impl Passage<'_> {
         self.make_onward(caller, route, request, upgrade);
         let answered = match &route.goes_to {
             GoesTo::Upstreams(split) => {
-                let occupancy = stream.as_ref().map(|stream| &stream.occupancy);
-                self.send(split.next(), (request, upload), occupancy, &mut holding, deadline).await
+                let (share, occupancy) = (split.next(), stream.as_ref().map(|stream| &stream.occupancy));
+                if share.upstream.may_get_trailers() {
+                    message::clean_trailers(request.body_mut(), &route.guarded, self.survey.removed());
+                }
+                self.send(share, (request, upload), occupancy, &mut holding, deadline).await
             }
             GoesTo::Local(local) => {
                 holding.is_sent();

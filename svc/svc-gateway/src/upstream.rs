@@ -101,6 +101,11 @@ impl Upstream {
         }
     }
 
+    /// Whether its servers may speak HTTP/2, over which requests have trailers. Servers of HTTP/1.1 get none.
+    pub(crate) fn may_get_trailers(&self) -> bool {
+        self.group.may_share
+    }
+
     /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's
     /// [wish](deadline::wished) too, and no longer than the upstream's timeout. `now` is the present moment, as the caller
     /// has read it. With `upload`, the request's body is still on its way, and the timeout counts only while it is the server's

@@ -61,7 +61,7 @@ pub(crate) struct Route {
     pub(crate) request_headers: HeaderRules,
     /// Fields that a client must not imitate: those that the request's rules are about, that name its tenant, or that any
     /// route is chosen by.
-    pub(crate) guarded: GuardedFields,
+    pub(crate) guarded: Arc<GuardedFields>,
     pub(crate) response_headers: HeaderRules,
     /// What is said about stored responses; `None` if there are none.
     pub(crate) cache: Option<RouteCache>,
@@ -95,7 +95,7 @@ impl Route {
         let (narrowing, request_headers) =
             (Narrowing::new(config).0, HeaderRules::new(&config.request_headers).0);
         Self {
-            guarded: GuardedFields::new(request_headers.guarded().chain(deciding_fields)),
+            guarded: Arc::new(GuardedFields::new(request_headers.guarded().chain(deciding_fields))),
             prefix: config.path.clone(),
             narrowing,
             label: config.label().into(),
