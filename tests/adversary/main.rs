@@ -64,6 +64,7 @@ mod peers;
 mod promises;
 mod reload_trail;
 mod reread_files;
+mod retry_shares;
 mod sandbox;
 mod scripted_server;
 mod slots;

@@ -6,6 +6,7 @@
 //!          └── another server at once if nothing was sent; after a wait, within the budget, if it may be repeated
 //! ```
 
+mod budget;
 mod exchange;
 mod group;
 mod health;

@@ -183,7 +183,7 @@ impl Upstream {
         request: &mut Request,
         trip: &mut Trip<'_>,
     ) -> Result<Response, Refusal> {
-        self.group.budget.deposit();
+        self.group.budget.of(trip.client).deposit();
         let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(request);
         let answer = loop {
             let again = repeatable && self.has_tries(trip);
@@ -224,7 +224,7 @@ impl Upstream {
         }
         let wait = policy.backoff.delay(trip.tries - 1, &mut fastrand::Rng::new());
         let resume = trip.now.after(wait);
-        if trip.deadline.has_passed(resume) || !self.group.budget.withdraw(trip.now) {
+        if trip.deadline.has_passed(resume) || !self.group.budget.withdraw(trip.client, trip.now) {
             return Some(last);
         }
         // What is left of a response that is not passed on goes before the wait, with its connection.
