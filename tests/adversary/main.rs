@@ -48,6 +48,7 @@ mod h2_server;
 mod h2_silent;
 mod h2_upstream;
 mod h2_upstream_floods;
+mod h2_upstream_room;
 mod identity_fields;
 mod interim;
 mod jwt_issuer;

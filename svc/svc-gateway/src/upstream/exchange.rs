@@ -26,6 +26,9 @@ pub(crate) const ABANDONED: ChildSpec = ChildSpec {
           `finish_abandoned`; then the slot goes to the next request",
 };
 
+/// How often a request that a server refused unprocessed on a connection with others is sent again on another one.
+const MOST_REFUSED: u32 = 3;
+
 /// A connection and its way home.
 enum Ready {
     /// For this request alone.
@@ -64,16 +67,28 @@ impl Upstream {
                 outcome => return outcome,
             }
         }
-        let ready = if self.group.may_share && !pool.shared.is_ruled_out() {
-            self.shared(pool, trip).await
-        } else {
-            self.own(pool, trip).await
-        };
-        match ready {
-            Ok(Ready::Own(conn, link)) => self.request_on(conn, link, request, trip).await,
-            Ok(Ready::Shared(held)) => self.request_with_others(pool, held, request, trip).await,
-            Err(Fault::Broken) => Err(Fault::Unreached),
-            Err(other) => Err(other),
+        let mut refused = 0;
+        loop {
+            let ready = if self.group.may_share && !pool.shared.is_ruled_out() {
+                self.shared(pool, trip).await
+            } else {
+                self.own(pool, trip).await
+            };
+            return match ready {
+                Ok(Ready::Own(conn, link)) => self.request_on(conn, link, request, trip).await,
+                Ok(Ready::Shared(held)) => {
+                    match self.request_with_others(pool, held, request, trip).await {
+                        // The server has said meanwhile how many requests it takes, or the connection has ended.
+                        Err(Fault::Unreached) if refused < MOST_REFUSED => {
+                            refused += 1;
+                            continue;
+                        }
+                        outcome => outcome,
+                    }
+                }
+                Err(Fault::Broken) => Err(Fault::Unreached),
+                Err(other) => Err(other),
+            };
         }
     }
 
