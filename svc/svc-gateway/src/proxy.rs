@@ -110,6 +110,10 @@ impl Service for Proxy {
         self.shared.floods.turns_away(ClientKey::of(peer), self.shared.clock.now())
     }
 
+    fn speaks_for_many(&self, peer: &Peer) -> bool {
+        self.policy.load().trusted_proxies.trusts(peer)
+    }
+
     fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {
         quotas::charge_for_head(conn, &self.policy.load(), &self.shared, refusal)
     }
