@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use cas::Cas;
-use httpcache::{record::StoredResponse, reuse};
+use httpcache::{record::StoredResponse, reuse, variant::VariantKey};
 use ron_kernel::blocking::Blocking;
 use ron_transport::caps::ClientKey;
 use types::ObjectId;
@@ -91,7 +91,7 @@ impl ResponseCache {
 }
 
 /// The head of a response that was found; `None` if it would have to be validated and cannot be.
-fn head_of(response: StoredResponse, is_unsure: bool) -> Option<Head> {
+fn head_of(response: StoredResponse, key: &Arc<VariantKey>, is_unsure: bool) -> Option<Head> {
     let mut freshness = response.freshness;
     if is_unsure {
         if reuse::conditions(&response.headers).is_empty() || response.part.is_some() {
@@ -101,7 +101,7 @@ fn head_of(response: StoredResponse, is_unsure: bool) -> Option<Head> {
     }
     Some(Head {
         partition: response.partition,
-        variant: response.variant,
+        variant: response.variant.hashed(key),
         status: response.status,
         headers: response.headers,
         freshness,
