@@ -12,6 +12,7 @@ use super::{
     ResponseCache,
     disk::{Disk, Found},
     entry::{Entry, Head},
+    index,
     journal::Journal,
     writer::Work,
 };
@@ -78,8 +79,9 @@ impl ResponseCache {
                 found.is_unsure || response.freshness.received_at > now.saturating_add(CLOCKS_DIFFER);
             let Some(tenant) = tenant_of(&response.tenant) else { continue };
             let (key, len) = (Arc::clone(&response.key), response.len);
-            let Some(head) = head_of(response, is_unsure) else { continue };
-            let Some(charge) = self.charge(&tenant, &key, (len, head.weight())) else { continue };
+            let Some(head) = head_of(response, &found.key, is_unsure) else { continue };
+            let of_index = index::target_weight(&key) + head.weight();
+            let Some(charge) = self.charge(&tenant, &key, (len, of_index)) else { continue };
             let record = Some(journal.found(id));
             let entry = Arc::new(Entry { key, head, body, len, charge, record });
             if self.index.restore(&entry, is_late) {
