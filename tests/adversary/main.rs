@@ -54,6 +54,7 @@ mod interim;
 mod jwt_issuer;
 mod jwt_tenants;
 mod keep_alive;
+mod left_processes;
 mod log_floods;
 mod metric_labels;
 mod odd_paths;
