@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     process::{Command, Stdio},
     sync::{
         Arc,
@@ -139,6 +140,54 @@ fn a_node_that_stored_something_at_its_start_takes_more_cached_routes_in_a_reloa
     get(&node, "/more", "");
     assert!(is_hit(&get(&node, "/more", "")) && is_hit(&get(&node, "/", "")));
     assert_eq!(get_at(node.admin, "/cache").unwrap().json()["store"], "disk");
+}
+
+#[test]
+fn cookies_that_select_responses_are_not_readable_on_the_disk() {
+    let origin = Origin::start(|request| {
+        let cookie = field(request, "cookie").unwrap_or_default();
+        whole(200, "cache-control: public, max-age=3600\r\nvary: cookie\r\n", &cookie.to_uppercase())
+    });
+    let mut node = Lives::of(&origin, "{}", "");
+    node.start();
+    let mine = "cookie: session=hunter2\r\n";
+    node.get("/0", mine);
+    node.wait_for_disk(1);
+    let is_readable = |node: &Lives| {
+        let log = fs::read(node.folder().join("index.log")).unwrap();
+        log.windows(7).any(|bytes| bytes == b"hunter2")
+    };
+    assert!(!is_readable(&node));
+    node.stop();
+    assert!(!is_readable(&node));
+    let key = fs::metadata(node.folder().join("index.key")).unwrap();
+    assert_eq!((key.len(), key.permissions().mode() & 0o777), (32, 0o600));
+    node.start();
+    node.wait_for_disk(1);
+    assert!(is_hit(&node.get("/0", mine)), "it is found again by its cookie");
+    assert!(!is_hit(&node.get("/0", "cookie: session=hunter3\r\n")));
+    assert!(!is_hit(&node.get("/0", "")));
+}
+
+#[test]
+fn what_is_stored_of_one_server_does_not_answer_for_another_after_a_reload() {
+    let (old, new) = (Origin::start(|_| fresh("old")), Origin::start(|_| fresh("new")));
+    let settings = |server: &Origin, more: &str| {
+        format!(
+            "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\", cache = {{}} }}]\n\
+             upstream.up.endpoints = [\"http://{}\"]\n{more}",
+            server.addr
+        )
+    };
+    let node = Node::start(&settings(&old, ""));
+    get(&node, "/", "");
+    assert!(is_hit(&get(&node, "/", "")));
+    node.reload(&settings(&old, "upstream.up.max_idle = 64\n"));
+    assert!(is_hit(&get(&node, "/", "")), "what says nothing of the server changes nothing");
+    node.reload(&settings(&new, ""));
+    let answer = get(&node, "/", "");
+    assert_eq!((answer.body.as_str(), is_hit(&answer)), ("new", false));
+    assert!(is_hit(&get(&node, "/", "")));
 }
 
 #[test]

@@ -73,6 +73,24 @@ fn directives_decide_what_is_stored() {
 }
 
 #[test]
+fn malformed_directives_are_read_so_that_nothing_is_stored() {
+    for fields in [
+        "cache-control: max-age=60, private;\r\n",
+        "cache-control: max-age=60\r\ncache-control: no-store;\r\n",
+        "cache-control: s-maxage=60, \"private\"\r\n",
+        "cache-control: private; foo, max-age=60\r\n",
+        "cache-control: no-cache;\r\nlast-modified: Tue, 14 Nov 2000 22:13:20 GMT\r\n",
+        "cdn-cache-control: private;\r\ncache-control: max-age=60\r\n",
+    ] {
+        let origin = Origin::start(move |_| whole(200, fields, "x"));
+        let node = origin.behind_cache("{}", PATIENT);
+        get(&node, "/", "");
+        let second = get(&node, "/", "");
+        assert_eq!((second.status, is_hit(&second)), (200, false), "{fields} {}", said(&second));
+    }
+}
+
+#[test]
 fn what_is_stale_is_validated_and_updated() {
     let first = whole(200, "cache-control: no-cache\r\netag: \"1\"\r\nx-field: old\r\n", "body");
     let same =

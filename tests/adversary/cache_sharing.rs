@@ -6,8 +6,9 @@ use std::{
 };
 
 use crate::{
+    cache_node::Lives,
     cache_origin::{Origin, field, fresh, get, is_hit, target, whole},
-    support::{Client, Node, UNLIMITED, ask},
+    support::{Client, Node, UNLIMITED, ask, eventually},
 };
 
 #[test]
@@ -205,6 +206,32 @@ fn one_tenant_has_its_share_of_the_store_and_no_more() {
         assert!(is_hit(&ask_as("quiet", "/mine")), "another tenant cannot push it out");
         assert!(is_hit(&ask_as("loud", "/99?99")), "its newest is stored");
         assert!(!is_hit(&ask_as("loud", "/0?0")), "its oldest has made room");
+    }
+}
+
+#[test]
+fn long_urls_count_for_a_tenants_share_of_the_index() {
+    /// What one tenant may have of the index, and the length of a URL.
+    const SHARE: usize = (4 << 20) / 8 / 4;
+    const URL: usize = 3900;
+    let origin = Origin::start(|_| fresh("x"));
+    let settings = "tenant_from = [\"header:x-tenant\", \"ip\"]\n\
+                    cache = { max_bytes = \"4MiB\", max_object_bytes = \"256KiB\", tenant_percent = 25 }\n";
+    let mut node = Lives::of(&origin, "{}", settings);
+    let ask = |node: &Lives, number: usize| {
+        node.get(&format!("/{number}/{}", "x".repeat(URL)), "x-tenant: loud\r\n")
+    };
+    // Those that a restart finds on the disk count as well.
+    for numbers in [0..100, 100..120] {
+        node.start();
+        eventually("what is on the disk is found", || (node.cache("")["store"] == "disk").then_some(()));
+        node.get("/quiet", "x-tenant: quiet\r\n");
+        numbers.clone().for_each(|number| drop(ask(&node, number)));
+        let newest_first = (0..numbers.end).rev();
+        let stored = newest_first.take_while(|number| is_hit(&ask(&node, *number))).count();
+        assert!(stored > 0 && stored * URL <= SHARE, "{stored} URLs of {URL} bytes");
+        assert!(is_hit(&node.get("/quiet", "x-tenant: quiet\r\n")));
+        node.stop();
     }
 }
 

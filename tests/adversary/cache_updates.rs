@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     cache_origin::{Origin, field, fresh, get, is_hit, target, whole},
-    support::{Answer, Client, Node, eventually},
+    support::{Answer, Client, Flag, Node, eventually},
 };
 
 const CREDENTIAL: &str = "authorization: Basic eA==\r\n";
@@ -151,6 +151,33 @@ fn validations_in_the_background_take_slots() {
     eventually("all are validated", || (origin.count() == before + 20).then_some(()));
     let most = most.load(Ordering::SeqCst);
     assert!((1..=2).contains(&most), "{most} at once at a server with 2 slots");
+}
+
+#[test]
+fn a_tenant_whose_pages_are_validated_slowly_leaves_others_their_share() {
+    let over = Arc::new(Flag::default());
+    let held = Arc::clone(&over);
+    let origin = Origin::start(move |request| {
+        if field(request, "if-none-match").is_some() && target(request).starts_with("/evil") {
+            eventually("the test is over", || held.is_set().then_some(()));
+        }
+        whole(200, "etag: \"1\"\r\ncache-control: max-age=0, stale-while-revalidate=600\r\n", "page")
+    });
+    let settings = "tenant_from = [\"header:x-tenant\", \"ip\"]\nfair_queue.max_inflight = 400\n";
+    let node = origin.behind_cache("{}", settings);
+    let _end = over.set_at_the_end();
+    let evil = |page: usize| get(&node, &format!("/evil/{page}"), "x-tenant: evil\r\n");
+    (0..100).for_each(|page| drop(evil(page)));
+    get(&node, "/page", "x-tenant: acme\r\n");
+    let before = origin.count();
+    (0..100).for_each(|page| assert!(is_hit(&evil(page)), "page {page}"));
+    origin.wait_for(before + 16);
+    assert!(is_hit(&get(&node, "/page", "x-tenant: acme\r\n")));
+    eventually("the other tenant's page is validated", || {
+        let is_validation =
+            |asked: &String| target(asked) == "/page" && field(asked, "if-none-match").is_some();
+        origin.asked().iter().any(is_validation).then_some(())
+    });
 }
 
 #[test]

@@ -82,3 +82,23 @@ fn one_connection_of_the_largest_client_makes_room_for_a_newcomer() {
     let answered = held.iter_mut().filter_map(|client| client.receive().ok()).count();
     assert_eq!(answered, 3, "one of the four made room for a client that had none");
 }
+
+#[test]
+fn a_trusted_proxy_has_more_connections_than_one_client() {
+    let upstream = Upstream::start();
+    let settings = "max_conns = 40\nmax_conns_per_client = 2\ntrusted_proxies = [\"127.0.0.7\"]\n";
+    let node = Node::start(&format!("{settings}{}", to(upstream.addr)));
+    let mut held: Vec<Client> = (0..20).map(|_| Client::connect_from(7, node.gateway).unwrap()).collect();
+    for client in &mut held {
+        client.send("/hold").unwrap();
+    }
+    upstream.wait_for(20);
+    // Others have their cap.
+    let mut others: Vec<Client> = (0..3).map(|_| Client::connect_from(8, node.gateway).unwrap()).collect();
+    others.iter_mut().for_each(|client| drop(client.send("/hold")));
+    upstream.wait_for(22);
+    let refused = "connections_refused_total{node=\"omnigate\",service=\"gateway\",listener=\"gateway\",cap=\"per_client\"}";
+    crate::support::eventually("the third is refused", || (node.metric(refused) >= 1.0).then_some(()));
+    assert_eq!(upstream.arrived(), 22);
+    upstream.release();
+}

@@ -7,8 +7,8 @@ use std::{
 
 use crate::{
     h2_frames::{H2Client, block},
-    scripted_server,
-    support::{Client, Node, ask, to},
+    h2_upstream, scripted_server,
+    support::{Client, Node, UNLIMITED, ask, to},
 };
 
 /// A server that answers each request with all that it read of it, and a GET with trailers.
@@ -73,4 +73,61 @@ fn trailers_of_answers_that_act_as_headers_are_dropped() {
     let answer = String::from_utf8(client.wait_for_end().unwrap()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n"), "{answer}");
     assert!(!answer.contains("evil") && !answer.contains("666"), "{answer}");
+}
+
+#[test]
+fn trailers_of_requests_say_to_no_http2_server_what_headers_may_not() {
+    let server = h2_upstream::start(
+        100,
+        |trailers| {
+            let trailers = trailers.unwrap_or_default();
+            let mut names: Vec<_> = trailers.keys().map(|name| name.as_str().to_owned()).collect();
+            names.sort();
+            names.join(" ")
+        },
+        || true,
+    );
+    let node = Node::start(&format!(
+        "{UNLIMITED}tenant_from = [\"header:x-tenant\", \"ip\"]\n\
+         route = [{{ path = \"/\", upstream = \"up\", request_headers = {{ set = {{ x-role = \"user\" }}, \
+         remove = [\"x-debug\"] }} }}, \
+         {{ path = \"/\", upstream = \"up\", headers = {{ x-version = \"2\" }} }}]\n\
+         upstream.up = {{ endpoints = [\"http://{server}\"], protocol = \"h2\" }}\n"
+    ));
+    let names = [
+        "x-checksum",
+        // Who the client is.
+        "client-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "x-ssl-client-verify",
+        "x-client-cert",
+        "x_omnigate_tenant",
+        "x.omnigate.tenant",
+        "x-forwarded",
+        "x-scheme",
+        // What it really wants.
+        "x-host",
+        "x-http-method-override",
+        // What rules set and remove, what names tenants, what routes are chosen by; and what looks like it.
+        "x-role",
+        "x_role",
+        "x-debug",
+        "x-tenant",
+        "x-version",
+        "x.version",
+    ];
+    let trailers: Vec<_> = names.iter().map(|name| (*name, "evil")).collect();
+    let mut client = H2Client::connect(node.gateway).unwrap();
+    let answer = client.post_with_trailers("/", &block(&trailers)).unwrap();
+    assert_eq!(answer.body(), "x-checksum");
+    let chunked: String = names.iter().map(|name| format!("{name}: evil\r\n")).collect();
+    let request = format!(
+        "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n{chunked}\r\n"
+    );
+    assert_eq!(ask(node.gateway, request).unwrap().body, "x-checksum");
+    // A field that the client has removed from its header comes back in no trailer.
+    let request = "POST / HTTP/1.1\r\nhost: a\r\nx-plain: 1\r\nconnection: x-plain\r\ntransfer-encoding: chunked\r\n\r\n\
+                   4\r\nbody\r\n0\r\nx-plain: evil\r\n\r\n";
+    assert_eq!(ask(node.gateway, request).unwrap().body, "");
 }

@@ -2,13 +2,13 @@
 //! that with the one answer that every tenant may have.
 
 use std::{
-    io::Write,
+    io::{BufRead, BufReader, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
 };
 
 use crate::{
     h2_frames::{ACK, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, block, frame, read_frame},
-    scripted_server::json_server,
+    scripted_server::{self, json_server},
     support::{Client, Node, PATIENCE, UNLIMITED, eventually},
 };
 
@@ -85,6 +85,48 @@ fn assert_bounded(node: &Node, unread: usize, attackers: Vec<TcpStream>) {
     eventually("the memory is free again", || (counted() == 0.0).then_some(()));
     let answer = Client::connect_from(200, node.gateway).unwrap().get(VIEW).unwrap();
     assert!(answer.status == 200 && answer.bytes.len() > PARTS * PART, "{}", answer.status);
+}
+
+#[test]
+fn parts_that_have_arrived_count_while_their_view_waits_for_others() {
+    // The second part never comes, and of the third the end.
+    let server = scripted_server::start(|stream| {
+        let mut reader = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head)? == 0 {
+                return Ok(());
+            }
+        }
+        let fields = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+        let text = "x".repeat(PART);
+        match &head {
+            _ if head.starts_with("GET /0") => {
+                write!(reader.get_mut(), "{fields}content-length: {}\r\n\r\n\"{text}\"", PART + 2)?;
+            }
+            _ if head.starts_with("GET /2") => {
+                write!(reader.get_mut(), "{fields}transfer-encoding: chunked\r\n\r\n{PART:x}\r\n{text}\r\n")?;
+            }
+            _ => {}
+        }
+        reader.read_line(&mut head).map(drop)
+    });
+    let part = |at| format!("{{ name = \"p{at}\", upstream = \"up\", path = \"/{at}\", budget = \"60s\" }}");
+    let parts = (0..3).map(part).collect::<Vec<_>>().join(", ");
+    let node = Node::start(&format!(
+        "{UNLIMITED}upstream.up.endpoints = [\"http://{server}\"]\nlimits.buffer_memory = \"{}MiB\"\n\
+         upstream.up.timeout = \"60s\"\nview.home.parts = [{parts}]\n",
+        BUFFER_MEMORY >> 20
+    ));
+    let mut waiting = Client::connect_from(10, node.gateway).unwrap();
+    waiting.send(VIEW).unwrap();
+    let counted = || node.metric("gateway_buffer_bytes");
+    eventually("both parts are counted", || (counted() >= 2_000_000.0).then_some(()));
+    // A tenant has a quarter of the memory, which is used up.
+    let answer = Client::connect_from(10, node.gateway).unwrap().get(VIEW).unwrap();
+    assert_eq!((answer.status, answer.json()["reason"].as_str()), (429, Some("busy")));
+    drop(waiting);
+    eventually("the memory is free again", || (counted() == 0.0).then_some(()));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //! those of `Cache-Control`.
 //!
 //! A targeted field replaces `Cache-Control` and `Expires` altogether. One that is empty or no structured dictionary is
-//! ignored.
+//! ignored; but if `no-store`, `private` or `no-cache` is among its words, the response is not stored.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use httprules::{
-    cache_control::{ResponseDirectives, SECONDS_MAX, directives},
+    cache_control::{ResponseDirectives, SECONDS_MAX, directives, withholds},
     freshness::Stored,
 };
 
@@ -91,7 +91,13 @@ fn names(argument: &[u8]) -> Option<Vec<HeaderName>> {
 fn targeted(headers: &HeaderMap, target: &HeaderName) -> Option<Control> {
     let lines: Vec<&[u8]> = headers.get_all(target).iter().map(HeaderValue::as_bytes).collect();
     let text = lines.join(b", ".as_slice());
-    let members = dictionary::parse(&text).filter(|members| !members.is_empty())?;
+    let Some(members) = dictionary::parse(&text) else {
+        let directives = ResponseDirectives { no_store: true, ..ResponseDirectives::default() };
+        return withholds(&text).then(|| Control { directives, is_targeted: true, ..Control::default() });
+    };
+    if members.is_empty() {
+        return None;
+    }
     let mut read = ResponseDirectives::default();
     for (name, value) in members {
         let is_set = value != Value::Flag(false);

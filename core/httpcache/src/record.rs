@@ -9,12 +9,20 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use httprules::{cache_control::ResponseDirectives, freshness::Stored};
 
-use crate::{answer::Part, variant::Variant};
+use crate::{
+    answer::Part,
+    variant::{Selector, Variant},
+};
 
 /// The form of records. Others are not read.
 const VERSION: u8 = 1;
 const PUT: u8 = 1;
 const REMOVE: u8 = 2;
+
+/// A field that selects a response: absent, by its value, or by a hash of it.
+const ABSENT: u8 = 0;
+const VALUE: u8 = 1;
+const HASH: u8 = 2;
 
 /// Most fields that a response may have in a record.
 const MAX_FIELDS: u32 = 4096;
@@ -110,7 +118,17 @@ impl StoredResponse {
         out.count(self.variant.fields().len());
         for (name, value) in self.variant.fields() {
             out.bytes(name.as_str().as_bytes());
-            out.option(value.as_deref(), |out, value| out.bytes(value));
+            match value {
+                None => out.byte(ABSENT),
+                Some(Selector::Value(value)) => {
+                    out.byte(VALUE);
+                    out.bytes(value);
+                }
+                Some(Selector::Hash(hash)) => {
+                    out.byte(HASH);
+                    out.0.extend_from_slice(hash);
+                }
+            }
         }
         out.u16(self.status.as_u16());
         out.count(self.headers.len());
@@ -132,8 +150,7 @@ impl StoredResponse {
         let key = std::str::from_utf8(rest.bytes()?).ok()?.into();
         let partition = rest.bytes()?.into();
         let tenant = rest.bytes()?.to_vec();
-        let selected =
-            |rest: &mut Reader<'_>| Some((rest.name()?, rest.option(|rest| Some(rest.bytes()?.into()))?));
+        let selected = |rest: &mut Reader<'_>| Some((rest.name()?, rest.selector()?));
         let fields = rest.many(MAX_FIELDS, selected)?;
         let status = StatusCode::from_u16(rest.u16()?).ok()?;
         let mut headers = HeaderMap::new();
@@ -321,6 +338,16 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self) -> Option<HeaderValue> {
         HeaderValue::from_bytes(self.bytes()?).ok()
+    }
+
+    /// What stands for the value of a field that selects a response; nothing if the field was absent.
+    fn selector(&mut self) -> Option<Option<Selector>> {
+        Some(match self.byte()? {
+            ABSENT => None,
+            VALUE => Some(Selector::Value(self.bytes()?.into())),
+            HASH => Some(Selector::Hash(self.take(32)?.try_into().ok()?)),
+            _ => return None,
+        })
     }
 
     fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {

@@ -3,7 +3,7 @@
 //! Values are compared in a normal form: the lines of a field as one list, without blanks around its elements; languages and
 //! codings also in lower case and in the order of their weights; cookies as they are. What is absent equals only what is absent.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, fmt, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -60,32 +60,74 @@ impl RequestFields<'_> {
     }
 }
 
+/// The key of the hashes that stand for values on a disk.
+pub type VariantKey = [u8; 32];
+
+/// The value of a field, or what stands for it. Values may be secret, such as cookies.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Selector {
+    /// The value in normal form.
+    Value(Box<[u8]>),
+    /// The keyed hash of its name and its value.
+    Hash([u8; 32]),
+}
+
+impl fmt::Debug for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Selector")
+    }
+}
+
 /// The values of the fields that a stored response was selected by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
-    fields: Vec<(HeaderName, Option<Box<[u8]>>)>,
+    fields: Vec<(HeaderName, Option<Selector>)>,
+    /// For the hashes among them; without it they fit no request.
+    key: Option<Arc<VariantKey>>,
 }
 
 impl Variant {
     /// The variant of a response that varies with `fields`, to this request.
     #[must_use]
     pub fn of(fields: &[HeaderName], request: &RequestFields<'_>) -> Self {
-        let value = |name: &HeaderName| (name.clone(), request.value(name).map(Vec::into_boxed_slice));
-        Self { fields: fields.iter().map(value).collect() }
+        let value = |name: &HeaderName| {
+            (name.clone(), request.value(name).map(|value| Selector::Value(value.into())))
+        };
+        Self { fields: fields.iter().map(value).collect(), key: None }
+    }
+
+    /// The same with hashes for values, as it is kept on a disk.
+    #[must_use]
+    pub fn hashed(&self, key: &Arc<VariantKey>) -> Self {
+        let hashed = |(name, selector): &(HeaderName, Option<Selector>)| {
+            let selector = selector.as_ref().map(|selector| match selector {
+                Selector::Value(value) => Selector::Hash(hash(key, name, value)),
+                Selector::Hash(hash) => Selector::Hash(*hash),
+            });
+            (name.clone(), selector)
+        };
+        Self { fields: self.fields.iter().map(hashed).collect(), key: Some(Arc::clone(key)) }
     }
 
     /// Whether the request selects this variant.
     #[must_use]
     pub fn fits(&self, request: &RequestFields<'_>) -> bool {
-        self.fields.iter().all(|(name, value)| request.value(name).as_deref() == value.as_deref())
+        self.fields.iter().all(|(name, selector)| match (request.value(name), selector) {
+            (None, None) => true,
+            (Some(value), Some(Selector::Value(stored))) => *value == **stored,
+            (Some(value), Some(Selector::Hash(stored))) => {
+                self.key.as_ref().is_some_and(|key| hash(key, name, &value) == *stored)
+            }
+            (None, Some(_)) | (Some(_), None) => false,
+        })
     }
 
-    pub(crate) fn fields(&self) -> &[(HeaderName, Option<Box<[u8]>>)] {
+    pub(crate) fn fields(&self) -> &[(HeaderName, Option<Selector>)] {
         &self.fields
     }
 
-    pub(crate) fn from_fields(fields: Vec<(HeaderName, Option<Box<[u8]>>)>) -> Self {
-        Self { fields }
+    pub(crate) fn from_fields(fields: Vec<(HeaderName, Option<Selector>)>) -> Self {
+        Self { fields, key: None }
     }
 
     /// The names of the fields that select it.
@@ -96,11 +138,21 @@ impl Variant {
     /// How many bytes it takes, about.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let field = |(name, value): &(HeaderName, Option<Box<[u8]>>)| {
-            64 + name.as_str().len() + value.as_ref().map_or(0, |value| value.len())
+        let field = |(name, selector): &(HeaderName, Option<Selector>)| {
+            let value = selector.as_ref().map_or(0, |selector| match selector {
+                Selector::Value(value) => value.len(),
+                Selector::Hash(hash) => hash.len(),
+            });
+            64 + name.as_str().len() + value
         };
         self.fields.iter().map(field).sum()
     }
+}
+
+/// What stands for a value on a disk. No name has a zero byte.
+fn hash(key: &VariantKey, name: &HeaderName, value: &[u8]) -> [u8; 32] {
+    let text = [name.as_str().as_bytes(), b"\0", value].concat();
+    *blake3::keyed_hash(key, &text).as_bytes()
 }
 
 /// The lines of a field as one value that equals another if both mean the same.

@@ -2,11 +2,12 @@
 //!
 //! Names are read in any case, arguments with or without quotes. A directive that comes twice counts once: the first time.
 //! What is not known is passed over. A lifetime that is no number is none at all (0 seconds), and what a client would put
-//! up with is not put up with if it cannot be read.
+//! up with is not put up with if it cannot be read. A response whose malformed directive has one of the words `no-store`,
+//! `private` and `no-cache` in it, such as `private;`, is not stored.
 
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::list::{elements, number, split_once};
+use crate::list::{elements, is_token, number, split_once};
 
 /// The longest time that a directive can tell, in seconds; longer ones count as this (RFC 9111, 1.2.2).
 pub const SECONDS_MAX: u64 = 1 << 31;
@@ -48,8 +49,10 @@ impl ResponseDirectives {
     /// Reads the values of `Cache-Control`.
     #[must_use]
     pub fn parse<'v>(values: impl IntoIterator<Item = &'v [u8]>) -> Self {
-        let mut read = Self::default();
-        for (name, argument) in directives(values) {
+        let (mut read, mut is_withheld) = (Self::default(), false);
+        for element in elements(values) {
+            let (name, argument) = directive(element);
+            is_withheld |= !is_well_formed(element) && withholds(element);
             match name {
                 _ if is(name, "no-store") => read.no_store = true,
                 _ if is(name, "no-cache") => read.no_cache = true,
@@ -64,6 +67,9 @@ impl ResponseDirectives {
                 _ if is(name, "stale-if-error") => first(&mut read.stale_if_error, argument),
                 _ => {}
             }
+        }
+        if is_withheld {
+            (read.no_store, read.must_understand) = (true, false);
         }
         read
     }
@@ -127,10 +133,25 @@ impl RequestDirectives {
 pub fn directives<'v>(
     values: impl IntoIterator<Item = &'v [u8]>,
 ) -> impl Iterator<Item = (&'v [u8], Option<&'v [u8]>)> {
-    elements(values).map(|element| {
-        let (name, argument) = split_once(element, b'=');
-        (name, argument.map(unquoted))
-    })
+    elements(values).map(directive)
+}
+
+fn directive(element: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let (name, argument) = split_once(element, b'=');
+    (name, argument.map(unquoted))
+}
+
+/// Whether a directive is a name, alone or with an argument that is a word or a quoted text.
+fn is_well_formed(element: &[u8]) -> bool {
+    let (name, argument) = split_once(element, b'=');
+    is_token(name) && argument.is_none_or(|argument| is_token(argument) || unquoted(argument) != argument)
+}
+
+/// Whether a text that cannot be read has a word in it by which a server keeps a response from others.
+#[must_use]
+pub fn withholds(text: &[u8]) -> bool {
+    let words = text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-');
+    words.into_iter().any(|word| ["no-store", "private", "no-cache"].iter().any(|wanted| is(word, wanted)))
 }
 
 fn is(name: &[u8], directive: &str) -> bool {
@@ -251,9 +272,29 @@ mod tests {
 
     #[test]
     fn what_is_quoted_or_unknown_is_no_directive() {
-        let read =
-            response("x=\"no-store, private\", no-store-not, \"no-cache\", community=\"UCI\", immutable");
+        let read = response("x=\"no-store, private\", no-store-not, community=\"UCI\", immutable");
         assert_eq!(read, ResponseDirectives::default());
+    }
+
+    #[test]
+    fn what_is_malformed_and_names_a_restriction_is_not_stored() {
+        for value in [
+            "private;",
+            "max-age=60, no-store;",
+            "max-age=60; private",
+            "no-cache; max-age=60",
+            "private max-age=60",
+            "\"no-store\", max-age=60",
+            "x=\"open, NO-STORE",
+            "max-age=60, must-understand, no-store;",
+            "private:",
+        ] {
+            let read = response(value);
+            assert!(read.no_store && !read.must_understand, "{value}");
+        }
+        for value in ["max-age=60;", "public; max-age=60", "no-stored;", "x;not-private"] {
+            assert!(!response(value).no_store, "{value}");
+        }
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub enum ClientKey {
     V6Net(u64),
     /// Everybody who comes over a Unix socket; no cap per client, since a local proxy speaks for many.
     Unix,
-    /// A trusted proxy whose header has not yet said who the client is; no cap per client. See
-    /// [`ConnPermit::rekey`].
+    /// A trusted proxy, whose PROXY header has not yet said who the client is, or who names a client with each request; no cap
+    /// per client. See [`ConnPermit::rekey`].
     TrustedProxy,
     /// A client the system did not name; all such are one.
     Unknown,

@@ -110,6 +110,12 @@ pub trait Service: Send + Sync + 'static {
         false
     }
 
+    /// Whether this peer is a proxy that names the client of each request in header fields. It speaks for many clients, and has no
+    /// cap of its own.
+    fn speaks_for_many(&self, _peer: &Peer) -> bool {
+        false
+    }
+
     /// Answers a request. A refusal becomes a problem document and is counted by its reason.
     ///
     /// The future is dropped when the client goes away.

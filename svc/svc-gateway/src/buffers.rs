@@ -76,22 +76,45 @@ impl BufferMemory {
         Some(Reserved { memory: Arc::clone(self), tenant: Arc::clone(tenant), bytes })
     }
 
-    /// The same for what a tenant is always granted, however little memory there is: one at a time, which it has if it has
-    /// nothing else. All of them together take as much again as the limit allows.
-    pub(crate) fn reserve_one(self: &Arc<Self>, tenant: &Arc<Tenant>, bytes: u64) -> Option<Reserved> {
-        if let Some(reserved) = self.reserve(tenant, bytes) {
-            return Some(reserved);
+    /// Nothing yet, which [grows](Reserved::grow) with what arrives.
+    pub(crate) fn reserve_nothing(self: &Arc<Self>, tenant: &Arc<Tenant>) -> Reserved {
+        Reserved { memory: Arc::clone(self), tenant: Arc::clone(tenant), bytes: 0 }
+    }
+}
+
+impl Reserved {
+    /// Reserves so many bytes in all; false if there are not as many. A tenant is always granted one reservation, however little
+    /// memory there is, if it has nothing else. All of these together take as much again as the limit allows.
+    pub(crate) fn grow(&mut self, bytes: u64) -> bool {
+        let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return true };
+        if let Some(mut reserved) = self.memory.reserve(&self.tenant, more) {
+            reserved.bytes = 0;
+            self.bytes = bytes;
+            return true;
         }
-        let is_first =
-            tenant.buffered.compare_exchange(0, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if !is_first {
-            return None;
+        let (tenant, memory) = (&self.tenant.buffered, &self.memory);
+        if tenant.compare_exchange(self.bytes, bytes, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return false;
         }
-        if !take(&self.held, bytes, self.limit.load(Ordering::Relaxed).saturating_mul(2)) {
-            tenant.buffered.fetch_sub(bytes, Ordering::Relaxed);
-            return None;
+        if !take(&memory.held, more, memory.limit.load(Ordering::Relaxed).saturating_mul(2)) {
+            tenant.fetch_sub(more, Ordering::Relaxed);
+            return false;
         }
-        Some(Reserved { memory: Arc::clone(self), tenant: Arc::clone(tenant), bytes })
+        self.bytes = bytes;
+        true
+    }
+
+    /// Gives back what is beyond so many bytes.
+    pub(crate) fn shrink(&mut self, bytes: u64) {
+        let less = self.bytes.saturating_sub(bytes);
+        self.memory.held.fetch_sub(less, Ordering::Relaxed);
+        self.tenant.buffered.fetch_sub(less, Ordering::Relaxed);
+        self.bytes -= less;
+    }
+
+    /// How many bytes are reserved.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -33,7 +33,7 @@ use crate::{
     AuthConfig, AuthError, GatewayConfig, RouteConfig,
     access_log::{AccessLog, OpenError, Output},
     auth::{Auth, AuthFiles, JwtKeys},
-    cache::CacheStoreError,
+    cache::{CacheStoreError, RouteCache},
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
     policy::{Policies, Policy, Ways},
@@ -334,10 +334,10 @@ fn build_policies(
     old: Option<&Policies>,
 ) -> Vec<Policy> {
     let before = old.map(|policies| policies[0].load_full());
+    let known = before.iter().flat_map(|before| before.router.routes());
+    let known: HashMap<&str, &RouteMetrics> = known.map(|route| (&*route.label, &route.metrics)).collect();
     let metrics_of = |label: &str| {
-        let known = before.iter().flat_map(|before| before.router.routes());
-        let kept = known.into_iter().find(|route| &*route.label == label);
-        kept.map_or_else(|| scope.metrics().route(label.to_owned()), |route| route.metrics.clone())
+        known.get(label).map_or_else(|| scope.metrics().route(label.to_owned()), |kept| (*kept).clone())
     };
     let metrics: Vec<_> = routes_of(config).map(|route| metrics_of(route.label())).collect();
     let generation = before.as_ref().map_or(0, |before| before.generation + 1);
@@ -373,7 +373,8 @@ fn build_ways(
         };
         let redirect =
             route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());
-        Arc::new(Route::new(&route, &deciding_fields, goes_to, redirect, metrics.clone()))
+        let cache = RouteCache::of(&route, &config.upstream);
+        Arc::new(Route::new(&route, &deciding_fields, goes_to, redirect, cache, metrics.clone()))
     });
     Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
 }

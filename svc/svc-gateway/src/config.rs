@@ -60,7 +60,8 @@ pub struct GatewayConfig {
     pub listen: ListenAddr,
     /// Connections in all; more are refused.
     pub max_conns: usize,
-    /// Connections of one client; 0 stands for a quarter of `max_conns`. An IPv6 /64 is one client.
+    /// Connections of one client; 0 stands for a quarter of `max_conns`. An IPv6 /64 is one client. `trusted_proxies` speak for many
+    /// clients, and only `max_conns` limits their connections; behind a PROXY header the client counts that it names.
     pub max_conns_per_client: usize,
     /// A TLS handshake or a PROXY header.
     pub handshake_timeout: HumanDuration,

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -20,7 +20,7 @@ use types::{ActorId, Deadline, Moment, Reason, Refusal};
 use crate::{
     access_log::Entry,
     admission::Slot,
-    buffers,
+    buffers::{self, Reserved},
     cache::Written,
     caller::{Caller, ConnMemo},
     client_addr::Client,
@@ -35,7 +35,7 @@ use crate::{
     trace::Trace,
     transfer::Holding,
     upstream::{Held, Occupancy, STREAMS_RETRY, Sent},
-    views::{UpstreamSender, View},
+    views::{self, UpstreamSender, View},
 };
 
 /// When a refused write may be tried again: lost tasks are back within a second.
@@ -43,9 +43,6 @@ const DEGRADED_RETRY: Duration = Duration::from_secs(1);
 
 /// What a view keeps of its deadline for putting the answer together.
 const VIEW_RESERVE: Duration = Duration::from_millis(5);
-
-/// When there may be memory for an answer again.
-const WHEN_READ: Duration = Duration::from_secs(1);
 
 /// One request on its way.
 pub(crate) struct Passage<'a> {
@@ -62,6 +59,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) allowance: Option<Verdict>,
     /// Whether refusals are said in gRPC's words.
     pub(crate) is_grpc: bool,
+    /// What the request may invalidate in the cache; `None` for reads, and without a cache.
+    pub(crate) written: Option<Arc<Written>>,
 }
 
 impl Passage<'_> {
@@ -110,10 +109,12 @@ impl Passage<'_> {
         let Some(cache) = self.proxy.shared.cache.get().filter(|_| !request.method().is_safe()) else {
             return self.pass_on(caller, route, request, deadline).await;
         };
-        let written = Written::of(request, self.client.is_https);
-        let cache = Arc::clone(cache);
-        let mut response = self.pass_on(caller, route, request, deadline).await?;
-        written.invalidate(&cache, &mut response, deadline).await;
+        let written = Written::of(cache, request, self.client.is_https);
+        self.written = Some(Arc::clone(&written));
+        let response = self.pass_on(caller, route, request, deadline).await?;
+        if written.answered(response.status(), response.headers()) {
+            written.settled(deadline).await;
+        }
         Ok(response)
     }
 
@@ -335,13 +336,20 @@ impl Passage<'_> {
             self.policy.max_streams,
         );
         holding.watch_upload(request.body_mut());
+        holding.writes(self.written.take());
         self.make_onward(caller, route, request, upgrade);
         let answered = match &route.goes_to {
             GoesTo::Upstreams(split) => {
-                let occupancy = stream.as_ref().map(|stream| &stream.occupancy);
-                self.send(split.next(), (request, upload), occupancy, &mut holding, deadline).await
+                let (share, occupancy) = (split.next(), stream.as_ref().map(|stream| &stream.occupancy));
+                if share.upstream.may_get_trailers() {
+                    message::clean_trailers(request.body_mut(), &route.guarded, self.survey.removed());
+                }
+                self.send(share, (request, upload), occupancy, &mut holding, deadline).await
             }
-            GoesTo::Local(local) => self.answer_here(local, request, deadline).await,
+            GoesTo::Local(local) => {
+                holding.is_sent();
+                self.answer_here(local, request, deadline).await
+            }
             GoesTo::View(view) => self.compose(view, request, (&mut holding, caller), deadline).await,
             GoesTo::Elsewhere => Err(Reason::Internal.into()),
         };
@@ -421,26 +429,16 @@ impl Passage<'_> {
         let clock = self.proxy.shared.clock;
         let (head, _) = std::mem::take(request).into_parts();
         let (slot, tries) = (holding.take_slot().map(Arc::new), AtomicU32::new(0));
-        let sender = ByName { policy: self.policy, clock, slot, client: caller.tenant.id, tries };
+        let memory = Mutex::new(self.proxy.shared.buffers.reserve_nothing(&caller.tenant));
+        let sender = ByName { policy: self.policy, clock, slot, client: caller.tenant.id, tries, memory };
         let answer = view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await;
-        let answer = answer.and_then(|answer| self.hold_memory(answer, caller));
+        let memory = sender.memory.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let answer = answer.and_then(|answer| hold_memory(answer, memory));
         if let Some(entry) = &mut self.entry {
             entry.line().upstream = Some(Arc::clone(view.upstreams()));
             entry.line().tries = sender.tries.into_inner();
         }
         answer
-    }
-
-    /// Holds memory for a view's answer until its client has read it, or has gone.
-    fn hold_memory(&self, answer: Response, caller: &Caller) -> Result<Response, Refusal> {
-        let (memory, length) = (&self.proxy.shared.buffers, answer.body().size_hint().lower());
-        // One is always answered, however little memory there is.
-        match memory.reserve_one(&caller.tenant, length) {
-            Some(reserved) => Ok(answer.map(|body| body.bytes_holding(reserved))),
-            None => {
-                Err(Refusal::new(Reason::Busy, "too many answers wait to be read").retry_after(WHEN_READ))
-            }
-        }
     }
 
     fn open_stream(&self, caller: &Caller) -> Result<OpenStream, Refusal> {
@@ -461,6 +459,8 @@ struct ByName<'a> {
     client: ClientId,
     /// Of all parts together.
     tries: AtomicU32,
+    /// For what has arrived of the parts. Locked for a few instructions.
+    memory: Mutex<Reserved>,
 }
 
 impl UpstreamSender for ByName<'_> {
@@ -476,6 +476,29 @@ impl UpstreamSender for ByName<'_> {
         let answer = upstream.send(&mut request, None, held, (self.clock.now(), deadline), &mut sent).await;
         self.tries.fetch_add(sent.tries, Ordering::Relaxed);
         answer
+    }
+
+    fn reserve(&self, bytes: usize) -> bool {
+        let mut memory = ron_kernel::lock::lock(&self.memory);
+        let wanted = memory.bytes() + bytes as u64;
+        memory.grow(wanted)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut memory = ron_kernel::lock::lock(&self.memory);
+        let left = memory.bytes().saturating_sub(bytes as u64);
+        memory.shrink(left);
+    }
+}
+
+/// Holds memory for a view's answer until its client has read it, or has gone.
+fn hold_memory(answer: Response, mut memory: Reserved) -> Result<Response, Refusal> {
+    let length = answer.body().size_hint().lower();
+    memory.shrink(length);
+    if memory.grow(length) {
+        Ok(answer.map(|body| body.bytes_holding(memory)))
+    } else {
+        Err(views::no_memory())
     }
 }
 

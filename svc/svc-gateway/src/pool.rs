@@ -19,7 +19,7 @@ use crate::{
     upstream::{Seat, Server},
 };
 
-pub(crate) use shared::{Lent, MAX_SHARED, Shared};
+pub(crate) use shared::{Lent, Shared, most_shared};
 
 /// Connections of one core to one server. On a per-core data plane its lock is hardly ever contended: other cores look in only when the server
 /// may have no more connections.

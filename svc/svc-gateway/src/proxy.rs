@@ -93,6 +93,7 @@ impl Service for Proxy {
             entry: entry.as_mut(),
             is_grpc,
             allowance: None,
+            written: None,
         };
         let mut response = match checked.and_then(|()| passage.check_tenant_fields(&request)) {
             Ok(()) => self.routed(&mut request, &mut passage).await,
@@ -107,6 +108,10 @@ impl Service for Proxy {
 
     fn turns_away(&self, peer: &Peer) -> bool {
         self.shared.floods.turns_away(ClientKey::of(peer), self.shared.clock.now())
+    }
+
+    fn speaks_for_many(&self, peer: &Peer) -> bool {
+        self.policy.load().trusted_proxies.trusts(peer)
     }
 
     fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {

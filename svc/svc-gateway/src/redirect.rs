@@ -12,6 +12,7 @@ use ron_transport::{
     listen::{BindError, BindOptions},
     proxy_protocol::TrustedSources,
     serve::{HttpServer, LISTENER, ListenPlan, Roles},
+    stream::Peer,
 };
 use types::{Reason, Refusal};
 
@@ -115,6 +116,10 @@ impl Service for ToHttps {
         survey.check(&request)?;
         path::check(request.uri().path()).map_err(|why| Refusal::new(Reason::Malformed, why))?;
         self.redirect.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
+    }
+
+    fn speaks_for_many(&self, peer: &Peer) -> bool {
+        self.policy.load().trusted_proxies.trusts(peer)
     }
 
     fn refuse_head(&self, conn: &Conn<()>, refusal: Refusal) -> Refusal {

@@ -110,6 +110,8 @@ pub(crate) struct Tenant {
     pub(crate) decoding: AtomicU64,
     /// What is buffered for it, in bytes.
     pub(crate) buffered: AtomicU64,
+    /// Its stored responses that are being validated in the background.
+    pub(crate) validations: AtomicU64,
     /// How its requests fared since it became known.
     record: Record,
     requests: Meter,
@@ -137,6 +139,7 @@ impl Tenant {
             streams: AtomicU32::new(0),
             decoding: AtomicU64::new(0),
             buffered: AtomicU64::new(0),
+            validations: AtomicU64::new(0),
             record: Record::default(),
             requests,
             provided: books.provided.clone(),
@@ -221,7 +224,8 @@ impl Drop for StreamPlace {
 impl Forgettable for Tenant {
     /// What was learned about its slot times is learned again soon; what it holds is not forgiven.
     fn is_forgettable(&self, now: Moment) -> bool {
-        let held = [&self.decoding, &self.buffered].iter().any(|held| held.load(Ordering::Relaxed) > 0);
+        let held = [&self.decoding, &self.buffered, &self.validations];
+        let held = held.iter().any(|held| held.load(Ordering::Relaxed) > 0);
         self.rate.is_whole(now) && !held && self.slots() == 0 && self.open_streams() == 0
     }
 }

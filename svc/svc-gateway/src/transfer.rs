@@ -34,6 +34,7 @@ use types::{Moment, Reason, Refusal};
 use crate::{
     admission::Slot,
     buffers::{BufferMemory, Frames, Reserved},
+    cache::Written,
     pool::Pool,
     tenant::{StreamPlace, Tenant},
     upstream::Occupancy,
@@ -138,6 +139,8 @@ pub(crate) struct Holding {
     transfer: Option<Listed>,
     /// Where the request was sent; dangling before, and if it was not sent to a server.
     pool: Weak<Pool>,
+    /// What is invalidated once its outcome is known; `None` for a read, and without a cache.
+    written: Option<Arc<Written>>,
 }
 
 /// A transfer in its core's list, taken out when dropped.
@@ -171,6 +174,7 @@ impl Transfers {
             slot,
             transfer: None,
             pool: Weak::new(),
+            written: None,
         }
     }
 
@@ -382,6 +386,21 @@ impl Holding {
     pub(crate) fn take_slot(&mut self) -> Option<Slot> {
         let listed = || self.transfer.as_ref()?.transfer.state().slot.take();
         self.slot.take().or_else(listed)
+    }
+
+    /// The request is a write that may invalidate something.
+    pub(crate) fn writes(&mut self, written: Option<Arc<Written>>) {
+        self.written = written;
+    }
+
+    /// The write, for a request that nobody waits for while its server works on it.
+    pub(crate) fn written(&self) -> Option<&Arc<Written>> {
+        self.written.as_ref()
+    }
+
+    /// A server may get the request from now on.
+    pub(crate) fn is_sent(&self) {
+        self.written.iter().for_each(|written| written.is_sent());
     }
 
     /// The request was sent on a connection of this pool.

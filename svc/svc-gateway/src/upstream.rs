@@ -6,6 +6,7 @@
 //!          └── another server at once if nothing was sent; after a wait, within the budget, if it may be repeated
 //! ```
 
+mod budget;
 mod exchange;
 mod group;
 mod health;
@@ -99,6 +100,11 @@ impl Upstream {
             whole_timeout: deadline::in_millis(group.config.timeout.as_duration()),
             group: Arc::clone(group),
         }
+    }
+
+    /// Whether its servers may speak HTTP/2, over which requests have trailers. Servers of HTTP/1.1 get none.
+    pub(crate) fn may_get_trailers(&self) -> bool {
+        self.group.may_share
     }
 
     /// Sends a request to one of the servers and waits for the response's head: until `limit`, which is the client's

@@ -17,6 +17,7 @@ use types::{Deadline, Refusal};
 
 use crate::{RouteConfig, ViewConfig};
 
+pub(crate) use part::no_memory;
 pub use part::{MAX_PART_BYTES, MAX_PART_DEPTH, MAX_VIEW_BYTES};
 pub use view::View;
 
@@ -48,6 +49,12 @@ pub trait UpstreamSender: Sync {
         request: Request,
         deadline: Deadline,
     ) -> impl Future<Output = Result<Response, Refusal>> + Send;
+
+    /// Reserves memory for that many more bytes of parts; false if there is none.
+    fn reserve(&self, bytes: usize) -> bool;
+
+    /// Gives back the memory of a part that did not come.
+    fn give_back(&self, bytes: usize);
 }
 
 /// The views of a configuration, by name.

@@ -13,7 +13,7 @@ mod subject;
 use std::{io, net::SocketAddr, num::NonZeroUsize, path::Path, time::Duration};
 
 use ron_kernel::{
-    Clock, Kernel, Scope,
+    Clock, Kernel, Scope, Signals,
     topology::{self, ChildSpec, Plane, Topology},
 };
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER};
@@ -102,12 +102,15 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
     let runs: Vec<_> = (1..=plan.repeat).flat_map(|round| runs_of(&cases, round)).collect();
     let stage =
         Stage { kernel: &kernel, scope: &scope, bench: &bench, sleeper: &sleeper, upstream, dir: dir.path() };
+    // The gateway under test is a process of its own, which must not outlive this one.
+    let mut signals = kernel.watch_signals().map_err(Failure::failed)?;
     let (mut report, mut baseline, mut done) = (Report::default(), Baseline::default(), 0);
     for (round, case, mode) in &runs {
         tell(&format!("{} {}, {}", case.test, case.name, mode.name()), done, runs.len() as u64);
         let outcomes = stage
-            .run(case, *mode)
-            .map_err(|error| Failure::failed(format!("the gateway under test: {error}")))?;
+            .run(case, *mode, &mut signals)
+            .map_err(|error| Failure::failed(format!("the gateway under test: {error}")))?
+            .ok_or_else(|| Failure::failed("ended by a signal"))?;
         let (shown, holds) = case.judge.look(&bench, &outcomes, &mut baseline);
         report.add(Row::new(*round, case, *mode, shown, holds));
         done += 1;
@@ -133,12 +136,14 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// One case in one mode. Blocking.
-    fn run(&self, case: &Case, mode: Mode) -> io::Result<Outcomes> {
+    /// One case in one mode; `None` if a signal ends it. Blocking.
+    fn run(&self, case: &Case, mode: Mode, signals: &mut Signals) -> io::Result<Option<Outcomes>> {
         let subject = Subject::start(self.bench, (mode, case.per_ip_rps), self.upstream, self.dir)?;
         let before = subject.configurations()?;
-        let (flows, busy) = self.kernel.block_on(self.play(case, &subject))?;
-        Ok(Outcomes { flows, busy, reloads: subject.configurations()? - before })
+        let played = signals.unless_told_to_stop(self.play(case, &subject));
+        let Some(played) = self.kernel.block_on(played) else { return Ok(None) };
+        let (flows, busy) = played?;
+        Ok(Some(Outcomes { flows, busy, reloads: subject.configurations()? - before }))
     }
 
     /// Lets the flows of a case run to their end, and reloads the subject meanwhile if the case says so. Gives what became

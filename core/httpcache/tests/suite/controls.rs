@@ -32,6 +32,15 @@ fn a_targeted_field_that_is_no_dictionary_is_ignored() {
 }
 
 #[test]
+fn a_targeted_field_that_cannot_be_read_and_names_a_restriction_is_obeyed() {
+    for flawed in ["private;", "No-Store", "max-age=60, &&&&, no-cache"] {
+        let control =
+            Control::of(&fields(&format!("Cache-Control: max-age=60\nCDN-Cache-Control: {flawed}")));
+        assert!(control.directives.no_store, "{flawed}");
+    }
+}
+
+#[test]
 fn directives_that_name_fields_concern_only_those() {
     let control =
         Control::of(&fields("Cache-Control: max-age=60, no-cache=\"a, b\", private=\"set-cookie\""));

@@ -1,6 +1,8 @@
 //! Which stored response a request selects.
 
 use http::HeaderName;
+use std::sync::Arc;
+
 use httpcache::variant::{RequestFields, Variant, Vary};
 use proptest::prelude::*;
 
@@ -72,4 +74,17 @@ proptest! {
         let request = RequestFields { headers: &request, removed: &[] };
         prop_assert!(Variant::of(&names("foo, accept-language"), &request).fits(&request));
     }
+}
+
+#[test]
+fn a_variant_on_a_disk_has_hashes_for_values_and_fits_the_same_requests() {
+    let (one, other) = (fields("Cookie: session=hunter2"), fields("Cookie: session=hunter3"));
+    let [one, other] = [&one, &other].map(|headers| RequestFields { headers, removed: &[] });
+    let stored = Variant::of(&names("cookie, foo"), &one);
+    let key = Arc::new([7; 32]);
+    let hashed = stored.hashed(&key);
+    assert!(hashed.fits(&one) && !hashed.fits(&other));
+    assert_eq!(hashed.hashed(&key), hashed);
+    assert!(!stored.hashed(&Arc::new([8; 32])).hashed(&key).fits(&one), "another key");
+    assert!(!format!("{stored:?}").contains("hunter2"));
 }

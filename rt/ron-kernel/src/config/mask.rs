@@ -80,17 +80,17 @@ impl Mask {
         Self::new(hidden)
     }
 
-    /// Finds credentials in URLs, whatever setting they are in: what is between `://` and the last `@` of the text. A password
-    /// may have a `/`, `?` or `#` in it, which is the very mistake that is being reported.
+    /// Finds credentials and queries in URLs, whatever setting they are in, also if the URL is misspelt: that may be the very
+    /// mistake that is being reported.
     pub(crate) fn of_urls(text: &str) -> Self {
-        let credentials = |(at, sign): (usize, &str)| {
-            let start = at + sign.len();
-            let authority = text[start..].split(['"', '\'', ' ', '\n']).next()?;
-            authority.rfind('@').map(|length| start..start + length)
-        };
-        Self::new(
-            text.match_indices("://").filter_map(credentials).filter(|range| !range.is_empty()).collect(),
-        )
+        let (mut hidden, mut start) = (Vec::new(), 0);
+        for word in text.split_inclusive(['"', '\'', ' ', '\t', '\n', '\r']) {
+            let url = word.trim_end_matches(['"', '\'', ' ', '\t', '\n', '\r']);
+            let found = [credentials(url), query(url)].into_iter().flatten();
+            hidden.extend(found.map(|range| start + range.start..start + range.end));
+            start += word.len();
+        }
+        Self::new(hidden)
     }
 
     /// Both masks at once.
@@ -142,6 +142,38 @@ impl Mask {
         }
         Self { hidden: merged }
     }
+}
+
+/// The text with what may be secret in its URLs replaced.
+pub(crate) fn without_url_secrets(text: &str) -> String {
+    Mask::of_urls(text).apply(text)
+}
+
+/// What is before the last `@` of a URL, without the scheme. A password may have a `/`, `?` or `#` in it, and the scheme or its
+/// slashes may be misspelt. An address of a peer, such as `b3:…@host:9500`, has none.
+fn credentials(url: &str) -> Option<Range<usize>> {
+    let end = url.rfind('@')?;
+    let before = &url[..end];
+    let start = match ["://", ":/", "//"].iter().find_map(|sign| Some(before.find(sign)? + sign.len())) {
+        Some(start) => start,
+        // Messages put values between backticks.
+        None if before.contains(':') && !is_peer(before) => end - before.trim_start_matches('`').len(),
+        None => return None,
+    };
+    Some(start..end).filter(|range| !range.is_empty())
+}
+
+/// Whether this is the public name of a node.
+fn is_peer(name: &str) -> bool {
+    let hash = name.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()).strip_prefix("b3:");
+    hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// The query of a URL, if it has values.
+fn query(url: &str) -> Option<Range<usize>> {
+    let from = url.rfind('@').unwrap_or(0);
+    let start = from + url[from..].find('?')? + 1;
+    url[start..].contains('=').then_some(start..url.len())
 }
 
 /// What is known about the place of a node.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
 
+use super::mask::without_url_secrets;
 use super::tree::{Lines, Origin};
 
 /// How many problems one report lists; the rest are only counted.
@@ -64,6 +65,10 @@ impl Report {
         problems.dedup();
         let left_out = problems.len().saturating_sub(MAX_PROBLEMS);
         problems.truncate(MAX_PROBLEMS);
+        for problem in &mut problems {
+            problem.message = without_url_secrets(&problem.message);
+            problem.help = problem.help.as_deref().map(without_url_secrets);
+        }
         let source = show(&mut problems);
         Self { problems, left_out, source }
     }

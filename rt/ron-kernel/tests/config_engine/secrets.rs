@@ -161,6 +161,16 @@ fn credentials_in_a_url_are_hidden_wherever_they_are() {
         "gateway = { listen = \"https://me:a/hunter2@a.example\", bad = 1 }\n",
         "gateway = { listen = \"https://me:a?hunter2@a.example\", bad = 1 }\n",
         "gateway = { listen = \"https://me:a#hunter2@a.example\", bad = 1 }\n",
+        // And so are those with a slip in them.
+        "gateway = { listen = \"htp://me:hunter2@a.example\", bad = 1 }\n",
+        "gateway = { listen = \"http:/me:hunter2@a.example\", bad = 1 }\n",
+        "gateway = { listen = \"http//me:hunter2@a.example\", bad = 1 }\n",
+        "gateway = { listen = \"me:hunter2@a.example\", bad = 1 }\n",
+        "gateway = { listen = \"https://a.example/x?key=hunter2\", bad = 1 }\n",
+        "gateway = { listen = \"http:/a.example?a=1&key=hunter2\", bad = 1 }\n",
+        // Messages repeat values, and keys.
+        "gateway = { max_conns = \"http:/me:hunter2@a.example\" }\n",
+        "[gateway]\n\"http:/me:hunter2@a.example\" = 1\n",
     ] {
         let report = bad(file);
         assert!(!report.contains(NEEDLE), "{report}");

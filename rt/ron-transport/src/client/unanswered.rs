@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::response::Parts;
 use http_body::Body as HttpBody;
 
 use crate::Response;
@@ -33,19 +34,20 @@ impl Unanswered {
         Self(Box::pin(answer))
     }
 
-    /// Waits until the server has answered. The answer is thrown away, and the connection can be used again unless the answer
-    /// is long or a part of the request is missing.
+    /// Waits until the server has answered; the head of the answer, or nothing if the server fails. The rest is thrown away,
+    /// and the connection can be used again unless the answer is long or a part of the request is missing.
     ///
     /// Cancel safe: dropping the future closes the connection, or resets the stream.
-    pub async fn finish(self) {
-        let Some(response) = self.0.await else { return };
-        let mut body = pin!(response.into_body());
+    pub async fn finish(self) -> Option<Parts> {
+        let (head, body) = self.0.await?.into_parts();
+        let mut body = pin!(body);
         let mut read = 0;
         while read <= MAX_UNREAD
             && let Some(Ok(frame)) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await
         {
             read += frame.data_ref().map_or(0, Bytes::len);
         }
+        Some(head)
     }
 }
 

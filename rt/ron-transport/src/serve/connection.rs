@@ -29,7 +29,7 @@ use super::{
     server::Shared,
 };
 use crate::{
-    caps::{ClientKey, ConnPermit},
+    caps::ConnPermit,
     problem,
     proxy_protocol::{self, ProxyError},
     rewound::Rewound,
@@ -82,7 +82,7 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) 
             Err(end) => return server.count_end(end),
         };
         (info, ahead) = (ConnInfo::new(client, core), rest);
-        if let Err(cap) = permit.rekey(ClientKey::of(&client)) {
+        if let Err(cap) = permit.rekey(server.account_of(&client)) {
             return server.count_refused(&cap);
         }
     }

@@ -138,7 +138,7 @@ fn turns_away<S: Service>(server: &Shared<S>, peer: &Peer) -> bool {
 fn admit<S: Service>(server: &Arc<Shared<S>>, stream: RawStream, peer: Peer) {
     // Decided once: a permit on a proxy's account must be booked on a client's later.
     let proxied = server.proxy_protocol.load().trusts(&peer);
-    let client = if proxied { ClientKey::TrustedProxy } else { ClientKey::of(&peer) };
+    let client = if proxied { ClientKey::TrustedProxy } else { server.account_of(&peer) };
     let (mut permit, spare) = match server.caps.try_admit(client) {
         Ok(permit) => (permit, None),
         Err(cap) => match server.spare.try_admit(client) {

@@ -18,10 +18,11 @@ use tokio::sync::Notify;
 use super::{CONNECTION, H2_STREAM, HttpLimits, LISTENER, listener, spare::Spare, workers::Workers};
 use crate::{
     addr::ListenAddr,
-    caps::{CapError, ConnCaps},
+    caps::{CapError, ClientKey, ConnCaps},
     listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
     service::Service,
+    stream::Peer,
     tls::ServerTls,
 };
 
@@ -267,6 +268,12 @@ impl<S> Shared<S> {
 }
 
 impl<S: Service> Shared<S> {
+    /// On whose account a connection of this peer is.
+    pub(super) fn account_of(&self, peer: &Peer) -> ClientKey {
+        let speaks_for_many = self.services.first().is_some_and(|service| service.speaks_for_many(peer));
+        if speaks_for_many { ClientKey::TrustedProxy } else { ClientKey::of(peer) }
+    }
+
     fn sample_connections(self: &Arc<Self>) {
         let gauge = self.scope.metrics().connections(self.scope.service());
         let watched = Arc::downgrade(self);

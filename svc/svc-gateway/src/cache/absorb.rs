@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use httpcache::{
     answer::{Answer, Part, decide_answer},
@@ -217,7 +217,8 @@ impl ResponseCache {
     /// Whether updated fields can take the place of stored ones: they select the same requests, and are not too many.
     fn is_update(&self, fetch: &Fetch, storable: &Storable, head: &Head) -> bool {
         !storable.vary.iter().any(ask::is_rewritten)
-            && Variant::of(&storable.vary, &fetch.fields()) == head.variant
+            && storable.vary.iter().map(HeaderName::as_str).eq(head.variant.names())
+            && head.variant.fits(&fetch.fields())
             && head.weight() <= MAX_HEAD
     }
 

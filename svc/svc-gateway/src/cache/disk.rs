@@ -3,6 +3,7 @@
 //! ```text
 //! gateway-cache/objects/      bodies, by the hash of their bytes
 //! gateway-cache/index.log     which responses were stored and removed, each record sealed
+//! gateway-cache/index.key     the key of the hashes that stand in the log for cookies and other values that select responses
 //! ```
 //!
 //! A body is written before the record that names it, so that every record that a crash leaves has its body, or one that had
@@ -11,13 +12,17 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::{Arc, Weak},
 };
 
 use cas::{Cas, Limits, LogEnd, LogError, OpenError, RecordLog, Verified, WriteError};
-use httpcache::record::{Change, StoredResponse};
+use httpcache::{
+    record::{Change, StoredResponse},
+    variant::VariantKey,
+};
 use types::ObjectId;
 
 use super::{
@@ -66,6 +71,8 @@ pub(super) struct Found {
     pub(super) is_unsure: bool,
     /// Records that were not what was written.
     pub(super) damaged: u64,
+    /// The key of the hashes that select them.
+    pub(super) key: Arc<VariantKey>,
 }
 
 /// The disk as its writer sees it. Everything blocks.
@@ -73,6 +80,7 @@ pub(super) struct Found {
 pub(super) struct Disk {
     pub(super) objects: Arc<Cas>,
     log: RecordLog,
+    key: Arc<VariantKey>,
     /// What the log says is stored.
     live: HashMap<u64, Live>,
     /// How many of those have this body.
@@ -98,14 +106,19 @@ impl Disk {
         let folder = data_dir.join(FOLDER);
         let refused = |source| OpenError::Io { path: folder.clone(), source };
         std::fs::create_dir_all(&folder).map_err(refused)?;
-        let mut found = Found { responses: BTreeMap::new(), is_unsure: false, damaged: 0 };
+        let mut found =
+            Found { responses: BTreeMap::new(), is_unsure: false, damaged: 0, key: Arc::default() };
         let (log, end) = RecordLog::open(&folder.join("index.log"), |record| found.follow(record))?;
         if let LogEnd::Unsure { is_damaged } = end {
             found.is_unsure = true;
             found.damaged += u64::from(is_damaged);
         }
+        // Once the log is open, which only one process has.
+        let key = Arc::new(key_of(&folder.join("index.key")).map_err(refused)?);
+        found.key = Arc::clone(&key);
         let objects = Arc::new(Cas::of_losable_objects_at(&folder.join("objects"), limits)?);
-        let disk = Self { objects, log, live: HashMap::new(), references: HashMap::new(), live_bytes: 0 };
+        let disk =
+            Self { objects, log, key, live: HashMap::new(), references: HashMap::new(), live_bytes: 0 };
         Ok((disk, found))
     }
 
@@ -189,7 +202,7 @@ impl Disk {
                 }
                 None => continue,
             }
-            let response = Box::new(entry.stored());
+            let response = Box::new(entry.stored(&self.key));
             records.push(Change::Put { id: record.id, replaces: replaces.clone(), response }.encode());
             entries.push(entry);
         }
@@ -269,7 +282,7 @@ impl Disk {
         kept.sort_unstable_by_key(|(id, _)| *id);
         let mut bytes = HashMap::with_capacity(kept.len());
         self.log.rewrite(kept.iter().map(|(id, entry)| {
-            let response = Box::new(entry.stored());
+            let response = Box::new(entry.stored(&self.key));
             let record = Change::Put { id: *id, replaces: Vec::new(), response }.encode();
             bytes.insert(*id, record.len() as u64);
             record
@@ -288,6 +301,20 @@ impl Disk {
         }
         Ok(())
     }
+}
+
+/// The key of hashes, which is made anew if there is none: then what was stored before fits no request.
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+fn key_of(file: &Path) -> io::Result<VariantKey> {
+    if let Some(key) = std::fs::read(file).ok().and_then(|bytes| bytes.try_into().ok()) {
+        return Ok(key);
+    }
+    let mut key = VariantKey::default();
+    aws_lc_rs::rand::fill(&mut key).map_err(io::Error::other)?;
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    file.write_all(&key)?;
+    Ok(key)
 }
 
 impl Found {

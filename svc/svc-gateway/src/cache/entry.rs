@@ -9,7 +9,7 @@ use httpcache::{
     record::StoredResponse,
     status::CacheStatus,
     storage::{self, Rules},
-    variant::Variant,
+    variant::{Variant, VariantKey},
 };
 use httprules::freshness::Stored;
 use ron_transport::{Body, Response};
@@ -95,14 +95,14 @@ impl Entry {
         })
     }
 
-    /// What the disk is told of it.
-    pub(super) fn stored(&self) -> StoredResponse {
+    /// What the disk is told of it; values that select it are hashed with `key`.
+    pub(super) fn stored(&self, key: &Arc<VariantKey>) -> StoredResponse {
         let head = &self.head;
         StoredResponse {
             key: Arc::clone(&self.key),
             partition: Arc::clone(&head.partition),
             tenant: restore::tenant_name(&self.charge.tenant),
-            variant: head.variant.clone(),
+            variant: head.variant.hashed(key),
             status: head.status,
             headers: head.headers.clone(),
             freshness: head.freshness,

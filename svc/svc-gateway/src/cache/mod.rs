@@ -38,8 +38,12 @@ mod restore;
 mod revalidate;
 mod shares;
 mod writer;
+mod written;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use cas::Cas;
@@ -50,7 +54,7 @@ use ron_kernel::{Clock, blocking::Blocking, supervisor::Children};
 use ron_transport::Request;
 
 use crate::{
-    RouteConfig,
+    RouteConfig, UpstreamConfig,
     buffers::BufferMemory,
     tenant::{Tenant, TenantKey},
 };
@@ -68,10 +72,10 @@ pub use disk::CacheStoreError;
 pub(crate) use journal::CACHE_WRITES;
 pub(crate) use lead::CACHE_FETCH;
 pub(crate) use metrics::METRICS;
-pub(crate) use pass::Written;
 pub use purge::{CacheStatusReport, Purge, PurgeError, StoredVariant};
 pub(crate) use revalidate::CACHE_REVALIDATE;
 pub(crate) use writer::CACHE_WRITER;
+pub(crate) use written::Written;
 
 /// Targets that are remembered because their responses cannot be stored: nobody waits for another's answer there.
 const REMEMBERED_UNSTORABLE: usize = 4096;
@@ -90,18 +94,24 @@ fn unstorable_key(ask: &Ask) -> UnstorableKey {
 /// What a route says about its stored responses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RouteCache {
-    /// Tells the responses of this route from those of others, across reloads that do not change it.
+    /// Tells the responses of this route from those of others, across reloads that change neither it nor where its upstreams are.
     pub(crate) route: u64,
     pub(crate) rules: Rules,
 }
 
 impl RouteCache {
-    /// What a route says, if its responses are stored.
-    pub(crate) fn of(config: &RouteConfig) -> Option<Self> {
+    /// What a route says that leads to these upstreams, if its responses are stored.
+    pub(crate) fn of(config: &RouteConfig, upstreams: &BTreeMap<String, UpstreamConfig>) -> Option<Self> {
         use std::hash::{DefaultHasher, Hasher};
         let cache = config.cache.as_ref()?;
         let mut hasher = DefaultHasher::new();
         hasher.write(format!("{config:?}").as_bytes());
+        for upstream in config.shares().filter_map(|(name, _)| upstreams.get(name)) {
+            // Where its servers are and how they prove themselves: under the same name there may be others after a reload.
+            let servers: BTreeSet<_> =
+                upstream.endpoints.iter().map(|server| server.url.to_string()).collect();
+            hasher.write(format!("{servers:?} {:?}", upstream.tls).as_bytes());
+        }
         Some(Self { route: hasher.finish(), rules: cache.rules() })
     }
 }

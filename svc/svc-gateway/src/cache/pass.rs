@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, Uri};
 use httpcache::{
-    invalidation,
     reuse::{CONDITIONS, conditions},
     status::{CacheStatus, Forwarded},
     storage::Rules,
@@ -15,7 +14,7 @@ use types::{Deadline, Reason, Refusal};
 use super::{
     Entry, Found, ResponseCache, RouteCache,
     absorb::{Absorbed, Asker, Fetch, not_cached},
-    ask::{self, Ask, Who},
+    ask::{Ask, Who},
     entry::tell,
     flights::{self, Flights, Landed, Place, Turn},
     lead::Lead,
@@ -413,45 +412,6 @@ fn hit(
         cache.counts.hit.inc();
     }
     Some(response)
-}
-
-/// What a write would invalidate: its own target.
-pub(crate) struct Written {
-    is_https: bool,
-    host: String,
-    target: String,
-    method: Method,
-}
-
-impl Written {
-    /// The target of a request that may change something.
-    pub(crate) fn of(request: &Request, is_https: bool) -> Self {
-        let (host, target) = (ask::host(request), ask::target(request).to_owned());
-        Self { is_https, host, target, method: request.method().clone() }
-    }
-
-    /// Invalidates what is stored of it and of what its answer names, if the write has succeeded, and waits until that cannot
-    /// come back with a restart: the client that is told of the write may rely on it.
-    pub(crate) async fn invalidate(
-        &self,
-        cache: &ResponseCache,
-        response: &mut Response,
-        deadline: Deadline,
-    ) {
-        if !invalidation::invalidates(&self.method, response.status()) {
-            return;
-        }
-        let mut waits = cache.invalidate(self.is_https, &self.host, &self.target);
-        let path = self.target.split('?').next().unwrap_or_default();
-        let scheme = ask::scheme(self.is_https);
-        for target in invalidation::named_targets(response.headers(), scheme, &self.host, path) {
-            waits |= cache.invalidate(self.is_https, &self.host, &target);
-        }
-        if waits {
-            // A disk that hangs must not keep the client from its answer for ever.
-            cache.clock.by(deadline, cache.settled(false)).await;
-        }
-    }
 }
 
 /// Makes a request validate a stored response, if that has a validator; whether it has.

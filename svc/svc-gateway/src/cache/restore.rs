@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use cas::Cas;
-use httpcache::{record::StoredResponse, reuse};
+use httpcache::{record::StoredResponse, reuse, variant::VariantKey};
 use ron_kernel::blocking::Blocking;
 use ron_transport::caps::ClientKey;
 use types::ObjectId;
@@ -12,6 +12,7 @@ use super::{
     ResponseCache,
     disk::{Disk, Found},
     entry::{Entry, Head},
+    index,
     journal::Journal,
     writer::Work,
 };
@@ -78,8 +79,9 @@ impl ResponseCache {
                 found.is_unsure || response.freshness.received_at > now.saturating_add(CLOCKS_DIFFER);
             let Some(tenant) = tenant_of(&response.tenant) else { continue };
             let (key, len) = (Arc::clone(&response.key), response.len);
-            let Some(head) = head_of(response, is_unsure) else { continue };
-            let Some(charge) = self.charge(&tenant, &key, (len, head.weight())) else { continue };
+            let Some(head) = head_of(response, &found.key, is_unsure) else { continue };
+            let of_index = index::target_weight(&key) + head.weight();
+            let Some(charge) = self.charge(&tenant, &key, (len, of_index)) else { continue };
             let record = Some(journal.found(id));
             let entry = Arc::new(Entry { key, head, body, len, charge, record });
             if self.index.restore(&entry, is_late) {
@@ -91,7 +93,7 @@ impl ResponseCache {
 }
 
 /// The head of a response that was found; `None` if it would have to be validated and cannot be.
-fn head_of(response: StoredResponse, is_unsure: bool) -> Option<Head> {
+fn head_of(response: StoredResponse, key: &Arc<VariantKey>, is_unsure: bool) -> Option<Head> {
     let mut freshness = response.freshness;
     if is_unsure {
         if reuse::conditions(&response.headers).is_empty() || response.part.is_some() {
@@ -101,7 +103,7 @@ fn head_of(response: StoredResponse, is_unsure: bool) -> Option<Head> {
     }
     Some(Head {
         partition: response.partition,
-        variant: response.variant,
+        variant: response.variant.hashed(key),
         status: response.status,
         headers: response.headers,
         freshness,

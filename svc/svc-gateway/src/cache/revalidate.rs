@@ -1,9 +1,15 @@
 //! Validates a stored response while it is still given out (`stale-while-revalidate`).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use httpcache::status::Forwarded;
-use ron_kernel::topology::{ChildSpec, Plane, Stage};
+use ron_kernel::{
+    supervisor::Children,
+    topology::{ChildSpec, Plane, Stage},
+};
 use ron_transport::{Body, Request};
 use types::Deadline;
 
@@ -16,15 +22,18 @@ use super::{
 };
 use crate::{
     admission::HeldPromises,
+    buffers::{share, take},
     caller::Caller,
     message,
     passage::Passage,
     router::{GoesTo, Route},
+    tenant::Tenant,
     upstream::{Held, Sent},
 };
 
-/// Most validations at once; what is beyond is validated by a later request.
-const MOST: usize = 64;
+/// Most validations at once; what is beyond is validated by a later request. One tenant has at most half of what the others
+/// leave of them.
+const MOST: u64 = 64;
 /// The longest time that one takes, besides the upstream's own timeout.
 const WITHIN: Duration = Duration::from_secs(30);
 
@@ -33,12 +42,29 @@ pub(crate) const CACHE_REVALIDATE: ChildSpec = ChildSpec {
     kind: "cache_revalidate",
     plane: Plane::Data,
     stop: Stage::Workers,
-    bound: "64; what is beyond is validated by a later request",
+    bound: "64, of which a tenant has at most half of what others leave; what is beyond is validated by a later request",
     doc: "asks a server whether a stale response that was given out is still good, and stores its answer",
 };
 
+/// One of a tenant's validations under way, until it is dropped.
+struct Validation(Arc<Tenant>);
+
+impl Validation {
+    /// Takes one of the tenant's share; `None` if it has its share already.
+    fn begin(all: &Children, tenant: &Arc<Tenant>) -> Option<Self> {
+        let share = share(MOST, all.live() as u64, tenant.validations.load(Ordering::Relaxed));
+        take(&tenant.validations, 1, share).then(|| Self(Arc::clone(tenant)))
+    }
+}
+
+impl Drop for Validation {
+    fn drop(&mut self) {
+        self.0.validations.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Passage<'_> {
-    /// Begins to validate a stored response, unless somebody does already or too many are being validated.
+    /// Begins to validate a stored response, unless somebody does already or too many of its tenant are being validated.
     pub(super) fn revalidate(
         &self,
         cache: &Arc<ResponseCache>,
@@ -49,9 +75,7 @@ impl Passage<'_> {
         entry: &Arc<Entry>,
     ) {
         let GoesTo::Upstreams(split) = &route.goes_to else { return };
-        if cache.revalidations.live() >= MOST {
-            return;
-        }
+        let Some(turn) = Validation::begin(&cache.revalidations, &caller.tenant) else { return };
         let generation = cache.index.generation(&ask.key);
         let Turn::Ours(mut place) = Flights::turn(&cache.flights, ask, generation, caller) else { return };
         let fetch = Fetch {
@@ -74,6 +98,7 @@ impl Passage<'_> {
         let (upstream, clock) = (Arc::clone(&split.next().upstream), self.proxy.shared.clock);
         let (door, drr, caller) = (Arc::clone(&self.proxy.door), self.policy.drr.clone(), Arc::clone(caller));
         cache.clone().revalidations.spawn(async move {
+            let _turn = turn;
             let (now, mut sent) = (clock.now(), Sent::default());
             let times = (now, Deadline::within(now, WITHIN));
             // A server's work takes a slot of the tenant that has it done, whether or not anybody waits for it.

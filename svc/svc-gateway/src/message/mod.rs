@@ -14,6 +14,7 @@ mod rules;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod trailers;
 mod upgrade;
 
 pub(crate) use fields::{Field, Fields, is_plain, is_proxys_word};
@@ -21,4 +22,5 @@ pub(crate) use onward::{Onward, joined_cookies, onward};
 pub(crate) use response::{back, mark_unstorable};
 pub(crate) use rules::{GuardedFields, HeaderRules};
 pub(crate) use survey::{Survey, is_several};
+pub(crate) use trailers::clean_trailers;
 pub(crate) use upgrade::upgrade_wanted;

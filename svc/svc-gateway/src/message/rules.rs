@@ -82,6 +82,12 @@ impl GuardedFields {
         Self { names, has_odd_names }
     }
 
+    /// Whether servers may take a field of this name for one of these.
+    pub(super) fn has_alike(&self, name: &HeaderName) -> bool {
+        let read = as_read(name.as_str());
+        self.names.iter().any(|(_, guarded_read)| *guarded_read == read)
+    }
+
     /// Removes the fields of a client that servers may take for one of these, and are not exactly it.
     pub(super) fn remove_alike(&self, headers: &mut HeaderMap, has_odd_names: bool) {
         if self.names.is_empty() || !(has_odd_names || self.has_odd_names) {

@@ -11,8 +11,14 @@ use types::Moment;
 
 use super::Link;
 
-/// Connections per core and server; when all are full, requests wait for their turn on one of them.
-pub(crate) const MAX_SHARED: usize = 4;
+/// Requests at once that the connections of one core to a server have room for: four connections of a hundred requests, more
+/// connections if the server takes fewer requests on each. When all are full, requests wait for their turn on one of them.
+const MAX_PLACES: usize = 400;
+
+/// Connections per core to a server that takes so many requests at once on each.
+pub(crate) const fn most_shared(places: usize) -> usize {
+    MAX_PLACES.div_ceil(if places == 0 { 1 } else { places })
+}
 
 /// What the server speaks, once that is known.
 const UNKNOWN: u8 = 0;
@@ -66,10 +72,12 @@ impl Shared {
     pub(crate) fn find(&self, now: Moment) -> Option<Lent> {
         let mut conns = self.conns();
         let dead: Vec<Lent> = conns.extract_if(.., |held| !held.conn.is_alive()).collect();
-        let roomy = conns.iter_mut().find(|held| held.conn.has_room());
+        // A new connection has yet to hear what its server takes, which the others know.
+        let places = conns.iter().map(|held| held.conn.most_in_flight()).min().unwrap_or(0);
+        let roomy = conns.iter_mut().find(|held| held.conn.in_flight() < places);
         let found = roomy.map(|held| held.lend(now));
         let found = found.or_else(|| {
-            let fullest_allowed = conns.len() >= MAX_SHARED;
+            let fullest_allowed = conns.len() >= most_shared(places);
             conns
                 .iter_mut()
                 .filter(|_| fullest_allowed)

@@ -61,7 +61,7 @@ pub(crate) struct Route {
     pub(crate) request_headers: HeaderRules,
     /// Fields that a client must not imitate: those that the request's rules are about, that name its tenant, or that any
     /// route is chosen by.
-    pub(crate) guarded: GuardedFields,
+    pub(crate) guarded: Arc<GuardedFields>,
     pub(crate) response_headers: HeaderRules,
     /// What is said about stored responses; `None` if there are none.
     pub(crate) cache: Option<RouteCache>,
@@ -88,13 +88,14 @@ impl Route {
         deciding_fields: &[HeaderName],
         goes_to: GoesTo,
         redirect: Option<Redirect>,
+        cache: Option<RouteCache>,
         metrics: RouteMetrics,
     ) -> Self {
         let replacement = if config.strip_prefix { "/" } else { &config.rewrite };
         let (narrowing, request_headers) =
             (Narrowing::new(config).0, HeaderRules::new(&config.request_headers).0);
         Self {
-            guarded: GuardedFields::new(request_headers.guarded().chain(deciding_fields)),
+            guarded: Arc::new(GuardedFields::new(request_headers.guarded().chain(deciding_fields))),
             prefix: config.path.clone(),
             narrowing,
             label: config.label().into(),
@@ -111,7 +112,7 @@ impl Route {
             rewrite: (!replacement.is_empty()).then(|| Rewrite::new(&config.path, replacement)),
             request_headers,
             response_headers: HeaderRules::new(&config.response_headers).0,
-            cache: RouteCache::of(config),
+            cache,
         }
     }
 

@@ -76,6 +76,11 @@ impl Narrowing {
         (narrowing, flaws)
     }
 
+    /// The hosts that it is for; empty for any.
+    pub(crate) fn hosts(&self) -> &[HostPattern] {
+        &self.hosts
+    }
+
     pub(super) fn allows(&self, method: &Method) -> bool {
         if self.methods.is_empty() { !is_echo(method) } else { self.methods.contains(method) }
     }

@@ -26,6 +26,9 @@ pub(crate) const ABANDONED: ChildSpec = ChildSpec {
           `finish_abandoned`; then the slot goes to the next request",
 };
 
+/// How often a request that a server refused unprocessed on a connection with others is sent again on another one.
+const MOST_REFUSED: u32 = 3;
+
 /// A connection and its way home.
 enum Ready {
     /// For this request alone.
@@ -64,16 +67,28 @@ impl Upstream {
                 outcome => return outcome,
             }
         }
-        let ready = if self.group.may_share && !pool.shared.is_ruled_out() {
-            self.shared(pool, trip).await
-        } else {
-            self.own(pool, trip).await
-        };
-        match ready {
-            Ok(Ready::Own(conn, link)) => self.request_on(conn, link, request, trip).await,
-            Ok(Ready::Shared(held)) => self.request_with_others(pool, held, request, trip).await,
-            Err(Fault::Broken) => Err(Fault::Unreached),
-            Err(other) => Err(other),
+        let mut refused = 0;
+        loop {
+            let ready = if self.group.may_share && !pool.shared.is_ruled_out() {
+                self.shared(pool, trip).await
+            } else {
+                self.own(pool, trip).await
+            };
+            return match ready {
+                Ok(Ready::Own(conn, link)) => self.request_on(conn, link, request, trip).await,
+                Ok(Ready::Shared(held)) => {
+                    match self.request_with_others(pool, held, request, trip).await {
+                        // The server has said meanwhile how many requests it takes, or the connection has ended.
+                        Err(Fault::Unreached) if refused < MOST_REFUSED => {
+                            refused += 1;
+                            continue;
+                        }
+                        outcome => outcome,
+                    }
+                }
+                Err(Fault::Broken) => Err(Fault::Unreached),
+                Err(other) => Err(other),
+            };
         }
     }
 
@@ -92,7 +107,7 @@ impl Upstream {
             let answer = pin!(conn.send_for(request, link, leaving.watch()));
             trip.answer(self.group.tools.clock, answer).await
         };
-        trip.holding = leaving.holding;
+        leaving.over(&outcome, trip);
         self.answer(request, outcome)
     }
 
@@ -111,7 +126,7 @@ impl Upstream {
             let answer = pin!(held.conn.send_for(sent, home, leaving.watch()));
             trip.answer(self.group.tools.clock, answer).await
         };
-        trip.holding = leaving.holding;
+        leaving.over(&outcome, trip);
         if matches!(outcome, Err(Late::Server)) {
             held.conn.retire_if_silent(before);
         }
@@ -122,7 +137,11 @@ impl Upstream {
 
     /// What hears of it if the request's client leaves before the answer, or its deadline passes.
     fn leaving<'h>(&self, trip: &mut Trip<'h>) -> Leaving<'h, '_> {
-        Leaving { holding: trip.holding.take(), group: &self.group }
+        let holding = trip.holding.take();
+        if let Some(written) = holding.as_ref().and_then(Held::written) {
+            written.is_sent();
+        }
+        Leaving { holding, group: &self.group }
     }
 
     /// What came of sending; a request that was not sent is put back.
@@ -280,7 +299,17 @@ struct Leaving<'h, 'g> {
     group: &'g Group,
 }
 
-impl Leaving<'_, '_> {
+impl<'h> Leaving<'h, '_> {
+    /// Nobody leaves it any more: gives back what the request holds.
+    fn over(self, outcome: &Result<Result<Response, SendFault>, Late>, trip: &mut Trip<'h>) {
+        if let (Ok(Err(SendFault::Unsent(_))), Some(written)) =
+            (outcome, self.holding.as_ref().and_then(Held::written))
+        {
+            written.is_unsent();
+        }
+        trip.holding = self.holding;
+    }
+
     fn watch(&mut self) -> Option<&mut (dyn OnLeave + '_)> {
         let waits = !self.group.config.finish_abandoned.as_duration().is_zero();
         if self.holding.is_some() && waits { Some(self) } else { None }
@@ -290,12 +319,16 @@ impl Leaving<'_, '_> {
 impl OnLeave for Leaving<'_, '_> {
     fn left(&mut self, request: Unanswered) {
         let Some(slot) = self.holding.as_mut().and_then(Held::slot) else { return };
+        let written = self.holding.as_ref().and_then(Held::written).cloned();
         let tools = &self.group.tools;
         let (clock, until) =
             (tools.clock, tools.clock.within(self.group.config.finish_abandoned.as_duration()));
         tools.abandoned.spawn(async move {
-            let _ = clock.by(until, request.finish()).await;
-            drop(slot);
+            let answered = clock.by(until, request.finish()).await.flatten();
+            if let (Some(head), Some(written)) = (answered, &written) {
+                written.answered(head.status, &head.headers);
+            }
+            drop((slot, written));
         });
     }
 }

@@ -3,9 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use arc_swap::{ArcSwap, Guard};
-use ron_kernel::{
-    Clock, Scope, blocking::Blocking, metrics::LatencyHistogram, retry::RetryBudget, supervisor::Children,
-};
+use ron_kernel::{Clock, Scope, blocking::Blocking, metrics::LatencyHistogram, supervisor::Children};
 use ron_transport::{
     addr::{Endpoint, Host, Target},
     client::{Drivers, H2Options},
@@ -15,6 +13,7 @@ use ron_transport::{
 use types::Moment;
 
 use super::{
+    budget::RetryShares,
     exchange::ABANDONED,
     metrics::{GroupMetrics, UpstreamFamilies},
     roster::Roster,
@@ -25,9 +24,6 @@ use crate::{
     config::{EndpointConfig, Protocol},
     pool::Pool,
 };
-
-/// Retries per second that cost nothing: an upstream that is seldom asked is retried too.
-const FREE_RETRIES: u32 = 3;
 
 /// The groups in force, by name.
 pub(crate) type Groups = BTreeMap<String, Arc<Group>>;
@@ -151,7 +147,7 @@ pub(crate) struct Group {
     pub(super) tls: Option<ClientTls>,
     /// Whether its servers may take many requests on one connection.
     pub(super) may_share: bool,
-    pub(crate) budget: RetryBudget,
+    pub(super) budget: RetryShares,
     pub(crate) metrics: GroupMetrics,
     members: ArcSwap<Vec<Member>>,
     /// The same by core.
@@ -200,7 +196,7 @@ impl Group {
                 Protocol::Auto => tls.is_some(),
             },
             tls,
-            budget: RetryBudget::new(config.retry.budget_permille(), FREE_RETRIES),
+            budget: RetryShares::new(config.retry.budget_permille()),
             metrics: tools.families.of(name),
             rosters: rosters.collect(),
             members: ArcSwap::from_pointee(members),

@@ -14,7 +14,7 @@ use ron_transport::{Request, Response, UploadWatch, client::LargeHead, deadline}
 use types::{Deadline, Moment, Reason, Refusal};
 
 use super::{Fault, Late, Occupancy, Upstream, roster::Tried};
-use crate::{admission::Slot, pool::Pool, transfer::Holding};
+use crate::{admission::Slot, cache::Written, pool::Pool, transfer::Holding};
 
 /// When to come back if too many wait for a connection.
 pub(super) const WHEN_FULL: Duration = Duration::from_secs(1);
@@ -119,6 +119,14 @@ impl Held<'_> {
         }
     }
 
+    /// The write that the request is; `None` for a read, and without a cache.
+    pub(super) fn written(&self) -> Option<&Arc<Written>> {
+        match self {
+            Self::Own(holding) => holding.written(),
+            Self::Shared(..) => None,
+        }
+    }
+
     /// The slot, for a request that nobody waits for while its server works on it. Parts of a view share one.
     pub(super) fn slot(&mut self) -> Option<Kept> {
         match self {
@@ -175,7 +183,7 @@ impl Upstream {
         request: &mut Request,
         trip: &mut Trip<'_>,
     ) -> Result<Response, Refusal> {
-        self.group.budget.deposit();
+        self.group.budget.of(trip.client).deposit();
         let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(request);
         let answer = loop {
             let again = repeatable && self.has_tries(trip);
@@ -216,7 +224,7 @@ impl Upstream {
         }
         let wait = policy.backoff.delay(trip.tries - 1, &mut fastrand::Rng::new());
         let resume = trip.now.after(wait);
-        if trip.deadline.has_passed(resume) || !self.group.budget.withdraw(trip.now) {
+        if trip.deadline.has_passed(resume) || !self.group.budget.withdraw(trip.client, trip.now) {
             return Some(last);
         }
         // What is left of a response that is not passed on goes before the wait, with its connection.

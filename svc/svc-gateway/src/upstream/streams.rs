@@ -20,7 +20,7 @@ use types::{Reason, Refusal};
 use super::server::Server;
 use crate::{
     config::Protocol,
-    pool::{MAX_SHARED, Pool},
+    pool::{Pool, most_shared},
     tenant::{Tenant, TenantKey},
 };
 
@@ -96,7 +96,7 @@ impl ServerStreams {
     fn limits(&self, max_conns: usize) -> StreamLimits {
         StreamLimits::of(match self.shared_places.load(Ordering::Relaxed) {
             0 => max_conns,
-            places => places.saturating_mul(max_conns.min(MAX_SHARED)),
+            places => places.saturating_mul(max_conns.min(most_shared(places))),
         })
     }
 

@@ -29,6 +29,9 @@ pub const MAX_PART_DEPTH: usize = 128;
 /// The largest sum of parts; it is held in memory.
 pub const MAX_VIEW_BYTES: usize = 4 * MAX_PART_BYTES;
 
+/// When there may be memory for an answer again.
+const WHEN_READ: Duration = Duration::from_secs(1);
+
 /// What a part's request has of the client's: who asks, in which language, on whose behalf, and the way the request took.
 const PASSED_ON: [HeaderName; 9] = [
     HOST,
@@ -62,39 +65,50 @@ pub(super) struct Missing {
 
 /// What is left of the view's size, for all parts together: who comes first is served first.
 #[derive(Debug)]
-pub(super) struct Room(AtomicUsize);
-
-impl Default for Room {
-    fn default() -> Self {
-        Self(AtomicUsize::new(MAX_VIEW_BYTES))
-    }
+pub(super) struct Room<'a, S> {
+    left: AtomicUsize,
+    /// Who has the memory for them.
+    memory: &'a S,
 }
 
-impl Room {
+impl<'a, S: UpstreamSender> Room<'a, S> {
+    pub(super) fn new(memory: &'a S) -> Self {
+        Self { left: AtomicUsize::new(MAX_VIEW_BYTES), memory }
+    }
+
     /// What one part has of it, given back if the part does not come.
-    fn hold(&self) -> Held<'_> {
+    fn hold(&self) -> Held<'_, S> {
         Held { room: self, bytes: 0 }
     }
 }
 
 /// Room that one part has taken.
-#[derive(Debug)]
-struct Held<'a> {
-    room: &'a Room,
+struct Held<'a, S: UpstreamSender> {
+    room: &'a Room<'a, S>,
     bytes: usize,
 }
 
-impl Held<'_> {
-    /// Makes sure of `bytes` in all; false if a part may not have so many, or the others have left too few.
-    fn reach(&mut self, bytes: usize) -> bool {
+impl<S: UpstreamSender> Held<'_, S> {
+    /// Makes sure of `bytes` in all, and of the memory for them.
+    ///
+    /// # Errors
+    /// If a part may not have so many, the others have left too few, or there is no memory.
+    fn reach(&mut self, bytes: usize) -> Result<(), Missing> {
         let more = bytes.saturating_sub(self.bytes);
         let take = |left: usize| left.checked_sub(more);
         let fits = bytes <= MAX_PART_BYTES
-            && self.room.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
-        if fits {
-            self.bytes += more;
+            && self.room.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
+        if !fits {
+            return Err(Missing::bad(format!(
+                "is too large: {MAX_PART_BYTES} bytes at most, {MAX_VIEW_BYTES} for all parts"
+            )));
         }
-        fits
+        if !self.room.memory.reserve(more) {
+            self.room.left.fetch_add(more, Ordering::Relaxed);
+            return Err(Missing { refusal: no_memory(), status: None });
+        }
+        self.bytes += more;
+        Ok(())
     }
 
     /// The part came, and stays.
@@ -103,10 +117,16 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl<S: UpstreamSender> Drop for Held<'_, S> {
     fn drop(&mut self) {
-        self.room.0.fetch_add(self.bytes, Ordering::Relaxed);
+        self.room.left.fetch_add(self.bytes, Ordering::Relaxed);
+        self.room.memory.give_back(self.bytes);
     }
+}
+
+/// What the client of a view is told for which there is no memory.
+pub(crate) fn no_memory() -> Refusal {
+    Refusal::new(Reason::Busy, "too many answers wait to be read").retry_after(WHEN_READ)
 }
 
 impl Part {
@@ -133,7 +153,7 @@ impl Part {
         view: &Parts,
         upstreams: &S,
         deadline: Deadline,
-        room: &Room,
+        room: &Room<'_, S>,
     ) -> Result<String, Missing> {
         let request = self.request(view);
         let response = upstreams.send(&self.upstream, request, deadline).await;
@@ -252,15 +272,10 @@ fn depth(json: &str) -> usize {
     deepest
 }
 
-async fn read(body: Body, held: &mut Held<'_>) -> Result<String, Missing> {
-    let too_large = || {
-        Missing::bad(format!("is too large: {MAX_PART_BYTES} bytes at most, {MAX_VIEW_BYTES} for all parts"))
-    };
+async fn read<S: UpstreamSender>(body: Body, held: &mut Held<'_, S>) -> Result<String, Missing> {
     // What is announced is taken at once, so that parts do not spoil each other halfway.
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if !held.reach(announced) {
-        return Err(too_large());
-    }
+    held.reach(announced)?;
     let mut json = Vec::with_capacity(announced);
     let mut body = pin!(body);
     while let Some(frame) = body.frame().await {
@@ -269,9 +284,7 @@ async fn read(body: Body, held: &mut Held<'_>) -> Result<String, Missing> {
             Missing::bad("broke off")
         })?;
         if let Ok(data) = frame.into_data() {
-            if !held.reach(json.len() + data.len()) {
-                return Err(too_large());
-            }
+            held.reach(json.len() + data.len())?;
             json.extend_from_slice(&data);
         }
     }

@@ -63,7 +63,7 @@ impl View {
         if !matches!(request.method, Method::GET | Method::HEAD) {
             return Err(Refusal::new(Reason::MethodNotAllowed, "a view can only be read: use GET"));
         }
-        let (room, began) = (Room::default(), clock.now());
+        let (room, began) = (Room::new(upstreams), clock.now());
         let fetches = self.parts.iter().map(async |part| -> Result<Outcome, Refusal> {
             let deadline = part.deadline(began).tightened(deadline);
             let fetch = clock.by(deadline, part.fetch(request, upstreams, deadline, &room));

@@ -89,6 +89,12 @@ impl UpstreamSender for Upstreams {
         let conn = HttpConn::open(Stream::Tcp(stream));
         conn.send(&mut request, Arc::new(Nowhere)).await.map_err(|error| failed(&error))
     }
+
+    fn reserve(&self, _: usize) -> bool {
+        true
+    }
+
+    fn give_back(&self, _: usize) {}
 }
 
 /// Views that were loaded from a configuration with `parts`.

@@ -1,12 +1,17 @@
 //! What can be wrong with routes beyond their types.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use http::uri::PathAndQuery;
 use ron_kernel::config::Problems;
 
 use super::{ClaimWanted, Flaw, RouteConfig};
-use crate::{config::UpstreamConfig, message::HeaderRules, redirect::Redirect, router::narrowing::Narrowing};
+use crate::{
+    config::UpstreamConfig,
+    message::HeaderRules,
+    redirect::Redirect,
+    router::{host::HostPattern, narrowing::Narrowing},
+};
 
 /// Most entries of a list of addresses: each request is compared with all of them.
 const MAX_NETWORKS: usize = 1024;
@@ -20,7 +25,7 @@ pub(crate) fn check_routes(
     upstreams: &BTreeMap<String, UpstreamConfig>,
     problems: &mut Problems,
 ) {
-    let mut before: Vec<(String, Narrowing)> = Vec::new();
+    let mut before = Earlier::default();
     for (index, route) in routes.iter().enumerate() {
         let at = |key: &str| format!("route[{index}].{key}");
         let (narrowing, mut flaws) = Narrowing::new(route);
@@ -33,13 +38,38 @@ pub(crate) fn check_routes(
             problems.at(at(&key), message);
         }
         check_upstreams(route, upstreams, at, problems);
-        let path = route.path.trim_end_matches('/').to_owned();
-        if before.iter().any(|(earlier, taken)| *earlier == path && taken.hides(&narrowing)) {
+        let path = route.path.trim_end_matches('/');
+        if before.hide(path, &narrowing) {
             problems
                 .at(at("path"), format!("`{}` is routed twice, and the first route takes it all", route.path))
                 .help("narrow one of them by host, methods or headers");
         }
-        before.push((path, narrowing));
+        before.add(path, narrowing);
+    }
+}
+
+/// The routes before one, by path and host: only those that could hide a route are compared with it, because there may be
+/// thousands.
+#[derive(Default)]
+struct Earlier<'r>(BTreeMap<(&'r str, Option<HostPattern>), Vec<Rc<Narrowing>>>);
+
+impl<'r> Earlier<'r> {
+    /// Whether one of them takes all that a later route on the same path would.
+    fn hide(&self, path: &'r str, later: &Narrowing) -> bool {
+        // One that hides it is for its first host, or is for any like it.
+        let alike = self.0.get(&(path, later.hosts().first().cloned()));
+        alike.is_some_and(|alike| alike.iter().any(|earlier| earlier.hides(later)))
+    }
+
+    fn add(&mut self, path: &'r str, narrowing: Narrowing) {
+        let narrowing = Rc::new(narrowing);
+        let hosts: Vec<_> = match narrowing.hosts() {
+            [] => vec![None],
+            hosts => hosts.iter().cloned().map(Some).collect(),
+        };
+        for host in hosts {
+            self.0.entry((path, host)).or_default().push(Rc::clone(&narrowing));
+        }
     }
 }
 

@@ -31,8 +31,8 @@ pub struct RetryConfig {
     pub base: HumanDuration,
     /// The longest wait.
     pub cap: HumanDuration,
-    /// Retries as a share of all requests of the upstream, so that they cannot multiply the load of an outage. Three a
-    /// second are free.
+    /// Retries as a share of the requests to the upstream, so that they cannot multiply the load of an outage. Each tenant has its
+    /// own share, of its own requests; three a second are free. There are 16 shares, so with more tenants some have the same.
     pub budget: f64,
     /// Answers that are tried again, beside connections that break before the answer begins.
     pub statuses: Vec<u16>,
