@@ -194,6 +194,7 @@ impl Overlay {
             self.shared.metrics.rejected("size");
             return Err(OverlayError::FrameTooLarge);
         }
+        self.shared.admit_publication()?;
         self.shared.gossip.publish(topic, body, By::Node).await
     }
 
@@ -318,6 +319,7 @@ fn share(
         readers: scope.children(&READER),
         writers: scope.children(&WRITER),
         numbers: AtomicU64::new(1),
+        readiness: scope.readiness().service(scope.service()),
         lives,
         supplies: Arc::<Supplies>::default(),
     });
@@ -337,7 +339,8 @@ fn sample(scope: &Scope, shared: &Arc<Shared>) {
         depth.set(gauge(shared.peers.queued()));
         connections.set(gauge(shared.caps.total()));
         let sight = Sight {
-            wants_peers: shared.settings.load().dials,
+            wait: shared.gossip.wait(),
+            min_peers: shared.settings.load().min_peers,
             peers: shared.peers.count(),
             displaced: shared.handshakes.displaced(),
             behind: shared.lives.ahead_of(shared.clock.unix()),

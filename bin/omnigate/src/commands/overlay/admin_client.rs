@@ -75,7 +75,8 @@ impl AdminClient {
         self.exchange("POST", path, Some(body))
     }
 
-    /// The same, tried again while the node says that it is busy, at the times it says, but no longer than `patience`.
+    /// The same, tried again while the node says that it is busy or refuses writes for now, at the times it says, but no longer
+    /// than `patience`.
     pub(super) fn post_when_free(
         &self,
         path: &str,
@@ -89,7 +90,7 @@ impl AdminClient {
             let text = self.read_all(answer)?;
             match status {
                 200..=299 => return serde_json::from_str(&text).map_err(Failure::failed),
-                429 => {
+                429 | 503 if passes_by_itself(&text) => {
                     let (wait, left) = (retry_after(&text), patience.saturating_sub(begun.elapsed()));
                     if left.is_zero() {
                         let help = "publish less at a time, or wait longer with --wait";
@@ -318,6 +319,12 @@ fn read_line(from: &mut BufReader<Box<dyn Socket>>) -> io::Result<String> {
     let mut line = String::new();
     from.take(MAX_LINE).read_line(&mut line)?;
     Ok(line.trim_end().to_owned())
+}
+
+/// Whether a refusal is for now: the node says when to come back.
+fn passes_by_itself(problem: &str) -> bool {
+    let problem: Value = serde_json::from_str(problem).unwrap_or_default();
+    problem["retry_after_ms"].is_u64()
 }
 
 /// When a node that is busy wants to be asked again: what it says, between 10 ms and 10 s.
