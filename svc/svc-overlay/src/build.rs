@@ -39,10 +39,10 @@ use crate::{
     error::OverlayError,
     gossip::{By, EventId, GOSSIP_EGRESS, Gossip, Published},
     handshakes::Handshakes,
-    info::PeerInfo,
+    info::{PeerInfo, TopicInfo},
     listener::Door,
     lives::Lives,
-    losses::{Loss, LossReport, LossSums},
+    losses::{Loss, LossReport, LossSums, NamedGap},
     metrics::OverlayMetrics,
     node_key::{self, NodeKeyError},
     objects::{self, ObjectStore, Objects},
@@ -231,6 +231,18 @@ impl Overlay {
     #[must_use]
     pub fn losses(&self, after: u64) -> (u64, Vec<Loss>) {
         self.shared.losses.since(after)
+    }
+
+    /// The topics that this node takes part in, with what came and what is missing.
+    #[must_use]
+    pub fn topics(&self) -> Vec<TopicInfo> {
+        TopicInfo::all(&self.shared)
+    }
+
+    /// The latest gaps that subscribers here were told of, oldest first.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<NamedGap> {
+        self.shared.losses.gaps()
     }
 
     /// How many publications were ever given up, by peer, topic and reason.

@@ -87,7 +87,7 @@ impl Supplies {
         lock(&self.topics).remove(topic);
     }
 
-    fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         lock(&self.topics).iter().map(|(topic, supply)| (topic.clone(), supply.counts())).collect()
     }
 }
@@ -160,7 +160,7 @@ enum Change {
 }
 
 /// Publications that came and that are missing, by topic.
-type Counts = BTreeMap<Topic, (u64, u64)>;
+pub(crate) type Counts = BTreeMap<Topic, (u64, u64)>;
 
 /// Decides which conditions stand.
 #[derive(Debug, Default)]

@@ -5,6 +5,7 @@ mod conditions;
 mod drain;
 mod links;
 mod node;
+mod operator;
 mod overload;
 mod quota;
 mod reader_killed;

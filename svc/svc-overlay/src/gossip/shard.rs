@@ -412,7 +412,12 @@ impl Shard {
                     let (metrics, losses) = (&self.shared.metrics, &self.shared.losses);
                     self.subscribers.deliver(&packet, hops, late, metrics, losses);
                 }
-                Action::Gap(gap) => self.subscribers.gap(&gap, &self.shared.metrics),
+                Action::Gap(gap) => {
+                    if self.subscribers.has(&gap.topic) {
+                        self.shared.losses.add_gap(&gap);
+                    }
+                    self.subscribers.gap(&gap, &self.shared.metrics);
+                }
                 Action::Lost(loss) => {
                     let (queue, reason) = (loss.queue.name(), loss.reason.name());
                     self.shared.losses.add_run(loss.id, loss.last, queue, Some(loss.peer), reason);
