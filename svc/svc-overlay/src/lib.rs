@@ -57,6 +57,9 @@ mod toll;
 #[cfg(not(loom))]
 mod topology;
 
+#[cfg(all(any(test, fuzzing), not(loom)))]
+#[doc(hidden)]
+pub use api::fuzzing;
 #[cfg(not(loom))]
 pub use api::{API_TOPOLOGY, Api, ApiError};
 #[cfg(not(loom))]
