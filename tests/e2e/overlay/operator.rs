@@ -110,7 +110,9 @@ fn bench_counts_every_message_and_says_how_fast_they_were() {
 fn sub_goes_on_after_the_event_that_it_is_given() {
     let node = OverlayNode::start(Home::new(), LINES);
     let listening = node.subscribe("news");
-    ["one", "two", "three"].iter().for_each(|text| drop(node.publish("news", text)));
+    for text in ["one", "two", "three"] {
+        node.publish("news", text);
+    }
     let first = listening.next();
     assert_eq!(first["text"], "one");
     let id = first["event_id"].as_str().unwrap();

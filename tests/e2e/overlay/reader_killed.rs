@@ -39,18 +39,18 @@ fn a_reader_that_is_killed_in_mid_stream_is_let_go_and_nobody_else_notices() {
     let closed = |reason: &str| {
         let start =
             format!("session_close_total{{node=\"omnigate\",service=\"overlay\",reason=\"{reason}\"}}");
-        hub.node.metric(&start) as u64
+        hub.node.metric(&start)
     };
-    eventually("the session was closed once", || {
-        (closed("peer_closed") + closed("broken") == 1).then_some(())
-    });
-    assert_eq!((closed("crashed"), closed("write_timeout")), (0, 0));
+    eventually("the session was closed", || (closed("peer_closed") + closed("broken") > 0.5).then_some(()));
+    for reason in ["crashed", "write_timeout", "never_reads"] {
+        assert!(closed(reason) < 0.5, "{reason}");
+    }
     let scrape = hub.node.scrape();
     let panics =
         scrape.lines().filter(|line| line.starts_with("tasks_panicked_total") && !line.ends_with(" 0"));
     assert_eq!(panics.collect::<Vec<_>>(), [""; 0]);
     let connections = "connections{node=\"omnigate\",service=\"overlay\"";
-    eventually("its socket is closed", || (hub.node.metric(connections) as u64 == 1).then_some(()));
+    eventually("its socket is closed", || (hub.node.metric(connections) < 1.5).then_some(()));
     let (_, accepted) = hub.publish("news", "and on");
     assert!(accepted, "the other peer takes what is published");
 }

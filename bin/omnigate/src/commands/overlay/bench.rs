@@ -155,7 +155,9 @@ fn publish_all(near: &AdminClient, plan: &Bench, origin: Instant) -> Result<Outc
     };
     let began = Instant::now();
     let ended: Result<(), Failure> = thread::scope(|scope| {
-        let publishers: Vec<_> = (0..plan.publishers).map(|_| scope.spawn(publish)).collect();
+        // All of them before the first is waited for.
+        let mut publishers = Vec::new();
+        publishers.resize_with(plan.publishers.into(), || scope.spawn(publish));
         publishers.into_iter().try_for_each(|publisher| {
             publisher.join().unwrap_or_else(|_| Err(Failure::failed("a publisher panicked")))
         })

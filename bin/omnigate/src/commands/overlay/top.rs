@@ -82,9 +82,9 @@ fn view(before: &Seen, now: &Seen) -> Value {
         (topic["msgs_per_sec"], topic["missing_per_sec"]) = (rates[0].into(), rates[1].into());
     }
     // The busiest first.
-    let busy = |value: &Value, key: &str| std::cmp::Reverse(value[key].as_f64().unwrap_or_default() as u64);
-    peers.sort_by_key(|peer| busy(peer, "in_per_sec"));
-    topics.sort_by_key(|topic| busy(topic, "msgs_per_sec"));
+    let rate_of = |value: &Value, key: &str| value[key].as_f64().unwrap_or_default();
+    peers.sort_by(|one, other| rate_of(other, "in_per_sec").total_cmp(&rate_of(one, "in_per_sec")));
+    topics.sort_by(|one, other| rate_of(other, "msgs_per_sec").total_cmp(&rate_of(one, "msgs_per_sec")));
     json!({ "node": now.peers["node"], "listen": now.peers["listen"], "peers": peers, "topics": topics })
 }
 
