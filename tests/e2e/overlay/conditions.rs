@@ -62,7 +62,7 @@ fn a_node_with_too_few_peers_reports_isolated_until_one_is_back() {
     far.node.start_again();
     near.wait_for_peers(1);
     cleared(&near.node, "isolated");
-    // Two are too few from now on if three are asked for.
+    // One is too few from now on.
     near.reload(&format!("{lines}peers = [\"{}@{}\"]\nmin_peers = 2\n", far.id, far.addr));
     let reason = reported(&near.node, "isolated");
     assert_eq!(reason, "1 peers are connected, fewer than `overlay.min_peers`, 2");
