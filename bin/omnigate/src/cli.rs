@@ -1,5 +1,7 @@
 //! The command line: as typed ([`Cli`]), and as used ([`Task`]) once files, variables and flags are known.
 
+mod overlay;
+
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
@@ -10,8 +12,8 @@ use types::{NodeId, ObjectId};
 
 use crate::{
     commands::{
-        CacheCommand, CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish,
-        PutObject, TokenCommand,
+        Bench, CacheCommand, CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish,
+        PutObject, Subscribe, TokenCommand,
     },
     config_file::ConfigSource,
     demo,
@@ -19,6 +21,7 @@ use crate::{
     fairness::{self, Plan},
     preflight,
 };
+use overlay::OverlayCommand;
 
 /// What to type first.
 const FIRST_STEPS: &str = "\
@@ -109,10 +112,13 @@ enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Run the overlay alone: sessions with other nodes, publications, objects.
+    /// Run the overlay alone: sessions with other nodes, publications, objects. `top` and `bench` look at a running one.
     ///
     /// Signals are those of `up`.
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Overlay {
+        #[command(subcommand)]
+        look: Option<OverlayCommand>,
         #[command(flatten)]
         config: ConfigArgs,
         /// Listen there, such as `0.0.0.0:9500`.
@@ -122,7 +128,7 @@ enum Command {
         #[arg(long, value_name = "PEER")]
         peer: Vec<PeerAddr>,
     },
-    /// Publish in a topic, through the node whose configuration this is.
+    /// Publish in a topic, through the running node that uses this configuration.
     ///
     /// Prints `accepted` once a neighbour has taken it on, `local_only` if it is known to that node alone.
     Pub {
@@ -135,21 +141,26 @@ enum Command {
         /// Publish each line of standard input by itself.
         #[arg(long, conflicts_with = "message")]
         lines: bool,
-        /// How long to try again while the node is busy, for each publication.
+        /// How long to try again while the node is busy or refuses publications for now, for each publication.
         #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
         wait: Duration,
         /// As JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show what is published in a topic, through the node whose configuration this is.
+    /// Show what is published in a topic, through the running node that uses this configuration.
     ///
-    /// Publications go to standard output, one per line; what is missing is named on standard error.
+    /// Publications go to standard output, one per line; what is missing is named on standard error. The node keeps the latest
+    /// events of a topic: `--resume` shows those after an event, and says how many are gone. `--json` has the id of each event
+    /// as `event_id`.
     Sub {
         #[command(flatten)]
         config: ConfigArgs,
         /// The topic.
         topic: String,
+        /// Go on after the event with this id.
+        #[arg(long, value_name = "ID")]
+        resume: Option<String>,
         /// End after so many publications.
         #[arg(long, value_name = "NUMBER")]
         count: Option<u64>,
@@ -157,10 +168,29 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show the peers of the node whose configuration this is.
+    /// Show the peers of the running node that uses this configuration.
     Peers {
         #[command(flatten)]
         config: ConfigArgs,
+        /// Go on, and print a line whenever a peer joins or leaves.
+        #[arg(long)]
+        watch: bool,
+        /// How often to look.
+        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, requires = "watch")]
+        interval: Duration,
+        /// As JSON; with `--watch`, one line each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the publications that the running node gave up, and the gaps that its subscribers were told of.
+    ///
+    /// The sums come first, by topic, reason and peer; then each loss and each gap, by the numbers of the publications.
+    Losses {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Of the losses, list only those with a higher number.
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+        after: u64,
         /// As JSON.
         #[arg(long)]
         json: bool,
@@ -392,8 +422,11 @@ pub(crate) enum Task {
     Up(ConfigSource),
     Demo(demo::Plan),
     Pub { source: ConfigSource, what: Publish },
-    Sub { source: ConfigSource, topic: String, count: Option<u64>, json: bool },
-    Peers { source: ConfigSource, json: bool },
+    Sub { source: ConfigSource, what: Subscribe },
+    Peers { source: ConfigSource, watch: Option<Duration>, json: bool },
+    Losses { source: ConfigSource, after: u64, json: bool },
+    OverlayTop { source: ConfigSource, interval: Duration, json: bool },
+    OverlayBench { near: ConfigSource, far: Option<ConfigSource>, plan: Bench },
     ObjectPut { source: ConfigSource, what: PutObject },
     ObjectGet { source: ConfigSource, id: ObjectId, output: Option<PathBuf> },
     NodeId(ConfigSource),
@@ -435,17 +468,23 @@ impl Cli {
                 Task::Up(source.serving(&pack, &dir, listen.as_ref()))
             }
             Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),
-            Command::Overlay { config, listen, peer } => {
+            Command::Overlay { look: Some(look), .. } => look.resolve()?,
+            Command::Overlay { look: None, config, listen, peer } => {
                 Task::Up(config.resolve()?.only("overlay").linking(listen.as_ref(), &peer))
             }
             Command::Pub { config, topic, message, lines, wait, json } => {
                 let what = Publish { topic, message, lines, wait, json };
                 Task::Pub { source: config.resolve()?, what }
             }
-            Command::Sub { config, topic, count, json } => {
-                Task::Sub { source: config.resolve()?, topic, count, json }
+            Command::Sub { config, topic, resume, count, json } => {
+                Task::Sub { source: config.resolve()?, what: Subscribe { topic, resume, count, json } }
             }
-            Command::Peers { config, json } => Task::Peers { source: config.resolve()?, json },
+            Command::Peers { config, watch, interval, json } => {
+                Task::Peers { source: config.resolve()?, watch: watch.then_some(interval), json }
+            }
+            Command::Losses { config, after, json } => {
+                Task::Losses { source: config.resolve()?, after, json }
+            }
             Command::Object(ObjectCommand::Put { config, file, to, json }) => {
                 Task::ObjectPut { source: config.resolve()?, what: PutObject { file, to, json } }
             }

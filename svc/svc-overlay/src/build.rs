@@ -39,10 +39,10 @@ use crate::{
     error::OverlayError,
     gossip::{By, EventId, GOSSIP_EGRESS, Gossip, Published},
     handshakes::Handshakes,
-    info::PeerInfo,
+    info::{PeerInfo, TopicInfo},
     listener::Door,
     lives::Lives,
-    losses::{Loss, LossReport, LossSums},
+    losses::{Loss, LossReport, LossSums, NamedGap},
     metrics::OverlayMetrics,
     node_key::{self, NodeKeyError},
     objects::{self, ObjectStore, Objects},
@@ -194,6 +194,7 @@ impl Overlay {
             self.shared.metrics.rejected("size");
             return Err(OverlayError::FrameTooLarge);
         }
+        self.shared.admit_publication()?;
         self.shared.gossip.publish(topic, body, By::Node).await
     }
 
@@ -230,6 +231,18 @@ impl Overlay {
     #[must_use]
     pub fn losses(&self, after: u64) -> (u64, Vec<Loss>) {
         self.shared.losses.since(after)
+    }
+
+    /// The topics that this node takes part in, with what came and what is missing.
+    #[must_use]
+    pub fn topics(&self) -> Vec<TopicInfo> {
+        TopicInfo::all(&self.shared)
+    }
+
+    /// The latest gaps that subscribers here were told of, oldest first.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<NamedGap> {
+        self.shared.losses.gaps()
     }
 
     /// How many publications were ever given up, by peer, topic and reason.
@@ -318,6 +331,7 @@ fn share(
         readers: scope.children(&READER),
         writers: scope.children(&WRITER),
         numbers: AtomicU64::new(1),
+        readiness: scope.readiness().service(scope.service()),
         lives,
         supplies: Arc::<Supplies>::default(),
     });
@@ -337,7 +351,8 @@ fn sample(scope: &Scope, shared: &Arc<Shared>) {
         depth.set(gauge(shared.peers.queued()));
         connections.set(gauge(shared.caps.total()));
         let sight = Sight {
-            wants_peers: shared.settings.load().dials,
+            wait: shared.gossip.wait(),
+            min_peers: shared.settings.load().min_peers,
             peers: shared.peers.count(),
             displaced: shared.handshakes.displaced(),
             behind: shared.lives.ahead_of(shared.clock.unix()),

@@ -1,5 +1,6 @@
-//! What readiness has to say of the overlay: that nobody is connected, that newcomers find no place, that a topic misses much
-//! of what is published, and that the clock is behind. All of it is reported; the node goes on.
+//! What readiness has to say of the overlay: that publications wait too long to be looked at, that too few peers are connected,
+//! that newcomers find no place, that a topic misses much of what is published, and that the clock is behind. Only the first
+//! has an effect: new publications are refused until the queue is short again.
 //!
 //! [`Judge`] decides from what it is shown four times a second. What begins has to last, or to be much, before it is told, and
 //! what has ended is told once it has stayed so.
@@ -21,7 +22,13 @@ use ron_kernel::{
 };
 use types::Moment;
 
-/// A node without a session is isolated after so long.
+/// A queue in which everything waits for so long is a standing one: the shard takes less than comes in.
+const WAITS_LONG: Duration = Duration::from_millis(100);
+/// It is a standing queue no more once something waits for less than this.
+const WAITS_LITTLE: Duration = Duration::from_millis(25);
+/// A standing queue is an overload after so long.
+const OVERLOADED_AFTER: Duration = Duration::from_secs(3);
+/// A node with too few sessions is isolated after so long.
 const ISOLATED_AFTER: Duration = Duration::from_secs(10);
 /// How long handshakes and topics are looked at before they are judged.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -80,7 +87,7 @@ impl Supplies {
         lock(&self.topics).remove(topic);
     }
 
-    fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         lock(&self.topics).iter().map(|(topic, supply)| (topic.clone(), supply.counts())).collect()
     }
 }
@@ -88,8 +95,10 @@ impl Supplies {
 /// What there is to be seen at one moment.
 #[derive(Debug)]
 pub(crate) struct Sight {
-    /// Whether the configuration names peers.
-    pub(crate) wants_peers: bool,
+    /// The least time that publications wait for their shard, at the shard where that is the longest.
+    pub(crate) wait: Duration,
+    /// Fewer connected peers than this are too few; 0 if the node does without.
+    pub(crate) min_peers: usize,
     /// The number of peers that are connected.
     pub(crate) peers: usize,
     /// Handshakes that ever had to make way.
@@ -101,6 +110,7 @@ pub(crate) struct Sight {
 /// The conditions, and what was seen so far.
 #[derive(Debug)]
 pub(crate) struct Conditions {
+    overload: Condition,
     isolated: Condition,
     handshakes: Condition,
     starved: Condition,
@@ -111,6 +121,7 @@ pub(crate) struct Conditions {
 impl Conditions {
     pub(crate) fn new(scope: &Scope) -> Self {
         Self {
+            overload: scope.condition("overload", Effect::ShedWrites, SETTLE),
             isolated: scope.condition("isolated", Effect::Report, SETTLE),
             handshakes: scope.condition("handshakes_crowded", Effect::Report, SETTLE),
             starved: scope.condition("topic_starved", Effect::Report, SETTLE),
@@ -124,6 +135,7 @@ impl Conditions {
         let changes = lock(&self.judge).look(sight, || supplies.counts(), now);
         for change in changes {
             let (condition, reason) = match change {
+                Change::Overload(reason) => (&self.overload, reason),
                 Change::Isolated(reason) => (&self.isolated, reason),
                 Change::Handshakes(reason) => (&self.handshakes, reason),
                 Change::Starved(reason) => (&self.starved, reason),
@@ -140,6 +152,7 @@ impl Conditions {
 /// A condition that begins, with its reason, or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
+    Overload(Option<String>),
     Isolated(Option<String>),
     Handshakes(Option<String>),
     Starved(Option<String>),
@@ -147,12 +160,15 @@ enum Change {
 }
 
 /// Publications that came and that are missing, by topic.
-type Counts = BTreeMap<Topic, (u64, u64)>;
+pub(crate) type Counts = BTreeMap<Topic, (u64, u64)>;
 
 /// Decides which conditions stand.
 #[derive(Debug, Default)]
 struct Judge {
-    /// Since when there is no session; absent while there is one, or none is wanted.
+    /// Since when there is a standing queue; absent while there is none.
+    queued_since: Option<Moment>,
+    is_overloaded: bool,
+    /// Since when there are too few sessions; absent while there are enough.
     alone_since: Option<Moment>,
     is_isolated: bool,
     /// When the present window began, and what was counted then.
@@ -165,6 +181,7 @@ struct Judge {
 impl Judge {
     fn look(&mut self, sight: &Sight, counts: impl Fn() -> Counts, now: Moment) -> Vec<Change> {
         let mut changes: Vec<Change> = Vec::new();
+        changes.extend(self.judge_wait(sight.wait, now));
         changes.extend(self.judge_peers(sight, now));
         changes.extend(self.judge_clock(sight.behind));
         match self.window.take() {
@@ -180,15 +197,33 @@ impl Judge {
         changes
     }
 
+    fn judge_wait(&mut self, wait: Duration, now: Moment) -> Option<Change> {
+        // Once it is an overload, it ends well below where it began.
+        let enough = if self.is_overloaded { WAITS_LITTLE } else { WAITS_LONG };
+        let since = *self.queued_since.get_or_insert(now);
+        if wait < enough {
+            self.queued_since = None;
+        }
+        let is_overloaded = wait >= enough && (self.is_overloaded || now.since(since) >= OVERLOADED_AFTER);
+        let has_changed = std::mem::replace(&mut self.is_overloaded, is_overloaded) != is_overloaded;
+        let reason = || format!("publications wait for {} ms before they are looked at", wait.as_millis());
+        has_changed.then(|| Change::Overload(is_overloaded.then(reason)))
+    }
+
     fn judge_peers(&mut self, sight: &Sight, now: Moment) -> Option<Change> {
-        let is_alone = sight.wants_peers && sight.peers == 0;
+        let is_alone = sight.peers < sight.min_peers;
         let since = *self.alone_since.get_or_insert(now);
         if !is_alone {
             self.alone_since = None;
         }
         let is_isolated = is_alone && now.since(since) >= ISOLATED_AFTER;
         let has_changed = std::mem::replace(&mut self.is_isolated, is_isolated) != is_isolated;
-        let reason = || "no peer is connected, and what is published here is known here only".to_owned();
+        let reason = || match sight.peers {
+            0 => "no peer is connected, and what is published here is known here only".to_owned(),
+            some => {
+                format!("{some} peers are connected, fewer than `overlay.min_peers`, {}", sight.min_peers)
+            }
+        };
         has_changed.then(|| Change::Isolated(is_isolated.then(reason)))
     }
 
@@ -235,7 +270,8 @@ impl Judge {
 mod tests {
     use super::*;
 
-    const FINE: Sight = Sight { wants_peers: true, peers: 1, displaced: 0, behind: Duration::ZERO };
+    const FINE: Sight =
+        Sight { wait: Duration::ZERO, min_peers: 1, peers: 1, displaced: 0, behind: Duration::ZERO };
 
     fn at(seconds: u64) -> Moment {
         Moment::ORIGIN.after(Duration::from_secs(seconds))
@@ -260,8 +296,33 @@ mod tests {
         assert!(matches!(look(&mut judge, &alone, (0, 0), 16)[..], [Change::Isolated(Some(_))]));
         assert_eq!(look(&mut judge, &alone, (0, 0), 17), [], "told once");
         assert_eq!(look(&mut judge, &FINE, (0, 0), 18), [Change::Isolated(None)]);
-        let content = Sight { wants_peers: false, ..alone };
+        let content = Sight { min_peers: 0, ..alone };
         (20..99).for_each(|second| assert_eq!(look(&mut judge, &content, (0, 0), second), []));
+    }
+
+    #[test]
+    fn a_node_with_fewer_peers_than_it_should_have_is_isolated_and_says_how_many() {
+        let (mut judge, few) = (Judge::default(), Sight { min_peers: 3, peers: 2, ..FINE });
+        assert_eq!(look(&mut judge, &few, (0, 0), 0), []);
+        let reason = "2 peers are connected, fewer than `overlay.min_peers`, 3".to_owned();
+        assert_eq!(look(&mut judge, &few, (0, 0), 10), [Change::Isolated(Some(reason))]);
+        let enough = Sight { peers: 3, ..few };
+        assert_eq!(look(&mut judge, &enough, (0, 0), 11), [Change::Isolated(None)]);
+    }
+
+    #[test]
+    fn a_standing_queue_is_an_overload_once_it_has_lasted_and_until_it_is_short() {
+        let mut judge = Judge::default();
+        let waits = |millis| Sight { wait: Duration::from_millis(millis), ..FINE };
+        assert_eq!(look(&mut judge, &waits(100), (0, 0), 0), []);
+        assert_eq!(look(&mut judge, &waits(99), (0, 0), 2), [], "it was shorter meanwhile");
+        assert_eq!(look(&mut judge, &waits(100), (0, 0), 3), []);
+        assert_eq!(look(&mut judge, &waits(900), (0, 0), 5), []);
+        let reason = "publications wait for 700 ms before they are looked at".to_owned();
+        assert_eq!(look(&mut judge, &waits(700), (0, 0), 6), [Change::Overload(Some(reason))]);
+        assert_eq!(look(&mut judge, &waits(25), (0, 0), 7), [], "shorter, and still a queue");
+        assert_eq!(look(&mut judge, &waits(24), (0, 0), 8), [Change::Overload(None)]);
+        assert_eq!(look(&mut judge, &waits(99), (0, 0), 20), []);
     }
 
     #[test]

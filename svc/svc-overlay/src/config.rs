@@ -38,6 +38,9 @@ pub struct OverlayConfig {
     /// Nodes that are dialled, and may dial: `"b3:<node id>@node-b.example:9500"`. Without `b3:<node id>@` whoever answers
     /// there is taken, which needs `security = "token"` or `"plaintext"`.
     pub peers: Vec<PeerAddr>,
+    /// How many peers have to be connected: with fewer for ten seconds the node reports `isolated`. Counts only if `peers`
+    /// names some; 0 for never.
+    pub min_peers: usize,
     /// Ids of nodes that may dial and are not dialled.
     pub allow: Vec<String>,
     /// Topics this node takes part in from its start, and passes on: `"omnigate/accounting"`.
@@ -77,6 +80,7 @@ impl Default for OverlayConfig {
             enabled: false,
             listen: ListenAddr::Tcp(([127, 0, 0, 1], 9500).into()),
             peers: Vec::new(),
+            min_peers: 1,
             allow: Vec::new(),
             topics: Vec::new(),
             signed_topics: Vec::new(),
@@ -163,6 +167,12 @@ impl OverlayConfig {
     fn check_peers(&self, problems: &mut Problems) {
         if self.peers.len() > MAX_PEERS {
             problems.at("peers", format!("names {} peers, more than {MAX_PEERS}", self.peers.len()));
+        }
+        let known = self.peers.len() + self.allow.len();
+        if self.security == Security::Mtls && !self.peers.is_empty() && self.min_peers > known {
+            problems
+                .at("min_peers", format!("is more than the {known} nodes in `peers` and `allow`"))
+                .help("no other node can connect with security = \"mtls\"");
         }
         let mut seen = BTreeSet::new();
         for (index, peer) in self.peers.iter().enumerate() {

@@ -9,6 +9,7 @@
 //! | `Lagging` | 500 `internal` | no | `overlay_lost_total{reason="lagging"}` |
 //! | `FrameTooLarge` | 413 `body_cap` | no | `frame_reject_total{reason="size"}` |
 //! | `Backpressure` | 429 `busy` | yes | `backpressure_events_total{peer}` |
+//! | `Degraded` | 503 `degraded` | yes | `readyz_degraded{cause}`, `overlay_published_total{verdict="refused"}` |
 //! | `TooManyTopics` | 429 `quota` | no | `rejected_total{reason="quota"}` |
 
 use ron_kernel::{Fault, queue::SendError, retry::Retryable};
@@ -41,6 +42,9 @@ pub enum OverlayError {
     /// A peer takes what it is sent too slowly.
     #[error("a peer is too slow")]
     Backpressure,
+    /// Publications are refused for now: a condition with the effect `shed_writes` stands.
+    #[error("publications are refused for now; /readyz says why")]
+    Degraded,
     /// The node takes part in as many topics as applications may have it take part in.
     #[error("there are too many topics for another one: see `overlay.gossip.max_topics`")]
     TooManyTopics,
@@ -56,6 +60,7 @@ impl OverlayError {
             Self::Canceled => Reason::Draining,
             Self::Lagging { .. } => Reason::Internal,
             Self::FrameTooLarge => Reason::BodyCap,
+            Self::Degraded => Reason::Degraded,
             Self::TooManyTopics => Reason::Quota,
         }
     }
@@ -63,7 +68,7 @@ impl OverlayError {
 
 impl Retryable for OverlayError {
     fn retryable(&self) -> bool {
-        matches!(self, Self::Busy | Self::Timeout { .. } | Self::Backpressure)
+        matches!(self, Self::Busy | Self::Timeout { .. } | Self::Backpressure | Self::Degraded)
     }
 }
 
@@ -81,6 +86,7 @@ impl From<OverlayError> for Refusal {
         match error {
             OverlayError::Busy | OverlayError::Backpressure => Fault::Busy.into(),
             OverlayError::Canceled => Fault::Canceled.into(),
+            OverlayError::Degraded => Fault::Degraded.into(),
             OverlayError::Timeout { op } => Fault::Timeout { op }.into(),
             other => Self::new(other.reason(), other.to_string()),
         }
@@ -101,6 +107,7 @@ mod tests {
             (OverlayError::FrameTooLarge, Reason::BodyCap, 413, false),
             (OverlayError::Backpressure, Reason::Busy, 429, true),
             (OverlayError::TooManyTopics, Reason::Quota, 429, false),
+            (OverlayError::Degraded, Reason::Degraded, 503, true),
         ] {
             assert_eq!((error.reason(), error.retryable()), (reason, again), "{error}");
             let refusal = Refusal::from(error);

@@ -1,7 +1,8 @@
-//! What operators see of a peer.
+//! What operators see of peers and topics.
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
+use oap::Topic;
 use types::NodeId;
 
 use crate::shared::Shared;
@@ -29,6 +30,25 @@ pub struct PeerInfo {
     pub queued: usize,
     /// Whether it said that it goes away.
     pub going: bool,
+}
+
+/// A topic that this node takes part in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// Its name.
+    pub topic: Topic,
+    /// Publications that came here since the node takes part.
+    pub delivered: u64,
+    /// Publications that subscribers here were told are missing; one gap counts for at most 1,024.
+    pub missing: u64,
+}
+
+impl TopicInfo {
+    /// All of them, by name.
+    pub(crate) fn all(shared: &Shared) -> Vec<Self> {
+        let counts = shared.supplies.counts().into_iter();
+        counts.map(|(topic, (delivered, missing))| Self { topic, delivered, missing }).collect()
+    }
 }
 
 impl PeerInfo {

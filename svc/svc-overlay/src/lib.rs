@@ -57,6 +57,9 @@ mod toll;
 #[cfg(not(loom))]
 mod topology;
 
+#[cfg(all(any(test, fuzzing), not(loom)))]
+#[doc(hidden)]
+pub use api::fuzzing;
 #[cfg(not(loom))]
 pub use api::{API_TOPOLOGY, Api, ApiError};
 #[cfg(not(loom))]
@@ -73,9 +76,9 @@ pub use feed::{Cursor, Feed};
 #[cfg(not(loom))]
 pub use gossip::{Delivery, EventId, Gap, InvalidEventId, Published};
 #[cfg(not(loom))]
-pub use info::PeerInfo;
+pub use info::{PeerInfo, TopicInfo};
 #[cfg(not(loom))]
-pub use losses::{Loss, LossSum, LossSums};
+pub use losses::{Loss, LossSum, LossSums, NamedGap};
 #[cfg(not(loom))]
 pub use node_key::{NODE_KEY_FILE, NodeKeyError, load_or_make as load_or_make_node_key};
 #[cfg(not(loom))]

@@ -11,12 +11,16 @@ use ron_kernel::{Clock, Scope, lock::Ranked, topology::LockSpec};
 use types::NodeId;
 
 use crate::{
+    gossip::Gap,
     metrics::OverlayMetrics,
     toll::{Party, Toll},
 };
 
 /// Entries that are kept; older ones are only counted.
 pub(crate) const KEPT: usize = 4096;
+
+/// Gaps that are kept; older ones are only counted, in `overlay_gaps_total`.
+pub(crate) const KEPT_GAPS: usize = 1024;
 
 /// The latest entries: one of them grows by what follows it in number and has the same fate.
 const LATEST: usize = 16;
@@ -83,6 +87,15 @@ pub struct LossSum {
     pub count: u64,
 }
 
+/// A gap that subscribers here were told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedGap {
+    /// When, in Unix time.
+    pub at: Duration,
+    /// What is missing, and why.
+    pub gap: Gap,
+}
+
 /// How many publications were lost in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LossSums {
@@ -120,6 +133,7 @@ pub(crate) struct LossReport {
 struct Entries {
     last_number: u64,
     kept: VecDeque<Loss>,
+    gaps: VecDeque<NamedGap>,
     sums: BTreeMap<SumKey, Sum>,
     others: u64,
 }
@@ -170,6 +184,21 @@ impl LossReport {
         let oldest = entries.keep(loss);
         drop(entries);
         drop(oldest);
+    }
+
+    /// Keeps a gap that subscribers here are told of.
+    pub(crate) fn add_gap(&self, gap: &Gap) {
+        let named = NamedGap { at: self.clock.unix(), gap: gap.clone() };
+        let mut entries = self.entries.lock();
+        let oldest = if entries.gaps.len() == KEPT_GAPS { entries.gaps.pop_front() } else { None };
+        entries.gaps.push_back(named);
+        drop(entries);
+        drop(oldest);
+    }
+
+    /// The gaps that are kept, oldest first.
+    pub(crate) fn gaps(&self) -> Vec<NamedGap> {
+        self.entries.lock().gaps.iter().cloned().collect()
     }
 
     /// How many there were, and those of them that are kept and have a higher number than `after`, oldest first.

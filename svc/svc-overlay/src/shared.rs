@@ -15,7 +15,7 @@ use bytes::Bytes;
 use captoken::{Caveat, KeyRing, NodeSession, RevocationList};
 use oap::{Features, Hello, Topic};
 use quota::Rate;
-use ron_kernel::{Clock, Scope, supervisor::Children};
+use ron_kernel::{Clock, Scope, readiness::ServiceReadiness, supervisor::Children};
 use ron_transport::{
     caps::ConnCaps,
     tls::raw_key::{NodeKey, PeerKey, RawClientTls, RawServerTls},
@@ -26,6 +26,7 @@ use crate::{
     ObjectsConfig, OverlayConfig, TimeoutsConfig,
     conditions::Supplies,
     config::{EgressPolicy, Security, public_key},
+    error::OverlayError,
     gossip::Gossip,
     handshakes::Handshakes,
     lives::Lives,
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) readers: Children,
     pub(crate) writers: Children,
     pub(crate) numbers: AtomicU64,
+    /// Whether publications are refused for now.
+    pub(crate) readiness: ServiceReadiness,
     pub(crate) lives: Lives,
     /// How well the topics of subscribers here are supplied.
     pub(crate) supplies: Arc<Supplies>,
@@ -77,6 +80,21 @@ impl Shared {
     /// A number that no other session of this node's life has.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Relaxed)
+    }
+
+    /// Whether new publications are refused, from here and from peers: the node has more to do than it can. One that drains
+    /// says so itself, and finishes what was begun.
+    pub(crate) fn sheds_publications(&self) -> bool {
+        self.readiness.sheds_writes() && !self.scope.shutdown().is_draining()
+    }
+
+    /// Lets a publication of this node pass, unless they are refused for now.
+    pub(crate) fn admit_publication(&self) -> Result<(), OverlayError> {
+        if self.sheds_publications() {
+            self.metrics.published("refused");
+            return Err(OverlayError::Degraded);
+        }
+        Ok(())
     }
 }
 
@@ -96,8 +114,8 @@ pub(crate) struct Settings {
     pub(crate) rate: Option<Rate>,
     max_rps: u32,
     pub(crate) max_frame: u32,
-    /// Whether there are peers to dial.
-    pub(crate) dials: bool,
+    /// Fewer connected peers than this are too few; 0 if there are none to dial.
+    pub(crate) min_peers: usize,
     features: Features,
     pub(crate) chunk: usize,
     pub(crate) drop_oldest: bool,
@@ -152,7 +170,7 @@ impl Settings {
             max_rps,
             rate: Rate::per_second(max_rps, max_rps.saturating_mul(2)).ok(),
             max_frame: u32::try_from(config.gossip.max_frame_bytes.as_u64()).unwrap_or(oap::FRAME_MAX),
-            dials: !config.peers.is_empty(),
+            min_peers: if config.peers.is_empty() { 0 } else { config.min_peers },
             features: match config.gossip.checksums {
                 true => Features::OBJECTS.with(Features::CRC32C),
                 false => Features::OBJECTS,

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oap::MessageId;
 use serde_json::{Value, json};
 
-use crate::{Delivery, Published};
+use crate::{Delivery, Gap, Published};
 
 /// An event's name and what it says.
 #[must_use]
@@ -21,21 +21,24 @@ pub fn event_json(delivery: &Delivery) -> (&'static str, Value) {
             }
             ("publication", data)
         }
-        Delivery::Gap(gap) => (
-            "gap",
-            json!({
-                "topic": gap.topic.as_str(),
-                "publisher": gap.publisher.to_string(),
-                "incarnation": gap.incarnation,
-                "from": gap.from,
-                "to": gap.to,
-                "reason": gap.reason.name(),
-            }),
-        ),
+        Delivery::Gap(gap) => ("gap", gap_json(gap)),
         Delivery::Lagging(missed) => ("lagging", json!({ "missed": missed })),
         Delivery::NotResumed => ("not_resumed", json!({})),
         Delivery::NoRoom(topic) => ("no_room", json!({ "topic": topic.as_str() })),
     }
+}
+
+/// What is missing, and why.
+#[must_use]
+pub fn gap_json(gap: &Gap) -> Value {
+    json!({
+        "topic": gap.topic.as_str(),
+        "publisher": gap.publisher.to_string(),
+        "incarnation": gap.incarnation,
+        "from": gap.from,
+        "to": gap.to,
+        "reason": gap.reason.name(),
+    })
 }
 
 /// The name of a publication.

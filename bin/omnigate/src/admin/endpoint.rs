@@ -25,6 +25,7 @@ pub(super) enum Endpoint {
     OverlayPub,
     OverlaySub,
     OverlayPeers,
+    OverlayTopics,
     OverlayLosses,
     OverlayStore,
     OverlayObject,
@@ -46,7 +47,7 @@ pub(super) enum Audience {
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
@@ -62,6 +63,7 @@ impl Endpoint {
         Self::OverlayPub,
         Self::OverlaySub,
         Self::OverlayPeers,
+        Self::OverlayTopics,
         Self::OverlayLosses,
         Self::OverlayStore,
         Self::OverlayObject,
@@ -89,6 +91,7 @@ impl Endpoint {
             Self::OverlayPub => "/overlay/pub/{topic}",
             Self::OverlaySub => "/overlay/sub/{topic}",
             Self::OverlayPeers => "/overlay/peers",
+            Self::OverlayTopics => "/overlay/topics",
             Self::OverlayLosses => "/overlay/losses",
             Self::OverlayStore => "/overlay/objects",
             Self::OverlayObject => "/overlay/objects/{id}",
@@ -120,8 +123,11 @@ impl Endpoint {
             Self::OverlayPub => "publish the body in a topic; needs the header `X-Omnigate: 1`",
             Self::OverlaySub => "what is published in a topic, as server-sent events; gaps are named",
             Self::OverlayPeers => "the overlay's peers",
+            Self::OverlayTopics => {
+                "topics this node takes part in: publications that came, and that are missing"
+            }
             Self::OverlayLosses => {
-                "publications that were given up here, and why; ?after=N for those behind the Nth"
+                "publications that were given up or are missing here, and why; ?after=N for those behind the Nth"
             }
             Self::OverlayStore => "keep the body as an object; needs the header `X-Omnigate: 1`",
             Self::OverlayObject => "an object of this node or its peers",

@@ -11,7 +11,10 @@ use oap::{PUBLICATION_MAX, Topic};
 use ron_kernel::{Scope, Shutdown, topology::Stage};
 use ron_transport::{Body, BodyError, Response};
 use serde_json::{Value, json};
-use svc_overlay::{EventId, InvalidEventId, Loss, LossSum, LossSums, Overlay, PeerInfo, Subscription, told};
+use svc_overlay::{
+    EventId, InvalidEventId, Loss, LossSum, LossSums, NamedGap, Overlay, PeerInfo, Subscription, TopicInfo,
+    told,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{Reason, Refusal};
 
@@ -86,6 +89,13 @@ impl OverlayPages {
         Ok(reply::json(StatusCode::OK, &all))
     }
 
+    /// What comes in which topic.
+    pub(super) fn topics(&self) -> Result<Response, Refusal> {
+        let topics = self.overlay()?.topics();
+        let topics: Vec<Value> = topics.iter().map(topic_json).collect();
+        Ok(reply::json(StatusCode::OK, &json!({ "topics": topics })))
+    }
+
     /// What was lost.
     pub(super) fn losses(&self, query: Option<&str>) -> Result<Response, Refusal> {
         let after = query.and_then(|query| query.strip_prefix("after=")).unwrap_or("0");
@@ -96,7 +106,9 @@ impl OverlayPages {
         let losses: Vec<Value> = losses.iter().map(loss_of).collect();
         let LossSums { sums, others } = overlay.loss_sums();
         let sums: Vec<Value> = sums.iter().map(sum_of).collect();
-        let report = json!({ "total": total, "losses": losses, "sums": sums, "others": others });
+        let gaps: Vec<Value> = overlay.gaps().iter().map(gap_of).collect();
+        let report =
+            json!({ "total": total, "losses": losses, "sums": sums, "others": others, "gaps": gaps });
         Ok(reply::json(StatusCode::OK, &report))
     }
 
@@ -168,6 +180,20 @@ fn loss_of(loss: &Loss) -> Value {
         "peer": loss.peer.map(|peer| peer.to_string()),
         "reason": loss.reason,
     })
+}
+
+fn topic_json(topic: &TopicInfo) -> Value {
+    json!({
+        "topic": topic.topic.as_str(),
+        "delivered": topic.delivered,
+        "missing": topic.missing,
+    })
+}
+
+fn gap_of(named: &NamedGap) -> Value {
+    let mut gap = told::gap_json(&named.gap);
+    gap["unix_ms"] = u64::try_from(named.at.as_millis()).unwrap_or(u64::MAX).into();
+    gap
 }
 
 fn sum_of(sum: &LossSum) -> Value {

@@ -180,6 +180,7 @@ impl Shared {
                 self.overlay.subscribe(rest.unwrap_or_default(), after).await
             }
             Endpoint::OverlayPeers => self.overlay.peers(),
+            Endpoint::OverlayTopics => self.overlay.topics(),
             Endpoint::OverlayLosses => self.overlay.losses(uri.query()),
             Endpoint::OverlayStore => {
                 access::admit_intent(headers)?;

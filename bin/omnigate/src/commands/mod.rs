@@ -31,7 +31,7 @@ pub(crate) use cas::CasCommand;
 pub(crate) use config::listed;
 pub(crate) use epoch::EpochCommand;
 pub(crate) use ledger::LedgerCommand;
-pub(crate) use overlay::{Publish, PutObject};
+pub(crate) use overlay::{Bench, Publish, PutObject, Subscribe};
 pub(crate) use pack::{PackCommand, make_demo_pack};
 pub(crate) use policy::PolicyCommand;
 pub(crate) use token::TokenCommand;
@@ -71,8 +71,12 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Up(source) => return up::run(source),
         Task::Demo(plan) => return demo::run(plan),
         Task::Pub { source, what } => overlay::publish(&source, &what),
-        Task::Sub { source, topic, count, json } => overlay::subscribe(&source, &topic, count, json),
-        Task::Peers { source, json } => overlay::peers(&source, json),
+        Task::Sub { source, what } => overlay::subscribe(&source, &what),
+        Task::Peers { source, watch: None, json } => overlay::peers(&source, json),
+        Task::Peers { source, watch: Some(interval), json } => overlay::watch_peers(&source, interval, json),
+        Task::Losses { source, after, json } => overlay::losses(&source, after, json),
+        Task::OverlayTop { source, interval, json } => overlay::top(&source, interval, json),
+        Task::OverlayBench { near, far, plan } => overlay::bench(&near, far.as_ref(), &plan),
         Task::ObjectPut { source, what } => overlay::put_object(&source, &what),
         Task::ObjectGet { source, id, output } => overlay::get_object(&source, id, output.as_deref()),
         Task::NodeId(source) => node::id(&source),

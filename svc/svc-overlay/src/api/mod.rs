@@ -9,6 +9,9 @@
 mod access;
 mod events;
 mod frames;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod metrics;
 mod places;
 mod route;

@@ -185,6 +185,7 @@ impl State {
             self.overlay.metrics.rejected("size");
             return Err(OverlayError::FrameTooLarge.into());
         }
+        self.overlay.admit_publication()?;
         let Ok(_permit) = self.publishing.try_acquire() else {
             self.metrics.too_much(TooMuch::Publishing);
             let detail = "as many publications wait for their verdicts as may";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use oap::{ErrorCode, Message, Topic};
 use ron_kernel::queue::SendError;
 use tokio::sync::OwnedSemaphorePermit;
+use types::Moment;
 
 use super::{GOSSIP_INGRESS, shard_of};
 use crate::session::Conn;
@@ -13,12 +14,16 @@ use crate::session::Conn;
 const BATCH: usize = 64;
 /// When a refused peer should try again.
 const RETRY_MS: u32 = 100;
+/// The same while the node refuses all publications.
+const SHED_RETRY_MS: u32 = 1000;
 
 /// Messages of one peer for one shard.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) conn: Arc<Conn>,
     pub(super) messages: Vec<Message>,
+    /// When it was handed over.
+    pub(super) since: Moment,
     /// The peer may send as many more once this is dropped.
     pub(super) permits: Option<OwnedSemaphorePermit>,
 }
@@ -82,7 +87,8 @@ impl Inbound {
             let wanted = messages.len().min(conn.ingress_limit);
             let permits =
                 Arc::clone(&conn.ingress).acquire_many_owned(u32::try_from(wanted).unwrap_or(1)).await;
-            let batch = Batch { conn: Arc::clone(conn), messages, permits: permits.ok() };
+            let since = conn.shared().clock.now();
+            let batch = Batch { conn: Arc::clone(conn), messages, since, permits: permits.ok() };
             match conn.shared().gossip.shards[shard].ingress.try_send(batch) {
                 Ok(()) => {}
                 Err(SendError::Busy(batch)) => refuse_for_now(conn, batch.messages),
@@ -98,6 +104,13 @@ fn refuse_for_now(conn: &Conn, messages: Vec<Message>) {
         conn.shared().metrics.rejected("busy");
         refuse(conn, message, "busy", (ErrorCode::Busy, "too much is waiting to be looked at"), RETRY_MS);
     }
+}
+
+/// Refuses a publication while a condition with the effect `shed_writes` stands. The peer keeps it, and offers it again.
+pub(crate) fn refuse_while_shedding(conn: &Conn, message: Message) {
+    conn.shared().metrics.rejected("busy");
+    let told = (ErrorCode::Busy, "publications are refused for now");
+    refuse(conn, message, "busy", told, SHED_RETRY_MS);
 }
 
 /// Refuses what comes when the shards of a node that drains have ended.

@@ -13,6 +13,7 @@ mod retention;
 mod shard;
 mod signatures;
 mod subscribers;
+mod waiting;
 
 use std::{
     sync::{Arc, Mutex},
@@ -23,23 +24,25 @@ use bytes::Bytes;
 use gossip::Settings;
 use oap::Topic;
 use ron_kernel::{
-    Scope,
+    Clock, Scope,
     lock::lock,
     queue::{Receiver, SendError, Sender},
     topology::{Policy, QueueSpec},
 };
 use tokio::sync::oneshot;
 use topics::Filter;
+use types::Moment;
 
 use feedback::Feedback;
 pub(crate) use feedback::Pushed;
 use inbound::Batch;
-pub(crate) use inbound::Inbound;
+pub(crate) use inbound::{Inbound, refuse_while_shedding};
 use retention::Retained;
 pub use retention::{EventId, InvalidEventId};
 pub(crate) use shard::SHARD;
 pub(crate) use subscribers::{After, Due, Heard, Joined, Place, SUBSCRIBER, Sink};
 pub use subscribers::{Delivery, Gap};
+use waiting::Waiting;
 
 use crate::{OverlayConfig, error::OverlayError, session::Conn, shared::Shared};
 
@@ -79,6 +82,7 @@ pub(crate) struct Gossip {
     shards: Box<[Handle]>,
     settings: Settings,
     retained: Retained,
+    clock: Clock,
 }
 
 /// The ends of a shard that others hold.
@@ -87,6 +91,8 @@ struct Handle {
     ingress: Sender<Batch>,
     commands: Sender<Command>,
     feedback: Arc<Feedback>,
+    /// How long what others hand over waits: in the ingress queue, and in that of commands.
+    waiting: [Waiting; 2],
     /// Subscribers that have gone and are still known; no more than there are. Nothing else is locked under it.
     departed: Mutex<Vec<u64>>,
     /// The other ends, while the shard's task is not running. Nothing else is locked under it.
@@ -135,6 +141,8 @@ enum Command {
         topic: Topic,
         body: Bytes,
         by: By,
+        /// When it was asked for.
+        since: Moment,
         done: oneshot::Sender<Result<Published, OverlayError>>,
     },
     Subscribe {
@@ -170,6 +178,7 @@ impl Gossip {
                 ingress,
                 commands,
                 feedback: Arc::default(),
+                waiting: Default::default(),
                 departed: Mutex::default(),
                 receivers: Mutex::new(Some(receivers)),
             }
@@ -177,6 +186,7 @@ impl Gossip {
         Self {
             shards: scope.planes().cores().iter().map(make).collect(),
             settings: config.gossip.engine(),
+            clock: scope.clock(),
             retained: Retained {
                 events: config.gossip.retain_events,
                 bytes: config.gossip.retain_bytes.as_usize(),
@@ -193,6 +203,16 @@ impl Gossip {
     /// Where a reader gathers what it hands over.
     pub(crate) fn inbound(&self) -> Inbound {
         Inbound::new(self.shards.len())
+    }
+
+    /// The least time that something waited since this was last asked, in the queue where that is the longest.
+    pub(crate) fn wait(&self) -> Duration {
+        let waits = self.shards.iter().flat_map(|shard| {
+            let [ingress, commands] = &shard.waiting;
+            let ingress = ingress.least(shard.ingress.len(), GOSSIP_INGRESS.capacity);
+            [ingress, commands.least(shard.commands.len(), COMMANDS.capacity)]
+        });
+        waits.max().unwrap_or_default()
     }
 
     /// Where messages about a topic go.
@@ -233,7 +253,8 @@ impl Gossip {
     pub(crate) async fn publish(&self, topic: Topic, body: Bytes, by: By) -> Result<Published, OverlayError> {
         let (done, outcome) = oneshot::channel();
         let shard = &self.shards[self.shard_of(&topic)];
-        shard.commands.send(Command::Publish { topic, body, by, done }).await?;
+        let since = self.clock.now();
+        shard.commands.send(Command::Publish { topic, body, by, since, done }).await?;
         outcome.await.map_err(|_| OverlayError::Canceled)?
     }
 

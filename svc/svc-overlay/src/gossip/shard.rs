@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use types::Moment;
 
 use super::{
-    Batch, By, Command, Feedback, GOSSIP_EGRESS, GOSSIP_INGRESS, Published, Pushed, Receivers,
+    Batch, By, Command, Feedback, GOSSIP_EGRESS, GOSSIP_INGRESS, Handle, Published, Pushed, Receivers,
     feedback::Note, pace::Pace, shard_of, signatures::Keys, subscribers::Subscribers,
 };
 use crate::{
@@ -202,6 +202,9 @@ impl Shard {
             // Else feedback, which comes as long as anything is on its way, would keep what has come in waiting.
             if let Some(batch) = receivers.ingress.try_recv() {
                 self.take_in(batch, &feedback).await;
+                // The runtime would let a shard whose queue is never empty take a hundred batches in a row. If each
+                // publication has a proof to be checked, that keeps everything else on the core waiting for a second.
+                tokio::task::yield_now().await;
             }
             self.settle(now);
         }
@@ -238,7 +241,11 @@ impl Shard {
     }
 
     fn feedback(&self) -> Arc<Feedback> {
-        Arc::clone(&self.shared.gossip.shards[usize::from(self.index)].feedback)
+        Arc::clone(&self.handle().feedback)
+    }
+
+    fn handle(&self) -> &Handle {
+        &self.shared.gossip.shards[usize::from(self.index)]
     }
 
     /// Does what is asked. What a peer said before it went is taken in first: readers hand it over before that is told.
@@ -256,7 +263,8 @@ impl Shard {
         match command {
             Command::Up { conn, slot, topics } => self.up(conn, slot, topics, now),
             Command::Down { number, slot } => self.down(number, slot, now),
-            Command::Publish { topic, body, by, done } => {
+            Command::Publish { topic, body, by, since, done } => {
+                self.handle().waiting[1].taken(now.since(since));
                 if !self.before_publishing(&topic, by, now) {
                     // Whoever asked may have gone.
                     let _ = done.send(Err(OverlayError::TooManyTopics));
@@ -325,7 +333,8 @@ impl Shard {
 
     /// Takes messages of a peer in, as fast as most of those they are pushed to take them.
     async fn take_in(&mut self, batch: Batch, feedback: &Feedback) {
-        let Batch { conn, messages, permits } = batch;
+        let Batch { conn, messages, since, permits } = batch;
+        self.handle().waiting[0].taken(self.shared.clock.now().since(since));
         let slot = conn.slot();
         if self.known(slot, conn.number).is_none() {
             return;
@@ -403,7 +412,12 @@ impl Shard {
                     let (metrics, losses) = (&self.shared.metrics, &self.shared.losses);
                     self.subscribers.deliver(&packet, hops, late, metrics, losses);
                 }
-                Action::Gap(gap) => self.subscribers.gap(&gap, &self.shared.metrics),
+                Action::Gap(gap) => {
+                    if self.subscribers.has(&gap.topic) {
+                        self.shared.losses.add_gap(&gap);
+                    }
+                    self.subscribers.gap(&gap, &self.shared.metrics);
+                }
                 Action::Lost(loss) => {
                     let (queue, reason) = (loss.queue.name(), loss.reason.name());
                     self.shared.losses.add_run(loss.id, loss.last, queue, Some(loss.peer), reason);

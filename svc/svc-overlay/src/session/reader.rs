@@ -18,7 +18,7 @@ use super::{
     close::CloseReason,
     conn::{Conn, TaskOf},
 };
-use crate::gossip::Inbound;
+use crate::gossip::{Inbound, refuse_while_shedding};
 
 /// Room for a peer that is quiet.
 const SMALL: usize = 2 * 1024;
@@ -209,6 +209,8 @@ impl Reader<'_> {
     fn gossip(&mut self, message: Message, now: Moment) -> Result<(), CloseReason> {
         if let Err(wait) = self.check_rate(now) {
             self.refuse_for_rate(message, wait);
+        } else if matches!(message, Message::Publish(_)) && self.conn.shared().sheds_publications() {
+            refuse_while_shedding(self.conn, message);
         } else if let Some(topic) = topic_of(&message) {
             let shard = self.inbound.shard_of(topic);
             self.inbound.add(shard, message);

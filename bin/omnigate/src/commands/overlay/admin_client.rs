@@ -38,6 +38,53 @@ pub(in crate::commands) struct AdminClient {
 pub(super) trait Socket: Read + Write {}
 impl<T: Read + Write> Socket for T {}
 
+/// One server-sent event.
+#[derive(Debug, Default)]
+pub(super) struct SentEvent {
+    /// Where a subscriber that comes back goes on; empty if the node gave none.
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) data: Value,
+}
+
+/// A connection that stays open between requests.
+pub(super) struct Kept<'a> {
+    client: &'a AdminClient,
+    /// Absent after an error.
+    socket: Option<BufReader<Box<dyn Socket>>>,
+}
+
+impl Kept<'_> {
+    /// Posts a body. If the node refuses it for now, how long to wait before the next try.
+    pub(super) fn post(&mut self, path: &str, body: &[u8]) -> Result<Result<Value, Duration>, Failure> {
+        let (status, text) = self.client.on_io(self.exchange(path, body))?;
+        match status {
+            200..=299 => Ok(Ok(serde_json::from_str(&text).map_err(Failure::failed)?)),
+            429 | 503 if passes_by_itself(&text) => Ok(Err(retry_after(&text))),
+            _ => Err(refused(&text)),
+        }
+    }
+
+    fn exchange(&mut self, path: &str, body: &[u8]) -> io::Result<(u16, String)> {
+        let mut socket = self.socket.take().ok_or(io::ErrorKind::NotConnected)?;
+        let framing = format!("Content-Length: {}\r\n", body.len());
+        let mut request = Zeroizing::new(Vec::new());
+        let head = self.client.head_of("POST", path, "", &framing);
+        request.reserve_exact(head.len() + body.len());
+        request.extend_from_slice(head.as_bytes());
+        request.extend_from_slice(body);
+        socket.get_mut().write_all(&request)?;
+        let mut answer = Answer::read(socket)?;
+        let mut text = Vec::new();
+        match answer.length.filter(|length| *length <= MAX_ANSWER) {
+            Some(length) => drop((&mut answer.body).take(length).read_to_end(&mut text)?),
+            None => while answer.chunked && answer.more(&mut text)? {},
+        }
+        self.socket = Some(answer.body);
+        Ok((answer.status, String::from_utf8_lossy(&text).into_owned()))
+    }
+}
+
 /// An answer whose head has been read.
 struct Answer {
     status: u16,
@@ -75,7 +122,8 @@ impl AdminClient {
         self.exchange("POST", path, Some(body))
     }
 
-    /// The same, tried again while the node says that it is busy, at the times it says, but no longer than `patience`.
+    /// The same, tried again while the node says that it is busy or refuses writes for now, at the times it says, but no longer
+    /// than `patience`.
     pub(super) fn post_when_free(
         &self,
         path: &str,
@@ -89,7 +137,7 @@ impl AdminClient {
             let text = self.read_all(answer)?;
             match status {
                 200..=299 => return serde_json::from_str(&text).map_err(Failure::failed),
-                429 => {
+                429 | 503 if passes_by_itself(&text) => {
                     let (wait, left) = (retry_after(&text), patience.saturating_sub(begun.elapsed()));
                     if left.is_zero() {
                         let help = "publish less at a time, or wait longer with --wait";
@@ -126,7 +174,7 @@ impl AdminClient {
             sent += read as u64;
             progress(sent);
         }
-        self.value(self.on_io(Answer::read(socket))?)
+        self.value(self.on_io(Answer::read(BufReader::new(socket)))?)
     }
 
     /// Writes what the node sends, and tells how many bytes have been written.
@@ -173,23 +221,57 @@ impl AdminClient {
         path: &str,
         mut see: impl FnMut(&str, &Value) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
-        let mut answer = self.ask(method, path, None)?;
+        let answer = self.ask(method, path, None)?;
+        self.read_events(answer, |event| see(&event.name, &event.data))
+    }
+
+    /// The same for a subscription that goes on after the event with the id `after`. `opened` is called once the node has
+    /// answered: what is published from then on is heard.
+    pub(super) fn subscribe(
+        &self,
+        path: &str,
+        after: Option<&str>,
+        opened: impl FnOnce(),
+        see: impl FnMut(&SentEvent) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let field = after.map_or_else(String::new, |id| format!("Last-Event-ID: {id}\r\n"));
+        let mut socket = self.on_io(self.connect())?;
+        self.on_io(socket.write_all(self.head("GET", path, &field).as_bytes()))?;
+        let answer = self.on_io(Answer::read(BufReader::new(socket)))?;
+        if answer.status == 200 {
+            opened();
+        }
+        self.read_events(answer, see)
+    }
+
+    fn read_events(
+        &self,
+        mut answer: Answer,
+        mut see: impl FnMut(&SentEvent) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
         if answer.status != 200 {
             let body = self.read_all(answer)?;
             return Err(refused(&body));
         }
-        let (mut name, mut rest) = (String::new(), Vec::new());
+        let (mut event, mut rest) = (SentEvent::default(), Vec::new());
         loop {
             let Some(line) = self.on_io(answer.next_line(&mut rest))? else { return Ok(()) };
-            if let Some(event) = line.strip_prefix("event: ") {
-                name = event.to_owned();
+            if let Some(name) = line.strip_prefix("event: ") {
+                name.clone_into(&mut event.name);
+            } else if let Some(id) = line.strip_prefix("id: ") {
+                id.clone_into(&mut event.id);
             } else if let Some(data) = line.strip_prefix("data: ") {
-                let data = serde_json::from_str(data).map_err(Failure::failed)?;
-                if !see(&name, &data)? {
+                event.data = serde_json::from_str(data).map_err(Failure::failed)?;
+                if !see(&event)? {
                     return Ok(());
                 }
             }
         }
+    }
+
+    /// A connection for many requests, one after another.
+    pub(super) fn keep_open(&self) -> Result<Kept<'_>, Failure> {
+        Ok(Kept { client: self, socket: Some(BufReader::new(self.on_io(self.connect())?)) })
     }
 
     fn exchange(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Value, Failure> {
@@ -212,14 +294,17 @@ impl AdminClient {
         let asked =
             socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(body.unwrap_or_default()));
         self.on_io(asked)?;
-        self.on_io(Answer::read(socket))
+        self.on_io(Answer::read(BufReader::new(socket)))
     }
 
     /// The head of a request. It may hold a token, so it has room for all of it from the start: a text that grows leaves
     /// copies behind.
     fn head(&self, method: &str, path: &str, framing: &str) -> Zeroizing<String> {
-        let start =
-            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Omnigate: 1\r\n");
+        self.head_of(method, path, "Connection: close\r\n", framing)
+    }
+
+    fn head_of(&self, method: &str, path: &str, connection: &str, framing: &str) -> Zeroizing<String> {
+        let start = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{connection}X-Omnigate: 1\r\n");
         let token = self.token.as_ref().map(Secret::expose);
         let shown = token.map_or([""; 3], |token| ["Authorization: Bearer ", token, "\r\n"]);
         let parts = [&start, shown[0], shown[1], shown[2], framing, "\r\n"];
@@ -264,8 +349,7 @@ impl AdminClient {
 
 impl Answer {
     /// Reads the head.
-    fn read(socket: Box<dyn Socket>) -> io::Result<Self> {
-        let mut body = BufReader::new(socket);
+    fn read(mut body: BufReader<Box<dyn Socket>>) -> io::Result<Self> {
         let status = read_line(&mut body)?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
         let mut answer =
@@ -318,6 +402,12 @@ fn read_line(from: &mut BufReader<Box<dyn Socket>>) -> io::Result<String> {
     let mut line = String::new();
     from.take(MAX_LINE).read_line(&mut line)?;
     Ok(line.trim_end().to_owned())
+}
+
+/// Whether a refusal is for now: the node says when to come back.
+fn passes_by_itself(problem: &str) -> bool {
+    let problem: Value = serde_json::from_str(problem).unwrap_or_default();
+    problem["retry_after_ms"].is_u64()
 }
 
 /// When a node that is busy wants to be asked again: what it says, between 10 ms and 10 s.

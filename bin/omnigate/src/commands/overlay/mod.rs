@@ -1,8 +1,13 @@
-//! `omnigate pub`, `sub` and `peers`: the overlay of a running node, by way of its admin listener.
+//! `omnigate pub`, `sub`, `peers`, `losses`, `overlay top` and `overlay bench`: the overlay of a running node, by way of its
+//! admin listener.
 
 pub(super) mod admin_client;
+mod bench;
+mod losses;
 mod objects;
+mod peers;
 mod pinned_tls;
+mod top;
 
 use std::{
     io::{self, BufRead, Read, Write},
@@ -12,11 +17,17 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use oap::{PUBLICATION_MAX, Topic};
 use serde_json::Value;
+use svc_overlay::EventId;
 
 use crate::{config_file::ConfigSource, failure::Failure};
 use admin_client::AdminClient;
+pub(crate) use bench::Bench;
+pub(super) use bench::run as bench;
+pub(super) use losses::show as losses;
 pub(crate) use objects::PutObject;
 pub(super) use objects::{get as get_object, put as put_object};
+pub(super) use peers::{show as peers, watch as watch_peers};
+pub(super) use top::run as top;
 
 /// What `pub` is to do.
 #[derive(Debug)]
@@ -68,32 +79,54 @@ fn publish_one(client: &AdminClient, topic: &Topic, body: &[u8], what: &Publish)
     ))
 }
 
+/// What `sub` is to do.
+#[derive(Debug)]
+pub(crate) struct Subscribe {
+    pub(crate) topic: String,
+    /// Go on after the event with this id.
+    pub(crate) resume: Option<String>,
+    /// End after so many publications.
+    pub(crate) count: Option<u64>,
+    pub(crate) json: bool,
+}
+
 /// Shows what is published until there was enough.
-pub(super) fn subscribe(
-    source: &ConfigSource,
-    topic_name: &str,
-    count: Option<u64>,
-    json: bool,
-) -> Result<(), Failure> {
-    let topic = topic(topic_name)?;
+pub(super) fn subscribe(source: &ConfigSource, what: &Subscribe) -> Result<(), Failure> {
+    let topic = topic(&what.topic)?;
     let client = AdminClient::of(source)?;
-    let mut left = count;
-    client.events("GET", &format!("/overlay/sub/{topic}"), |name, data| {
-        if left == Some(0) {
-            return Ok(false);
-        }
-        if json {
-            let mut line = data.clone();
-            line["event"] = name.into();
-            super::print(&format!("{line}\n"))?;
-        } else {
-            show(name, data)?;
-        }
-        if name == "publication" {
-            left = left.map(|left| left - 1);
-        }
-        Ok(left != Some(0))
-    })
+    let mut left = what.count;
+    let after = what.resume.as_deref().map(event_id).transpose()?;
+    client.subscribe(
+        &format!("/overlay/sub/{topic}"),
+        after.as_deref(),
+        || (),
+        |event| {
+            if left == Some(0) {
+                return Ok(false);
+            }
+            if what.json {
+                let mut line = event.data.clone();
+                line["event"] = event.name.as_str().into();
+                line["event_id"] = event.id.as_str().into();
+                super::print(&format!("{line}\n"))?;
+            } else {
+                show(&event.name, &event.data)?;
+            }
+            if event.name == "publication" {
+                left = left.map(|left| left - 1);
+            }
+            if left == Some(0) && !what.json {
+                eprintln!("the last event was {}: go on with --resume {}", event.id, event.id);
+            }
+            Ok(left != Some(0))
+        },
+    )
+}
+
+/// The id of an event, as `sub` prints it.
+fn event_id(text: &str) -> Result<String, Failure> {
+    let id: EventId = text.parse().map_err(|error| Failure::bad_config(format!("--resume: {error}")))?;
+    Ok(id.to_string())
 }
 
 /// One event for people: publications on standard output, what is missing on standard error.
@@ -115,39 +148,53 @@ fn show(name: &str, data: &Value) -> Result<(), Failure> {
             eprintln!("gap: {} to {} of {publisher} are missing: {reason}", data["from"], data["to"]);
             Ok(())
         }
-        _ => {
-            eprintln!("lagging: {} were missed, because they were not read in time", data["missed"]);
+        "not_resumed" => {
+            eprintln!(
+                "not resumed: the node was started again or has left the topic; all events that it keeps follow"
+            );
+            Ok(())
+        }
+        "lagging" => {
+            eprintln!(
+                "lagging: {} were missed: they were not read in time, or are not kept any more",
+                data["missed"]
+            );
+            Ok(())
+        }
+        other => {
+            eprintln!("{other}: {data}");
             Ok(())
         }
     }
 }
 
-/// Shows who is connected.
-pub(super) fn peers(source: &ConfigSource, json: bool) -> Result<(), Failure> {
-    let answer = AdminClient::of(source)?.get("/overlay/peers")?;
-    if json {
-        return super::print(&super::pretty(&answer));
-    }
-    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    let mut lines = format!("{} listens on {}\n", text(&answer["node"]), text(&answer["listen"]));
-    for peer in answer["peers"].as_array().into_iter().flatten() {
-        let way = if peer["dialled"].as_bool() == Some(true) { "to" } else { "from" };
-        lines.push_str(&format!(
-            "{}  {way} {}  up {}s  in {}  out {}  queued {}  {}\n",
-            text(&peer["node"]),
-            text(&peer["place"]),
-            peer["up_secs"],
-            peer["frames_in"],
-            peer["frames_out"],
-            peer["queued"],
-            text(&peer["key_exchange"]),
-        ));
-    }
-    super::print(&lines)
-}
-
 fn topic(name: &str) -> Result<Topic, Failure> {
     Topic::new(name).map_err(Failure::bad_config)
+}
+
+/// The time that something took or happened, in seconds or longer units: `42s`, `3m`, `2h`, `5d`.
+fn in_short(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// The text at a key; a dash if there is none.
+fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or("-")
+}
+
+/// The number at a key; zero if there is none.
+fn number_of(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_default()
+}
+
+/// The list at a key; empty if there is none.
+fn list_of<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value[key].as_array().into_iter().flatten()
 }
 
 fn unreadable<T>(outcome: io::Result<T>) -> Result<T, Failure> {
