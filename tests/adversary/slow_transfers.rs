@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Client, Node, Upstream, eventually, to};
+use crate::support::{Client, Node, Upstream, ask, eventually, to};
 
 /// A minimum rate that one byte every 50 ms does not reach, and one slot, which the attacker takes.
 const SETTINGS: &str = "min_rate = \"1KiB\"\nmin_rate_grace = \"1s\"\nfair_queue.max_inflight = 1\n";
@@ -47,6 +47,23 @@ fn an_upload_that_trickles_is_answered_408_and_gives_its_slot_back() {
     let op = "io_timeouts_total{node=\"omnigate\",service=\"gateway\",op=\"read_rate\"}";
     assert!((node.metric(op) - 1.0).abs() < f64::EPSILON);
     assert!((node.rejected("request_timeout") - 1.0).abs() < f64::EPSILON);
+}
+
+/// A small body is read before the request takes a slot.
+#[test]
+fn a_small_upload_that_stops_is_answered_408_too() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!("read_timeout = \"1s\"\n{}", to(upstream.addr)));
+    for framing in ["content-length: 10\r\n\r\nhalf", "transfer-encoding: chunked\r\n\r\n5\r\nhal"] {
+        let answer = ask(node.gateway, format!("POST / HTTP/1.1\r\nhost: a\r\n{framing}")).unwrap();
+        assert_eq!((answer.status, answer.json()["reason"].as_str()), (408, Some("request_timeout")));
+    }
+    let broken = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab\r\n";
+    let answer = ask(node.gateway, broken).unwrap();
+    assert_eq!(
+        (answer.status, answer.json()["detail"].as_str()),
+        (400, Some("the body's chunks are broken"))
+    );
 }
 
 #[test]

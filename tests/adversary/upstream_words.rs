@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    scripted_server::{head_server, json_server},
+    scripted_server::{head_server, json_server, start},
     support::{Client, Node, PATIENCE, UNLIMITED, Upstream, eventually, get, to},
 };
 
@@ -104,4 +104,21 @@ fn a_client_of_http_1_0_sees_that_an_answer_broke_off() {
     };
     assert_eq!(read("/whole"), (true, Ok(())));
     assert_eq!(read("/broken").1, Err(std::io::ErrorKind::ConnectionReset));
+}
+
+/// A client that got nothing at all might send the request again.
+#[test]
+fn an_answer_that_breaks_off_after_its_head_is_sent_as_far_as_it_came() {
+    let server = start(|mut stream| {
+        let mut head = [0; 4096];
+        let _ = stream.read(&mut head)?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nx-came: yes\r\ncontent-length: 10\r\n\r\nhalf")
+    });
+    let node = Node::start(&to(server));
+    let mut stream = TcpStream::connect(node.gateway).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("x-came: yes\r\n") && answer.ends_with("\r\n\r\nhalf"), "{answer:?}");
 }

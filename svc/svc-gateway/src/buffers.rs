@@ -156,7 +156,7 @@ pub(crate) async fn read_ahead(
     let mut ahead = Ahead::new(std::mem::take(request.body_mut()), reserved);
     match clock.by(until, ahead.fill(most)).await {
         Some(Ok(())) => {}
-        Some(Err(_)) => return Err(Refusal::new(Reason::Malformed, "the body of the request broke off")),
+        Some(Err(error)) => return Err(error.refusal()),
         None if declared || deadline.has_passed(clock.now()) => {
             return Err(Refusal::new(
                 Reason::RequestTimeout,

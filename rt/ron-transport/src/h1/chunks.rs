@@ -111,12 +111,8 @@ fn read_length(line: &[u8]) -> Result<u64, Flaw> {
     let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let extension = &rest[blanks..];
     let is_extension = extension.is_empty() || extension.starts_with(b";");
-    if line.len() > MAX_LINE
-        || digits.is_empty()
-        || digits.len() > 16
-        || !is_extension
-        || extension.contains(&b'\r')
-    {
+    let has_control = extension.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t');
+    if line.len() > MAX_LINE || digits.is_empty() || digits.len() > 16 || !is_extension || has_control {
         return Err(Flaw::Chunk);
     }
     Ok(digits.iter().fold(0, |length, digit| length << 4 | u64::from(hex(*digit))))

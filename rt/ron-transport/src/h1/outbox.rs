@@ -70,6 +70,11 @@ impl Outbox {
         self.upload = Some((body, announced));
     }
 
+    /// Lets go of a body that failed; what was taken of it before is still to be written.
+    pub(crate) fn give_up_body(&mut self) {
+        self.upload = None;
+    }
+
     /// How often something was written.
     pub(crate) fn writes(&self) -> u64 {
         self.writes

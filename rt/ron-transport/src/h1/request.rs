@@ -134,9 +134,14 @@ pub(crate) struct RequestHead {
     pub(crate) may_switch: bool,
 }
 
+/// The most empty lines before a request. RFC 9112 (2.2) wants one of servers.
+const MAX_EMPTY_LINES: usize = 8;
+
 /// How far a head has been looked at that has not arrived as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeadScan {
+    /// Empty lines that were thrown away.
+    empty_lines: usize,
     /// Bytes without an empty line among them.
     seen: usize,
     /// Bytes that were found to be the beginning of a request.
@@ -146,7 +151,7 @@ pub(crate) struct HeadScan {
 impl HeadScan {
     /// Takes a head out of `inbox`; `None` if it is not there as a whole.
     ///
-    /// Empty lines before it are thrown away, as RFC 9112 (2.2) wants it of servers.
+    /// A few empty lines before it are thrown away.
     ///
     /// # Errors
     /// [`BadHead`]: nothing on the connection can be relied on from here.
@@ -156,9 +161,7 @@ impl HeadScan {
         limits: HeadLimits,
     ) -> Result<Option<RequestHead>, BadHead> {
         if self.seen == 0 {
-            while inbox.bytes().starts_with(b"\r\n") {
-                inbox.skip(2);
-            }
+            self.skip_empty_lines(inbox)?;
         }
         let bytes = inbox.bytes();
         if bytes == b"\r" {
@@ -174,6 +177,24 @@ impl HeadScan {
         }
         *self = Self::default();
         read(&inbox.take(end), limits.fields).map(Some)
+    }
+
+    /// Whether anything has arrived since the request before.
+    pub(crate) fn has_begun(self) -> bool {
+        self != Self::default()
+    }
+
+    fn skip_empty_lines(&mut self, inbox: &mut Inbox) -> Result<(), BadHead> {
+        let lines = inbox.bytes().chunks_exact(2).take(MAX_EMPTY_LINES + 1);
+        let empty = lines.take_while(|line| *line == b"\r\n").count();
+        self.empty_lines += empty;
+        if self.empty_lines > MAX_EMPTY_LINES {
+            return Err(BadHead::NotHttp);
+        }
+        if empty > 0 {
+            inbox.skip(2 * empty);
+        }
+        Ok(())
     }
 
     /// Finds out early that what has arrived is not the beginning of a request, or too much of one. Looks only when it has
@@ -227,7 +248,8 @@ fn read_within<'h>(
     parts.uri = read_target(head.slice_ref(target.as_bytes()))?;
     parts.version = if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
     // With room for what a proxy adds, so that the map need not grow for it.
-    parts.headers.reserve(parsed.headers.len() + USUALLY_ADDED);
+    let room = parts.headers.try_reserve(parsed.headers.len() + USUALLY_ADDED);
+    room.map_err(|_| BadHead::TooLarge)?;
     let mut told = Told::new(minor, &parts.method);
     for field in parsed.headers {
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| BadHead::NotHttp)?;
@@ -237,7 +259,7 @@ fn read_within<'h>(
         let is_repeated = name == CONTENT_LENGTH && told.length.is_some();
         told.hear(&name, value.as_bytes())?;
         if !is_repeated {
-            parts.headers.append(name, value);
+            parts.headers.try_append(name, value).map_err(|_| BadHead::TooLarge)?;
         }
     }
     let body = told.body()?;

@@ -91,6 +91,45 @@ async fn a_head_that_trickles_on_a_used_connection_is_answered_408_too() {
     .await;
 }
 
+/// An empty line may come before a request, and begins one: a client cannot hold a connection with such lines.
+#[tokio::test]
+async fn an_empty_line_without_a_request_is_answered_408() {
+    with_growing_time(|time| async move {
+        for is_used in [false, true] {
+            let node = Node::start(read_timeout(time));
+            let mut client = node.connect().await;
+            if is_used {
+                client.get("/").await;
+            }
+            client.send("\r\n").await;
+            assert_eq!(client.answer().await.status, 408);
+            assert_eq!(client.end().await, End::Fin);
+            drop(client);
+            counted(node, 1, 0).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_steadily_is_not_cut_off() {
+    with_growing_time(|time| async move {
+        let node = Node::start(HttpLimits { write_timeout: time, ..patient() });
+        let mut stream = node.tcp().await;
+        stream.write_all(client::get("/whole/12000000").as_bytes()).await.unwrap();
+        let (mut piece, mut taken) = (vec![0; 64 * 1024], 0);
+        while taken < 12_000_000 {
+            match stream.read(&mut piece).await {
+                Ok(n @ 1..) => taken += n,
+                ended => panic!("{ended:?} after {taken} bytes"),
+            }
+            sleep(time / 8).await;
+        }
+        node.stop().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_body_that_stops_is_answered_408() {
     let node = Node::start(read_timeout(SHORT));

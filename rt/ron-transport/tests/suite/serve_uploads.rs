@@ -92,6 +92,22 @@ async fn a_client_is_asked_for_its_body_only_when_somebody_reads_it() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_its_body_along_need_not_be_asked_for_it() {
+    let node = Node::start(patient());
+    let mut client = node.connect().await;
+    let expect = |head: String| head.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
+    let sized = expect(client::post("/length", 6)) + "abcdef";
+    let head = "POST /length HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunked = expect(head.to_owned()) + "6\r\nabcdef\r\n0\r\n\r\n";
+    client.send(format!("{sized}{chunked}{sized}")).await;
+    for _ in 0..3 {
+        let answer = client.answer().await;
+        assert_eq!((answer.status, answer.text(), answer.closes()), (200, "6".into(), false));
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
 async fn a_request_without_a_body_is_not_watched() {
     let node = timed(SHORT);
     let mut client = node.connect().await;

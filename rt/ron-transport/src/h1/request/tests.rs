@@ -209,6 +209,34 @@ fn heads_are_limited_in_bytes_and_fields() {
 }
 
 #[test]
+fn only_a_few_empty_lines_come_before_a_request() {
+    let lines = |count: usize| format!("{}{GET}", "\r\n".repeat(count));
+    assert_eq!(whole(&lines(8)), (vec![16 + GET.len()], None));
+    assert_eq!(whole(&format!("{}{}", lines(8), lines(8))).0.len(), 2, "they are counted for each request");
+    assert_eq!(whole(&lines(9)), (vec![], Some(BadHead::NotHttp)));
+    for piece in 1..7 {
+        assert_eq!(requests(lines(9).as_bytes().chunks(piece)), (vec![], Some(BadHead::NotHttp)), "{piece}");
+        assert_eq!(requests(lines(8).as_bytes().chunks(piece)).0.len(), 1, "{piece}");
+    }
+}
+
+#[test]
+fn a_head_with_more_fields_than_a_map_can_hold_is_too_large() {
+    let head = |count: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(count));
+    let read = |count: usize| {
+        let mut inbox = Inbox::new();
+        inbox.push(head(count).as_bytes());
+        HeadScan::default()
+            .take(&mut inbox, HeadLimits { bytes: 1 << 20, fields: 100_000 })
+            .map(|head| head.is_some())
+    };
+    assert_eq!(read(20_000), Ok(true));
+    for count in [24_577, 32_768, 40_000] {
+        assert_eq!(read(count), Err(BadHead::TooLarge), "{count}");
+    }
+}
+
+#[test]
 fn equal_lengths_are_passed_on_as_one() {
     let mut inbox = Inbox::new();
     inbox.push(b"PUT / HTTP/1.1\r\ncontent-length: 2\r\na: b\r\ncontent-length: 2\r\n\r\nab");

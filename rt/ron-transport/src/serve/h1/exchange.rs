@@ -21,7 +21,7 @@ use crate::{
     Body, Request, Response,
     body::SMALL,
     h1::{
-        outbox::{Announced, Outbox},
+        outbox::{Announced, Outbox, Unfinished},
         request::{BadHead, BodyFraming, HeadLimits, RequestHead},
     },
     problem,
@@ -209,14 +209,25 @@ fn drain<IO: AsyncRead + AsyncWrite + HangUp + Unpin>(link: &Link<IO>) -> bool {
     link.drain(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Sends what is in the outbox; false if the client leaves, or the response's body fails.
+/// Sends what is in the outbox; false if the client leaves, or the response's body fails. What came before that is sent, so
+/// that the client sees a response that broke off instead of none, which it might ask for again.
 async fn send<IO>(link: &Link<IO>, outbox: &mut Outbox) -> bool
 where
     IO: AsyncRead + AsyncWrite + HangUp + Unpin,
 {
-    poll_fn(|cx| match outbox.poll_send(&mut Outward(link), cx) {
-        Poll::Ready(sent) => Poll::Ready(sent.is_ok()),
-        Poll::Pending => link.poll_left(cx).map(|()| false),
+    let mut is_whole = true;
+    poll_fn(|cx| {
+        loop {
+            match outbox.poll_send(&mut Outward(link), cx) {
+                Poll::Ready(Ok(())) => return Poll::Ready(is_whole),
+                Poll::Ready(Err(Unfinished::Body(_))) => {
+                    outbox.give_up_body();
+                    is_whole = false;
+                }
+                Poll::Ready(Err(Unfinished::Wire(_))) => return Poll::Ready(false),
+                Poll::Pending => return link.poll_left(cx).map(|()| false),
+            }
+        }
     })
     .await
 }

@@ -163,7 +163,7 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Inbound<IO> {
                 self.expects_continue = head.expects_continue;
                 return Poll::Ready(Ok(Some(head)));
             }
-            if !self.inbox.bytes().is_empty() {
+            if self.scan.has_begun() || !self.inbox.bytes().is_empty() {
                 // It may have arrived behind the request before, when it was not yet this one's turn.
                 activity.head_waits();
             }
@@ -190,7 +190,7 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Inbound<IO> {
         if self.inbox.bytes().len() < whole {
             return FirstLook::ToCome(length);
         }
-        self.rest = Rest::ENDED;
+        (self.rest, self.expects_continue) = (Rest::ENDED, false);
         FirstLook::Whole(self.inbox.take(whole))
     }
 
@@ -207,7 +207,7 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Inbound<IO> {
     }
 
     fn drain(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.expects_continue {
+        if self.expects_continue && !self.rest.has_ended() {
             // It was never asked for.
             return false;
         }
@@ -232,7 +232,11 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Inbound<IO> {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         loop {
             match self.rest.next(&mut self.inbox) {
-                Ok(Found::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(Found::Data(data)) => {
+                    // The client has not waited.
+                    self.expects_continue = false;
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
                 Ok(Found::Trailers(trailers)) => return Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
                 Ok(Found::End) => return Poll::Ready(None),
                 Ok(Found::Nothing) => {}
