@@ -102,7 +102,7 @@ async fn a_client_that_sends_its_body_along_need_not_be_asked_for_it() {
     client.send(format!("{sized}{chunked}{sized}")).await;
     for _ in 0..3 {
         let answer = client.answer().await;
-        assert_eq!((answer.status, answer.text(), answer.closes()), (200, "6".into(), false));
+        assert_eq!((answer.status, answer.text(), answer.closes()), (200, "6", false));
     }
     node.stop().await;
 }
