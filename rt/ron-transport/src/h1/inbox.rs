@@ -100,7 +100,8 @@ impl Inbox {
         let read = ready!(pin!(io.read_buf(&mut self.bytes)).poll(cx))?;
         self.ask = match read {
             all if all == room => (self.ask * 2).min(self.most),
-            few if few < self.ask / 4 => (self.ask / 2).max(LEAST),
+            // Slowly, because the head of a large response often comes alone.
+            few if few < self.ask / 4 => (self.ask - self.ask / 8).max(LEAST),
             _ => self.ask,
         };
         Poll::Ready(Ok(read))
