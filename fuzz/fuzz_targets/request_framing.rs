@@ -42,7 +42,8 @@ fuzz_target!(|input: (u8, &[u8])| {
             assert_eq!(alone, [(read.line.clone(), read.body.clone())]);
         }
         let until_last = reads.iter().position(|read| read.is_last).map_or(reads.len(), |last| last + 1);
-        let expected: Vec<_> = reads[..until_last].iter().map(|read| (read.line.clone(), read.body.clone())).collect();
+        let expected: Vec<_> =
+            reads[..until_last].iter().map(|read| (read.line.clone(), read.body.clone())).collect();
         assert_eq!(RUNTIME.block_on(read_by_library(&bytes[..at])), expected);
     }
 });
