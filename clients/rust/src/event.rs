@@ -19,7 +19,7 @@ pub struct Published {
 /// The name of a publication.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct PublicationId {
-    /// The topic.
+    /// The topic that it was published in; for a subscription to a pattern, the topic that matched.
     pub topic: String,
     /// The node it was published at.
     pub publisher: String,

@@ -53,8 +53,8 @@ fn respond_with(status: StatusCode, refusal: &Refusal, corr_id: Option<&str>) ->
     response
 }
 
-/// The bytes of a refusal for which there is no request that the HTTP library could answer: a head that does not arrive
-/// or cannot be served. The last that is said on the connection, and under an id of its own.
+/// The bytes of a refusal for which there is no request that a service could answer: a head that does not arrive or
+/// cannot be served. The last that is said on the connection, and under an id of its own.
 pub(crate) fn last_answer(status: StatusCode, refusal: &Refusal) -> String {
     let corr_id = corr_id::fresh();
     let document = write(refusal, status, Some(&corr_id));

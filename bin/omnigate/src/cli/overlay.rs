@@ -45,7 +45,7 @@ pub(super) enum OverlayCommand {
         /// Publishers, each with a connection and one message at a time.
         #[arg(long = "pub", value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
         publishers: u16,
-        /// Subscribers.
+        /// How many subscriptions are opened; each receives every publication.
         #[arg(long = "sub", value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
         subscribers: u16,
         /// As JSON.
