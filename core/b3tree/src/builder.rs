@@ -56,7 +56,7 @@ impl Builder {
         self.closed.len() as u64 * GROUP + self.filled as u64
     }
 
-    /// Whether nothing has passed.
+    /// Returns true if no byte has been added yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,8 +1,9 @@
-//! BLAKE3 trees in groups of 16 KiB: any range of an object is checked without reading the rest of it.
+//! BLAKE3 hash trees in groups of 16 KiB: any range of an object is verified without reading the rest of it.
 //!
-//! BLAKE3 is a tree: the hash of an object is made of hashes of its parts. A [`Tree`] keeps one of them per group of
-//! [`GROUP_LEN`] bytes, 32 bytes for 16 KiB. When a tree is loaded, its root is computed anew and compared with the
-//! object's name; from then on one hash over a group tells whether its bytes are right ([`Tree::check_group`]).
+//! BLAKE3 (O'Connor et al. 2020) is a tree hash: the hash of an object is computed from hashes of its parts. A
+//! [`Tree`] keeps one hash per group of [`GROUP_LEN`] bytes, 32 bytes for 16 KiB, as Bao does. When a tree is
+//! loaded, its root is recomputed and compared with the object's name; from then on, one hash over a group verifies
+//! its bytes ([`Tree::check_group`]).
 //!
 //! ```
 //! use b3tree::{Builder, GROUP_LEN};
@@ -14,13 +15,13 @@
 //! assert!(tree.check_group(2, &[0; GROUP_LEN]).is_err());
 //! ```
 //!
-//! A tree is kept beside its object in a form of its own ([`Tree::encode`], [`Tree::decode`]). Who knows nothing but an
-//! object's name and length is convinced of a range by the range's groups and a proof of at most [`PROOF_MAX`] bytes
-//! ([`Tree::proof`], [`verify_slice`]); a [`Prover`] makes many of them.
+//! A tree is stored beside its object in its own format ([`Tree::encode`], [`Tree::decode`]). A reader that knows
+//! only an object's name and length can verify a range with the range's groups and a proof of at most [`PROOF_MAX`]
+//! bytes ([`Tree::proof`], [`verify_slice`]); a [`Prover`] makes many of them.
 //!
-//! **What a root says about length.** The name of an object commits to its length, but only the last group shows it:
-//! trees of the same number of groups have the same shape. So a length is as good as where it comes from until the
-//! last group has been checked, and every check of a group includes its length.
+//! **Length.** The name of an object commits to its length, but only the last group shows it: trees with the same
+//! number of groups have the same shape. So a claimed length is proven only once the last group has been checked,
+//! and every check of a group includes its length.
 
 mod builder;
 mod node;

@@ -41,7 +41,7 @@ impl Prover {
         }
     }
 
-    /// The tree.
+    /// Returns the hash tree that proofs are made from.
     #[must_use]
     pub fn tree(&self) -> &Arc<Tree> {
         &self.tree

@@ -10,9 +10,9 @@ use crate::{NameList, Network, Networks, Nodes, TokenError, path};
 /// A caller's class: what its share of a busy node is weighed by. The lower one comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Whoever shows a valid token.
+    /// Clients with a valid token.
     Authed,
-    /// Our own services.
+    /// The operator's own services.
     Internal,
 }
 
@@ -45,7 +45,7 @@ pub enum Caveat<'a> {
     Subscribe(PatternList<'a>),
 }
 
-/// Bytes of [`Caveat::Channel`].
+/// Length of [`Caveat::Channel`] in bytes.
 pub const CHANNEL_LEN: usize = 32;
 
 /// The first byte of each kind's written form.
@@ -85,7 +85,7 @@ impl<'a> Caveat<'a> {
         Self::read(kind::NODES, room)
     }
 
-    /// The kind's name.
+    /// Returns the name of the caveat's kind, as `token inspect` prints it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

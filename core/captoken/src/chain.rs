@@ -8,7 +8,7 @@ use crate::{
     wire::{Claims, TAG_LEN},
 };
 
-/// A link. Whoever knows it can add caveats behind it, and so leave out all that the token has there.
+/// A link. A holder who knows it can add caveats after it, and leave out those that the token has there.
 pub(crate) type Link = Zeroizing<[u8; TAG_LEN]>;
 
 /// The HMAC of `message`.

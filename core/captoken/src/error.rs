@@ -17,9 +17,9 @@ pub enum TokenError {
     UnknownKey,
     /// The tag is not that of the key and the caveats.
     Forged,
-    /// Its time is over.
+    /// The token has expired.
     Expired,
-    /// Its time has not come.
+    /// The token is not valid yet.
     NotYet,
     /// Its id is on the revocation list.
     Revoked,
@@ -129,7 +129,7 @@ impl fmt::Display for TokenError {
 impl std::error::Error for TokenError {}
 
 impl From<TokenError> for Refusal {
-    /// Allocates nothing: what exactly is malformed is for whoever made the token, not for the wire.
+    /// Allocates nothing: what exactly is malformed concerns the issuer, not the response.
     fn from(error: TokenError) -> Self {
         Self::new(error.reason(), error.sentence())
     }

@@ -25,7 +25,7 @@ impl TokenId {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the id as raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
@@ -40,7 +40,7 @@ impl KeyId {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the id as raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0

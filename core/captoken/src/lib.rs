@@ -1,23 +1,24 @@
-//! Capability tokens: who may do what, in a chain of HMACs that anybody can tighten and nobody can loosen.
+//! Capability tokens: macaroons (Birgisson et al., NDSS 2014) with first-party caveats only. A chain of HMACs (RFC
+//! 2104) lets any holder add a caveat, and nobody remove one.
 //!
 //! ```text
 //! t0 = HMAC(root key, header and first caveats)    t1 = HMAC(t0, added caveat)    …    tag = HMAC(t(n-1), added caveat)
 //! ```
 //!
-//! A holder who adds a caveat needs only the token's tag; to take one away would need the tag before it, which the token
-//! no longer holds. The header names what was granted at minting (class and scopes); caveats only take away from it, and
-//! every one of them must be satisfied.
+//! A holder who adds a caveat needs only the token's tag; removing one would need the tag before it, which the
+//! token no longer contains. The header states what was granted at minting (class and scopes). Caveats only
+//! restrict it, and every one of them must be met.
 //!
 //! | you want | use |
 //! |---|---|
-//! | make a token | [`Token::mint`] |
-//! | narrow one, without a key | [`Token::attenuate`] |
-//! | tell who is asking, before anything is spent on them | [`authenticate`]: one HMAC and one per added caveat, one allocation |
+//! | mint a token | [`Token::mint`] |
+//! | attenuate one, without a key | [`Token::attenuate`] |
+//! | identify the bearer before anything is spent on the request | [`authenticate`]: one HMAC and one per added caveat, one allocation |
 //! | decide whether this request is covered | [`Bearer::authorize`] |
 //! | both at once | [`verify`] |
 //! | decide whether it may publish in a topic or subscribe to it | [`Bearer::authorize_topic`] |
 //!
-//! Nothing here reads a clock, a file or chance: time, keys and ids are arguments.
+//! Nothing here reads a clock, a file or a random source: time, keys and ids are arguments.
 
 mod caveat;
 mod chain;

@@ -5,7 +5,7 @@ use crate::{BadId, TokenId};
 /// Ids of revoked tokens. Revoking an id revokes everything that was attenuated from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevocationList {
-    /// Sorted: a search touches few of them, and takes the same time whoever chose the ids.
+    /// Sorted: a search touches few of them, and takes the same time for any choice of ids.
     ids: Vec<TokenId>,
 }
 
@@ -17,7 +17,7 @@ pub enum RevocationError {
     Line {
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason why the line is not a valid id.
         problem: BadId,
     },
     /// There are more ids than a list holds.
@@ -65,13 +65,13 @@ impl RevocationList {
         self.ids.binary_search(&id).is_ok()
     }
 
-    /// How many ids there are.
+    /// Returns the number of revoked ids.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether nothing is revoked.
+    /// Returns true if no id is revoked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()

@@ -12,7 +12,7 @@ use crate::{
 
 /// A well-formed token. Not known to be good: that is [`verify`](crate::verify)'s to say.
 ///
-/// Whoever has it can use it, so its bytes are wiped after use and it prints without its tag.
+/// Any holder can use it, so its bytes are wiped after use and it is printed without its tag.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     bytes: Zeroizing<Vec<u8>>,

@@ -61,12 +61,12 @@ pub struct NodeSession {
     pub channel: Option<[u8; CHANNEL_LEN]>,
 }
 
-/// Whoever showed an authentic token: who it is, but not yet that this request is covered ([`Bearer::authorize`]).
+/// The bearer of an authentic token: its identity, but not yet whether this request is covered ([`Bearer::authorize`]).
 ///
 /// Holds what the token says and not its tag, so there is nothing secret in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bearer {
-    /// Header and caveats.
+    /// The encoded header and caveats.
     bytes: Box<[u8]>,
     header_len: usize,
     class: Class,
@@ -154,13 +154,13 @@ impl Bearer {
         self.claims().scopes().iter().filter(|scope| self.keeps(scope))
     }
 
-    /// Whether it carries this right.
+    /// Returns true if the token grants this scope.
     #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {
         self.claims().scopes().contains(scope) && self.keeps(scope)
     }
 
-    /// Whether it is bound to one connection: whoever else gets hold of it cannot use it.
+    /// Whether it is bound to one connection: another holder cannot use it.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.caveats().any(|caveat| matches!(caveat, Ok(Caveat::Channel(_))))

@@ -16,7 +16,7 @@ pub const MAX_CAVEATS: usize = 16;
 pub(crate) const TEXT_PREFIX: &str = "og1.";
 /// The bytes that fit [`MAX_TEXT`]: three in each four characters.
 pub(crate) const MAX_BYTES: usize = (MAX_TEXT - TEXT_PREFIX.len()) / 4 * 3;
-/// Bytes of HMAC-SHA256.
+/// Length of an HMAC-SHA256 tag in bytes.
 pub(crate) const TAG_LEN: usize = 32;
 /// The version in the first byte.
 pub(crate) const VERSION: u8 = 1;

@@ -5,7 +5,7 @@ use types::{Reason, Refusal};
 /// The coding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
-    /// As it is.
+    /// No coding: the body is sent as it is.
     Identity,
     /// RFC 1952, of one or several members.
     Gzip,

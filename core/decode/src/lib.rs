@@ -1,11 +1,12 @@
-//! The decode guard: compressed bodies, decoded in bounded steps or refused.
+//! The decode guard: decodes compressed bodies in bounded steps and rejects decompression bombs.
 //!
-//! A few bytes can decode to gigabytes, and no codec minds. Here every step gives at most [`STEP_MAX`] bytes, and after
-//! each one the whole is judged against [`Limits`]; what breaks them, or is no such stream at all, is a [`DecodeError`]
-//! with its reason. The caller owns both buffers, so nothing queues up in between.
+//! A few compressed bytes can decode to gigabytes, and codecs do not limit that. Here each step returns at most
+//! [`STEP_MAX`] bytes, and the total is checked against [`Limits`] after each step. A stream that exceeds a limit
+//! or is invalid is a [`DecodeError`] with its reason. The caller owns both buffers, so nothing is queued in
+//! between.
 //!
-//! What a decoder itself holds, at most: 48 KiB (gzip, deflate), 16 MiB (brotli) and 4 MiB of tables, 9 MiB (zstd). Of the
-//! large ones only what was decoded so far takes up memory; [`Decoder::memory`] says how much that is.
+//! Memory of a decoder, at most: 48 KiB (gzip, deflate), 16 MiB (brotli) and 4 MiB of tables, 9 MiB (zstd). The
+//! large ones use only as much as was decoded so far; [`Decoder::memory`] returns how much that is.
 //!
 //! ```
 //! use decode::{Coding, Decoder, Limits};
@@ -100,7 +101,7 @@ impl From<DecodeError> for Refusal {
     }
 }
 
-/// What one step did.
+/// The result of one decoding step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Bytes taken from the front of the input.

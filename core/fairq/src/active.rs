@@ -30,7 +30,7 @@ impl ActiveTenants {
         }
     }
 
-    /// How many tenants are active.
+    /// Returns the number of active tenants at `now`.
     pub fn count(&self, now: Moment) -> u32 {
         self.begin(number(now));
         self.in_this.load(Relaxed).max(self.in_last.load(Relaxed))

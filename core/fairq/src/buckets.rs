@@ -2,7 +2,7 @@
 
 use crate::list::{Links, List};
 
-/// How many lists there are.
+/// Number of lists in the bucket queue.
 pub(crate) const BUCKETS: usize = 64 * 64;
 
 /// 32 KiB once it has been used.

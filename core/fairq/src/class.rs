@@ -24,7 +24,7 @@ pub(crate) struct Class {
     pub(crate) idle: List,
     /// Tenants that wait until one of their own slots comes back.
     pub(crate) capped: List,
-    /// Tickets that wait.
+    /// Number of tickets of this class that wait in the queue.
     pub(crate) waiting: usize,
     /// The weights of the tenants that wait.
     pub(crate) waiting_weight: u64,

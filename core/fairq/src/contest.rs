@@ -30,7 +30,7 @@ impl Contender {
         self.active = false;
     }
 
-    /// It was served.
+    /// Records that the contender was served.
     pub(crate) fn served(&mut self) {
         self.fresh = false;
     }
@@ -50,7 +50,8 @@ impl Contender {
     }
 }
 
-/// Chooses whoever has had least for its weight, newcomers without debt first, and sets the clock to its standing.
+/// Chooses the contender that has had the least for its weight, new ones without debt first, and sets the clock to
+/// its position.
 pub(crate) fn choose<'a>(
     clock: &mut u64,
     now: Moment,

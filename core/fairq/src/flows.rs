@@ -78,7 +78,7 @@ impl<K> Flow<K> {
         if is_slow { LaneKind::Slow } else { LaneKind::Quick }
     }
 
-    /// How many slots it holds.
+    /// Returns the number of slots that the flow holds.
     pub(crate) fn slots_held(&self) -> u32 {
         self.account.running().saturating_add(self.unqueued)
     }
@@ -98,7 +98,7 @@ impl<K> Flow<K> {
     }
 }
 
-/// All tenants of all classes.
+/// All tenants of all classes, by index and by key.
 #[derive(Debug)]
 pub(crate) struct Flows<K> {
     flows: Vec<Option<Flow<K>>>,

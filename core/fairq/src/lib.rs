@@ -1,31 +1,34 @@
-//! Who is next: hierarchical deficit round robin over classes and tenants, in slot-time, with a bounded room.
+//! The fair scheduler: hierarchical deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) over classes and
+//! tenants, charged in slot-time, with a bounded queue.
 //!
-//! [`FairQueue`] decides and does nothing else. It is told of tickets that come to wait ([`FairQueue::push`]), of free
-//! slots ([`FairQueue::pop`]), of tickets that give up ([`FairQueue::cancel`]) and of slots that are returned
-//! ([`FairQueue::settle`]), and it is told the time.
+//! [`FairQueue`] only decides. Its caller reports tickets that are queued ([`FairQueue::push`]), free slots
+//! ([`FairQueue::pop`]), tickets that give up ([`FairQueue::cancel`]) and slots that are returned
+//! ([`FairQueue::settle`]), each with the current time.
 //!
-//! * **Cost is slot-time.** A request's estimate is charged when it gets a slot, its running time counts as soon as it
-//!   exceeds the estimate, and the difference settles when the slot comes back. Class and tenant are both charged. The
-//!   unit is one slot-millisecond.
-//! * **Shares.** Classes that wait share the slots by weight, and so do the tenants that wait within a class. Nobody's
-//!   share depends on how much they ask for.
-//! * **Sparse tenants go first.** A tenant that asks for less than its share has no debt when it comes, and gets the next
-//!   slot, however many others wait.
-//! * **Credit dies, debt stays.** A queue that empties leaves no claim behind. What was used beyond the share is
-//!   remembered until it is paid: by the rounds that pass, or by time while nobody waits.
-//! * **No starvation.** Newcomers get at most seven grants in a row before the rounds get one, so whoever waits is served.
-//! * **The room.** When it is full, a newcomer at or above its share of it is refused ([`Verdict::Busy`]); for anybody
-//!   else the oldest ticket of the tenant furthest above its share makes place ([`Verdict::Shed`]).
-//! * **A told time is a promise.** A refused client is told a second in which there will be place, and newcomers leave it
-//!   free ([`Promise`]). What nobody returns for is soon not kept any longer.
-//! * **Slow tenants** hold at most four fifths of the slots together, and one of them at most half, because a slot once
-//!   given cannot be taken back. Running requests count as well as those that have ended, and the judgement is made when
-//!   a slot is given.
-//! * **One tenant** never holds the last eighth of the slots while there are others, however quick it has been so far.
-//! * **Addresses of a tenant.** Where a tenant has several addresses, the tickets of one that has more than half of what the
-//!   tenant has here wait behind those of the others, and leave them one of the slots that a slow tenant may hold.
+//! * **Cost is slot-time.** A request's estimate is charged when it gets a slot, its running time counts as soon as
+//!   it exceeds the estimate, and the difference is settled when the slot is returned. Class and tenant are both
+//!   charged. The unit is one slot-millisecond.
+//! * **Shares.** Waiting classes share the slots by weight, and so do the waiting tenants within a class. A
+//!   tenant's share does not depend on how much it asks for.
+//! * **Sparse tenants go first.** A tenant that uses less than its share has no debt when its request arrives, and
+//!   gets the next slot, however many others wait (compare sparse flows in FQ-CoDel, RFC 8290).
+//! * **Credit expires, debt stays.** A tenant whose queue empties keeps no credit. What it used beyond its share is
+//!   remembered until it is paid: by the rounds that pass, or by time while no request waits.
+//! * **No starvation.** New tenants get at most seven grants in a row before the rounds get one, so every waiting
+//!   ticket is served.
+//! * **Full queue.** A new ticket of a tenant at or above its share of the queue is refused ([`Verdict::Busy`]).
+//!   For any other tenant, the oldest ticket of the tenant furthest above its share is evicted ([`Verdict::Shed`]).
+//! * **Retry-After is a reservation.** A refused client is told a second for which a place is reserved, and new
+//!   requests do not take it ([`Promise`]). Places that are not claimed are soon released.
+//! * **Slow tenants** hold at most four fifths of the slots together, and one of them at most half, because a
+//!   granted slot cannot be taken back. Running requests count as well as finished ones, and the decision is made
+//!   when a slot is granted.
+//! * **One tenant** never holds the last eighth of the slots while there are others, however quick it has been so
+//!   far.
+//! * **Addresses of a tenant.** If one address has more than half of its tenant's tickets, these wait behind those
+//!   of the tenant's other addresses, and leave them one of the slots that a slow tenant may hold.
 //!
-//! Every operation is O(1) in tenants and tickets, amortised; classes are few and are looked at one by one.
+//! Every operation is O(1) in tenants and tickets, amortised; the few classes are compared one by one.
 //!
 //! ```
 //! use fairq::{Arrival, FairQueue, Settings, Verdict};

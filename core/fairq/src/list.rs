@@ -1,6 +1,6 @@
 //! Linked lists over small dense indices: O(1) at both ends and in the middle, without an allocation per element.
 
-/// No element.
+/// The index that stands for no element.
 const NONE: u32 = u32::MAX;
 
 /// The ends of one list. Its elements' neighbours are in a [`Links`], which many lists share.

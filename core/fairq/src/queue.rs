@@ -30,7 +30,7 @@ const MOST_ESTIMATE: u64 = 60_000_000_000;
 pub struct Arrival<K> {
     /// The number of its class; one that does not exist counts as the first class.
     pub class: usize,
-    /// Whose request it is.
+    /// The tenant that the request is charged to.
     pub tenant: K,
     /// The tenant's weight within its class, 1 to [`crate::MAX_WEIGHT`]; it counts from now on.
     pub weight: u32,
@@ -48,15 +48,15 @@ pub struct Arrival<K> {
 /// The answer to a newcomer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<T> {
-    /// It waits.
+    /// The ticket was queued.
     Queued,
     /// It does not: it is at or above its share of a full room.
     Busy(RetryAfter),
     /// It waits, and this other ticket no longer does.
     Shed {
-        /// Who was dropped.
+        /// The ticket that was evicted.
         victim: T,
-        /// When the victim should return.
+        /// When the evicted request should be sent again.
         retry_after: RetryAfter,
     },
 }
@@ -64,7 +64,7 @@ pub enum Verdict<T> {
 /// A ticket that got a slot.
 #[derive(Debug)]
 pub struct Grant<T> {
-    /// Whose turn it is.
+    /// The ticket that gets the slot.
     pub ticket: T,
     /// To be given back to [`FairQueue::settle`] with the slot.
     pub pass: Pass,
@@ -195,7 +195,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let mut verdict = Verdict::Queued;
         match self.find_place(id, promised, now) {
             Place::Free => {}
-            // Its tenant has its share of the room, but an address that has most of that makes place for the others.
+            // Its tenant has its share of the room, but an address that has most of that is evicted for the others.
             Place::Refused if !behind && self.flows.get(id).behind.first().is_some() => {
                 if let Some((victim, retry_after)) = self.shed(id, now) {
                     verdict = Verdict::Shed { victim, retry_after };
@@ -209,7 +209,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
                 return Verdict::Busy(self.promise(id, now));
             }
             Place::TakenFrom(greediest) => {
-                // A class that makes place for another has more than its share.
+                // A class that is evicted for another has more than its share.
                 if self.flows.get(greediest).class == class {
                     self.count_if_inside_share(greediest, self.flows.get(greediest).waiting);
                 }

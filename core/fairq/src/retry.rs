@@ -84,7 +84,8 @@ pub(crate) struct Promises {
 #[derive(Debug, Clone, Copy, Default)]
 struct Due {
     all: u32,
-    /// Those of them whose clients can no longer be recognised: whoever comes on time has them.
+    /// Those of them whose clients can no longer be recognised: the next request of the tenant that arrives on time
+    /// takes them.
     unheld: u32,
 }
 

@@ -1,4 +1,4 @@
-//! A full room: who is refused, who makes place, and when they should return.
+//! A full room: who is refused, who is evicted, and when they should return.
 
 use crate::{
     calendar::{BIN, Calendar, Flow, LONGEST_SECONDS, Promise},
@@ -17,11 +17,11 @@ const UNKNOWN: u64 = 100_000_000;
 /// The part of the rate at which the room empties that promises rely on, in percent.
 const RELIED_ON: u64 = 90;
 
-/// What a newcomer finds.
+/// What a new ticket finds when it arrives at the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Free,
-    /// This tenant's oldest ticket makes place.
+    /// The oldest ticket of this tenant is evicted.
     TakenFrom(u32),
     Refused,
 }
@@ -182,7 +182,8 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         }
     }
 
-    /// The client that was promised this can no longer be recognised: whoever of its tenant comes on time has its place.
+    /// The client that was promised this can no longer be recognised: the next request of its tenant that arrives
+    /// on time takes its place.
     pub fn release(&mut self, class: usize, tenant: &K, promise: Promise) {
         let class = if class < self.classes.len() { class } else { 0 };
         if let Some(id) = self.flows.find(class, tenant) {

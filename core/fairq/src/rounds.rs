@@ -50,7 +50,7 @@ impl Rounds {
         self.clock
     }
 
-    /// How many tenants wait here.
+    /// Returns the number of tenants that wait in this round structure.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -115,7 +115,7 @@ impl Rounds {
         Some(id)
     }
 
-    /// The first tenant of the first round, after filing again whoever has used or owes more than that round.
+    /// The first tenant of the first round, after moving tenants that have used or owe more than that round.
     fn next_in_calendar<K: Clone + Eq + Hash>(&mut self, flows: &mut Flows<K>, now: Moment) -> Option<u32> {
         let most = self.clock + MAX_DEBT;
         loop {

@@ -6,7 +6,7 @@ use types::Moment;
 /// A slot that is in use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
-    /// Whose it is.
+    /// Index of the flow that holds the slot.
     pub(crate) flow: u32,
     pub(crate) start: Moment,
     /// Whether it was given to a slow tenant, or to one of which nothing is known.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The most classes.
+/// The maximum number of classes.
 pub const MAX_CLASSES: usize = 8;
 /// The highest weight of a class or tenant; a higher one is lowered to it. The share of a weight is exact to
 /// about one part in ten thousand for requests of 10 ms and more.
@@ -42,7 +42,7 @@ pub struct ClassSettings {
     pub room: usize,
 }
 
-/// Why settings cannot be used.
+/// The reason why settings are rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// There are no classes, or too many.
@@ -53,7 +53,7 @@ pub enum SettingsError {
     Weight {
         /// The number of the class.
         class: usize,
-        /// Its weight.
+        /// The rejected weight.
         weight: u32,
     },
     /// Live state belongs to classes by their number.

@@ -19,12 +19,12 @@ use door::{Door, Refused};
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 use types::Moment;
 
-/// What is played.
+/// The input of a simulation: capacity, tenants, duration and seed.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// The slots, the room, the classes.
     pub settings: Settings,
-    /// Who sends what.
+    /// The tenants and the load that each of them sends.
     pub tenants: Vec<Tenant>,
     /// How long clients send. What is underway then is still played to its end.
     pub lasts: Duration,
@@ -38,7 +38,7 @@ pub struct Scenario {
     pub reconnect: bool,
     /// Obedient clients return after the exact time they were told, not after whole seconds.
     pub exact_returns: bool,
-    /// For every random choice.
+    /// Seed of every random choice, so that a run can be repeated.
     pub seed: u64,
 }
 
@@ -185,7 +185,7 @@ impl Play<'_> {
         }
     }
 
-    /// Starts whoever entered at once, and whoever the door calls.
+    /// Starts the requests that were admitted at once, and those that get a slot.
     fn start_all(&mut self, entered: Option<usize>) {
         let mut next = entered.or_else(|| self.call());
         while let Some(request) = next {

@@ -26,14 +26,14 @@ pub struct Counts {
     /// Those of them that were refused all the same.
     pub returned_in_vain: u64,
     /// Of the refused, the dropped and those that [waited in vain](FairQueue::waited_in_vain): whose tenant asked for no
-    /// more than its share. A flood does not raise this, whoever makes it.
+    /// more than its share. A flood does not raise this.
     pub inside_share: u64,
 }
 
 /// One class at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassStats {
-    /// Tickets that wait.
+    /// Number of tickets that wait in the queue.
     pub waiting: usize,
     /// Slots given through the queue and not yet returned.
     pub running: u32,
@@ -41,14 +41,14 @@ pub struct ClassStats {
     pub tokens: i64,
     /// Tenants that are remembered.
     pub tenants: usize,
-    /// How its tickets ended.
+    /// How many of its tickets were served, refused and evicted.
     pub counts: Counts,
 }
 
 /// One tenant at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TenantStats {
-    /// Tickets that wait.
+    /// Number of tickets that wait in the queue.
     pub waiting: usize,
     /// Slots given through the queue and not yet returned.
     pub running: u32,
@@ -61,7 +61,7 @@ pub struct TenantStats {
 }
 
 impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
-    /// How many tickets wait.
+    /// Returns the number of tickets that wait in the queue.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.depth
@@ -73,7 +73,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         self.slow_running
     }
 
-    /// How many tenants are remembered.
+    /// Returns the number of tenants that have state.
     #[must_use]
     pub fn tenants(&self) -> usize {
         self.flows.len()

@@ -13,7 +13,7 @@ use crate::{
 use std::{hash::Hash, time::Duration};
 use types::Moment;
 
-/// How many idle tenants of each class are looked at to make place for a new one.
+/// How many idle tenants of each class are checked to make room for a new one.
 const RECLAIM_TRIES: usize = 8;
 
 impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {

@@ -3,11 +3,11 @@
 //! A stream occupies a connection for as long as its client likes, and holds no slot: a tunnel, a stream of events, a
 //! transfer that lost its slot. So tenants have shares of the connections as well. All streams together hold at most half of
 //! them. One tenant holds no more than half as many as are free of these, so that alone it has a third of them, and whoever
-//! has none finds some free however many others there are; one address of a tenant has half of its tenant's share.
+//! has none finds some free unless there are about as many others as streams; one address of a tenant has half of its tenant's share.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// Whose a stream is.
+/// The tenant and the client address that a stream belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StreamOwner<T, A> {
     /// The tenant whose share the stream counts towards.

@@ -5,13 +5,13 @@ use crate::list::{Links, List};
 /// Tickets that are looked at to find one that can be dropped.
 const LOOKED_AT: usize = 8;
 
-/// One waiting ticket.
+/// One request that waits in the queue.
 #[derive(Debug)]
 pub(crate) struct Ticket<T> {
     pub(crate) value: T,
-    /// Whose it is.
+    /// Index of the flow that the ticket belongs to.
     pub(crate) flow: u32,
-    /// In nanoseconds of slot-time.
+    /// Estimated cost, in nanoseconds of slot-time.
     pub(crate) estimate: u64,
     /// Charged on top, in nanoseconds of slot-time.
     pub(crate) extra: u64,

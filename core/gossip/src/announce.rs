@@ -54,6 +54,9 @@ impl Engine {
 
     /// Tells everybody what there is, as much as fits, and more slowly while nothing changes.
     pub(crate) fn beat(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
+        if self.forget_if_idle(ix, now) {
+            return;
+        }
         self.name_evicted(ix, out);
         self.sign_own(ix, now);
         let topic = &mut self.topics[ix];
@@ -152,8 +155,8 @@ fn take_dirty(topic: &mut TopicState) -> (Vec<Head>, Vec<Entry>) {
     (heads, entries)
 }
 
-/// Sends one announcement to the members that are chosen. One is on its way to a peer at a time: heads are cumulative, so
-/// whoever is left out is told everything later.
+/// Sends one announcement to the members that are chosen. One is on its way to a peer at a time: heads are
+/// cumulative, so peers that are left out get everything later.
 fn tell(
     topic: &mut TopicState,
     entries: Vec<Entry>,

@@ -19,7 +19,11 @@ use crate::{
     signatures::Signatures,
     timers::{Timer, Timers},
     topic::TopicState,
+    track::Track,
 };
+
+/// Topics that were forgotten whose numbers are kept, for each topic that there is room for.
+const NUMBERS_PER_TOPIC: usize = 64;
 
 /// Gossip of any number of topics, without I/O: it is told what happens, and says what is to be done.
 pub struct Engine {
@@ -28,13 +32,15 @@ pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) signatures: Box<dyn Signatures>,
     pub(crate) rng: Rng,
-    /// By [`PeerKey`].
+    /// The connected peers, indexed by [`PeerKey`].
     pub(crate) peers: Vec<Option<NodeId>>,
     /// What each may cost, by [`PeerKey`].
     pub(crate) efforts: Vec<Effort>,
     /// Places are used again once a topic is gone.
     pub(crate) topics: Vec<TopicState>,
     by_name: BTreeMap<Topic, usize>,
+    /// The numbers of this node's last publications in topics that were forgotten: numbers never start again within one life.
+    pub(crate) numbers: BTreeMap<Topic, u64>,
     free_topics: Vec<usize>,
     last_topic: usize,
     pub(crate) cache: Cache,
@@ -48,7 +54,7 @@ pub struct Engine {
     pub(crate) evictions_left: u32,
 }
 
-/// How much an engine holds.
+/// How much state an engine holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Topics, joined or asked for by peers.
@@ -57,7 +63,7 @@ pub struct Stats {
     pub eager: usize,
     /// Peers of all topics that are announced to.
     pub lazy: usize,
-    /// Publishers remembered.
+    /// Number of publishers that have state.
     pub publishers: usize,
     /// Publishers some of whose publications are being looked for.
     pub searching: usize,
@@ -65,7 +71,7 @@ pub struct Stats {
     pub unacked: usize,
     /// Publications kept for peers that ask.
     pub cached_messages: usize,
-    /// Their frames, in bytes.
+    /// Total size of the cached frames, in bytes.
     pub cached_bytes: usize,
 }
 
@@ -91,6 +97,7 @@ impl Engine {
             efforts: Vec::new(),
             topics: Vec::new(),
             by_name: BTreeMap::new(),
+            numbers: BTreeMap::new(),
             free_topics: Vec::new(),
             last_topic: 0,
             cache: Cache::new(settings.cache_messages, settings.cache_bytes, seed),
@@ -154,13 +161,13 @@ impl Engine {
         self.by_name.keys()
     }
 
-    /// How many topics it knows.
+    /// Returns the number of known topics.
     #[must_use]
     pub fn topic_count(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether it knows a topic.
+    /// Returns true if the topic is known.
     #[must_use]
     pub fn knows_topic(&self, name: &Topic) -> bool {
         self.by_name.contains_key(name)
@@ -302,6 +309,34 @@ impl Engine {
         };
         self.by_name.insert(name.clone(), ix);
         Some(ix)
+    }
+
+    /// The number of this node's last publication in a topic, in its present life; zero if there is none.
+    pub(crate) fn own_number(&self, name: &Topic) -> u64 {
+        let present = self.by_name.get(name).map_or(0, |ix| self.topics[*ix].seq);
+        present.max(self.numbers.get(name).copied().unwrap_or(0))
+    }
+
+    /// Forgets a topic in which only this node ever published, once nobody takes part in it and nothing was published for as long
+    /// as publishers are remembered. Its number stays, in a hundredth of the memory. Whether it was forgotten.
+    pub(crate) fn forget_if_idle(&mut self, ix: usize, now: Moment) -> bool {
+        let topic = &self.topics[ix];
+        let is_recent = |track: &Track| now.since(track.heard_at) < self.settings.remember;
+        let is_used = topic.joined || !topic.members.is_empty() || !topic.unacked.is_empty();
+        if is_used
+            || topic.seq == 0
+            || topic.tracks.iter().any(|(_, track)| is_recent(track))
+            || self.numbers.len() >= self.settings.max_topics.saturating_mul(NUMBERS_PER_TOPIC)
+        {
+            return false;
+        }
+        self.numbers.insert(topic.name.clone(), topic.seq);
+        for at in 0..self.topics[ix].tracks.places() {
+            self.remove_track(ix, at);
+        }
+        self.topics[ix].seq = 0;
+        self.close_if_unused(ix);
+        true
     }
 
     /// Forgets a topic that nobody takes part in and nothing was published in.

@@ -10,7 +10,7 @@ use crate::packet::{Lane, Packet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerKey(pub u32);
 
-/// What happened.
+/// An input of the engine.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A session with a peer is up. Peers are never this node itself, and have one session.
@@ -22,64 +22,64 @@ pub enum Event {
     },
     /// The session is over; what was on its way may be lost.
     PeerDown {
-        /// Whose.
+        /// The peer that disconnected.
         peer: PeerKey,
     },
     /// A peer said something. What is not about gossip is ignored.
     Message {
-        /// Who.
+        /// The peer that sent the message.
         from: PeerKey,
-        /// What.
+        /// The message that arrived.
         message: Message,
     },
     /// Something is to be published; answered by one [`Action::Verdict`] with the same ticket.
     Publish {
         /// The caller's name for this.
         ticket: u64,
-        /// Where.
+        /// The topic to publish in.
         topic: Topic,
-        /// What, at most [`oap::PUBLICATION_MAX`] bytes.
+        /// The body, at most [`oap::PUBLICATION_MAX`] bytes.
         body: Bytes,
     },
     /// This node takes part in a topic: publications are delivered here and passed on.
     Subscribe {
-        /// Which.
+        /// The topic to join.
         topic: Topic,
     },
     /// This node does not take part in the topic any more.
     Unsubscribe {
-        /// Which.
+        /// The topic to leave.
         topic: Topic,
     },
     /// The moment of the last [`Action::SetTimer`] has come.
     Tick,
     /// Packets of a topic have left for a peer, so that others may follow them.
     Sent {
-        /// To whom.
+        /// The peer that the packets were sent to.
         peer: PeerKey,
-        /// Of which topic.
+        /// The topic of the packets.
         topic: Topic,
-        /// How many of kind [`Kind::Publication`](crate::Kind::Publication).
+        /// Number of sent packets of kind [`Kind::Publication`](crate::Kind::Publication).
         publications: u32,
-        /// How many of kind [`Kind::Announcement`](crate::Kind::Announcement).
+        /// Number of sent packets of kind [`Kind::Announcement`](crate::Kind::Announcement).
         announcements: u32,
     },
     /// A packet will not leave: the peer's queue had no room. Not for packets of a peer that goes down.
     Refused {
-        /// Whose queue.
+        /// The peer whose queue rejected the packet.
         peer: PeerKey,
-        /// What was to be sent.
+        /// The packet that was not sent.
         packet: Packet,
     },
 }
 
-/// What is to be done.
+/// An output of the engine: what its caller must do.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A packet is to be sent, answered by [`Event::Sent`] or [`Event::Refused`]. If a packet of [`Lane::Control`] finds no
     /// room, the session is not worth keeping.
     Send {
-        /// To whom.
+        /// The peer to send to.
         to: PeerKey,
         /// What; the same packet may go to many.
         packet: Packet,
@@ -101,11 +101,11 @@ pub enum Action {
     Lost(Loss),
     /// What became of a publication of this node's own.
     Verdict {
-        /// As given in [`Event::Publish`].
+        /// The ticket that [`Event::Publish`] had.
         ticket: u64,
         /// The publication's name, unless it was refused.
         id: Option<MessageId>,
-        /// What became of it.
+        /// Whether a neighbour has acknowledged the publication.
         verdict: Verdict,
     },
     /// A peer has shown what this node itself signed in a life that is not before the present one: its clock went back, or
@@ -117,12 +117,12 @@ pub enum Action {
     },
     /// This node cannot take part in a topic: there are too many.
     SubscribeRefused {
-        /// Which.
+        /// The topic that this node cannot join.
         topic: Topic,
     },
     /// A peer said what no honest peer says, or wants more topics than there is room for.
     Misbehaved {
-        /// Who.
+        /// The peer that broke a rule.
         peer: PeerKey,
         /// What it is to be told.
         code: ErrorCode,
@@ -131,7 +131,7 @@ pub enum Action {
     },
     /// [`Event::Tick`] is wanted at this moment. Replaces the timer that was set before.
     SetTimer {
-        /// When.
+        /// The time at which the engine wants to be called.
         at: Moment,
     },
 }
@@ -139,9 +139,9 @@ pub enum Action {
 /// Publications of one publisher that are missing, `from` and `to` included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The topic.
+    /// The topic of the missing publications.
     pub topic: Topic,
-    /// Whose publications.
+    /// The publisher of the missing publications.
     pub publisher: NodeId,
     /// In which of the publisher's lives.
     pub incarnation: u64,
@@ -149,11 +149,11 @@ pub struct Gap {
     pub from: u64,
     /// The last number that is missing.
     pub to: u64,
-    /// Why.
+    /// The reason why they are missing.
     pub reason: GapReason,
 }
 
-/// Why publications are missing.
+/// The reason why publications are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GapReason {
     /// They were published before this node took part, or came to hear of the publisher.
@@ -189,28 +189,28 @@ pub struct Loss {
     pub id: MessageId,
     /// The number of the last of them.
     pub last: u64,
-    /// Where.
+    /// The queue that lost them.
     pub queue: Queue,
     /// Who was to get them, or had sent them.
     pub peer: NodeId,
-    /// Why.
+    /// The reason for the loss.
     pub reason: LossReason,
 }
 
-/// Where something was lost.
+/// A place where publications can be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Queue {
     /// On the way out to a peer.
     Egress,
     /// At a peer that refused it.
     PeerIngress,
-    /// In the cache.
+    /// The cache of publications for peers that request them.
     Cache,
     /// On the way in.
     Ingress,
 }
 
-/// Why something was lost.
+/// The reason for a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LossReason {
     /// The queue had no room; it was announced instead, and not asked for while it was kept.
@@ -229,7 +229,7 @@ pub enum LossReason {
     Forged,
     /// This node does not take part in its topic.
     NotSubscribed,
-    /// Too many publishers.
+    /// The table of publishers was full.
     Publishers,
     /// It is further beyond what its publisher has proven than can be believed, or nothing is proven yet.
     Unproven,
@@ -238,7 +238,7 @@ pub enum LossReason {
 }
 
 impl Loss {
-    /// How many they are.
+    /// Returns the number of publications in the run.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.last.saturating_sub(self.id.seq).saturating_add(1)

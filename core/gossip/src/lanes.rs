@@ -34,29 +34,29 @@ pub struct Lanes<K, T> {
 /// What happens to a publication that finds the lane full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is refused.
+    /// The new publication is rejected.
     RejectNew,
-    /// The oldest of the topic with the most waiting makes place.
+    /// The oldest of the topic with the most waiting is evicted.
     DropOldest,
 }
 
-/// What became of a publication.
+/// The result of queueing a publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pushed<T> {
-    /// It waits.
+    /// The publication is queued.
     Queued,
     /// It waits, and this one does not any more.
     Shed(T),
-    /// It does not wait.
+    /// The queue is full; the publication is returned.
     Refused(T),
 }
 
-/// What is to be sent.
+/// The next item to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<T> {
-    /// This.
+    /// A control item, which goes before publications.
     Control(T),
-    /// This.
+    /// A publication or announcement.
     Gossip(T),
     /// A chunk of some object, to be reported with [`Lanes::bulk_sent`].
     Bulk,
@@ -87,7 +87,7 @@ impl<K: Ord + Clone, T> Lanes<K, T> {
         }
     }
 
-    /// Publications that wait.
+    /// Returns the number of queued publications.
     #[must_use]
     pub fn gossip_len(&self) -> usize {
         self.waiting
@@ -99,7 +99,7 @@ impl<K: Ord + Clone, T> Lanes<K, T> {
         self.control.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.control.is_empty() && self.waiting == 0

@@ -1,26 +1,29 @@
-//! Gossip with accountable loss: a tree that pushes, announcements that repair it, and a name for everything that is missing.
+//! Gossip with accountable loss: Plumtree (Leitão, Pereira and Rodrigues, *Epidemic Broadcast Trees*, SRDS 2007)
+//! with sequence numbers, so that every missing publication is reported.
 //!
-//! [`Engine`] decides and does nothing else. It is told what happens ([`Event`]) and when, and says what is to be done
-//! ([`Action`]); the same seed and the same events give the same actions.
+//! [`Engine`] only decides. Its caller reports events with their time ([`Event`]), and the engine returns what to
+//! do ([`Action`]); the same seed and the same events give the same actions.
 //!
-//! * **Push.** A publication goes to the peers of its topic that are *eager*; to the others it is announced. Whoever gets a
-//!   publication twice prunes the second sender, whoever misses an announced one grafts the announcer: what remains is a
-//!   tree, and its repair.
-//! * **Numbers.** A publication is numbered per publisher, life of the publisher, and topic. Announcements carry the highest
-//!   number, also of what the announcer itself has not got, so every subscriber comes to know what there is.
-//! * **Repair.** What is missing is asked for from one peer at a time, until [`Settings::patience`] is over.
-//! * **A gap is named.** Whatever was published and is not delivered ends in [`Action::Gap`], also what was published before
-//!   this node took part. Of everything up to the highest number known, a subscriber gets one or the other.
-//! * **A drop is named.** Whatever was to be sent to a peer and was not, because its budget or its queue was full or it
-//!   refused, is owed to that peer for as long as it is kept; then, or when the peer goes, it is named in [`Action::Lost`],
-//!   once, in runs of numbers.
-//! * **Accepted.** A publication of this node's own is [`Verdict::Accepted`] once a neighbour has acknowledged it; otherwise
-//!   it is known here only, and that is said.
-//! * **Bounds.** Publications on their way to one peer, those kept for repair, publishers remembered, topics, numbers told
-//!   apart, numbers asked for at once: [`Settings`] has them all.
+//! * **Push.** A publication is pushed to the *eager* peers of its topic and announced to the others (lazy push). A
+//!   node that gets a publication twice prunes the second sender; a node that misses an announced one grafts the
+//!   announcer. What remains is a spanning tree with automatic repair.
+//! * **Sequence numbers.** A publication is numbered per publisher, incarnation of the publisher, and topic.
+//!   Announcements carry the highest number, also of publications that the announcer does not have, so every
+//!   subscriber learns what exists.
+//! * **Repair.** A missing publication is requested from one peer at a time, until [`Settings::patience`] has
+//!   passed.
+//! * **Gaps.** Every publication that is not delivered is reported in [`Action::Gap`], also those from before this
+//!   node joined. For every number up to the highest known one, a subscriber gets either the publication or a gap.
+//! * **Losses.** A publication that was not sent to a peer, because the peer's budget or queue was full or the peer
+//!   refused it, is owed to that peer for as long as it is kept. After that, or when the peer leaves, it is
+//!   reported in [`Action::Lost`], once, in runs of numbers.
+//! * **Accepted.** A publication of this node is [`Verdict::Accepted`] once a neighbour has acknowledged it;
+//!   otherwise the verdict says that only this node has it.
+//! * **Bounds.** [`Settings`] limits publications in flight to one peer, publications kept for repair, publishers,
+//!   topics, tracked numbers, and numbers requested at once.
 //!
-//! [`Lanes`] is the order in which a connection's writer sends what it has: control, then publications, fairly between
-//! topics, four bytes to one of objects.
+//! [`Lanes`] is the order in which a connection's writer sends: control first, then publications, fairly between
+//! topics, with four bytes of publications to one of objects.
 
 mod announce;
 mod cache;

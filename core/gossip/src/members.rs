@@ -29,7 +29,7 @@ const BLAME: i32 = 1;
 /// The most publications that a peer was asked for and may send though they have come another way.
 const ANSWERS_MAX: u32 = 1024;
 
-/// No place.
+/// The index that stands for no place.
 const NOWHERE: u32 = u32::MAX;
 
 /// Peers that take part in a topic. The first `eager` of them are pushed to, the others are announced to.
@@ -59,14 +59,14 @@ pub(crate) struct Member {
     pub(crate) pruned_at: Option<Moment>,
     /// What is to be sent once the budget has room: whose, and the number.
     pub(crate) backlog: VecDeque<(Arc<Origin>, u64)>,
-    /// What was not sent.
+    /// The publications that were not sent to this member.
     pub(crate) missed: Missed,
 }
 
 /// What became of a publication for one peer.
 #[derive(Debug)]
 pub(crate) enum Offer {
-    /// It is to be sent.
+    /// The publication is to be sent.
     Send,
     /// It is remembered until others have left.
     Later,
@@ -115,7 +115,7 @@ impl Member {
         was_expected
     }
 
-    /// It pushed news.
+    /// Records that the member pushed a publication that was new.
     pub(crate) fn reward(&mut self) {
         self.merit = (self.merit + 1).min(MERIT_MAX);
     }

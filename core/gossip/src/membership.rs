@@ -185,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// Forgets a publisher.
+    /// Removes the state of a publisher in a topic.
     pub(crate) fn remove_track(&mut self, ix: usize, at: usize) -> Option<crate::track::Track> {
         let topic = &mut self.topics[ix];
         let mut track = topic.tracks.remove(at)?;

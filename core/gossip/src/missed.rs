@@ -37,7 +37,7 @@ pub(crate) struct Missed {
 }
 
 impl Missed {
-    /// Whether anything is owed.
+    /// Returns true if the peer is still owed a publication.
     pub(crate) fn owes(&self) -> bool {
         !self.owed.0.is_empty()
     }
@@ -146,12 +146,12 @@ impl Runs {
 }
 
 impl Run {
-    /// One publication.
+    /// Makes a run of one publication.
     pub(crate) fn one(origin: &Arc<Origin>, seq: u64, reason: LossReason) -> Self {
         Self { origin: Arc::clone(origin), from: seq, to: seq, reason }
     }
 
-    /// As it is reported.
+    /// Returns the run as a loss report.
     pub(crate) fn loss(self, topic: &Topic, peer: NodeId) -> Action {
         let Origin { publisher, incarnation, .. } = *self.origin;
         let queue = match self.reason {

@@ -25,7 +25,7 @@ pub enum Kind {
     Publication,
     /// An announcement; one of a topic is on its way to a peer at a time.
     Announcement,
-    /// Anything else.
+    /// A message of any other kind.
     Control,
 }
 
@@ -34,9 +34,9 @@ pub enum Kind {
 pub enum Lane {
     /// Small, and what everything else depends on.
     Control,
-    /// Publications.
+    /// Publications and announcements.
     Gossip,
-    /// Objects.
+    /// Pieces of objects.
     Bulk,
 }
 
@@ -59,7 +59,7 @@ impl Packet {
         Self(Arc::new(Inner { frame, bytes: bytes.into() }))
     }
 
-    /// What is said.
+    /// Returns the message in the packet.
     #[must_use]
     pub fn message(&self) -> &Message {
         &self.0.frame.message

@@ -18,7 +18,7 @@ const LIVES_MAX: usize = 4;
 /// Among which publishers room is made.
 #[derive(Clone, Copy, Debug)]
 enum Whose {
-    /// Those that are not listed.
+    /// Publishers that are not listed in the configuration.
     Anybody,
     /// Those that this peer told of first and that are not listed.
     Introducer(Option<NodeId>),
@@ -57,10 +57,11 @@ impl Engine {
         if !(1..=SEQ_MAX).contains(&entry.seq) {
             return false;
         }
-        let topic = &mut self.topics[ix];
-        if entry.publisher == self.me && entry.incarnation == self.incarnation && entry.seq <= topic.seq {
+        let is_own = entry.publisher == self.me && entry.incarnation == self.incarnation;
+        if is_own && entry.seq <= self.own_number(&self.topics[ix].name) {
             return true;
         }
+        let topic = &mut self.topics[ix];
         let known = topic.tracks.find(entry.publisher, entry.incarnation);
         let proven = known.and_then(|at| topic.tracks.get(at)).map_or(0, Track::proven);
         if entry.seq > proven {
@@ -121,7 +122,12 @@ impl Engine {
         if proven.publisher != me || met < self.incarnation || met == u64::MAX {
             return;
         }
+        if met == self.incarnation && proven.seq <= self.own_number(&proven.topic) {
+            // Said in this life, in a topic that was forgotten meanwhile.
+            return;
+        }
         self.incarnation = met + 1;
+        self.numbers.clear();
         for topic in &mut self.topics {
             topic.seq = 0;
             topic.signed_at = None;

@@ -28,7 +28,7 @@ const PROOF_AFTER: u64 = 256;
 /// Why a publication is not taken on, and which rule its sender broke, if it did.
 type Refusal = (LossReason, Option<(ErrorCode, &'static str)>);
 
-/// Where a publication came from.
+/// The peer and the path that a publication came from.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     /// The peer that sent it; none if it was published here.
@@ -55,6 +55,9 @@ impl Engine {
         let topic = &mut self.topics[ix];
         if topic.unacked.len() >= self.settings.max_unacked || topic.members.is_congested(&self.settings) {
             return out.push(refuse(Verdict::Busy));
+        }
+        if topic.seq == 0 {
+            topic.seq = self.numbers.remove(name).unwrap_or(0);
         }
         topic.seq += 1;
         let seq = topic.seq;

@@ -10,8 +10,8 @@ use oap::{HEADS_MAX, LIST_MAX};
 pub struct Settings {
     /// How many peers of a topic are pushed to before anybody pruned or grafted. A peer that grafts is pushed to anyway.
     pub relay_fanout: usize,
-    /// Copies of what had come over so many links are not held against whoever pushed them: the links they come over make
-    /// a deep tree less deep.
+    /// Copies of what had come over so many links are not held against the peer that pushed them: the links they
+    /// come over make a deep tree less deep.
     pub forgive_hops: u8,
     /// The most publications of one topic that are on their way to one peer, handed out and not yet
     /// [`Event::Sent`](crate::Event::Sent), so that no topic fills a peer's queue.
@@ -38,7 +38,7 @@ pub struct Settings {
     pub remember: Duration,
     /// The most publications of this node's own, per topic, that wait for their verdict.
     pub max_unacked: usize,
-    /// How long announcements are gathered.
+    /// How long announcements are batched before they are sent.
     pub announce_after: Duration,
     /// How long a publication that was announced may take to come by itself.
     pub graft_after: Duration,

@@ -19,8 +19,8 @@ pub trait Signatures: Send {
     /// signature is the key's.
     fn verify_head(&self, head: &MessageId, proof: &Proof) -> bool;
 
-    /// Whether what this publisher says in this topic can be checked as the topic demands. What cannot is passed over, and
-    /// not held against whoever passed it on.
+    /// Whether what this publisher says in this topic can be checked as the topic demands. What cannot is passed
+    /// over, and not held against the peer that relayed it.
     fn is_known(&self, _topic: &Topic, _publisher: NodeId) -> bool {
         true
     }

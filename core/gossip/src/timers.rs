@@ -9,7 +9,7 @@ use types::Moment;
 pub(crate) enum Timer {
     /// Announcements of a topic have been gathered long enough.
     Announce(usize),
-    /// A topic's heartbeat.
+    /// The heartbeat of the topic with this index.
     Beat(usize),
     /// A topic's oldest publication without a verdict.
     Verdict(usize),
@@ -38,7 +38,7 @@ impl Timers {
         *slot = at;
     }
 
-    /// The earliest timer.
+    /// Returns the time of the earliest timer.
     pub(crate) fn first(&self) -> Option<Moment> {
         self.waiting.first().map(|(at, _)| *at)
     }

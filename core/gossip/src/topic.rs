@@ -32,7 +32,7 @@ pub(crate) struct TopicState {
     pub(crate) verdict_at: Option<Moment>,
     /// Where the next heartbeat's list begins.
     pub(crate) beat_cursor: usize,
-    /// Heartbeats so far.
+    /// Number of heartbeats since the topic was created.
     pub(crate) beats: u32,
     /// Heartbeats since a head last changed.
     pub(crate) quiet_beats: u32,

@@ -28,7 +28,7 @@ pub(crate) struct Track {
     seen: u64,
     /// The highest number that the publisher has signed; zero if it signed none.
     proven: u64,
-    /// Its signature of that number.
+    /// The publisher's signature of that number.
     proof: Option<Proof>,
     /// The highest number that some peer claims to have and that was neither seen nor proven. It is asked for, and never
     /// named or repeated. Zero if there is none.

@@ -13,7 +13,7 @@ use httprules::{
 /// The bytes that are stored of a representation, if not all of them are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Which of its bytes.
+    /// The bytes of the representation that the part contains.
     pub range: Range<u64>,
     /// How many it has in all.
     pub len: u64,

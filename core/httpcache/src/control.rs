@@ -12,7 +12,8 @@ use httprules::{
 
 use crate::dictionary::{self, Value};
 
-/// The targeted fields that count, the strongest first. They are not passed on to clients.
+/// The targeted fields that count, the strongest first. The first is for this cache alone and is not passed on to clients; the
+/// other is for all caches of this kind on the way.
 pub const TARGETS: [HeaderName; 2] =
     [HeaderName::from_static("omnigate-cache-control"), HeaderName::from_static("cdn-cache-control")];
 

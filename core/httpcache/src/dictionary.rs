@@ -10,7 +10,7 @@ pub enum Value {
     Integer(i64),
     /// A flag; a member without a value is true.
     Flag(bool),
-    /// Any other type.
+    /// A value of any other type.
     Other,
 }
 

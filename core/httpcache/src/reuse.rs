@@ -9,7 +9,7 @@ use httprules::{
 /// Judges a stored response for a request at `now`, in seconds since 1970. For `grace` seconds after it became stale it
 /// answers when its origin cannot be asked, unless the origin or the request forbids that.
 ///
-/// What was never fresh is stored to be validated, and may be meant for whoever asked for it. It answers without validation
+/// What was never fresh is stored to be validated, and may be meant for one client only. It answers without validation
 /// only if its origin allows that, whatever a client would put up with.
 #[must_use]
 pub fn judge(stored: &Stored, request: &RequestDirectives, grace: u64, now: u64) -> Verdict {

@@ -5,7 +5,10 @@ use std::fmt::{self, Write as _};
 /// The name under which this cache speaks of itself.
 pub const NAME: &str = "omnigate";
 
-/// Why a request was forwarded.
+/// Room for what the cache says of itself.
+const USUAL_LEN: usize = 64;
+
+/// The reason why a request was forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
     /// The cache does not handle such requests.
@@ -16,7 +19,7 @@ pub enum Forwarded {
     UriMiss,
     /// What is stored is for other values of the fields that `Vary` names.
     VaryMiss,
-    /// What is stored is stale.
+    /// The stored response is stale.
     Stale,
     /// Only another part is stored.
     Partial,
@@ -38,7 +41,7 @@ impl Forwarded {
     }
 }
 
-/// What the cache did.
+/// How the cache handled a request (RFC 9211).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus {
     /// Whether the answer is a stored one that was not asked for now.
@@ -86,13 +89,15 @@ impl fmt::Display for CacheStatus {
 }
 
 impl CacheStatus {
-    /// The value of the field: behind what caches closer to the origin said.
+    /// The value of the field: behind what caches closer to the origin said, of which there may be nothing.
     #[must_use]
-    pub fn behind(&self, earlier: &str) -> String {
-        let mut value = earlier.to_owned();
-        let separator = if earlier.is_empty() { "" } else { ", " };
+    pub fn behind<'e>(&self, earlier: impl IntoIterator<Item = &'e str>) -> String {
+        let mut value = String::with_capacity(USUAL_LEN);
+        for said in earlier.into_iter().filter(|said| !said.is_empty()) {
+            value.extend([said, ", "]);
+        }
         // Writing to a text does not fail.
-        let _ = write!(value, "{separator}{self}");
+        let _ = write!(value, "{self}");
         value
     }
 }

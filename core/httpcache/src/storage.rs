@@ -20,11 +20,12 @@ use crate::{
 pub struct Asked {
     /// What the request's `Cache-Control` and `Pragma` ask of a cache.
     pub directives: RequestDirectives,
-    /// Whether it has an `Authorization`.
+    /// Whether the request has an `Authorization` field.
     pub is_authorized: bool,
-    /// Whether it has a `Cookie`.
+    /// Whether the request has a `Cookie` field.
     pub has_cookie: bool,
-    /// Whether its client set conditions or a deadline, by which it can provoke an error that others would not get.
+    /// Whether its client set conditions or a deadline, or sent a large head, by which it can provoke an error that others would
+    /// not get.
     pub has_conditions: bool,
 }
 
@@ -58,9 +59,9 @@ pub enum NotStored {
     Status,
     /// The request or the response has `no-store`.
     NoStore,
-    /// It has `private`.
+    /// The response is `private`.
     Private,
-    /// It sets a cookie.
+    /// The response sets a cookie.
     SetCookie,
     /// The request was authorized, and the response does not say that others may see it.
     Authorization,
@@ -68,13 +69,15 @@ pub enum NotStored {
     Vary,
     /// Its `Connection` names fields that are for one connection alone, so that what the response says of itself is not complete.
     Connection,
+    /// It is a stream of events, which is meant for one client and may never end.
+    EventStream,
     /// It could never be reused: it is not fresh for any time and cannot be validated.
     Useless,
 }
 
 impl NotStored {
-    /// Whether the response could not be stored whoever asked for it. Otherwise it is for the request that it is not stored, and
-    /// says nothing about what is stored for others.
+    /// Whether the response could not be stored for any request. Otherwise it is for the request that it is not
+    /// stored, and says nothing about what is stored for others.
     ///
     /// A request with a credential or a cookie may be answered for its sender alone.
     #[must_use]
@@ -83,7 +86,7 @@ impl NotStored {
             return false;
         }
         match self {
-            Self::Private | Self::Vary | Self::Connection | Self::Useless => true,
+            Self::Private | Self::Vary | Self::Connection | Self::EventStream | Self::Useless => true,
             Self::NoStore => !asked.directives.no_store,
             Self::Status => !asked.has_conditions,
             Self::SetCookie | Self::Authorization => false,
@@ -101,6 +104,7 @@ impl NotStored {
             Self::Authorization => "authorization",
             Self::Vary => "vary",
             Self::Connection => "connection",
+            Self::EventStream => "event-stream",
             Self::Useless => "no-lifetime",
         }
     }
@@ -115,7 +119,7 @@ impl fmt::Display for NotStored {
 /// What is known of a response that may be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storable {
-    /// How long it is fresh.
+    /// The lifetime of the response.
     pub freshness: Stored,
     /// The fields that select it.
     pub vary: Vec<HeaderName>,
@@ -145,6 +149,9 @@ pub fn judge(
     if said.private {
         return Err(NotStored::Private);
     }
+    if is_event_stream(headers) {
+        return Err(NotStored::EventStream);
+    }
     let sets_cookie =
         headers.contains_key(header::SET_COOKIE) && !control.unstored_fields.contains(&header::SET_COOKIE);
     if sets_cookie && !rules.store_set_cookie {
@@ -166,6 +173,24 @@ pub fn judge(
     if is_of_use { Ok(Storable { freshness, vary }) } else { Err(NotStored::Useless) }
 }
 
+/// Whether a response is a stream of server-sent events.
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
+    let media_type = media_type.and_then(|value| value.split(|byte| *byte == b';').next());
+    media_type.is_some_and(|name| name.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
+}
+
+/// Whether a field can say for whom a response is, whether and for how long it is stored, or what its bytes are. If such a field
+/// was removed, nobody can tell whether the response may be stored.
+#[must_use]
+pub fn concerns_storing(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let is_known =
+        ["age", "date", "etag", "last-modified", "pragma", "location", "refresh", "www-authenticate"];
+    let words = ["cache", "control", "cookie", "auth", "expires", "vary", "digest", "surrogate"];
+    is_known.contains(&name) || name.starts_with("content-") || words.iter().any(|word| name.contains(word))
+}
+
 /// Removes what is not stored: fields that `no-cache` and `private` name, and those that are for this cache alone.
 pub fn strip(headers: &mut HeaderMap) {
     for name in Control::of(headers).unstored_fields {
@@ -184,10 +209,16 @@ pub fn strip_targeted(headers: &mut HeaderMap, rules: &Rules) {
     }
 }
 
-/// Whether a response with this status can be stored as a whole. Not those that are about one request and not about its
-/// target: failed conditions, ranges and expectations, and requests that came too early.
+/// Whether a response with this status can be stored as a whole. Not those that are about one request and not about
+/// its target, whatever they say of their freshness: requests that are too large or too many, lack a credential,
+/// set conditions that do not hold, or came too early. A client that provokes one could have it sent to all other
+/// clients.
 fn is_final(status: StatusCode) -> bool {
-    !status.is_informational() && !matches!(status.as_u16(), 206 | 304 | 412 | 416 | 417 | 425)
+    let is_about_the_request = matches!(
+        status.as_u16(),
+        401 | 406..=408 | 411..=413 | 415..=417 | 421 | 425 | 426 | 428 | 429 | 431 | 511
+    );
+    !status.is_informational() && !is_about_the_request && !matches!(status.as_u16(), 206 | 304)
 }
 
 /// Whether the operator's lifetime holds for a response with this status. Not for those that a client can provoke at a good
@@ -200,22 +231,7 @@ fn takes_default(status: StatusCode) -> bool {
 fn is_understood(status: StatusCode) -> bool {
     matches!(
         status.as_u16(),
-        200 | 203
-            | 204
-            | 300
-            | 301
-            | 302
-            | 303
-            | 307
-            | 308
-            | 400
-            | 401
-            | 403
-            | 404
-            | 405
-            | 410
-            | 414
-            | 451
-            | 500..=505
+        200 | 203 | 204 | 300 | 301 | 302 | 303 | 307 | 308 | 400 | 403 | 404 | 405 | 410 | 414 | 451 | 500
+            ..=505
     )
 }

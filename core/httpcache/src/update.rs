@@ -4,8 +4,12 @@ use http::{HeaderMap, HeaderName, header};
 use httprules::etag::ETag;
 
 /// Fields of a stored response that describe its stored bytes: no update changes them.
-const OF_THE_BODY: [HeaderName; 3] =
-    [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONTENT_RANGE];
+const OF_THE_BODY: [HeaderName; 4] = [
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONTENT_RANGE,
+    HeaderName::from_static("content-digest"),
+];
 
 /// Whether a 304 is about the stored response: it names the same validator, or none at all.
 #[must_use]
@@ -48,8 +52,9 @@ pub fn compare_head(stored: &HeaderMap, len: u64, head: &HeaderMap) -> HeadSays 
 #[must_use]
 pub fn freshened(stored: &HeaderMap, update: &HeaderMap) -> HeaderMap {
     let mut fresh = stored.clone();
-    // An age that is not told anew is over: it was that of the response before.
+    // What is not told again was said of the response before: its age, and when it was made.
     fresh.remove(header::AGE);
+    fresh.remove(header::DATE);
     for name in update.keys().filter(|name| !OF_THE_BODY.contains(name)) {
         fresh.remove(name);
         for value in update.get_all(name) {

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 /// Most fields that `Vary` may name; a response that names more is stored for nobody.
 pub const MAX_FIELDS: usize = 16;
 
-/// What `Vary` says.
+/// The content of a `Vary` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
     /// The response depends on these fields, which may be none.
@@ -20,7 +20,7 @@ pub enum Vary {
 }
 
 impl Vary {
-    /// What a response says.
+    /// Reads the `Vary` fields of a response.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
         let mut fields = Vec::new();

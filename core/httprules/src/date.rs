@@ -55,7 +55,7 @@ pub fn delay(value: &[u8], now: u64) -> Option<u64> {
     }
 }
 
-/// What is left to read.
+/// The bytes that are not parsed yet.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

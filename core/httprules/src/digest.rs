@@ -29,9 +29,10 @@ pub fn digests<'v>(values: impl IntoIterator<Item = &'v [u8]>) -> Digests {
     digests
 }
 
-/// A byte sequence of exactly so many bytes, `:base64:`.
+/// A byte sequence of exactly so many bytes, `:base64:`, whatever its parameters are.
 fn byte_sequence<const LEN: usize>(value: &[u8]) -> Option<[u8; LEN]> {
-    let text = value.strip_prefix(b":")?.strip_suffix(b":")?;
+    let (sequence, _parameters) = split_once(value, b';');
+    let text = sequence.strip_prefix(b":")?.strip_suffix(b":")?;
     let (mut bytes, mut at, mut bits, mut held) = ([0; LEN], 0, 0_u32, 0_u32);
     let unpadded = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
     if text.len() % 4 != 0 {
@@ -64,7 +65,7 @@ fn sextet(digit: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// SHA-256 of nothing.
+    /// SHA-256 of the empty string, as a structured-field byte sequence.
     const EMPTY: &str = ":47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:";
 
     fn sha256(value: &str) -> Option<[u8; 32]> {
@@ -79,6 +80,8 @@ mod tests {
             format!("unixsum=:AAA=:, sha-256={EMPTY}"),
             format!("sha-256={EMPTY} , md5=:AAAA:"),
             format!("sha-256=:AAAA:, sha-256={EMPTY}"),
+            format!("sha-256={EMPTY};a=1;b"),
+            format!("sha-256={EMPTY} ;a"),
         ] {
             assert_eq!(sha256(&value), Some(hash), "{value}");
         }

@@ -52,7 +52,7 @@ impl<'a> ETag<'a> {
 pub enum Listed {
     /// The list is `*`.
     Any,
-    /// It is in the list.
+    /// The tag is in the list.
     Found,
     /// It is not in the list.
     NotFound,

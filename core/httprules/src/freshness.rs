@@ -23,7 +23,7 @@ use crate::cache_control::RequestDirectives;
 /// Whether a stored response answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// The stored response is fresh.
     Fresh,
     /// It does for now; it is to be validated meanwhile.
     Stale,

@@ -1,7 +1,8 @@
-//! The rules of HTTP that an edge lives by: hosts, ranges, tags, conditions, codings, freshness (RFC 9110, 9111, 5861).
+//! HTTP rules that a server of stored content needs: hosts, ranges, entity tags, preconditions, codings, freshness
+//! (RFC 9110, 9111, 5861).
 //!
-//! Field values come in as bytes, times as seconds since 1970, and verdicts go out. Nothing here knows a clock, a socket or
-//! a store; what is written down in tables at the top of each module is what the tests hold it to.
+//! Field values come in as bytes, times as Unix seconds, and decisions go out. Nothing here uses a clock, a socket
+//! or a store. The tables at the top of each module are what the tests check.
 //!
 //! ```
 //! use http::{HeaderMap, HeaderValue, Method, header};

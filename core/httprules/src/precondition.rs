@@ -21,21 +21,21 @@ use crate::{
 /// What is known of the representation that a request would get.
 #[derive(Clone, Copy, Debug)]
 pub struct Current<'a> {
-    /// Its tag.
+    /// The entity tag of the representation, if it has one.
     pub etag: Option<ETag<'a>>,
     /// When it was last modified, in seconds since 1970.
     pub last_modified: Option<u64>,
     /// Whether it was never two different things within the second of `last_modified` for anybody who was told of it, so
     /// that an equal date means equal bytes.
     pub dates_are_strong: bool,
-    /// How many bytes it has.
+    /// Length of the representation in bytes.
     pub len: u64,
 }
 
-/// Whether a request goes on.
+/// The result of evaluating the preconditions (RFC 9110, 13.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// The request is processed.
     Proceed,
     /// What the client has is good (304).
     NotModified,

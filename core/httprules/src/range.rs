@@ -19,10 +19,10 @@ use crate::list::{elements, is_token, number};
 /// How many ranges a request may list.
 pub const MAX_RANGES: usize = 16;
 
-/// What to answer with.
+/// The response to a range request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it (200).
+    /// The whole representation (200).
     Whole,
     /// These bytes of it, which are never none (206).
     Part(Range<u64>),
@@ -118,7 +118,7 @@ enum Spec {
     Part(u64, u64),
     /// The last bytes of an empty representation: nothing is missing.
     LastOfNothing,
-    /// It has nothing of it.
+    /// The range lies beyond the end of the representation.
     Behind,
 }
 

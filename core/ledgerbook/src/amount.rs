@@ -12,18 +12,18 @@ pub struct Amount(i128);
 pub struct InvalidAmount;
 
 impl Amount {
-    /// Nothing.
+    /// The amount of zero.
     pub const ZERO: Self = Self(0);
-    /// The largest amount.
+    /// The largest amount that can be represented.
     pub const MAX: Self = Self(i128::MAX);
 
-    /// The same, as a balance.
+    /// Returns the amount as a signed balance.
     #[must_use]
     pub const fn get(self) -> i128 {
         self.0
     }
 
-    /// Whether it is nothing.
+    /// Returns true if the amount is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0

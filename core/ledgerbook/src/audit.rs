@@ -32,9 +32,9 @@ pub enum Fault {
     /// An entry does what the rules forbid.
     #[error("entry {entry} could never have been posted: {refusal}")]
     Forbidden {
-        /// Its number.
+        /// Number of the entry.
         entry: u64,
-        /// Which rule.
+        /// The rule that the entry breaks.
         refusal: Refusal,
     },
     /// Rows follow that no link covers.
@@ -46,17 +46,17 @@ pub enum Fault {
     /// An account that no entry opened, or one that is missing.
     #[error("there are {found} accounts, and entries opened {expected}")]
     WrongAccounts {
-        /// As many were opened.
+        /// Number of accounts that the journal opens.
         expected: u64,
-        /// As many are there.
+        /// Number of accounts that were found.
         found: u64,
     },
     /// The balances of an asset do not add up to nothing.
     #[error("the balances of {asset} add up to {sum}")]
     Unbalanced {
-        /// Which.
+        /// The asset whose balances do not add up to zero.
         asset: Asset,
-        /// To what.
+        /// The sum of its balances.
         sum: i128,
     },
     /// A checkpoint says something else than the journal.
@@ -70,16 +70,16 @@ pub enum Fault {
     Unreadable(String),
 }
 
-/// What was looked at.
+/// The numbers of records that an audit has checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Links.
+    /// Number of links in the hash chain.
     pub links: u64,
 }
 

@@ -11,20 +11,20 @@ use crate::{
 /// From whom, to whom, how much.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Who pays.
+    /// The account that pays.
     pub from: AccountId,
-    /// Who is paid.
+    /// The account that is paid.
     pub to: AccountId,
-    /// How much; more than nothing.
+    /// The amount, greater than zero.
     pub amount: Amount,
 }
 
 /// The terms an account is opened on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Its name.
+    /// The name of the account.
     pub account: AccountId,
-    /// What it counts.
+    /// The asset that the account holds.
     pub asset: Asset,
     /// How far below zero it may go.
     pub floor: Floor,
@@ -110,13 +110,13 @@ impl Batch {
         Ok(Self(Arc::new(Inner { key, reference, at, open_receivers, steps, body })))
     }
 
-    /// Its idempotency key.
+    /// Returns the idempotency key of the batch.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.0.key
     }
 
-    /// What it is for.
+    /// Returns the reference, such as the purpose of the batch.
     #[must_use]
     pub fn reference(&self) -> &Reference {
         &self.0.reference
@@ -134,7 +134,7 @@ impl Batch {
         self.0.open_receivers
     }
 
-    /// Its steps, in order.
+    /// Returns the steps in their order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.0.steps
@@ -147,7 +147,7 @@ impl Batch {
     }
 }
 
-/// What no ledger could do.
+/// Rejects a step that no ledger could carry out.
 fn check_step(step: &Step) -> Result<(), Refusal> {
     match step {
         Step::Transfer(transfer) | Step::Hold(transfer) if transfer.amount.is_zero() => {

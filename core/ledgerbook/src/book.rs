@@ -40,7 +40,7 @@ pub struct Commit {
     pub link: Link,
     /// The requests, in the order they were applied.
     pub requests: Vec<Request>,
-    /// Their entries.
+    /// The entries of the commit's requests.
     pub entries: Vec<Entry>,
     /// Accounts that did not exist.
     pub opened: Vec<Account>,

@@ -9,7 +9,7 @@ use crate::{
 /// Where the chain ended and what every account had, signed. Everything before it can be believed by the signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The last link.
+    /// The last link of the hash chain that the checkpoint covers.
     pub link: Link,
     /// The root over all accounts at that link.
     pub state: Hash,
@@ -39,7 +39,7 @@ pub struct StateRoot {
 }
 
 impl StateRoot {
-    /// Of no accounts.
+    /// Starts a Merkle root over no accounts.
     #[must_use]
     pub fn new() -> Self {
         Self { encoder: Encoder::new(), leaves: Vec::new() }
@@ -52,7 +52,7 @@ impl StateRoot {
         self.leaves.push(encoder.balance(account.held).number(account.opened).finish());
     }
 
-    /// The root.
+    /// Returns the Merkle root over all accounts.
     #[must_use]
     pub fn finish(self) -> Hash {
         merkle::root(self.leaves)

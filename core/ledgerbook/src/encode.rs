@@ -25,7 +25,7 @@ impl Encoder {
         Self { bytes: Vec::with_capacity(512) }
     }
 
-    /// Begins a value.
+    /// Starts the encoding of a value of this kind.
     pub(crate) fn begin(&mut self, tag: Tag) -> &mut Self {
         self.bytes.clear();
         self.byte(tag as u8)

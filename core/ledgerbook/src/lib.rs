@@ -1,4 +1,5 @@
-//! The ledger's rules: what a batch may do, what is written for it, and how that is chained and checked.
+//! The rules of the double-entry ledger: what a batch may do, which rows are written for it, and how they are
+//! hash-chained and audited.
 //!
 //! **Conservation.** Every entry takes from one account exactly what it gives to another of the same asset, so at every
 //! moment, for every asset:
@@ -7,11 +8,13 @@
 //! Σ balances = 0        held ≥ 0        balance − held ≥ floor        (for every account with a floor)
 //! ```
 //!
-//! [`Book`] decides: it is told the accounts a group of batches touches, applies each [`Batch`] whole or not at all, and
-//! ends as a [`Commit`]: numbered rows, and the [`Link`] that chains them to everything before. [`Audit`] goes the other
-//! way: it is told the rows in order and finds whatever is not what a book would have written. Stores only keep rows.
+//! [`Book`] decides: it gets the accounts that a group of batches touches, applies each [`Batch`] completely or not
+//! at all, and ends as a [`Commit`]: numbered rows, and the [`Link`] that chains them to all earlier ones (Haber
+//! and Stornetta 1991). [`Audit`] does the reverse: it reads the rows in order and reports every row that a book
+//! would not have written. Stores only keep rows.
 //!
-//! Nothing here reads a clock, a file or a socket. Amounts are integers of 128 bits, every operation on them is checked.
+//! Nothing here reads a clock, a file or a socket. Amounts are 128-bit integers, and every operation on them is
+//! checked.
 
 mod amount;
 mod audit;

@@ -44,7 +44,7 @@ impl AccountId {
         if is_graphic(name, Self::MAX_LEN) { Ok(Self(name.into())) } else { Err(wrong) }
     }
 
-    /// The name.
+    /// Returns the name as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -64,7 +64,7 @@ impl Key {
         if is_graphic(key, Self::MAX_LEN) { Ok(Self(key.into())) } else { Err(wrong) }
     }
 
-    /// The key.
+    /// Returns the key as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -85,7 +85,7 @@ impl Reference {
         if fits { Ok(Self(text.into())) } else { Err(wrong) }
     }
 
-    /// The text.
+    /// Returns the text as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -111,7 +111,7 @@ impl Asset {
         Ok(Self { letters, len })
     }
 
-    /// The name.
+    /// Returns the name as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.letters[..self.len.into()]).expect("capital letters are UTF-8")

@@ -8,12 +8,12 @@ use std::fmt::{self, Write};
 
 use crate::{Account, AccountId, Asset, Entry, EntryKind, Floor, Request, Transfer};
 
-/// Who will read the text.
+/// The plain-text accounting format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// hledger, and ledger, which reads the same.
     Hledger,
-    /// beancount.
+    /// The format of beancount.
     Beancount,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{AccountId, Amount, Asset, Key, Reference, Transfer};
 
-/// A BLAKE3 hash.
+/// A BLAKE3 hash of 32 bytes.
 pub type Hash = [u8; 32];
 
 /// How far below zero an account may go.
@@ -15,7 +15,7 @@ pub enum Floor {
 }
 
 impl Floor {
-    /// Not at all.
+    /// The floor of an account that cannot be overdrawn.
     pub const ZERO: Self = Self::Overdraft(Amount::ZERO);
 
     /// The lowest allowed balance, what is held counted as spent.
@@ -33,9 +33,9 @@ impl Floor {
 pub struct Account {
     /// Its number, in order of opening.
     pub number: u64,
-    /// Its name.
+    /// The name of the account.
     pub id: AccountId,
-    /// What it counts.
+    /// The asset that the account holds.
     pub asset: Asset,
     /// How far below zero it may go.
     pub floor: Floor,
@@ -57,19 +57,19 @@ impl Account {
     }
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// An account was opened.
     Open {
-        /// Its name.
+        /// The name of the account.
         account: AccountId,
-        /// What it counts.
+        /// The asset that the account holds.
         asset: Asset,
         /// How far below zero it may go.
         floor: Floor,
     },
-    /// An amount moved.
+    /// An amount moved from one account to another.
     Move(Transfer),
     /// An amount is promised: the receiver gets it when the hold is settled.
     Hold(Transfer),
@@ -77,14 +77,14 @@ pub enum EntryKind {
     Settle {
         /// The number of the entry that held it.
         hold: u64,
-        /// What was held.
+        /// The transfer that was held.
         transfer: Transfer,
     },
     /// A hold was given up: the amount is the sender's again.
     Void {
         /// The number of the entry that held it.
         hold: u64,
-        /// What was held.
+        /// The transfer that was held.
         transfer: Transfer,
     },
 }
@@ -116,35 +116,35 @@ impl EntryKind {
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number.
+    /// Number of the entry.
     pub number: u64,
     /// The number of the request it belongs to.
     pub request: u64,
-    /// What it says.
+    /// The content of the entry.
     pub kind: EntryKind,
 }
 
 /// A batch that was posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its number.
+    /// Number of the request.
     pub number: u64,
-    /// Its idempotency key.
+    /// The idempotency key of the request.
     pub key: Key,
     /// The hash of its body.
     pub body: Hash,
-    /// What it was for.
+    /// The reference of the request.
     pub reference: Reference,
-    /// When, in seconds of Unix time, as told by whoever posted it.
+    /// Time of the posting in Unix seconds, as the caller gave it.
     pub at: u64,
     /// The number of its first entry.
     pub first_entry: u64,
-    /// How many entries it has.
+    /// Number of entries in the request.
     pub entries: u32,
 }
 
 impl Request {
-    /// What whoever posted it is told.
+    /// The result that the caller gets.
     #[must_use]
     pub const fn receipt(&self) -> Receipt {
         Receipt { request: self.number, first_entry: self.first_entry, entries: self.entries }
@@ -165,7 +165,7 @@ pub struct Receipt {
 /// A link of the chain: one per group of requests that was committed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
+    /// Number of the link.
     pub number: u64,
     /// How many accounts there are up to here.
     pub accounts: u64,

@@ -2,7 +2,7 @@
 
 use crate::{AccountId, Amount};
 
-/// Why a batch is refused: whoever sent it, or the accounts it names, must change before it can be posted.
+/// Why a batch is refused: the batch, or the accounts that it names, must change before it can be posted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is nothing to do.
@@ -14,13 +14,13 @@ pub enum Refusal {
     /// Nobody's calendar goes that far.
     #[error("the time is after the year 9999")]
     BadTime,
-    /// Nothing would move.
+    /// The amount is zero.
     #[error("an amount is zero")]
     ZeroAmount,
-    /// Nothing would move.
+    /// Both accounts are the same.
     #[error("{0} would pay itself")]
     SameAccount(AccountId),
-    /// Nobody opened it.
+    /// The account does not exist.
     #[error("there is no account {0}")]
     UnknownAccount(AccountId),
     /// It was opened before, on other terms.
@@ -29,17 +29,17 @@ pub enum Refusal {
     /// The accounts count different things.
     #[error("{from} and {to} do not count the same asset")]
     AssetMismatch {
-        /// Who would pay.
+        /// The account that would pay.
         from: AccountId,
-        /// Who would be paid.
+        /// The account that would be paid.
         to: AccountId,
     },
     /// The account would fall below its floor.
     #[error("{account} cannot spend {asked}: {available} is available")]
     Insufficient {
-        /// Who would pay.
+        /// The account that would pay.
         account: AccountId,
-        /// How much.
+        /// The requested amount.
         asked: Amount,
         /// What it could pay; negative where the floor is already passed.
         available: i128,

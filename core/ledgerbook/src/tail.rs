@@ -30,7 +30,7 @@ struct Since {
 }
 
 impl TailAudit {
-    /// After a checkpoint.
+    /// Starts the tail after a checkpoint.
     #[must_use]
     pub fn after(checkpoint: Checkpoint) -> Self {
         let sequence = Sequence::after(checkpoint.link);

@@ -14,7 +14,7 @@ pub enum ErrorCode {
     FrameCap = 2,
     /// A kind of frame that is not known.
     UnknownKind = 3,
-    /// No common version.
+    /// The two sides have no common version.
     Version = 4,
     /// A good message at the wrong time.
     OutOfOrder = 5,
@@ -30,7 +30,7 @@ pub enum ErrorCode {
     Quota = 10,
     /// More streams, topics or credit than was agreed.
     Limit = 11,
-    /// No such object.
+    /// The object does not exist here.
     NotFound = 12,
     /// No such range of the object.
     Range = 13,
@@ -44,7 +44,7 @@ pub enum ErrorCode {
     Draining = 17,
     /// There is another connection between the two nodes, which is kept.
     Duplicate = 18,
-    /// Whoever asked does not want it any more.
+    /// The requester no longer wants it.
     Cancelled = 19,
     /// A fault of the sender's own.
     Internal = 20,

@@ -5,7 +5,7 @@ use types::{NodeId, ObjectId};
 use crate::{
     code::ErrorCode,
     frame::RawFrame,
-    gossip::{Accepted, Graft, IHave, IWant, MessageId, Publication},
+    gossip::{Accepted, Graft, IHave, IWant, MessageId, PATTERNS_MAX, Publication, WantedPattern},
     hello::{Features, Hello, MAGIC, Token, VERSION},
     kind::{FLAG_PROVEN, FLAG_SIGNED, Kind},
     message::{Data, Fault, Frame, Get, Goaway, Message, Start},
@@ -53,7 +53,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// What the sender is told.
+    /// Returns the error code that is sent to the peer.
     #[must_use]
     pub fn code(self) -> ErrorCode {
         match self {
@@ -64,7 +64,7 @@ impl DecodeError {
     }
 }
 
-/// Makes messages of frames, and remembers the last topic: its name is not made anew for each publication.
+/// Makes messages of frames, and remembers the last topic: its name is not rebuilt for each publication.
 #[derive(Clone, Debug, Default)]
 pub struct Parser {
     last_topic: Option<Topic>,
@@ -116,6 +116,7 @@ impl Parser {
                 self.only_topic(header).and_then(|topic| bare(body, Message::Unsubscribe(topic)))
             }
             Kind::Accepted => self.accepted(header, body),
+            Kind::Patterns => header.end().and_then(|()| patterns(body)),
         }
     }
 
@@ -208,6 +209,20 @@ fn hello(mut header: Reader, mut body: Reader) -> Result<Message, DecodeError> {
         topics.push(body.topic(&mut None)?);
     }
     Ok(Message::Hello(Hello { version, node, features, max_frame, credit, max_streams, rate, token, topics }))
+}
+
+fn patterns(mut body: Reader) -> Result<Message, DecodeError> {
+    let mut list = Vec::new();
+    while !body.is_empty() {
+        if list.len() == PATTERNS_MAX {
+            return Err(InvalidMessage::List.into());
+        }
+        let (hops, len) = (body.u8()?, body.u8()?);
+        let text = body.bytes(len.into())?;
+        let pattern = str::from_utf8(&text).map_err(|_| DecodeError::Field)?.into();
+        list.push(WantedPattern { pattern, hops });
+    }
+    Ok(Message::Patterns(list))
 }
 
 fn start(mut header: Reader) -> Result<Message, DecodeError> {

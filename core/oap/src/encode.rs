@@ -22,7 +22,7 @@ impl Frame {
         Self { stream: crate::CONNECTION, message }
     }
 
-    /// What concerns a stream.
+    /// Makes a frame of a stream.
     #[must_use]
     pub fn on(stream: u32, message: Message) -> Self {
         Self { stream, message }
@@ -88,7 +88,7 @@ fn put_header(out: &mut BytesMut, message: &Message) {
             out.put_u64(data.offset);
             out.put_slice(&data.proof);
         }
-        Message::End => {}
+        Message::End | Message::Patterns(_) => {}
         Message::Ack { credit } => out.put_u32(*credit),
         Message::Error(fault) => put_error(out, fault),
         Message::Goaway(goaway) => {
@@ -132,6 +132,13 @@ fn put_body(out: &mut BytesMut, message: &Message) {
         Message::IWant(iwant) => iwant.entries.iter().for_each(|entry| put_entry(out, entry)),
         Message::Graft(graft) => graft.missing.iter().for_each(|entry| put_entry(out, entry)),
         Message::Accepted(accepted) => accepted.seqs.iter().for_each(|seq| out.put_u64(*seq)),
+        Message::Patterns(list) => {
+            for wanted in list {
+                out.put_u8(wanted.hops);
+                out.put_u8(u8::try_from(wanted.pattern.len()).expect("a pattern has at most 128 bytes"));
+                out.put_slice(wanted.pattern.as_bytes());
+            }
+        }
         _ => {}
     }
 }

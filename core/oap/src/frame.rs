@@ -28,7 +28,7 @@ const CHECKSUM_LEN: usize = 4;
 /// A whole frame, with its parts where they were received: they share one piece of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawFrame {
-    /// What it says it is.
+    /// The kind of frame, as the peer sent it.
     pub kind: u8,
     /// What the kind makes of them.
     pub flags: u8,
@@ -36,7 +36,7 @@ pub struct RawFrame {
     pub stream: u32,
     /// The fields of its kind.
     pub header: Bytes,
-    /// Its payload.
+    /// The payload of the frame.
     pub body: Bytes,
 }
 
@@ -46,15 +46,15 @@ pub enum FrameError {
     /// Longer than was agreed.
     #[error("a frame of {len} bytes, where {max} are allowed")]
     TooLong {
-        /// Its length.
+        /// The announced length of the frame.
         len: u32,
-        /// What was agreed.
+        /// The agreed maximum.
         max: u32,
     },
     /// Shorter than the parts that every frame has.
     #[error("a frame of {len} bytes, too short for what every frame has")]
     TooShort {
-        /// Its length.
+        /// The announced length of the frame.
         len: u32,
     },
     /// Its header would be longer than itself.
@@ -66,7 +66,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
-    /// What the sender is told.
+    /// Returns the error code that is sent to the peer.
     #[must_use]
     pub fn code(self) -> ErrorCode {
         match self {

@@ -14,10 +14,25 @@ pub const LIST_MAX: usize = 1024;
 /// The most heads in one IHAVE.
 pub const HEADS_MAX: usize = 512;
 
+/// The most patterns in one PATTERNS.
+pub const PATTERNS_MAX: usize = 32;
+
+/// The most links that a pattern is passed on over.
+pub const PATTERN_HOPS_MAX: u8 = 8;
+
+/// Topics that the sender wants to hear of, though it does not know their names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WantedPattern {
+    /// A pattern with wildcards, as it is written.
+    pub pattern: Box<str>,
+    /// How many links it goes over, this one included: 1 to [`PATTERN_HOPS_MAX`].
+    pub hops: u8,
+}
+
 /// Which publication of a topic: who published it, in which of its lives, and its number there, counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
-    /// Who published it.
+    /// The node that published it.
     pub publisher: NodeId,
     /// Which life of the publisher's: a later one has a higher number.
     pub incarnation: u64,
@@ -30,7 +45,7 @@ pub struct Entry {
 pub struct Proof {
     /// The publisher's raw Ed25519 public key, whose BLAKE3 is the publisher's name.
     pub key: [u8; 32],
-    /// Its signature over [`MessageId::head_bytes`].
+    /// The publisher's signature over [`MessageId::head_bytes`].
     pub signature: [u8; 64],
 }
 
@@ -46,11 +61,11 @@ pub struct Head {
 /// The name of a publication.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
-    /// Who published it.
+    /// The node that published it.
     pub publisher: NodeId,
     /// Which life of the publisher's: a later one has a higher number.
     pub incarnation: u64,
-    /// Where it was published.
+    /// The topic that it was published in.
     pub topic: Topic,
     /// Its number in the topic and the incarnation; the first is one.
     pub seq: u64,
@@ -59,7 +74,7 @@ pub struct MessageId {
 /// What was published, and how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
-    /// Its name.
+    /// The id of the publication.
     pub id: MessageId,
     /// BLAKE3 of the body, as the sender says.
     pub digest: [u8; 32],
@@ -77,7 +92,7 @@ pub struct Publication {
 /// What the sender has of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IHave {
-    /// The topic.
+    /// The topic of the publications.
     pub topic: Topic,
     /// Publications that can be asked for, and those below them; at most [`LIST_MAX`].
     pub entries: Vec<Entry>,
@@ -88,7 +103,7 @@ pub struct IHave {
 /// What the sender would like to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IWant {
-    /// The topic.
+    /// The topic of the publications.
     pub topic: Topic,
     /// The publications, at least one and at most [`LIST_MAX`].
     pub entries: Vec<Entry>,
@@ -97,7 +112,7 @@ pub struct IWant {
 /// The receiver is to push the topic from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graft {
-    /// The topic.
+    /// The topic of the publications.
     pub topic: Topic,
     /// A publication that is missing, to be sent at once.
     pub missing: Option<Entry>,
@@ -106,7 +121,7 @@ pub struct Graft {
 /// The receiver's own publications that the sender has taken on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// The topic.
+    /// The topic of the publications.
     pub topic: Topic,
     /// The receiver's incarnation in which they were published.
     pub incarnation: u64,
@@ -144,7 +159,7 @@ impl MessageId {
 }
 
 impl Proof {
-    /// Whether the key is that of a node. The signature is for whoever knows Ed25519 to check.
+    /// Whether the key is that of a node. The caller verifies the signature.
     #[must_use]
     pub fn is_key_of(&self, publisher: NodeId) -> bool {
         NodeId::of_key(&self.key) == publisher

@@ -11,7 +11,7 @@ use crate::{
     topic::Topic,
 };
 
-/// What every HELLO begins with.
+/// The first four bytes of every HELLO.
 pub const MAGIC: [u8; 4] = *b"OAP\n";
 
 /// The version that is spoken here.
@@ -57,7 +57,7 @@ pub struct Hello {
 pub struct Agreed {
     /// The version that both speak.
     pub version: u16,
-    /// What both understand.
+    /// The features that both sides support.
     pub features: Features,
     /// The longest frame that either side sends.
     pub max_frame: u32,
@@ -155,6 +155,8 @@ impl Features {
     pub const CRC32C: Self = Self(1);
     /// Objects are served and taken.
     pub const OBJECTS: Self = Self(2);
+    /// Patterns of topics are told and passed on.
+    pub const PATTERNS: Self = Self(4);
 
     /// The set with these bits, whether they are known or not.
     #[must_use]
@@ -162,19 +164,19 @@ impl Features {
         Self(bits)
     }
 
-    /// The bits.
+    /// Returns the features as a bit set.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// What is in both.
+    /// Returns the features that are in both sets.
     #[must_use]
     pub const fn common(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in either.
+    /// Returns the features that are in either set.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -194,7 +196,7 @@ impl Token {
         (1..=TOKEN_MAX).contains(&bytes.len()).then_some(Self(bytes))
     }
 
-    /// The bytes, for whoever checks them.
+    /// Returns the bytes, for verification.
     #[must_use]
     pub fn reveal(&self) -> &[u8] {
         &self.0

@@ -8,7 +8,7 @@ pub(crate) const FLAG_SIGNED: u8 = 1;
 /// On PUB: the header ends with a proof of the publisher's head.
 pub(crate) const FLAG_PROVEN: u8 = 2;
 
-/// What a frame is.
+/// The kind of a frame, as its number on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Hello = 1,
@@ -28,6 +28,7 @@ pub(crate) enum Kind {
     Subscribe = 21,
     Unsubscribe = 22,
     Accepted = 23,
+    Patterns = 24,
 }
 
 /// Whether an encoded frame counts for the rate that its reader said in HELLO: START, PING and gossip do.
@@ -63,6 +64,7 @@ impl Kind {
             21 => Self::Subscribe,
             22 => Self::Unsubscribe,
             23 => Self::Accepted,
+            24 => Self::Patterns,
             _ => return None,
         })
     }
@@ -99,6 +101,7 @@ impl Kind {
             Message::Subscribe(_) => Self::Subscribe,
             Message::Unsubscribe(_) => Self::Unsubscribe,
             Message::Accepted(_) => Self::Accepted,
+            Message::Patterns(_) => Self::Patterns,
         }
     }
 }

@@ -1,14 +1,16 @@
-//! OAP/1: the frames, messages and session rules that nodes speak to each other, without any I/O.
+//! OAP/1: the frames, messages and session rules of the protocol between nodes, without any I/O.
 //!
-//! The specification is `docs/oap-1.md`; its examples are the tests' vectors. From bytes to meaning there are three steps,
-//! and each can refuse:
+//! The specification is `docs/oap-1.md`; its examples are the test vectors. Bytes are decoded in three steps, and
+//! each can reject them:
 //!
-//! 1. [`Decoder`] takes [`RawFrame`]s off the front of a buffer, however the bytes were cut into pieces. A frame that is
-//!    too long is refused by its length, before there is room for it.
-//! 2. [`Parser`] makes a [`Frame`] of it: a stream and a [`Message`]. Every field is checked, and nothing may be left.
-//! 3. [`Session`] says whether it may be said now: HELLO first, streams in their states, DATA within its credit.
+//! 1. [`Decoder`] takes [`RawFrame`]s from the front of a buffer, however the bytes were divided. A frame that is
+//!    too long is rejected by its length, before memory is allocated.
+//! 2. [`Parser`] decodes a [`Frame`]: a stream and a [`Message`]. Every field is checked, and no bytes may be left
+//!    over.
+//! 3. [`Session`] checks whether the message is allowed now: HELLO first, streams in their states, DATA within its
+//!    credit.
 //!
-//! What convinces the reader of an object that its bytes are right is in [`Chunks`] and [`Checker`].
+//! [`Chunks`] and [`Checker`] verify the pieces of an object against its name.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -42,8 +44,8 @@ pub use code::ErrorCode;
 pub use decode::{DecodeError, Parser};
 pub use frame::{Decoder, FRAME_FLOOR, FRAME_MAX, FrameError, HELLO_FRAME_MAX, RawFrame, put_with_checksum};
 pub use gossip::{
-    Accepted, Entry, Graft, HEADS_MAX, Head, IHave, IWant, LIST_MAX, MessageId, PUBLICATION_MAX, Proof,
-    Publication,
+    Accepted, Entry, Graft, HEADS_MAX, Head, IHave, IWant, LIST_MAX, MessageId, PATTERN_HOPS_MAX,
+    PATTERNS_MAX, PUBLICATION_MAX, Proof, Publication, WantedPattern,
 };
 pub use hello::{
     Agreed, CREDIT_FLOOR, CREDIT_MAX, Features, HELLO_TOPICS_MAX, Hello, MAGIC, NoAgreement, TOKEN_MAX,

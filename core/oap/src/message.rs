@@ -5,7 +5,7 @@ use types::ObjectId;
 
 use crate::{
     code::ErrorCode,
-    gossip::{Accepted, Graft, IHave, IWant, MessageId, Publication},
+    gossip::{Accepted, Graft, IHave, IWant, MessageId, Publication, WantedPattern},
     hello::Hello,
     topic::Topic,
 };
@@ -24,11 +24,11 @@ pub const DETAIL_MAX: usize = 256;
 pub struct Frame {
     /// Zero for what concerns the connection, and for gossip.
     pub stream: u32,
-    /// What is said.
+    /// The decoded message.
     pub message: Message,
 }
 
-/// What a frame says.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// The first frame of either side.
@@ -50,7 +50,7 @@ pub enum Message {
     Goaway(Goaway),
     /// To be answered with [`Message::Pong`] and the same number.
     Ping(u64),
-    /// Answers [`Message::Ping`].
+    /// The answer to [`Message::Ping`], with the same number.
     Pong(u64),
     /// A publication, from its publisher or passed on.
     Publish(Publication),
@@ -68,18 +68,21 @@ pub enum Message {
     Unsubscribe(Topic),
     /// The receiver's own publications that the sender has taken on.
     Accepted(Accepted),
+    /// The patterns of topics that the sender wants to hear of, in place of those it said before: in ascending order, each once,
+    /// at most [`PATTERNS_MAX`](crate::PATTERNS_MAX).
+    Patterns(Vec<WantedPattern>),
 }
 
-/// What a stream is for.
+/// The operation that a stream is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Bytes of an object are asked for.
     Get(Get),
     /// An object is offered.
     Put {
-        /// The object's name.
+        /// The name of the object.
         id: ObjectId,
-        /// Its length in bytes.
+        /// The length of the object in bytes.
         len: u64,
     },
 }
@@ -87,7 +90,7 @@ pub enum Start {
 /// A range of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Get {
-    /// The object's name.
+    /// The name of the object.
     pub id: ObjectId,
     /// The first byte that is wanted.
     pub offset: u64,
@@ -110,10 +113,10 @@ pub struct Data {
     pub body: Bytes,
 }
 
-/// Why something is refused.
+/// An ERROR: the reason for a refusal and its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The reason.
+    /// The reason for the refusal.
     pub code: ErrorCode,
     /// When trying again makes sense; zero says nothing about it.
     pub retry_after_ms: u32,
@@ -126,7 +129,7 @@ pub struct Fault {
 /// The sender takes no more streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goaway {
-    /// Why.
+    /// The reason why the session ends.
     pub reason: ErrorCode,
     /// The last stream of the receiver's that is still served; zero if none is.
     pub last: u32,
@@ -149,7 +152,7 @@ impl Fault {
         Self { code, retry_after_ms: 0, about: None, detail: cut(detail) }
     }
 
-    /// When trying again makes sense.
+    /// Sets how long the peer should wait before it tries again.
     #[must_use]
     pub fn retry_after_ms(self, retry_after_ms: u32) -> Self {
         Self { retry_after_ms, ..self }

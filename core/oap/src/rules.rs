@@ -3,7 +3,7 @@
 use b3tree::{GROUP_LEN, PROOF_MAX};
 
 use crate::{
-    gossip::{Entry, HEADS_MAX, LIST_MAX, PUBLICATION_MAX},
+    gossip::{Entry, HEADS_MAX, LIST_MAX, PATTERN_HOPS_MAX, PATTERNS_MAX, PUBLICATION_MAX, WantedPattern},
     hello::HELLO_TOPICS_MAX,
     message::{CHUNK_MAX, DETAIL_MAX, Data, Message, Start},
 };
@@ -38,7 +38,10 @@ pub enum InvalidMessage {
     /// A proof that is none.
     #[error("a proof of a length that no proof has")]
     Proof,
-    /// Version zero.
+    /// A pattern that is none, has no wildcard, or goes over no link or too many.
+    #[error("not a pattern of topics, or one for no link or too many")]
+    Pattern,
+    /// The version is zero.
     #[error("a version that does not exist")]
     Version,
 }
@@ -78,6 +81,7 @@ impl Message {
                 ensure((1..=LIST_MAX).contains(&accepted.seqs.len()), InvalidMessage::List)?;
                 ensure(!accepted.seqs.contains(&0), InvalidMessage::Seq)
             }
+            Self::Patterns(list) => patterns(list),
             Self::Start(Start::Put { .. })
             | Self::End
             | Self::Ping(_)
@@ -101,6 +105,17 @@ impl Data {
         let is_proof = self.proof.len() <= PROOF_MAX && self.proof.len().is_multiple_of(32);
         ensure(is_proof, InvalidMessage::Proof)
     }
+}
+
+/// Patterns with wildcards, in ascending order, each once.
+fn patterns(list: &[WantedPattern]) -> Result<(), InvalidMessage> {
+    let is_sorted = list.is_sorted_by(|one, next| one.pattern < next.pattern);
+    ensure(list.len() <= PATTERNS_MAX && is_sorted, InvalidMessage::List)?;
+    let is_sound = |wanted: &WantedPattern| {
+        (1..=PATTERN_HOPS_MAX).contains(&wanted.hops)
+            && topics::Pattern::new(&wanted.pattern).is_ok_and(|pattern| !pattern.is_exact())
+    };
+    ensure(list.iter().all(is_sound), InvalidMessage::Pattern)
 }
 
 fn counted<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<(), InvalidMessage> {

@@ -16,7 +16,7 @@ use crate::{
 pub struct Violation {
     /// What the other side is told.
     pub code: ErrorCode,
-    /// What it did.
+    /// What the peer did wrong, for the log.
     pub detail: &'static str,
 }
 
@@ -39,47 +39,47 @@ pub enum Incoming {
     Hello(Box<Hello>),
     /// The other side opened a stream.
     Start {
-        /// The stream.
+        /// The number of the stream.
         stream: u32,
-        /// What for.
+        /// The operation that the stream is for.
         start: Start,
     },
     /// The other side opened a stream that is refused: ERROR is to be sent on it.
     Refuse {
-        /// The stream.
+        /// The number of the stream.
         stream: u32,
-        /// Why.
+        /// The reason for the refusal.
         code: ErrorCode,
     },
     /// A piece of a stream's object. Whether it is what it says is for a [`Checker`](crate::Checker) to find out.
     Data {
-        /// The stream.
+        /// The number of the stream.
         stream: u32,
-        /// The piece.
+        /// The piece of the object.
         data: Data,
     },
     /// The other side sent all of the stream's object, or has stored ours.
     End {
-        /// The stream.
+        /// The number of the stream.
         stream: u32,
     },
     /// There is more credit.
     Credit {
-        /// The stream.
+        /// The number of the stream.
         stream: u32,
     },
     /// The other side closed a stream.
     Reset {
-        /// The stream.
+        /// The number of the stream.
         stream: u32,
-        /// Why.
+        /// The reason that the peer gave.
         fault: Fault,
     },
     /// The other side refuses something on the connection.
     Fault(Fault),
     /// The other side is going away; these streams of ours are closed.
     Goaway {
-        /// What it says.
+        /// The content of the GOAWAY.
         goaway: Goaway,
         /// The streams that are not served.
         closed: Vec<u32>,
@@ -88,7 +88,7 @@ pub enum Incoming {
     Ping(u64),
     /// The answer to a PING.
     Pong(u64),
-    /// For gossip.
+    /// A message for the gossip engine.
     Gossip(Message),
     /// Of a stream that was closed before; nothing is to be done.
     Late,
@@ -116,7 +116,7 @@ impl Session {
         Self { side, ours, peer: None }
     }
 
-    /// Our first frame.
+    /// Returns the HELLO that this node sends first.
     #[must_use]
     pub fn hello(&self) -> Frame {
         Frame::connection(Message::Hello(self.ours.clone()))

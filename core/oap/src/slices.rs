@@ -21,7 +21,7 @@ pub struct Chunks {
     chunk_len: u64,
     /// The last group, if it is to be sent first.
     tail: Option<Range<u64>>,
-    /// What is left.
+    /// The range that is not received yet.
     next: Option<Range<u64>>,
 }
 
@@ -56,7 +56,7 @@ impl Chunks {
         Self { chunk_len: groups as u64 * GROUP, ..self }
     }
 
-    /// The object's length.
+    /// Returns the length of the object in bytes.
     #[must_use]
     pub fn object_len(&self) -> u64 {
         self.object_len
@@ -73,10 +73,10 @@ impl Chunks {
     }
 }
 
-/// What a chunk is for.
+/// The role of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
-    /// It proves the length.
+    /// The chunk proves the length of the object.
     Tail,
     /// It is of what was asked for.
     Part,

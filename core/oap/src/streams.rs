@@ -34,7 +34,7 @@ pub enum OpenError {
     /// The two have not agreed on objects.
     #[error("the other side has nothing to do with objects")]
     NoObjects,
-    /// All numbers have been used.
+    /// All stream numbers have been used.
     #[error("all numbers of streams have been used")]
     Exhausted,
 }
@@ -72,7 +72,7 @@ pub struct Streams {
     next: u32,
     /// The last stream that the other side opened.
     last_theirs: u32,
-    /// We said GOAWAY: streams of theirs beyond this one are refused.
+    /// We said GOAWAY: the peer's streams beyond this one are refused.
     goaway: Option<u32>,
     /// The other side said GOAWAY.
     is_unwelcome: bool,
@@ -90,9 +90,9 @@ struct Stream {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// We send DATA.
+    /// This node sends DATA.
     Sending,
-    /// They send DATA.
+    /// The peer sends DATA.
     Receiving,
     /// We sent all of a PUT, and wait for its END.
     AwaitingEnd,
@@ -109,13 +109,13 @@ impl Streams {
         Self { side, agreed, open, next, last_theirs: 0, goaway: None, is_unwelcome: false }
     }
 
-    /// How many are open.
+    /// Returns the number of open streams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether none is open.
+    /// Returns true if no stream is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
@@ -178,7 +178,7 @@ impl Streams {
         Ok(Effect::Taken)
     }
 
-    /// END arrived.
+    /// Handles an END frame.
     pub(crate) fn on_end(&mut self, number: u32) -> Result<Effect, Violation> {
         let Some(stream) = self.find(number)? else { return Ok(Effect::Late) };
         match (stream.phase, stream.is_ours) {
@@ -193,7 +193,7 @@ impl Streams {
         Ok(Effect::Taken)
     }
 
-    /// ACK arrived.
+    /// Handles an ACK frame.
     pub(crate) fn on_ack(&mut self, number: u32, credit: u32) -> Result<Effect, Violation> {
         let Some(stream) = self.find(number)? else { return Ok(Effect::Late) };
         match stream.phase {
@@ -210,7 +210,7 @@ impl Streams {
         Ok(Effect::Taken)
     }
 
-    /// ERROR arrived.
+    /// Handles an ERROR frame for a stream.
     pub(crate) fn on_error(&mut self, number: u32) -> Result<Effect, Violation> {
         self.find(number)?;
         Ok(if self.open.remove(&number).is_some() { Effect::Taken } else { Effect::Late })
@@ -235,7 +235,7 @@ impl Streams {
         (stream.phase == Phase::Sending).then_some(stream.credit)
     }
 
-    /// Whether the stream is open.
+    /// Returns true if the stream is open.
     #[must_use]
     pub fn is_open(&self, number: u32) -> bool {
         self.open.contains_key(&number)
@@ -287,7 +287,7 @@ impl Streams {
         self.open.remove(&number).is_some()
     }
 
-    /// We are going away: the last stream of theirs that is served, for GOAWAY.
+    /// We are going away: the last stream of the peer that is served, for GOAWAY.
     pub fn goaway(&mut self) -> u32 {
         *self.goaway.get_or_insert(self.last_theirs)
     }

@@ -27,7 +27,7 @@ impl Topic {
         Ok(Self(name.into()))
     }
 
-    /// The name.
+    /// Returns the name as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -62,7 +62,7 @@ impl Reader {
         Ok(self.0.split_to(len))
     }
 
-    /// A topic's name behind its length. The last one that was read is given again instead of being made anew: most
+    /// A topic's name behind its length. The last one that was read is given again instead of being rebuilt: most
     /// frames of a connection are of few topics.
     pub(crate) fn topic(&mut self, last: &mut Option<Topic>) -> Result<Topic, DecodeError> {
         let len = self.u8()?;

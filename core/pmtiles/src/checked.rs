@@ -10,9 +10,9 @@ use crate::{
 /// What a check found out about a pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The header.
+    /// The decoded header.
     pub header: Header,
-    /// The root directory.
+    /// The decoded root directory.
     pub root: Directory,
     /// The metadata, decoded; empty if there is none.
     pub metadata: String,
@@ -20,7 +20,7 @@ pub struct Checked {
     pub tiles: u64,
     /// Entries that lead to tiles.
     pub entries: u64,
-    /// Leaf directories.
+    /// Number of leaf directories.
     pub leaves: u64,
     /// Directories on the way from the root to the deepest tile.
     pub depth: usize,
@@ -35,70 +35,70 @@ pub struct Checked {
 pub enum Note {
     /// The number of tiles.
     Tiles {
-        /// By the header.
+        /// The number in the header.
         said: u64,
-        /// By the directories.
+        /// The number found in the directories.
         found: u64,
     },
     /// The number of entries.
     Entries {
-        /// By the header.
+        /// The number in the header.
         said: u64,
-        /// By the directories.
+        /// The number found in the directories.
         found: u64,
     },
     /// The lowest and the highest zoom.
     Zooms {
-        /// By the header.
+        /// The zoom levels in the header.
         said: (u8, u8),
-        /// By the directories.
+        /// The zoom levels found in the directories.
         found: (u8, u8),
     },
     /// It says that it is clustered.
     NotClustered,
 }
 
-/// Why a pack is refused.
+/// The reason why a pack is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError<E> {
     /// Its bytes could not be read.
     #[error("{0}")]
     Read(E),
-    /// The header.
+    /// The header is invalid.
     #[error("the header is refused: {0}")]
     Header(#[from] HeaderError),
-    /// The root directory.
+    /// The root directory is invalid.
     #[error("the root directory is refused: {0}")]
     Root(DirectoryError),
-    /// A leaf directory.
+    /// A leaf directory is invalid.
     #[error("the leaf directory at {at} is refused: {error}")]
     Leaf {
         /// Where it begins in the file.
         at: u64,
-        /// Why.
+        /// The reason why it is invalid.
         error: DirectoryError,
     },
-    /// The metadata.
+    /// The metadata cannot be decoded.
     #[error("the metadata is refused: {0}")]
     Metadata(DirectoryError),
     /// An entry whose tile is not in the tile section.
     #[error("tile {tile} would lie outside of the tile data")]
     TileOutside {
-        /// The tile's id.
+        /// The id of the tile.
         tile: u64,
     },
     /// A tile that is too large.
     #[error("tile {tile} has {len} bytes, more than allowed")]
     TileTooLarge {
-        /// The tile's id.
+        /// The id of the tile.
         tile: u64,
-        /// Its bytes.
+        /// Length of the tile in bytes.
         len: u32,
     },
     /// An entry whose directory is not in the section of the leaf directories.
     #[error("the leaf directory for tile {tile} would lie outside of the leaf directories")]
     LeafOutside {
-        /// The tile's id.
+        /// The id of the tile.
         tile: u64,
     },
     /// A leaf that knows tiles which are not its business. Every loop but the shortest ends here.

@@ -18,7 +18,7 @@ pub struct Entry {
     pub tile_id: u64,
     /// Where the bytes begin in their section: the tiles, or the leaf directories.
     pub offset: u64,
-    /// How many bytes, never 0.
+    /// Length of the tile in bytes, never 0.
     pub len: u32,
     /// How many tiles in a row have this content; 0 for a leaf directory.
     pub run: u32,

@@ -8,7 +8,7 @@ use crate::{
     tile_id::TileId,
 };
 
-/// How many directories a look-up reads at most, the root among them.
+/// How many directories a lookup reads at most, the root among them.
 pub(crate) const MAX_DEPTH: usize = 4;
 
 /// Finds where a tile's bytes are in the file; `None` if the pack does not have it.

@@ -17,7 +17,7 @@ pub const ROOT_END: u64 = 16 * 1024;
 pub struct Section {
     /// Where it begins, from the start of the file.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Length of the section in bytes.
     pub len: u64,
 }
 
@@ -40,13 +40,13 @@ impl Section {
 /// The name of a [`Section`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The root directory.
+    /// The root directory of the pack.
     Root,
-    /// The JSON metadata.
+    /// The JSON metadata of the pack.
     Metadata,
-    /// The leaf directories.
+    /// The leaf directories of the pack.
     Leaves,
-    /// The tiles.
+    /// The tile data of the pack.
     Tiles,
 }
 
@@ -68,29 +68,29 @@ pub enum TileType {
     Other(u8),
     /// Mapbox Vector Tiles.
     Mvt,
-    /// PNG images.
+    /// Tiles are PNG images.
     #[default]
     Png,
-    /// JPEG images.
+    /// Tiles are JPEG images.
     Jpeg,
-    /// WebP images.
+    /// Tiles are WebP images.
     Webp,
-    /// AVIF images.
+    /// Tiles are AVIF images.
     Avif,
-    /// MapLibre Tiles.
+    /// Tiles are MapLibre Tiles.
     Mlt,
 }
 
 /// The header of a pack. Every field is as in the file; angles are in ten millionths of a degree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The root directory.
+    /// Position of the root directory.
     pub root: Section,
-    /// The JSON metadata.
+    /// Position of the JSON metadata.
     pub metadata: Section,
-    /// The leaf directories.
+    /// Position of the leaf directories.
     pub leaves: Section,
-    /// The tiles.
+    /// Position of the tile data.
     pub tiles: Section,
     /// Tiles that can be asked for; 0 if not known.
     pub addressed_tiles: u64,
@@ -104,9 +104,9 @@ pub struct Header {
     pub internal: Coding,
     /// The coding of tiles, if the pack says so.
     pub tile_coding: Option<Coding>,
-    /// What the tiles are.
+    /// The format of the tiles.
     pub tile_type: TileType,
-    /// The lowest zoom.
+    /// The lowest zoom level.
     pub min_zoom: u8,
     /// The highest zoom, at most [`MAX_ZOOM`].
     pub max_zoom: u8,
@@ -118,16 +118,16 @@ pub struct Header {
     pub center: [i32; 2],
 }
 
-/// Why a header is refused.
+/// The reason why a header is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Fewer bytes than a header has.
     #[error("{0} bytes are too few for a PMTiles header, which has {HEADER_LEN}")]
     Short(usize),
-    /// Something else.
+    /// The file does not begin with the magic number.
     #[error("it does not begin with \"PMTiles\"")]
     Magic,
-    /// Another version.
+    /// The version is not 3.
     #[error("it is PMTiles version {0}, and only version 3 is read")]
     Version(u8),
     /// A coding for directories or tiles that has no meaning.
@@ -142,9 +142,9 @@ pub enum HeaderError {
     /// Zooms that are not in order or beyond all tiles.
     #[error("zooms {min} to {max}, centre {center} are not a range up to {MAX_ZOOM}")]
     Zooms {
-        /// The lowest.
+        /// The lowest zoom level.
         min: u8,
-        /// The highest.
+        /// The highest zoom level.
         max: u8,
         /// That of the centre.
         center: u8,
@@ -162,11 +162,11 @@ pub enum HeaderError {
         "the {part} ({len} bytes at {offset}) would end beyond the end of the file ({file} bytes): it is cut short or damaged"
     )]
     Outside {
-        /// Which.
+        /// The section that is out of bounds.
         part: Part,
-        /// Where it begins.
+        /// Offset of the section in the file.
         offset: u64,
-        /// Its bytes.
+        /// Length of the section in bytes.
         len: u64,
         /// The bytes of the file.
         file: u64,

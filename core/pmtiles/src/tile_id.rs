@@ -28,7 +28,7 @@ impl Coord {
         }
     }
 
-    /// The zoom.
+    /// Returns the zoom level.
     #[must_use]
     pub const fn z(self) -> u8 {
         self.z
@@ -53,7 +53,7 @@ impl Coord {
         ((1_u32 << self.z) - 1) - self.y
     }
 
-    /// The tile's id.
+    /// Returns the tile's id on the Hilbert curve.
     #[must_use]
     pub const fn id(self) -> TileId {
         let (mut x, mut y, mut along) = (self.x, self.y, 0_u64);
@@ -84,7 +84,7 @@ impl TileId {
         if number <= Self::MAX.0 { Some(Self(number)) } else { None }
     }
 
-    /// The number.
+    /// Returns the id as a number.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
@@ -98,7 +98,7 @@ impl TileId {
         ((3 * self.0 + 1).ilog2() / 2) as u8
     }
 
-    /// The tile's coordinates.
+    /// Returns the tile's coordinates.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "two bits")]
     pub const fn coord(self) -> Coord {

@@ -21,7 +21,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Appends a number.
+/// Appends a number as a variable-length integer.
 #[expect(clippy::cast_possible_truncation, reason = "the low byte is what is meant")]
 pub(crate) fn put(mut number: u64, bytes: &mut Vec<u8>) {
     while number >= 0x80 {

@@ -22,9 +22,9 @@ const LEAF_ENTRIES: usize = 4096;
 /// What a pack says about itself, besides what follows from its tiles.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the tiles are.
+    /// The format of the tiles.
     pub tile_type: TileType,
-    /// How they are encoded.
+    /// The content coding of the tiles; `None` if they are not compressed.
     pub tile_coding: Option<Coding>,
     /// West, south, east, north, in ten millionths of a degree.
     pub bounds: [i32; 4],
@@ -32,7 +32,7 @@ pub struct Settings {
     pub center_zoom: u8,
     /// Longitude and latitude to begin with, in ten millionths of a degree.
     pub center: [i32; 2],
-    /// A JSON object.
+    /// The metadata, as a JSON object.
     pub metadata: String,
 }
 

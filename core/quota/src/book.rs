@@ -90,19 +90,19 @@ where
         self.slots.iter().for_each(|slot| see(&slot.key, &slot.value));
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// How many there can be.
+    /// Returns the maximum number of entries.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity

@@ -1,8 +1,9 @@
-//! Rate limits: the arithmetic ([`Rate`], [`Bucket`]), the header fields that tell of them, and the bounded map that
-//! whoever has one per caller needs ([`Book`], [`ShardedBook`]).
+//! Rate limits: the arithmetic ([`Rate`], [`Bucket`]), the `RateLimit` header fields, and bounded maps with one
+//! bucket per caller ([`Book`], [`ShardedBook`]).
 //!
-//! A limit is one number per caller, the moment at which its allowance is whole again. Nothing ticks, nothing refills, and a
-//! caller whose moment has passed is like one never seen: that is what lets a bounded map forget it.
+//! A limit is the generic cell rate algorithm (GCRA, ITU-T I.371): one number per caller, the time at which its
+//! allowance is whole again. No timer refills it, and a caller whose time has passed is equivalent to one never
+//! seen, so a bounded map can forget it.
 //!
 //! ```
 //! use quota::{Bucket, Rate};

@@ -63,13 +63,13 @@ where
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many there can be.
+    /// Returns the maximum number of entries.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).capacity()).sum()

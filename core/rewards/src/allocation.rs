@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use types::ActorId;
 
 use crate::{
-    Amount, DocumentError, Json, Metric, Row, decimal,
+    Amount, DocumentError, Due, Json, Metric, Row, decimal,
     json::{self, fields::Fields},
 };
 
@@ -18,6 +18,10 @@ pub enum Rule {
     Capped,
     /// The share is below the minimum; nothing is paid.
     BelowMinimum,
+    /// What the actor is due is below the minimum; it is carried over to the next epoch.
+    Carried,
+    /// Corrections take off everything that the actor is due; nothing is paid.
+    Deducted,
     /// The actor is the crowd called `other`, which has no account; nothing is paid.
     Nobody,
 }
@@ -31,10 +35,10 @@ pub(crate) struct Entry {
     pub(crate) rule: Rule,
 }
 
-/// What one actor is paid.
+/// The payout of one actor, with the amounts that led to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation<'a> {
-    /// Who.
+    /// The actor that is paid.
     pub actor: &'a str,
     /// Units times weights, added up.
     pub score: u128,
@@ -42,14 +46,17 @@ pub struct Allocation<'a> {
     pub share: Amount,
     /// Whether a unit was added to the share for its remainder.
     pub extra: bool,
-    /// What is paid.
+    /// The amount that is paid.
     pub payout: Amount,
-    /// Why that much.
+    /// The rule that decided the amount.
     pub rule: Rule,
+    /// What the payout is made of besides the share; `None` in runs of rulesets that take nothing over.
+    pub due: Option<Due>,
 }
 
 impl Rule {
-    const ALL: [Self; 4] = [Self::Full, Self::Capped, Self::BelowMinimum, Self::Nobody];
+    const ALL: [Self; 6] =
+        [Self::Full, Self::Capped, Self::BelowMinimum, Self::Carried, Self::Deducted, Self::Nobody];
 
     /// The rule as one word.
     #[must_use]
@@ -58,6 +65,8 @@ impl Rule {
             Self::Full => "full",
             Self::Capped => "capped",
             Self::BelowMinimum => "below_minimum",
+            Self::Carried => "carried",
+            Self::Deducted => "deducted",
             Self::Nobody => "nobody",
         }
     }
@@ -72,6 +81,12 @@ impl Allocation<'_> {
     pub(crate) fn write<'a>(&self, out: &mut Vec<u8>, units: impl Iterator<Item = Row<'a>>) {
         out.extend_from_slice(b"{\"actor\":");
         json::write_text(out, self.actor);
+        if let Some(due) = &self.due {
+            write_number(out, b",\"carried_in\":\"", due.carried_in.minor());
+            write_number(out, b",\"carried_out\":\"", due.carried_out.minor());
+            write_number(out, b",\"credit\":\"", due.credit.minor());
+            write_number(out, b",\"debit\":\"", due.debit.minor());
+        }
         out.extend_from_slice(if self.extra { b",\"extra\":1" } else { b",\"extra\":0" });
         write_number(out, b",\"payout\":\"", self.payout.minor());
         out.extend_from_slice(b",\"rule\":\"");
@@ -98,7 +113,7 @@ fn write_number(out: &mut Vec<u8>, before: &[u8], number: u128) {
 /// A line of `allocations.jsonl`, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocationLine {
-    /// Who.
+    /// The actor that is paid.
     pub actor: ActorId,
     /// Units times weights, added up.
     pub score: u128,
@@ -106,12 +121,14 @@ pub struct AllocationLine {
     pub share: Amount,
     /// Whether a unit was added to the share for its remainder.
     pub extra: bool,
-    /// What is paid.
+    /// The amount that is paid.
     pub payout: Amount,
-    /// Why that much.
+    /// The rule that decided the amount.
     pub rule: Rule,
     /// The units that count.
     pub units: BTreeMap<Metric, u128>,
+    /// What the payout is made of besides the share; `None` in runs of rulesets that take nothing over.
+    pub due: Option<Due>,
 }
 
 impl AllocationLine {
@@ -125,6 +142,7 @@ impl AllocationLine {
 
     pub(crate) fn from_json(json: Json) -> Result<Self, DocumentError> {
         let mut fields = Fields::of(json, "allocation")?;
+        let due = if fields.has("carried_in") { Some(read_due(&mut fields)?) } else { None };
         let line = Self {
             actor: fields.text("actor", ActorId::new)?,
             score: fields.text("score", number)?,
@@ -137,6 +155,7 @@ impl AllocationLine {
             payout: fields.parsed("payout")?,
             rule: fields.text("rule", Rule::from_name)?,
             units: fields.map("units")?.rest().map(one_metric).collect::<Result<_, _>>()?,
+            due,
         };
         fields.end()?;
         Ok(line)
@@ -150,7 +169,7 @@ impl AllocationLine {
     /// The line again, without a line feed.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { actor, score, share, extra, payout, rule, units: _ } = self;
+        let Self { actor, score, share, extra, payout, rule, units: _, due } = self;
         let allocation = Allocation {
             actor: actor.as_str(),
             score: *score,
@@ -158,11 +177,21 @@ impl AllocationLine {
             extra: *extra,
             payout: *payout,
             rule: *rule,
+            due: *due,
         };
         let mut out = Vec::new();
         allocation.write(&mut out, self.rows());
         out
     }
+}
+
+fn read_due(fields: &mut Fields) -> Result<Due, DocumentError> {
+    Ok(Due {
+        carried_in: fields.parsed("carried_in")?,
+        carried_out: fields.parsed("carried_out")?,
+        credit: fields.parsed("credit")?,
+        debit: fields.parsed("debit")?,
+    })
 }
 
 fn number(text: &str) -> Result<u128, ()> {

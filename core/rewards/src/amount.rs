@@ -23,7 +23,7 @@ pub enum AmountError {
 }
 
 impl Amount {
-    /// Nothing.
+    /// The amount of zero.
     pub const ZERO: Self = Self(0);
 
     /// The greatest amount. A signed number of the same width holds every difference of two amounts.

@@ -7,13 +7,13 @@ use crate::{
 /// A signed statement about a run. Detached: the run's own documents do not change by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attestation {
-    /// The epoch.
+    /// The epoch of the run.
     pub epoch: Epoch,
-    /// The run's commitment.
+    /// The commitment of the run.
     pub commitment: Digest,
-    /// Whose word it is.
+    /// The key of the node that attests to the run.
     pub key: PublicKey,
-    /// The signature.
+    /// The signature by this key.
     pub signature: Signature,
 }
 

@@ -8,9 +8,9 @@ use crate::{Digest, PublicKey};
 pub const POLICY: &str = "policy.json";
 /// The list of snapshots.
 pub const INPUTS: &str = "inputs.json";
-/// The run.
+/// Name of the file with the run's manifest.
 pub const RUN: &str = "run.json";
-/// Everybody's line.
+/// Name of the file with one line for each actor.
 pub const ALLOCATIONS: &str = crate::Manifest::ALLOCATIONS;
 /// The run's commitment, and a line feed.
 pub const COMMITMENT: &str = "commitment";
@@ -22,6 +22,28 @@ pub const QUARANTINE: &str = "quarantine.json";
 pub const EXCLUDED: &str = "excluded.json";
 /// Payouts whose receivers cannot be paid.
 pub const PARKED: &str = "parked.json";
+
+/// What a run of ruleset 3 takes over from before it.
+pub const BROUGHT: &str = "brought.json";
+/// What the run before carried over, one line for each actor.
+pub const CARRIED: &str = "carried.jsonl";
+/// The registry of payees with its signatures.
+pub const PAYEES: &str = "payees.json";
+
+/// Signed orders about an epoch, one a line.
+pub const ORDERS: &str = "orders.jsonl";
+
+/// Where somebody's objection is: `disputes/<digits of its hash>.json`.
+#[must_use]
+pub fn dispute_file(hash: Digest) -> String {
+    format!("disputes/{}.json", hash.hex())
+}
+
+/// Where a correction is: `corrections/<digits of its hash>.json`.
+#[must_use]
+pub fn correction_file(hash: Digest) -> String {
+    format!("corrections/{}.json", hash.hex())
+}
 
 /// Where a snapshot's rows are: `snapshots/<digits of its root>.jsonl`.
 #[must_use]

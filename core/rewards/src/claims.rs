@@ -40,15 +40,15 @@ pub struct Unbound {
     pub first: Vec<ActorId>,
 }
 
-/// Why there are no claims.
+/// The reason why no claims can be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimsError {
     /// A line cannot be read.
     #[error("line {line} of allocations.jsonl: {error}")]
     Malformed {
-        /// Counted from one.
+        /// Line number, counted from one.
         line: usize,
-        /// What is wrong.
+        /// What is wrong with the line.
         error: DocumentError,
     },
     /// The lines are not those of the run.

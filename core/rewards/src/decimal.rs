@@ -7,7 +7,7 @@ pub(crate) enum NotDecimal {
     Negative,
     /// It is a number that no `u128` holds.
     Huge,
-    /// It is something else.
+    /// The text is not a decimal number in canonical form.
     Malformed,
 }
 

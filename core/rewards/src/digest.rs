@@ -24,16 +24,26 @@ impl Domain {
     pub(crate) const ROWS: Self = Self::named("omnigate.rewards.rows.1");
     /// The list of an epoch's snapshots.
     pub(crate) const INPUTS: Self = Self::named("omnigate.rewards.inputs.1");
-    /// A policy's terms.
+    /// Hash context of a policy's terms.
     pub(crate) const POLICY: Self = Self::named("omnigate.rewards.policy.1");
     /// What a run is made of.
     pub(crate) const RUN_KEY: Self = Self::named("omnigate.rewards.run-key.1");
-    /// A run's manifest.
+    /// Hash context of a run's manifest.
     pub(crate) const COMMITMENT: Self = Self::named("omnigate.rewards.commitment.1");
     /// A line of `allocations.jsonl`, without its line feed.
     pub(crate) const LEAF: Self = Self::named("omnigate.rewards.leaf.1");
     /// Two nodes of the tree over the lines, left before right.
     pub(crate) const NODE: Self = Self::named("omnigate.rewards.node.1");
+
+    /// A correction of an earlier run.
+    pub(crate) const CORRECTION: Self = Self::named("omnigate.rewards.correction.1");
+    /// A registry of payees.
+    pub(crate) const PAYEES: Self = Self::named("omnigate.rewards.payees.1");
+    /// What a run takes over from before.
+    pub(crate) const BROUGHT: Self = Self::named("omnigate.rewards.brought.1");
+
+    /// An objection to a run.
+    pub(crate) const DISPUTE: Self = Self::named("omnigate.rewards.dispute.1");
 
     const fn named(name: &str) -> Self {
         let (name, mut key, mut at) = (name.as_bytes(), [b'.'; 32], 0);
@@ -55,7 +65,7 @@ impl Domain {
 }
 
 impl Digest {
-    /// What every digest begins with.
+    /// The prefix of every digest in text form.
     pub const PREFIX: &str = "b3k:";
 
     /// The digest of these bytes.
@@ -64,7 +74,7 @@ impl Digest {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the digest as raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -118,6 +128,10 @@ mod tests {
             Domain::COMMITMENT,
             Domain::LEAF,
             Domain::NODE,
+            Domain::CORRECTION,
+            Domain::PAYEES,
+            Domain::BROUGHT,
+            Domain::DISPUTE,
         ];
         let hashes: std::collections::BTreeSet<_> = all.iter().map(|domain| domain.hash(b"same")).collect();
         assert_eq!(hashes.len(), all.len());

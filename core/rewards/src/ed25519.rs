@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::{InvalidKey, PublicKey, Sign, Signature, Verify};
 
-/// Checks Ed25519 signatures.
+/// Verifies Ed25519 signatures (RFC 8032).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ed25519;
 
@@ -17,7 +17,7 @@ impl Verify for Ed25519 {
     }
 }
 
-/// A secret key.
+/// An Ed25519 secret key.
 pub struct SecretKey(Ed25519KeyPair);
 
 impl SecretKey {

@@ -45,9 +45,9 @@ pub struct ExclusionNotice {
     pub epoch: Epoch,
     /// In the order of their nodes.
     pub excluded: Vec<Excluded>,
-    /// Whose word it is.
+    /// The key of the node that excluded the snapshots.
     pub key: PublicKey,
-    /// The signature.
+    /// The signature by this key.
     pub signature: Signature,
 }
 

@@ -2,23 +2,23 @@
 
 use crate::{Allocation, Amount, Run, run::Base, wide};
 
-/// What one metric earned.
+/// The points that one metric earned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Points<'a> {
-    /// The metric.
+    /// The name of the metric.
     pub metric: &'a str,
-    /// How many units there were.
+    /// Number of units of the metric.
     pub units: u128,
-    /// What a unit counts.
+    /// The weight of one unit, in parts per million.
     pub weight_ppm: u32,
-    /// `units × weight_ppm`.
+    /// The product `units × weight_ppm`.
     pub points: u128,
 }
 
-/// How a payout came about.
+/// The calculation of one payout, step by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation<'a> {
-    /// The payout.
+    /// The payout that is explained.
     pub allocation: Allocation<'a>,
     /// What the score is made of: the points add up to it.
     pub points: Vec<Points<'a>>,

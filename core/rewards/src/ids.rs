@@ -18,7 +18,7 @@ impl Epoch {
         }
     }
 
-    /// The number.
+    /// Returns the epoch's number.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0.get()
@@ -90,7 +90,7 @@ macro_rules! name {
                 if is_name(name) { Ok(Self(name.into())) } else { Err(InvalidName) }
             }
 
-            /// The name.
+            /// Returns the name as a string.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0

@@ -14,7 +14,7 @@ use crate::{
     usage::{Usage, UsageFault, UsageTable},
 };
 
-/// How much is taken in.
+/// Limits on the size of the inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Actors in one epoch.
@@ -77,7 +77,7 @@ impl InputSet {
         InputSetBuilder { epoch, nodes, limits, counted, snapshots, usage, unfinished, failed }
     }
 
-    /// The epoch.
+    /// Returns the epoch of the inputs.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.0.epoch
@@ -95,7 +95,7 @@ impl InputSet {
         self.0.root
     }
 
-    /// How many actors there are.
+    /// Returns the number of actors.
     #[must_use]
     pub fn actors(&self) -> usize {
         self.0.usage.actors()
@@ -124,7 +124,7 @@ impl InputSet {
         if in_order { Ok(snapshots) } else { Err(DocumentError::Wrong("inputs")) }
     }
 
-    /// An input set by the word of whoever added it up: its usage was not compared with the snapshots' rows.
+    /// An input set as its caller added it up: its usage was not compared with the snapshots' rows.
     ///
     /// For those who have an epoch's allocations, which name the units that count, and not its snapshots.
     #[must_use]

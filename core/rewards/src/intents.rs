@@ -7,9 +7,9 @@ use crate::{Amount, Digest, Epoch, Int, Json, Manifest};
 /// Money for one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// To whom.
+    /// The actor that is paid.
     pub to: ActorId,
-    /// How much: more than nothing.
+    /// The amount, greater than zero.
     pub amount: Amount,
 }
 
@@ -19,15 +19,15 @@ pub struct Transfer {
 /// another body, and the ledger refuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// The epoch.
+    /// The epoch of the batch.
     pub epoch: Epoch,
-    /// Which batch, counted from zero.
+    /// Number of the batch, counted from zero.
     pub batch: Int,
     /// How many batches the run has.
     pub batches: Int,
-    /// The run.
+    /// The key of the run that the batch belongs to.
     pub run_key: Digest,
-    /// At most [`Ruleset::batch_size`](crate::Ruleset::batch_size).
+    /// The transfers, at most [`Ruleset::batch_size`](crate::Ruleset::batch_size) of them.
     pub transfers: Vec<Transfer>,
 }
 

@@ -18,7 +18,7 @@ pub use read::JsonError;
 pub struct Int(u64);
 
 impl Int {
-    /// The greatest.
+    /// The largest number, 2⁵³ − 1.
     pub const MAX: Self = Self((1 << 53) - 1);
 
     /// The number, unless it is 2⁵³ or more.
@@ -27,7 +27,7 @@ impl Int {
         if number <= Self::MAX.0 { Some(Self(number)) } else { None }
     }
 
-    /// The number.
+    /// Returns the number as an integer.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -40,25 +40,25 @@ impl From<u32> for Int {
     }
 }
 
-/// A value.
+/// A JSON value in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
-    /// Nothing.
+    /// The value `null`.
     Null,
-    /// Yes or no.
+    /// A boolean value.
     Bool(bool),
-    /// A number.
+    /// An integer value.
     Int(Int),
-    /// A text.
+    /// A string value.
     Text(Cow<'static, str>),
-    /// A list.
+    /// An array of values.
     List(Vec<Json>),
-    /// Named values.
+    /// An object: values by name, in the order of names.
     Map(BTreeMap<Cow<'static, str>, Json>),
 }
 
 impl Json {
-    /// Named values.
+    /// Makes an object of the given fields.
     pub fn map<const N: usize>(fields: [(&'static str, Json); N]) -> Self {
         Self::Map(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }

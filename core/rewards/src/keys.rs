@@ -19,23 +19,23 @@ pub struct Signature([u8; 64]);
 #[error("a key is `ed25519:` and 64, a signature 128 lower-case hexadecimal digits")]
 pub struct InvalidKey;
 
-/// Checks signatures.
+/// A verifier of signatures.
 pub trait Verify {
     /// Whether the owner of `key` signed `message`.
     fn is_signed(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool;
 }
 
-/// Makes signatures.
+/// Signs messages with a secret key.
 pub trait Sign {
     /// The key that the signatures are checked with.
     fn public_key(&self) -> PublicKey;
 
-    /// Signs `message`.
+    /// Returns the signature of `message`.
     fn sign(&self, message: &[u8]) -> Signature;
 }
 
 impl PublicKey {
-    /// What every key begins with.
+    /// The prefix of every public key in text form.
     pub const PREFIX: &str = "ed25519:";
 
     /// The key of these bytes.
@@ -44,7 +44,7 @@ impl PublicKey {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the key as raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -58,7 +58,7 @@ impl Signature {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the signature as raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 64] {
         &self.0

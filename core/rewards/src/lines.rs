@@ -13,15 +13,15 @@ pub struct LineSearch {
     room: String,
 }
 
-/// Why there is no proof.
+/// The reason why a line cannot be proved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// Something is no line.
     #[error("line {line} of allocations.jsonl: {error}")]
     Malformed {
-        /// Counted from zero.
+        /// Line number, counted from zero.
         line: usize,
-        /// What is wrong.
+        /// What is wrong with the line.
         error: DocumentError,
     },
     /// There is no line of that actor.

@@ -5,7 +5,7 @@
 
 use crate::{Digest, digest::Domain};
 
-/// All hashes of a tree.
+/// A Merkle tree with all its hashes.
 #[derive(Clone, Debug)]
 pub struct Tree {
     /// From the leaves to the root. The last level has one hash, except that of no leaves, which has none.

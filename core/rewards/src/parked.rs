@@ -7,13 +7,13 @@ use crate::{Amount, DocumentError, Epoch, Json, json::fields::Fields};
 /// A payout that is kept in an account of its own, because the receiver's cannot take it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedPayout {
-    /// Whose it is.
+    /// The actor whose payout is parked.
     pub actor: ActorId,
-    /// How much.
+    /// The parked amount.
     pub amount: Amount,
     /// The ledger's account that it is in.
     pub account: String,
-    /// Why, as one word.
+    /// The reason, as one word.
     pub reason: String,
     /// A sentence for people.
     pub detail: String,
@@ -24,7 +24,7 @@ pub struct ParkedPayout {
 pub struct ParkedPayouts {
     /// The epoch whose payouts were parked.
     pub epoch: Epoch,
-    /// Each actor once.
+    /// The parked payouts, at most one per actor.
     pub payouts: Vec<ParkedPayout>,
 }
 

@@ -16,7 +16,7 @@ pub use signed::SignedPolicy;
 /// What becomes of the part of a pool that nobody is paid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Residual {
-    /// It stays where it is.
+    /// The residual stays in the pool's account.
     Keep,
     /// It is transferred to this actor, behind all payouts.
     Pay(ActorId),
@@ -25,11 +25,11 @@ pub enum Residual {
 /// The terms of a policy, as they are written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyTerms {
-    /// The policy's name.
+    /// The id of the policy.
     pub id: PolicyId,
     /// Its version; a greater one replaces a smaller one.
     pub version: Int,
-    /// The rules.
+    /// The ruleset that applies the policy.
     pub ruleset: Ruleset,
     /// What there is to pay in each epoch.
     pub pool: Amount,
@@ -39,7 +39,7 @@ pub struct PolicyTerms {
     pub cap_ppm: u32,
     /// Less than this is not paid.
     pub min_payout: Amount,
-    /// What becomes of the rest.
+    /// What is done with the residual.
     pub residual: Residual,
     /// The first epoch it applies to.
     pub first_epoch: Epoch,
@@ -57,7 +57,7 @@ pub struct Policy {
 /// Why a policy is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// Nobody signed it.
+    /// The policy has no signature.
     #[error("it is not signed")]
     Unsigned,
     /// None of its signatures is by a trusted key.
@@ -81,6 +81,16 @@ pub enum PolicyError {
     /// The terms make no sense.
     #[error("{0}")]
     Senseless(&'static str),
+}
+
+impl From<crate::SignatureError> for PolicyError {
+    fn from(error: crate::SignatureError) -> Self {
+        match error {
+            crate::SignatureError::Unsigned => Self::Unsigned,
+            crate::SignatureError::Untrusted => Self::Untrusted,
+            crate::SignatureError::Forged(key) => Self::Forged(key),
+        }
+    }
 }
 
 impl PolicyError {
@@ -137,7 +147,7 @@ impl Policy {
         Ok(Self { terms, hash })
     }
 
-    /// The terms.
+    /// Returns the policy's terms.
     #[must_use]
     pub const fn terms(&self) -> &PolicyTerms {
         &self.terms

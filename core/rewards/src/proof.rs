@@ -10,15 +10,15 @@ use crate::{
 /// The proof that a line is part of a run: below 2 KiB for a million actors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// The epoch.
+    /// The epoch of the run.
     pub epoch: Epoch,
-    /// The run's commitment.
+    /// The commitment of the run.
     pub commitment: Digest,
-    /// The line.
+    /// The line that is proved.
     pub allocation: AllocationLine,
-    /// Its place, counted from zero.
+    /// Index of the line, counted from zero.
     pub index: Int,
-    /// How many lines there are.
+    /// Number of lines in the run.
     pub lines: Int,
     /// The root of the tree over all lines.
     pub root: Digest,
@@ -26,7 +26,7 @@ pub struct Proof {
     pub path: Vec<Digest>,
 }
 
-/// Why a proof proves nothing.
+/// The reason why a proof is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
     /// The path does not lead from the line to the root.

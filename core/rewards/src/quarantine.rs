@@ -19,9 +19,9 @@ pub enum Quarantine {
     /// A snapshot of another epoch.
     #[error("{node} gave a snapshot of epoch {epoch}")]
     WrongEpoch {
-        /// Whose.
+        /// The node that sealed the snapshot.
         node: ActorId,
-        /// Of which epoch.
+        /// The epoch in the snapshot.
         epoch: Epoch,
     },
     /// A snapshot whose seal is not its node's.
@@ -30,11 +30,11 @@ pub enum Quarantine {
     /// A row that cannot be.
     #[error("row {row} of {node}'s snapshot: {fault}")]
     Row {
-        /// Whose.
+        /// The node that sealed the snapshot.
         node: ActorId,
-        /// Counted from zero.
+        /// Index of the row, counted from zero.
         row: u64,
-        /// What is wrong.
+        /// What is wrong with the row.
         fault: RowFault,
     },
     /// The rows are not those the snapshot is named by.
@@ -46,14 +46,17 @@ pub enum Quarantine {
     /// A sum that 128 bits do not hold.
     #[error("{0} overflow")]
     Overflow(&'static str),
+    /// What is taken over from before does not fit.
+    #[error("what is taken over from before: {0}")]
+    Brought(&'static str),
     /// The sums do not close. This is a fault of this program.
     #[error("{paid} paid and {residual} left do not make a pool of {pool}")]
     Conservation {
-        /// What there was to pay.
+        /// The amount to distribute.
         pool: Amount,
-        /// What would have been paid.
+        /// The sum of the computed payouts.
         paid: Amount,
-        /// What would have been left.
+        /// The computed residual.
         residual: Amount,
     },
 }
@@ -72,6 +75,7 @@ impl Quarantine {
             Self::RowsDiffer(_) => "rows_differ",
             Self::TooMany(_) => "too_many",
             Self::Overflow(_) => "overflow",
+            Self::Brought(_) => "brought",
             Self::Conservation { .. } => "conservation",
         }
     }
@@ -87,7 +91,7 @@ impl Quarantine {
 /// `quarantine.json`: an epoch is set aside, and nothing more of it is paid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuarantineNotice {
-    /// The epoch.
+    /// The quarantined epoch.
     pub epoch: Epoch,
     /// How many intents were posted before; none if it was set aside before it was computed.
     pub intents: Int,

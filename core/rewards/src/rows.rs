@@ -12,11 +12,11 @@ use crate::{
 /// So many units of one thing, provided or used by one actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row<'a> {
-    /// Who.
+    /// The actor that the usage is counted for.
     pub actor: &'a str,
-    /// What.
+    /// The metric that was counted.
     pub metric: &'a str,
-    /// How much.
+    /// Number of units.
     pub units: u128,
 }
 
@@ -151,7 +151,7 @@ impl Default for RowsHasher {
 }
 
 impl RowsHasher {
-    /// No rows yet.
+    /// Starts with no rows.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,10 +1,11 @@
 //! The rules by which scores become payouts, by number. A number keeps its meaning for ever.
 //!
 //! A new rule is a new number and a new file below; the old file is never touched again, and `tests/rulesets.rs` holds
-//! one epoch per number with the bytes it must come to. So an old epoch can be computed anew by any later program.
+//! one epoch per number with the bytes it must come to. So an old epoch can be recomputed by any later program.
 
 mod v1;
 mod v2;
+mod v3;
 
 use crate::{Amount, allocation::Entry, run::Base, wide};
 
@@ -15,6 +16,8 @@ pub enum Ruleset {
     V1,
     /// What the cap cuts off is shared by those below the cap.
     V2,
+    /// The same, and what is below the minimum is carried over to the next epoch.
+    V3,
 }
 
 /// What the rules make of scores.
@@ -35,8 +38,8 @@ pub(crate) struct Terms {
 }
 
 impl Ruleset {
-    /// All there are, oldest first.
-    pub const ALL: [Self; 2] = [Self::V1, Self::V2];
+    /// All rulesets, oldest first.
+    pub const ALL: [Self; 3] = [Self::V1, Self::V2, Self::V3];
 
     /// The rules with this number.
     #[must_use]
@@ -44,12 +47,13 @@ impl Ruleset {
         Self::ALL.into_iter().find(|ruleset| u64::from(ruleset.number()) == number)
     }
 
-    /// The number.
+    /// Returns the ruleset's number.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
             Self::V1 => 1,
             Self::V2 => 2,
+            Self::V3 => 3,
         }
     }
 
@@ -57,8 +61,14 @@ impl Ruleset {
     #[must_use]
     pub const fn batch_size(self) -> usize {
         match self {
-            Self::V1 | Self::V2 => 1000,
+            Self::V1 | Self::V2 | Self::V3 => 1000,
         }
+    }
+
+    /// Whether its runs follow each other: each names the one before, and takes over what that one carried.
+    #[must_use]
+    pub const fn is_chained(self) -> bool {
+        matches!(self, Self::V3)
     }
 
     /// The most that one actor is paid from `pool`.
@@ -73,6 +83,7 @@ impl Ruleset {
         match self {
             Self::V1 => v1::apply(terms, scores, total),
             Self::V2 => v2::apply(terms, scores, total),
+            Self::V3 => v3::apply(terms, scores, total),
         }
     }
 
@@ -80,7 +91,7 @@ impl Ruleset {
     pub(crate) fn base(self, terms: Terms, scores: &[u128], total: u128) -> Base {
         match self {
             Self::V1 => Base { pool: terms.pool, total },
-            Self::V2 => v2::base(terms, scores, total),
+            Self::V2 | Self::V3 => v2::base(terms, scores, total),
         }
     }
 }

@@ -3,10 +3,11 @@
 use types::{ActorId, ObjectId};
 
 use crate::{
-    Allocation, Amount, Digest, Epoch, InputSet, Int, Intent, Json, Manifest, Points, Policy, Proof,
-    Quarantine, Residual, Row, Rule,
+    Allocation, Amount, Brought, Carried, Digest, Due, Epoch, InputSet, Int, Intent, Json, Linked, Manifest,
+    Points, Policy, Proof, Quarantine, Residual, Row, Rule,
     allocation::{AllocationLine, Entry},
     digest::Domain,
+    due::{self, TakenOver},
     intents,
     manifest::AllocationsFile,
     merkle::Tree,
@@ -16,39 +17,68 @@ use crate::{
 /// A computed epoch. `Σ payouts + residual = pool`.
 #[derive(Clone, Debug)]
 pub struct Run {
-    policy: Policy,
-    inputs: InputSet,
-    entries: Vec<Scored>,
+    lines: Lines,
     tree: Tree,
     manifest: Manifest,
     document: Vec<u8>,
     commitment: Digest,
 }
 
-/// An actor who counts.
-#[derive(Clone, Copy, Debug)]
-struct Scored {
-    /// The actor's place in the order of all.
-    place: u32,
-    score: u128,
-    entry: Entry,
+/// Everything that the lines of a run are written from.
+#[derive(Clone, Debug)]
+struct Lines {
+    policy: Policy,
+    inputs: InputSet,
+    entries: Vec<Scored>,
+    /// `None` in runs of rulesets that take nothing over.
+    taken: Option<Box<TakenOver>>,
 }
 
-/// Computes an epoch.
+/// An actor who has a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scored {
+    /// The actor's place in the order of all that are in the inputs; those who are not have places behind them.
+    pub(crate) place: u32,
+    pub(crate) score: u128,
+    pub(crate) entry: Entry,
+}
+
+/// Computes an epoch that takes nothing over from before.
 ///
 /// # Errors
 /// [`Quarantine`], if the policy does not apply to the epoch, a sum overflows, or the sums do not close.
 pub fn compute(policy: &Policy, inputs: &InputSet) -> Result<Run, Quarantine> {
+    compute_after(policy, inputs, &Brought::default())
+}
+
+/// Computes an epoch. Only rulesets that are [chained](crate::Ruleset::is_chained) take something over.
+///
+/// # Errors
+/// [`Quarantine`], if the policy does not apply to the epoch, what is brought does not fit, a sum overflows, or the sums do
+/// not close.
+pub fn compute_after(policy: &Policy, inputs: &InputSet, brought: &Brought) -> Result<Run, Quarantine> {
     policy.applies_to(inputs.epoch())?;
+    let terms = policy.terms();
+    if !terms.ruleset.is_chained() && !brought.is_empty() {
+        return Err(Quarantine::Brought("the ruleset takes nothing over"));
+    }
+    brought.check(&terms.id)?;
     let (places, scores) = scores(policy, inputs)?;
     let add = |sum: u128, score: &u128| sum.checked_add(*score);
     let total = scores.iter().try_fold(0, add).ok_or(Quarantine::Overflow("scores"))?;
-    let outcome = policy.terms().ruleset.apply(minor(policy), &scores, total);
+    let outcome = terms.ruleset.apply(minor(policy), &scores, total);
     let scored = places.into_iter().zip(scores).zip(outcome.entries);
     let scored = scored.map(|((place, score), entry)| Scored { place, score, entry });
-    let entries: Vec<_> = scored.map(|scored| unless_nobody(scored, inputs)).collect();
-    let (paid, residual) = sums(policy.terms().pool, &entries, outcome.unshared)?;
-    Ok(Run::new(policy.clone(), inputs.clone(), entries, Sums { paid, residual, total }))
+    let (entries, taken) = if terms.ruleset.is_chained() {
+        let minimum = terms.min_payout.minor();
+        let (entries, taken) = due::take_over(inputs, scored.collect(), brought, minimum)?;
+        (entries, Some(Box::new(taken)))
+    } else {
+        (scored.map(|scored| unless_nobody(scored, inputs)).collect(), None)
+    };
+    let (paid, residual) = sums(terms.pool, &entries, taken.as_deref(), outcome.unshared)?;
+    let lines = Lines { policy: policy.clone(), inputs: inputs.clone(), entries, taken };
+    Ok(Run::new(lines, Sums { paid, residual, total }))
 }
 
 /// What the points of everybody add up to.
@@ -83,9 +113,11 @@ fn scores(policy: &Policy, inputs: &InputSet) -> Result<(Vec<u32>, Vec<u128>), Q
 /// What the actor at `at` has of the metrics that count, with their weights.
 fn weighted<'a>(policy: &'a Policy, inputs: &'a InputSet, at: usize) -> impl Iterator<Item = (Row<'a>, u32)> {
     let weights = &policy.terms().weights_ppm;
+    // Whoever is not among the inputs has a place behind them, and no units.
+    let rows = (at < inputs.usage().actors()).then(|| inputs.usage().of(at)).into_iter().flatten();
     // Both are in the order of metrics, so one walk over each finds all pairs.
     let mut weights = weights.iter().peekable();
-    inputs.usage().of(at).filter_map(move |row| {
+    rows.filter_map(move |row| {
         while weights.next_if(|(metric, _)| metric.as_str() < row.metric).is_some() {}
         let (_, weight) = weights.next_if(|(metric, _)| metric.as_str() == row.metric)?;
         (row.units > 0).then_some((row, *weight))
@@ -101,20 +133,40 @@ fn unless_nobody(mut scored: Scored, inputs: &InputSet) -> Scored {
     scored
 }
 
-/// What is paid and what is left, each added up by itself, so that comparing them with the pool says something.
-fn sums(pool: Amount, entries: &[Scored], unshared: u128) -> Result<(Amount, Amount), Quarantine> {
+/// What is paid and what is left, each added up by itself, so that comparing them with what went in says something.
+fn sums(
+    pool: Amount,
+    entries: &[Scored],
+    taken: Option<&TakenOver>,
+    unshared: u128,
+) -> Result<(Amount, Amount), Quarantine> {
+    let overflow = || Quarantine::Overflow("payouts");
     let mut paid = 0_u128;
     let mut left = unshared;
-    for Scored { entry, .. } in entries {
-        let held = entry.share.checked_sub(entry.paid);
+    for (at, Scored { entry, .. }) in entries.iter().enumerate() {
+        let held = match taken {
+            None => entry.share.checked_sub(entry.paid),
+            // Nobody's share is left over, and so is what corrections take off.
+            Some(_) if entry.rule == Rule::Nobody => Some(entry.share),
+            Some(taken) => Some(taken.dues[at].debit.minor()),
+        };
         (paid, left) = held
             .and_then(|held| Some((paid.checked_add(entry.paid)?, left.checked_add(held)?)))
-            .ok_or(Quarantine::Overflow("payouts"))?;
+            .ok_or_else(overflow)?;
     }
-    let (paid, residual) = Amount::new(paid).zip(Amount::new(left)).ok_or(Quarantine::Overflow("payouts"))?;
-    let closes = paid.checked_add(residual) == Some(pool);
-    debug_assert!(closes, "Σ payouts + residual = pool: {paid} + {residual} = {pool}");
-    if closes { Ok((paid, residual)) } else { Err(Quarantine::Conservation { pool, paid, residual }) }
+    let (paid, residual) = Amount::new(paid).zip(Amount::new(left)).ok_or_else(overflow)?;
+    let carried = |of: fn(&TakenOver) -> Amount| taken.map_or(Amount::ZERO, of);
+    let into = pool
+        .checked_add(carried(|taken| taken.brought.carried.file().amount))
+        .and_then(|sum| sum.checked_add(carried(|taken| taken.credited)))
+        .ok_or_else(overflow)?;
+    let out = paid.checked_add(carried(|taken| taken.carried_out.file().amount)).ok_or_else(overflow)?;
+    let closes = out.checked_add(residual) == Some(into);
+    if closes {
+        Ok((paid, residual))
+    } else {
+        Err(Quarantine::Conservation { pool: into, paid: out, residual })
+    }
 }
 
 /// What was divided, and between how many points.
@@ -130,14 +182,16 @@ struct Sums {
 }
 
 impl Run {
-    fn new(policy: Policy, inputs: InputSet, entries: Vec<Scored>, sums: Sums) -> Self {
-        let (tree, file) = lines_hashed(&policy, &inputs, &entries);
+    fn new(lines: Lines, sums: Sums) -> Self {
+        let (tree, file) = lines.hashed();
+        let Lines { policy, inputs, entries, taken } = &lines;
         let terms = policy.terms();
         let transfers = entries.iter().filter(|scored| scored.entry.paid > 0).count()
-            + usize::from(pays_residual(&policy, sums.residual).is_some());
+            + usize::from(pays_residual(policy, sums.residual).is_some());
+        let linked = taken.as_deref().map(TakenOver::linked);
         let manifest = Manifest {
             epoch: inputs.epoch(),
-            run_key: run_key(&policy, &inputs),
+            run_key: run_key(policy, inputs, linked.as_ref()),
             policy_id: terms.id.clone(),
             policy_version: terms.version,
             policy_hash: policy.hash(),
@@ -150,13 +204,14 @@ impl Run {
             score_total: sums.total,
             batches: int(transfers.div_ceil(terms.ruleset.batch_size())),
             allocations: file,
+            linked,
         };
         let document = manifest.to_bytes();
         let commitment = Domain::COMMITMENT.hash(&document);
-        Self { policy, inputs, entries, tree, manifest, document, commitment }
+        Self { lines, tree, manifest, document, commitment }
     }
 
-    /// The epoch.
+    /// Returns the epoch of the run.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.manifest.epoch
@@ -174,7 +229,7 @@ impl Run {
         &self.document
     }
 
-    /// What `run.json` says.
+    /// Returns the content of `run.json`.
     #[must_use]
     pub const fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -189,24 +244,24 @@ impl Run {
     /// The policy it was computed by.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
-        &self.policy
+        &self.lines.policy
     }
 
-    /// What it was computed from.
+    /// Returns the inputs that the run was computed from.
     #[must_use]
     pub const fn inputs(&self) -> &InputSet {
-        &self.inputs
+        &self.lines.inputs
     }
 
     /// The lines of `allocations.jsonl`.
     #[must_use]
     pub fn lines(&self) -> usize {
-        self.entries.len()
+        self.lines.entries.len()
     }
 
     /// Everybody who counts, in the order of their bytes.
     pub fn allocations(&self) -> impl ExactSizeIterator<Item = Allocation<'_>> {
-        self.entries.iter().map(|scored| allocation(&self.inputs, scored))
+        (0..self.lines.entries.len()).map(|line| self.lines.allocation(line))
     }
 
     /// Appends a line of `allocations.jsonl`, line feed included. Lines are counted from zero.
@@ -214,29 +269,32 @@ impl Run {
     /// # Panics
     /// If there are not so many [`Run::lines`].
     pub fn write_line(&self, line: usize, out: &mut Vec<u8>) {
-        write_line(&self.policy, &self.inputs, &self.entries[line], out);
+        self.lines.write(line, out);
         out.push(b'\n');
     }
 
     /// The line of an actor.
     #[must_use]
     pub fn line_of(&self, actor: &str) -> Option<usize> {
-        let place = u32::try_from(self.inputs.usage().find(actor)?).ok()?;
-        self.entries.binary_search_by_key(&place, |scored| scored.place).ok()
+        self.lines.entries.binary_search_by(|scored| self.lines.name(scored.place).cmp(actor)).ok()
     }
 
     /// What each metric earned the actor of a line.
     pub(crate) fn points(&self, line: usize) -> impl Iterator<Item = Points<'_>> {
-        let place = self.entries[line].place as usize;
-        weighted(&self.policy, &self.inputs, place).map(|(Row { metric, units, .. }, weight_ppm)| {
-            let points = units * u128::from(weight_ppm); // Checked when the score was added up.
-            Points { metric, units, weight_ppm, points }
-        })
+        let place = self.lines.entries[line].place as usize;
+        weighted(&self.lines.policy, &self.lines.inputs, place).map(
+            |(Row { metric, units, .. }, weight_ppm)| {
+                let points = units * u128::from(weight_ppm); // Checked when the score was added up.
+                Points { metric, units, weight_ppm, points }
+            },
+        )
     }
 
     pub(crate) fn base(&self) -> Base {
-        let scores: Vec<_> = self.entries.iter().map(|scored| scored.score).collect();
-        self.policy.terms().ruleset.base(minor(&self.policy), &scores, self.manifest.score_total)
+        let scores = self.lines.entries.iter().map(|scored| scored.score).filter(|score| *score > 0);
+        let scores: Vec<_> = scores.collect();
+        let policy = &self.lines.policy;
+        policy.terms().ruleset.base(minor(policy), &scores, self.manifest.score_total)
     }
 
     /// The proof that an actor's line is part of this run, if there is one.
@@ -244,7 +302,7 @@ impl Run {
     pub fn prove(&self, actor: &str) -> Option<Proof> {
         let at = self.line_of(actor)?;
         let mut line = Vec::new();
-        write_line(&self.policy, &self.inputs, &self.entries[at], &mut line);
+        self.lines.write(at, &mut line);
         Some(Proof {
             epoch: self.epoch(),
             commitment: self.commitment,
@@ -259,10 +317,40 @@ impl Run {
     /// What is to be transferred, in batches. The same run gives the same batches under the same keys, always.
     pub fn batches(&self) -> impl Iterator<Item = Intent> {
         let paid = self.allocations().filter(|allocation| allocation.payout > Amount::ZERO);
-        let paid = paid.map(|allocation| (allocation.actor.to_owned(), allocation.payout));
-        let residual = pays_residual(&self.policy, self.manifest.residual);
+        let paid = paid.map(|allocation| (self.payee_of(allocation.actor).to_owned(), allocation.payout));
+        let residual = pays_residual(&self.lines.policy, self.manifest.residual);
         let residual = residual.map(|to| (to.as_str().to_owned(), self.manifest.residual));
         intents::batches(&self.manifest, paid.chain(residual))
+    }
+
+    /// Whose account the payout of an actor goes to.
+    #[must_use]
+    pub fn payee_of<'a>(&'a self, actor: &'a str) -> &'a str {
+        let payees = self.lines.taken.as_ref().and_then(|taken| taken.brought.payees.as_deref());
+        payees.map_or(actor, |payees| payees.payee_of(actor, self.epoch()))
+    }
+
+    /// What the run takes over; `None` if its ruleset takes nothing over.
+    #[must_use]
+    pub fn brought(&self) -> Option<&Brought> {
+        self.lines.taken.as_ref().map(|taken| &taken.brought)
+    }
+
+    /// What is carried over to the next run; `None` if its ruleset carries nothing.
+    #[must_use]
+    pub fn carried_out(&self) -> Option<&Carried> {
+        self.lines.taken.as_ref().map(|taken| &taken.carried_out)
+    }
+}
+
+impl TakenOver {
+    fn linked(&self) -> Linked {
+        Linked {
+            brought: self.brought.names(),
+            carried_out: self.carried_out.file().clone(),
+            credited: self.credited,
+            deducted: self.deducted,
+        }
     }
 }
 
@@ -274,53 +362,92 @@ fn pays_residual(policy: &Policy, residual: Amount) -> Option<&ActorId> {
     }
 }
 
-fn run_key(policy: &Policy, inputs: &InputSet) -> Digest {
-    let made_of = Json::map([
+fn run_key(policy: &Policy, inputs: &InputSet, linked: Option<&Linked>) -> Digest {
+    let mut made_of = Json::map([
         ("epoch", Json::Int(inputs.epoch().int())),
         ("inputs_root", Json::text(inputs.root())),
         ("policy_hash", Json::text(policy.hash())),
         ("ruleset", Json::Int(policy.terms().ruleset.number().into())),
     ]);
+    if let (Some(linked), Json::Map(fields)) = (linked, &mut made_of) {
+        fields.insert("brought_root".into(), Json::text(linked.brought.root()));
+    }
     Domain::RUN_KEY.hash(&made_of.to_canonical())
 }
 
-fn allocation<'a>(inputs: &'a InputSet, scored: &Scored) -> Allocation<'a> {
-    let Entry { share, extra, paid, rule } = scored.entry;
-    let amount = |minor| Amount::new(minor).expect("a part of the pool");
-    let actor = inputs.usage().name(scored.place as usize);
-    Allocation { actor, score: scored.score, share: amount(share), extra, payout: amount(paid), rule }
-}
-
-fn write_line(policy: &Policy, inputs: &InputSet, scored: &Scored, out: &mut Vec<u8>) {
-    let units = weighted(policy, inputs, scored.place as usize).map(|(row, _)| row);
-    allocation(inputs, scored).write(out, units);
-}
-
-/// Hashes all lines: each for the tree, and all together for whoever compares the file.
-fn lines_hashed(policy: &Policy, inputs: &InputSet, entries: &[Scored]) -> (Tree, AllocationsFile) {
-    let mut whole = blake3::Hasher::new();
-    let mut leaves = Vec::with_capacity(entries.len());
-    let mut pending = Vec::new();
-    for scored in entries {
-        let start = pending.len();
-        write_line(policy, inputs, scored, &mut pending);
-        leaves.push(Domain::LEAF.hash(&pending[start..]));
-        pending.push(b'\n');
-        if pending.len() >= 64 * 1024 {
-            whole.update(&pending);
-            pending.clear();
-        }
+impl Lines {
+    fn name(&self, place: u32) -> &str {
+        let absent = self.taken.as_ref().map_or(&[][..], |taken| &taken.absent);
+        due::name_of(&self.inputs, absent, place)
     }
-    whole.update(&pending);
-    let tree = Tree::new(leaves);
-    let file = AllocationsFile {
-        lines: int(entries.len()),
-        root: tree.root(),
-        hash: ObjectId::new(*whole.finalize().as_bytes()),
-    };
-    (tree, file)
+
+    fn allocation(&self, line: usize) -> Allocation<'_> {
+        let Scored { place, score, entry: Entry { share, extra, paid, rule } } = self.entries[line];
+        let amount = |minor| Amount::new(minor).expect("a part of what went in");
+        let due: Option<Due> = self.taken.as_ref().map(|taken| taken.dues[line]);
+        let (actor, share, payout) = (self.name(place), amount(share), amount(paid));
+        Allocation { actor, score, share, extra, payout, rule, due }
+    }
+
+    /// Appends a line without its line feed.
+    fn write(&self, line: usize, out: &mut Vec<u8>) {
+        let place = self.entries[line].place as usize;
+        let units = weighted(&self.policy, &self.inputs, place).map(|(row, _)| row);
+        self.allocation(line).write(out, units);
+    }
+
+    /// Hashes all lines: each for the Merkle tree, and all together for a comparison of the file.
+    fn hashed(&self) -> (Tree, AllocationsFile) {
+        let mut whole = blake3::Hasher::new();
+        let mut leaves = Vec::with_capacity(self.entries.len());
+        let mut pending = Vec::new();
+        for line in 0..self.entries.len() {
+            let start = pending.len();
+            self.write(line, &mut pending);
+            leaves.push(Domain::LEAF.hash(&pending[start..]));
+            pending.push(b'\n');
+            if pending.len() >= 64 * 1024 {
+                whole.update(&pending);
+                pending.clear();
+            }
+        }
+        whole.update(&pending);
+        let tree = Tree::new(leaves);
+        let file = AllocationsFile {
+            lines: int(self.entries.len()),
+            root: tree.root(),
+            hash: ObjectId::new(*whole.finalize().as_bytes()),
+        };
+        (tree, file)
+    }
 }
 
 fn int(count: usize) -> Int {
     u64::try_from(count).ok().and_then(Int::new).expect("bounded far below 2^53")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scored(share: u128, paid: u128) -> Scored {
+        Scored { place: 0, score: 1, entry: Entry { share, extra: false, paid, rule: Rule::Nobody } }
+    }
+
+    #[test]
+    fn sums_that_are_not_the_pool_are_refused_by_one_unit_either_way() {
+        let entries = [scored(6, 6), scored(3, 1)];
+        let sums = |pool: u64, unshared| sums(Amount::from(pool), &entries, None, unshared);
+        assert_eq!(sums(10, 1), Ok((Amount::from(7), Amount::from(3))));
+        for (unshared, residual) in [(0, 2), (2, 4)] {
+            let (pool, paid) = (Amount::from(10), Amount::from(7));
+            let residual = Amount::from(residual);
+            assert_eq!(sums(10, unshared), Err(Quarantine::Conservation { pool, paid, residual }));
+        }
+        assert_eq!(
+            super::sums(Amount::from(1), &[scored(1, 2)], None, 0),
+            Err(Quarantine::Overflow("payouts")),
+            "more is paid than there is a share for"
+        );
+    }
 }

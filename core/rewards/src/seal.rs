@@ -11,9 +11,9 @@ use crate::{
 pub struct Snapshot {
     /// The node that counted.
     pub node: ActorId,
-    /// When.
+    /// The epoch of the snapshot.
     pub epoch: Epoch,
-    /// How many rows.
+    /// Number of rows in the snapshot.
     pub rows: Int,
     /// The hash over the rows, as [`RowsHasher`](crate::RowsHasher) gives it.
     pub rows_root: Digest,
@@ -22,9 +22,9 @@ pub struct Snapshot {
 /// A snapshot's name with a signature. Whether it is that of the node is for [`SnapshotSeal::is_by_its_node`] to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSeal {
-    /// What is sealed.
+    /// The snapshot that is sealed.
     pub snapshot: Snapshot,
-    /// The key.
+    /// The public key of the node.
     pub key: PublicKey,
     /// The signature over [`Snapshot::message`].
     pub signature: Signature,
@@ -37,7 +37,7 @@ impl Snapshot {
         [b"omnigate.rewards.seal.1\n", self.json().to_canonical().as_slice()].concat()
     }
 
-    /// Seals it.
+    /// Signs the snapshot with the node's key.
     #[must_use]
     pub fn seal(self, with: &dyn Sign) -> SnapshotSeal {
         let signature = with.sign(&self.message());

@@ -12,10 +12,10 @@ pub struct Usage {
     max_actors: usize,
     max_metrics: usize,
     index: HashMap<Arc<str>, u32>,
-    /// By number.
+    /// The names of actors, by their index.
     names: Vec<Arc<str>>,
-    /// By number: who came behind that actor the last time. Snapshots are in one order, so that whoever comes next is
-    /// mostly known without a look into the index, which is all over the memory.
+    /// By number: the actor that followed this one the last time. Snapshots are in one order, so that whoever comes
+    /// next is mostly known without a look into the index, which is all over the memory.
     followers: Vec<u32>,
     metrics: Vec<Metric>,
     /// One column per metric, as long as its last actor's number asks for.
@@ -187,7 +187,7 @@ impl From<Usage> for UsageTable {
 }
 
 impl UsageTable {
-    /// How many actors there are.
+    /// Returns the number of actors.
     #[must_use]
     pub fn actors(&self) -> usize {
         self.actors.len()

@@ -1,13 +1,13 @@
-//! A stranger's check: compute the epoch anew and compare every byte.
+//! A stranger's check: compute the epoch again and compare every byte.
 
-use crate::{Digest, InputSet, Manifest, Policy, Quarantine, Row, Run, compute};
+use crate::{Brought, Digest, InputSet, Manifest, Policy, Quarantine, Row, Run, compute_after};
 
 /// What somebody says an epoch came to.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// `run.json`.
+    /// The bytes of `run.json`.
     pub manifest: &'a [u8],
-    /// The commitment.
+    /// The published commitment of the run.
     pub commitment: Digest,
 }
 
@@ -32,9 +32,9 @@ pub enum Mismatch {
     /// Rows that are there have more units of an actor and a metric than the allocations say.
     #[error("the rows have {rows} units of {metric} of {actor}, and allocations.jsonl has {line}")]
     Units {
-        /// The actor.
+        /// The name of the actor.
         actor: String,
-        /// The metric.
+        /// The name of the metric.
         metric: String,
         /// Units in the rows that are there.
         rows: u128,
@@ -44,20 +44,33 @@ pub enum Mismatch {
     /// There are lines missing or too many.
     #[error("allocations.jsonl has {found} lines instead of {expected}")]
     Lines {
-        /// How many there are.
+        /// The number that was found.
         found: usize,
         /// How many there have to be.
         expected: usize,
     },
 }
 
-/// Computes the epoch anew and compares the manifest and the commitment. The lines are compared with [`LineCheck`].
+/// Recomputes the epoch and compares the manifest and the commitment. The lines are compared with [`LineCheck`].
 ///
 /// # Errors
 /// The first [`Mismatch`].
 pub fn verify(policy: &Policy, inputs: &InputSet, claim: Claim<'_>) -> Result<Run, Mismatch> {
+    verify_after(policy, inputs, &Brought::default(), claim)
+}
+
+/// The same of a run that takes something over.
+///
+/// # Errors
+/// The first [`Mismatch`].
+pub fn verify_after(
+    policy: &Policy,
+    inputs: &InputSet,
+    brought: &Brought,
+    claim: Claim<'_>,
+) -> Result<Run, Mismatch> {
     let claimed = Manifest::read(claim.manifest)?;
-    let run = compute(policy, inputs)?;
+    let run = compute_after(policy, inputs, brought)?;
     if let Some(field) = difference(&claimed, run.manifest()) {
         return Err(Mismatch::Field(field));
     }
@@ -90,15 +103,21 @@ fn difference(claimed: &Manifest, computed: &Manifest) -> Option<&'static str> {
         ("policy", policy_of(claimed) == policy_of(computed)),
         ("ruleset", claimed.ruleset == computed.ruleset),
         ("inputs", (claimed.inputs_root, claimed.snapshots) == (computed.inputs_root, computed.snapshots)),
+        ("brought", brought_of(claimed) == brought_of(computed)),
         ("run_key", claimed.run_key == computed.run_key),
         ("pool", claimed.pool == computed.pool),
         ("score_total", claimed.score_total == computed.score_total),
         ("paid", claimed.paid == computed.paid),
         ("residual", claimed.residual == computed.residual),
+        ("carried_out", claimed.linked == computed.linked),
         ("batches", claimed.batches == computed.batches),
         ("allocations", claimed.allocations == computed.allocations),
     ];
     fields.into_iter().find(|(_, same)| !same).map(|(name, _)| name)
+}
+
+fn brought_of(manifest: &Manifest) -> Option<&crate::BroughtNames> {
+    manifest.linked.as_ref().map(|linked| &linked.brought)
 }
 
 fn policy_of(manifest: &Manifest) -> (&crate::PolicyId, crate::Int, Digest) {
@@ -114,7 +133,7 @@ pub struct LineCheck<'a> {
 }
 
 impl<'a> LineCheck<'a> {
-    /// Nothing compared yet.
+    /// Starts a comparison with the run.
     #[must_use]
     pub const fn new(run: &'a Run) -> Self {
         Self { run, at: 0, expected: Vec::new() }

@@ -401,6 +401,7 @@ fn a_quarantined_epoch_leaves_a_document_that_says_why() {
         Quarantine::RowsDiffer(actor("n")),
         Quarantine::TooMany("actors"),
         Quarantine::Overflow("units"),
+        Quarantine::Brought("a correction is there twice"),
         Quarantine::Conservation { pool: Amount::from(3), paid: Amount::from(1), residual: Amount::from(1) },
         reason,
         PolicyError::Unsigned.into(),

@@ -6,9 +6,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use rewards::{
-    Attestation, Claim, DocumentError, InputSet, Intent, Limits, LineCheck, LineError, LineSearch, Manifest,
-    Mismatch, Proof, ProofError, Ruleset, Run, SignedPolicy, Snapshot, bundle, verify,
+    Attestation, Brought, BroughtNames, Carried, Claim, DocumentError, InputSet, Intent, Limits, LineCheck,
+    LineError, LineSearch, Manifest, Mismatch, Proof, ProofError, Ruleset, Run, SignedCorrection,
+    SignedPayees, SignedPolicy, Snapshot, bundle, verify, verify_after,
 };
 use support::{Seal, actor};
 
@@ -54,6 +57,7 @@ fn of(ruleset: Ruleset) -> Golden {
     match ruleset {
         Ruleset::V1 => golden!("v1"),
         Ruleset::V2 => golden!("v2"),
+        Ruleset::V3 => golden!("v3"),
     }
 }
 
@@ -74,9 +78,36 @@ impl Golden {
         set.close().unwrap()
     }
 
+    /// What the epoch of ruleset 3 takes over; the others take nothing over.
+    fn brought(&self) -> Brought {
+        if !SignedPolicy::read(self.policy).unwrap().policy().terms().ruleset.is_chained() {
+            return Brought::default();
+        }
+        let correction = SignedCorrection::read(include_bytes!(concat!(
+            "../../../tests/oracle/golden/v3/corrections/",
+            "07d8c60f6947de41566cf20d3b9232c9f9df7d63dd778357d2de0858f45674a9.json"
+        )));
+        let payees = SignedPayees::read(include_bytes!("../../../tests/oracle/golden/v3/payees.json"));
+        let carried = Carried::read(include_bytes!("../../../tests/oracle/golden/v3/carried.jsonl"));
+        let document = include_bytes!("../../../tests/oracle/golden/v3/brought.json");
+        let brought = Brought {
+            previous: BroughtNames::read(document).unwrap().previous,
+            carried: Arc::new(carried.unwrap()),
+            corrections: Arc::new(vec![correction.unwrap().correction().clone()]),
+            payees: Some(Arc::new(payees.unwrap().payees().clone())),
+        };
+        assert_eq!(brought.names().to_bytes(), document);
+        brought
+    }
+
     fn verified(&self) -> Result<Run, Mismatch> {
         let claim = Claim { manifest: self.run, commitment: self.commitment.trim_end().parse().unwrap() };
-        verify(SignedPolicy::read(self.policy).unwrap().policy(), &self.input_set(), claim)
+        verify_after(
+            SignedPolicy::read(self.policy).unwrap().policy(),
+            &self.input_set(),
+            &self.brought(),
+            claim,
+        )
     }
 }
 
@@ -97,7 +128,7 @@ fn each_ruleset_comes_to_the_bytes_it_always_came_to() {
         assert_eq!(file, golden.allocations);
         assert_eq!(Ruleset::from_number(ruleset.number().into()), Some(ruleset));
     }
-    assert_eq!(Ruleset::from_number(0).or(Ruleset::from_number(3)), None);
+    assert_eq!(Ruleset::from_number(0).or(Ruleset::from_number(4)), None);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Patterns of topics with wildcards: what a subscription is of, and what a token has a right to.
+//! Patterns of topics with wildcards, for subscriptions and for the caveats of tokens.
 //!
 //! | pattern | means |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `metrics.>` | one or more tokens at the end: `metrics.db` and `metrics.eu.db.cpu`, not `metrics` |
 //! | `>` | every topic |
 //!
-//! Tokens are what dots separate; all other characters of a topic are ordinary. A star and an angle are wildcards only as
-//! whole tokens, and no topic has either of them in its name.
+//! Dots separate tokens; all other characters of a topic are ordinary. `*` and `>` are wildcards only as whole
+//! tokens, and no topic has either of them in its name.
 
 mod filter;
 mod list;

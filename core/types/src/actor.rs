@@ -38,7 +38,7 @@ impl ActorId {
         Self("other".into())
     }
 
-    /// The name.
+    /// Returns the name as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,6 +1,6 @@
 //! How a BLAKE3 hash is written wherever it is a name: `b3:` and 64 lower-case hexadecimal digits.
 
-/// What every name begins with.
+/// The prefix of every name in text form.
 pub(crate) const PREFIX: &str = "b3:";
 
 /// The length of a name's digits.

@@ -1,7 +1,7 @@
-//! The words every part of Omnigate shares: moments and deadlines, refusals and their reasons, actors, names of objects
-//! and nodes.
+//! The types that every part of Omnigate shares: moments and deadlines, refusals and their reasons, actors, names
+//! of objects and nodes.
 //!
-//! Nothing here reads a clock, a file or a socket: values come in, verdicts go out.
+//! Nothing here reads a clock, a file or a socket.
 
 mod actor;
 mod b3_text;

@@ -33,7 +33,7 @@ impl NodeId {
         Self(*blake3::hash(public_key).as_bytes())
     }
 
-    /// The hash.
+    /// Returns the hash as raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

@@ -18,7 +18,7 @@ pub struct ObjectId([u8; 32]);
 pub struct InvalidObjectId;
 
 impl ObjectId {
-    /// What every name begins with.
+    /// The prefix of every name in text form.
     pub const PREFIX: &str = b3_text::PREFIX;
 
     /// The length of a name's digits.
@@ -33,7 +33,7 @@ impl ObjectId {
         Self(hash)
     }
 
-    /// The hash.
+    /// Returns the hash as raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

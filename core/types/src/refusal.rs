@@ -223,7 +223,7 @@ impl fmt::Display for Reason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {detail}")]
 pub struct Refusal {
-    /// Why.
+    /// The reason for the refusal.
     pub reason: Reason,
     /// What exactly, for the person reading; never a secret.
     pub detail: Cow<'static, str>,

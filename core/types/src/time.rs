@@ -60,7 +60,7 @@ impl Deadline {
         Self(now.after(budget))
     }
 
-    /// The moment itself.
+    /// Returns the point in time itself.
     #[must_use]
     pub const fn moment(self) -> Moment {
         self.0

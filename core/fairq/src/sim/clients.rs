@@ -8,13 +8,13 @@ use types::Moment;
 /// One tenant and its clients.
 #[derive(Debug, Clone)]
 pub struct Tenant {
-    /// For the report.
+    /// The tenant's name in the report.
     pub name: String,
     /// The number of its class.
     pub class: usize,
-    /// Its weight within the class.
+    /// The tenant's weight within its class.
     pub weight: u32,
-    /// When requests come.
+    /// The arrival process of the tenant's requests.
     pub load: Load,
     /// How long a slot is held.
     pub service: Service,
@@ -24,7 +24,7 @@ pub struct Tenant {
     pub patience: Option<Duration>,
 }
 
-/// When requests come.
+/// An arrival process of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
     /// Open loop: on average so many per second, at random, however the earlier ones fare.
@@ -35,18 +35,18 @@ pub enum Load {
     Clients(usize),
     /// Closed loop: so many clients, each of which pauses at random between an answer and its next request.
     Flood {
-        /// How many clients send.
+        /// Number of concurrent clients.
         clients: usize,
         /// The mean pause at first.
         pause: Duration,
-        /// When the flood ends.
+        /// The time at which the flood ends.
         until: Duration,
         /// The mean pause from then on.
         then: Duration,
     },
     /// So many at once, at this time.
     Burst {
-        /// How many requests come.
+        /// Number of requests that arrive at once.
         count: usize,
         /// When they come, from the beginning.
         at: Duration,
@@ -56,7 +56,7 @@ pub enum Load {
 /// How long a slot is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// Always as long.
+    /// Every request takes the same time.
     Fixed(Duration),
     /// Exponentially distributed with this mean.
     Exponential(Duration),
@@ -104,7 +104,7 @@ impl Tenant {
 }
 
 impl Service {
-    /// The mean time.
+    /// Returns the mean service time.
     #[must_use]
     pub fn mean(self) -> Duration {
         match self {

@@ -22,7 +22,7 @@ pub enum Policy {
     Fair,
 }
 
-/// What a newcomer met.
+/// The result of a request's arrival.
 pub(super) struct Outcome {
     pub(super) enters: bool,
     pub(super) waits: bool,
@@ -140,7 +140,7 @@ impl Door {
         enters
     }
 
-    /// Whoever is next for a free slot.
+    /// Returns the next request for a free slot.
     pub(super) fn call(&mut self, tenant_of: impl Fn(usize) -> usize, now: Moment) -> Option<usize> {
         if self.running >= self.slots {
             return None;

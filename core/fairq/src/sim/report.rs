@@ -15,7 +15,7 @@ pub struct Report {
 /// One tenant after a run. Counts are of requests that arrived after the time of warming up.
 #[derive(Debug, Clone, Default)]
 pub struct TenantReport {
-    /// Its name in the scenario.
+    /// The tenant's name in the scenario.
     pub name: String,
     /// Requests that came, retries included.
     pub offered: u64,

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod behaviour;
+mod idle_topics;
 mod long_runs;
 mod proofs;
 mod publishers;

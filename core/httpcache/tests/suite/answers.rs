@@ -110,5 +110,5 @@ fn the_status_says_what_the_cache_did() {
     };
     let expected = "omnigate; fwd=vary-miss; fwd-status=304; stored; collapsed; detail=private";
     assert_eq!(miss.to_string(), expected);
-    assert_eq!(hit.behind("origin; hit"), "origin; hit, omnigate; hit; ttl=-3");
+    assert_eq!(hit.behind(["origin; hit", ""]), "origin; hit, omnigate; hit; ttl=-3");
 }

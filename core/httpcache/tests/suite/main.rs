@@ -3,6 +3,7 @@
 
 mod answers;
 mod controls;
+mod partials;
 mod records;
 mod storage;
 mod updates;

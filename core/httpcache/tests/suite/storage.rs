@@ -1,7 +1,7 @@
 //! What is stored.
 
 use http::StatusCode;
-use httpcache::storage::{Asked, NotStored, Rules, judge, strip};
+use httpcache::storage::{Asked, NotStored, Rules, concerns_storing, judge, strip};
 use httprules::cache_control::RequestDirectives;
 
 use crate::fields;
@@ -35,6 +35,19 @@ fn plain_requests_store_what_says_how_long_it_is_fresh() {
     ];
     for (status, text, expected) in table {
         assert_eq!(judged(&Asked::default(), &Rules::default(), status, text), expected, "{status} {text}");
+    }
+}
+
+#[test]
+fn what_is_about_one_request_is_not_stored_whatever_it_says_of_itself() {
+    let says = "Cache-Control: public, max-age=60\nETag: \"x\"";
+    for status in [401, 406, 407, 408, 411, 412, 413, 415, 416, 417, 421, 425, 426, 428, 429, 431, 511] {
+        let judged = judged(&Asked::default(), &Rules::default(), status, says);
+        assert_eq!(judged, Err(NotStored::Status), "{status}");
+    }
+    // What is about the target is.
+    for status in [200, 203, 204, 301, 302, 307, 308, 400, 402, 403, 404, 405, 410, 414, 451, 500, 501, 503] {
+        assert_eq!(judged(&Asked::default(), &Rules::default(), status, says), Ok(60), "{status}");
     }
 }
 
@@ -90,6 +103,41 @@ fn the_operator_sets_a_lifetime_where_there_is_none_and_caps_the_others() {
     assert_eq!(judged(&Asked::default(), &rules, 404, ""), Ok(10));
     assert_eq!(judged(&Asked::default(), &rules, 500, ""), Err(NotStored::Useless));
     assert_eq!(judged(&Asked::default(), &rules, 200, "Cache-Control: max-age=60"), Ok(30));
+}
+
+#[test]
+fn fields_that_could_speak_of_storing_are_told_from_others() {
+    let name = |name: &str| http::HeaderName::try_from(name).unwrap();
+    for concerns in [
+        "cache-control",
+        "cdn-cache-control",
+        "surrogate-control",
+        "surrogate-key",
+        "cache-tag",
+        "x-accel-expires",
+        "expires",
+        "pragma",
+        "vary",
+        "x-vary-options",
+        "age",
+        "date",
+        "etag",
+        "last-modified",
+        "set-cookie",
+        "set-cookie2",
+        "www-authenticate",
+        "authentication-info",
+        "content-range",
+        "content-encoding",
+        "content-type",
+        "repr-digest",
+        "location",
+    ] {
+        assert!(concerns_storing(&name(concerns)), "{concerns}");
+    }
+    for other in ["a", "x-hop", "server", "x-request-id", "link", "via", "x-agent"] {
+        assert!(!concerns_storing(&name(other)), "{other}");
+    }
 }
 
 #[test]

@@ -27,9 +27,11 @@ fn a_304_is_about_a_stored_response_unless_its_validator_is_another() {
 
 #[test]
 fn an_update_replaces_fields_but_for_those_of_the_body() {
-    let stored = fields("A: 1\nA: 2\nB: 1\nAge: 9\nContent-Length: 5\nContent-Type: x");
-    let update = fields("A: 3\nC: 4\nContent-Length: 9\nContent-Type: y");
-    let expected = fields("B: 1\nContent-Length: 5\nA: 3\nC: 4\nContent-Type: y");
+    let stored =
+        fields("A: 1\nA: 2\nB: 1\nAge: 9\nContent-Length: 5\nContent-Type: x\nContent-Digest: sha-256=:a:");
+    let update = fields("A: 3\nC: 4\nContent-Length: 9\nContent-Type: y\nContent-Digest: sha-256=:b:");
+    let expected =
+        fields("B: 1\nContent-Length: 5\nA: 3\nC: 4\nContent-Type: y\nContent-Digest: sha-256=:a:");
     assert_eq!(freshened(&stored, &update), expected);
 }
 
@@ -73,9 +75,57 @@ fn only_targets_on_the_same_origin_are_invalidated() {
         ("http://a.example/z", None),
         ("//b.example/z", None),
         ("mailto:x", None),
-        ("../z", None),
         ("", None),
+        ("z?t=12:30", Some("/x/z?t=12:30")),
+        ("z?to=https://b.example/", Some("/x/z?to=https://b.example/")),
+        ("a/b:c", Some("/x/a/b:c")),
+        ("?q", Some("/x/y?q")),
+        ("#part", None),
+        ("https://a.example:443/z", Some("/z")),
+        ("https://a.example:/z", Some("/z")),
+        ("https://a.example:80/z", None),
+        ("//a.example:443/z", Some("/z")),
+        ("https://u@a.example/z", None),
+        ("HTTPS://a.example/z?q", Some("/z?q")),
     ] {
         assert_eq!(named(value), expected.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{value}");
     }
+    let http =
+        |value: &str, host| named_targets(&fields(&format!("Location: {value}")), "http", host, "/x/y");
+    assert_eq!(http("http://a.example:80/z", "a.example"), ["/z"]);
+    assert_eq!(http("http://a.example/z", "a.example:80"), ["/z"]);
+    assert_eq!(http("http://[::1]:80/z", "[::1]"), ["/z"]);
+    assert_eq!(http("http://[::1]:8080/z", "[::1]:8080"), ["/z"]);
+    assert!(http("http://a.example:443/z", "a.example").is_empty());
+}
+
+#[test]
+fn dots_in_a_named_target_are_resolved_as_clients_do() {
+    let named =
+        |value: &str| named_targets(&fields(&format!("Location: {value}")), "https", "a.example", "/x/y/z");
+    // The examples of RFC 3986, 5.4, as far as they concern the path.
+    for (value, expected) in [
+        ("./g", "/x/y/g"),
+        (".", "/x/y/"),
+        ("./", "/x/y/"),
+        ("..", "/x/"),
+        ("../", "/x/"),
+        ("../g", "/x/g"),
+        ("../..", "/"),
+        ("../../g", "/g"),
+        ("../../../g", "/g"),
+        ("g/.", "/x/y/g/"),
+        ("./g/.", "/x/y/g/"),
+        ("g/./h", "/x/y/g/h"),
+        ("g/../h", "/x/y/h"),
+        ("g.", "/x/y/g."),
+        ("..g", "/x/y/..g"),
+        ("g?y/../x", "/x/y/g?y/../x"),
+        ("./g?y/./x", "/x/y/g?y/./x"),
+    ] {
+        assert_eq!(named(value), [expected], "{value}");
+    }
+    // A client that keeps to the path as it is written asks for another target.
+    assert_eq!(named("/a/../g?q"), ["/a/../g?q", "/g?q"]);
+    assert_eq!(named("https://a.example/./g"), ["/./g", "/g"]);
 }

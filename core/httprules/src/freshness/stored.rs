@@ -12,9 +12,9 @@ pub const HEURISTIC_MAX: u64 = 24 * 60 * 60;
 /// What of a response tells how long it may be reused. All times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its status.
+    /// The status of the response.
     pub status: StatusCode,
-    /// Its `Cache-Control`.
+    /// The response's `Cache-Control` directives.
     pub directives: ResponseDirectives,
     /// When the origin made it: its `Date`, else when it was received.
     pub date: u64,
@@ -22,11 +22,11 @@ pub struct Stored {
     pub age: u64,
     /// Its `Expires`; one that cannot be read is long past.
     pub expires: Option<u64>,
-    /// Its `Last-Modified`.
+    /// The response's `Last-Modified`, in Unix seconds.
     pub last_modified: Option<u64>,
-    /// When it was asked for.
+    /// When the request was sent, in Unix seconds.
     pub requested_at: u64,
-    /// When it was received.
+    /// When the response was received, in Unix seconds.
     pub received_at: u64,
     /// For how many seconds it is fresh if nobody says or lets us guess, as far as its status allows that.
     pub unsaid: u64,
@@ -54,7 +54,8 @@ impl Stored {
         }
     }
 
-    /// The same response after the origin has said that it is still good (304): what it told anew counts, the rest stays.
+    /// The same response after the origin has said that it is still good (304): its new values replace the old
+    /// ones, the rest stays.
     #[must_use]
     pub fn validated(&self, headers: &HeaderMap, requested_at: u64, received_at: u64) -> Self {
         let told = Self::of(self.status, headers, requested_at, received_at);

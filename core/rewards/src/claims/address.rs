@@ -86,9 +86,9 @@ pub struct AddressBook(BTreeMap<ActorId, EvmAddress>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct AddressBookError {
-    /// Counted from one.
+    /// Line number, counted from one.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub fault: AddressBookFault,
 }
 

@@ -11,7 +11,7 @@ use crate::Amount;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Keccak([u8; 32]);
 
-/// What one address can claim.
+/// The amount that one address can claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimLeaf {
     /// The account that the contract pays.

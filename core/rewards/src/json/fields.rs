@@ -7,7 +7,7 @@ use super::{Int, Json, JsonError};
 /// Why a document of record was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
-    /// It cannot be read.
+    /// The document is not valid JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
     /// A field is missing.
@@ -43,6 +43,11 @@ impl Fields {
             Json::Map(fields) => Ok(Self(fields)),
             _ => Err(DocumentError::Wrong(name)),
         }
+    }
+
+    /// Whether a field is there and was not taken yet.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
     }
 
     pub(crate) fn take(&mut self, name: &'static str) -> Result<Json, DocumentError> {

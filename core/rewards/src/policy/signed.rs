@@ -1,7 +1,11 @@
 //! A policy and the signatures of those who answer for it.
 
 use super::{Policy, PolicyError};
-use crate::{DocumentError, Json, PublicKey, Sign, Signature, Verify, json::fields::Fields};
+use crate::{
+    DocumentError, Json, PublicKey, Sign, Verify,
+    json::fields::Fields,
+    signatures::{MAX_SIGNATURES, Signatures},
+};
 
 /// A policy with its signatures, not judged yet.
 ///
@@ -9,7 +13,7 @@ use crate::{DocumentError, Json, PublicKey, Sign, Signature, Verify, json::field
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPolicy {
     policy: Policy,
-    signatures: Vec<(PublicKey, Signature)>,
+    signatures: Signatures,
 }
 
 impl SignedPolicy {
@@ -17,21 +21,18 @@ impl SignedPolicy {
     pub const FORMAT: &str = "omnigate-signed-policy/1";
 
     /// The most signatures that a policy carries.
-    pub const MAX_SIGNATURES: usize = 16;
+    pub const MAX_SIGNATURES: usize = MAX_SIGNATURES;
 
     /// A policy that nobody signed yet.
     #[must_use]
-    pub const fn unsigned(policy: Policy) -> Self {
-        Self { policy, signatures: Vec::new() }
+    pub fn unsigned(policy: Policy) -> Self {
+        Self { policy, signatures: Signatures::default() }
     }
 
     /// The same with one more signature. Signing again with the same key replaces its signature.
     #[must_use]
     pub fn signed_by(mut self, signer: &dyn Sign) -> Self {
-        let (key, signature) = (signer.public_key(), signer.sign(&message(&self.policy)));
-        self.signatures.retain(|(other, _)| *other != key);
-        self.signatures.push((key, signature));
-        self.signatures.sort_by_key(|(key, _)| *key);
+        self.signatures.add(signer, &message(&self.policy));
         self
     }
 
@@ -43,7 +44,7 @@ impl SignedPolicy {
 
     /// The keys it claims to be signed with.
     pub fn keys(&self) -> impl Iterator<Item = &PublicKey> {
-        self.signatures.iter().map(|(key, _)| key)
+        self.signatures.keys()
     }
 
     /// The policy, if a trusted key signed it and no trusted key's signature is wrong.
@@ -51,28 +52,17 @@ impl SignedPolicy {
     /// # Errors
     /// [`PolicyError::Unsigned`], [`PolicyError::Untrusted`] or [`PolicyError::Forged`].
     pub fn judge(&self, trusted: &[PublicKey], verify: &dyn Verify) -> Result<&Policy, PolicyError> {
-        if self.signatures.is_empty() {
-            return Err(PolicyError::Unsigned);
-        }
-        let message = message(&self.policy);
-        let mut by_trusted = self.signatures.iter().filter(|(key, _)| trusted.contains(key)).peekable();
-        by_trusted.peek().ok_or(PolicyError::Untrusted)?;
-        match by_trusted.find(|(key, signature)| !verify.is_signed(key, &message, signature)) {
-            Some((key, _)) => Err(PolicyError::Forged(*key)),
-            None => Ok(&self.policy),
-        }
+        self.signatures.judge(&message(&self.policy), trusted, verify)?;
+        Ok(&self.policy)
     }
 
     /// The document, in canonical JSON.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let signature = |(key, signature): &(PublicKey, Signature)| {
-            Json::map([("key", Json::text(key)), ("signature", Json::text(signature))])
-        };
         Json::map([
             ("format", Json::text(Self::FORMAT)),
             ("policy", self.policy.terms().json()),
-            ("signatures", Json::List(self.signatures.iter().map(signature).collect())),
+            ("signatures", self.signatures.json()),
         ])
         .to_canonical()
     }
@@ -85,22 +75,10 @@ impl SignedPolicy {
         let json = Json::read_canonical(bytes).map_err(DocumentError::from)?;
         let mut fields = Fields::of_document(json, Self::FORMAT)?;
         let policy = Policy::from_json(fields.take("policy")?)?;
-        let listed = fields.list("signatures")?;
+        let signatures = Signatures::from_json(fields.list("signatures")?)?;
         fields.end()?;
-        let signatures = listed.into_iter().map(one_signature).collect::<Result<Vec<_>, _>>()?;
-        let in_order = signatures.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if signatures.len() > Self::MAX_SIGNATURES || !in_order {
-            return Err(DocumentError::Wrong("signatures").into());
-        }
         Ok(Self { policy, signatures })
     }
-}
-
-fn one_signature(json: Json) -> Result<(PublicKey, Signature), DocumentError> {
-    let mut fields = Fields::of(json, "signatures")?;
-    let signature = (fields.parsed("key")?, fields.parsed("signature")?);
-    fields.end()?;
-    Ok(signature)
 }
 
 /// A line that says what is signed, so that no signature over anything else can be used here; and the terms.

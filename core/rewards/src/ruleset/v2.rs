@@ -39,7 +39,7 @@ pub(super) fn base(terms: Terms, scores: &[u128], total: u128) -> Base {
 struct Capped {
     /// Everybody with this score or a greater one, if anybody.
     from: Option<u128>,
-    /// What the others share.
+    /// The amount that is shared by the actors that are not capped.
     pool: u128,
     /// What the others' scores add up to.
     total: u128,

@@ -4,7 +4,7 @@ use b3tree::{Builder, Prover};
 use bytes::{Bytes, BytesMut};
 use oap::{
     Accepted, Chunks, Data, Decoder, Entry, ErrorCode, Fault, Features, Frame, Get, Goaway, Graft, Head,
-    Hello, IHave, IWant, Message, Parser, Proof, Publication, Start, Token, Topic, VERSION,
+    Hello, IHave, IWant, Message, Parser, Proof, Publication, Start, Token, Topic, VERSION, WantedPattern,
 };
 use std::sync::Arc;
 use types::{NodeId, ObjectId};
@@ -92,6 +92,13 @@ pub(crate) fn examples() -> Vec<(&'static str, Frame)> {
         ("prune", gossip(Message::Prune(topic()))),
         ("sub", gossip(Message::Subscribe(topic()))),
         ("unsub", gossip(Message::Unsubscribe(topic()))),
+        (
+            "patterns",
+            gossip(Message::Patterns(vec![
+                WantedPattern { pattern: "metrics.*.cpu".into(), hops: 4 },
+                WantedPattern { pattern: "news.>".into(), hops: 1 },
+            ])),
+        ),
         ("puback", gossip(Message::Accepted(Accepted { topic: topic(), incarnation: 3, seqs: vec![7, 8] }))),
     ]
 }
