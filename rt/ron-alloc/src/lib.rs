@@ -1,8 +1,8 @@
-//! The program's allocator, tuned to give memory back. The only crate with `unsafe` code.
+//! The program's allocator, tuned to return memory to the system. The only crate with `unsafe` code.
 //!
-//! An idle connection gives its buffers back to the allocator; that helps nobody unless the allocator gives them back
-//! to the system. Left alone, it keeps freed pages until somebody frees more a second later, which on an idle node is
-//! never: measured, 37 KiB stayed with each idle connection instead of 3.
+//! An idle connection frees its buffers; that helps only if the allocator returns them to the system. By default it
+//! keeps freed pages until more are freed a second later, which never happens on an idle node: measured, 37 KiB
+//! stayed with each idle connection instead of 3.
 
 use libmimalloc_sys::{mi_option_set, mi_option_t};
 pub use mimalloc::MiMalloc as Allocator;

@@ -27,12 +27,12 @@ const DOES_WELL: Duration = Duration::from_secs(1);
 /// A good answer is noted again after this time, in nanoseconds: a write for each answer would be felt.
 const NOTED_FOR: u64 = 50_000_000;
 
-/// How a request has failed.
+/// The way in which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The server could not be reached.
     Unreached,
-    /// The server broke off, was late, or said that it cannot answer: whoever asks for the right thing can have that.
+    /// The server broke off, was late, or said that it cannot answer: a client can provoke this with a certain request.
     Answer,
 }
 
@@ -69,7 +69,7 @@ struct Few<const MOST: usize>([AtomicU64; MOST]);
 #[derive(Debug, Default)]
 struct Good {
     client: AtomicU64,
-    /// In nanoseconds; 0 for never.
+    /// Time of the last good result in nanoseconds; 0 for never.
     at: AtomicU64,
 }
 

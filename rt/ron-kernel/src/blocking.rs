@@ -8,6 +8,10 @@
 //! as there are threads would stop the pool. So a job that has to wait is a task of its own: it takes a thread, runs and
 //! gives the thread back, whether or not its caller is polled.
 
+mod drops;
+
+pub use drops::BlockingDrop;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -42,9 +46,9 @@ pub enum BlockingError {
     /// The job panicked; the panic was caught.
     #[error("{job} {fault}")]
     Panicked {
-        /// The job's name.
+        /// The name of the job.
         job: &'static str,
-        /// The panic's message.
+        /// The message of the panic.
         fault: String,
     },
     /// The node is past its drain.
@@ -163,7 +167,7 @@ impl Inner {
     }
 }
 
-/// What became of a job.
+/// Turns the result of a joined job into a result or a typed error.
 fn told<T>(job: &'static str, joined: Result<T, JoinError>) -> Result<T, BlockingError> {
     joined.map_err(|error| match error.try_into_panic() {
         Ok(payload) => BlockingError::Panicked { job, fault: panic_message(&*payload) },

@@ -40,12 +40,12 @@ pub struct BreakerPolicy {
     pub open_cap: Duration,
 }
 
-/// What the breaker is doing.
+/// The state of the circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Lets everything pass.
+    /// Every request is let through.
     Closed,
-    /// Lets nothing pass.
+    /// No request is let through.
     Open,
     /// Waits for the result of its probe.
     HalfOpen,
@@ -58,14 +58,14 @@ pub enum Admit {
     Pass(Ticket),
     /// Go ahead as the one request that decides whether the breaker closes.
     Probe(Ticket),
-    /// Do not call.
+    /// The breaker is open; do not send the request.
     Open {
         /// When the next probe may pass at the latest.
         retry_after: Duration,
     },
 }
 
-/// How an admitted request ended.
+/// The result of an admitted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The other side did its work, even if its answer was a refusal.
@@ -97,7 +97,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// A closed breaker.
+    /// Makes a closed breaker.
     #[must_use]
     pub fn new(policy: BreakerPolicy) -> Self {
         Self {
@@ -172,7 +172,7 @@ impl Breaker {
     }
 
     /// Puts another policy in force. The state stays; an open time that already runs keeps its end, because callers
-    /// were told it. Another window starts counting anew.
+    /// were told it. Another window starts counting again.
     pub fn set_policy(&self, policy: BreakerPolicy) {
         let old = self.policy.swap(Arc::new(policy));
         if old.window != policy.window {

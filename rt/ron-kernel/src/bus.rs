@@ -10,62 +10,62 @@ use ron_sync::phase::Phase;
 /// Events kept for slow subscribers.
 pub const BUS_CAPACITY: usize = 1024;
 
-/// What happens to a node.
+/// An event in the life of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelEvent {
     /// Somebody asks the node to stop. Publishing it is one of the ways to do so.
     Shutdown {
-        /// Why.
+        /// The cause of the shutdown.
         cause: String,
     },
     /// The shutdown phase moved on.
     PhaseChanged(Phase),
     /// A supervised task failed and will be restarted.
     TaskFailed {
-        /// `service/task`.
+        /// The task, as `service/task`.
         task: String,
         /// How: a panic message, an error, `killed`.
         fault: String,
-        /// Restarts so far.
+        /// Number of restarts so far.
         restarts: u32,
     },
     /// A supervised task failed too often and was given up.
     TaskGivenUp {
-        /// `service/task`.
+        /// The task, as `service/task`.
         task: String,
     },
     /// A readiness condition changed.
     Condition {
-        /// The service.
+        /// The service that the condition belongs to.
         service: &'static str,
-        /// The condition.
+        /// The name of the condition.
         name: &'static str,
         /// What it does while it stands; `None` once it has cleared.
         effect: Option<Effect>,
-        /// Why it stands.
+        /// The reason why the condition is active.
         reason: String,
     },
     /// A new configuration is in force.
     ConfigApplied {
-        /// Its number, from one.
+        /// Number of the configuration, counted from one.
         generation: u64,
-        /// What changed.
+        /// The settings that changed.
         changed: Vec<String>,
     },
     /// A configuration was refused; the old one stays in force.
     ConfigRefused {
-        /// What is wrong.
+        /// The problem with the configuration.
         problem: String,
     },
     /// A runtime has not answered for a second.
     CoreSilent {
-        /// Its name.
+        /// The name of the runtime.
         core: String,
     },
     /// A silent runtime answers again.
     CoreBack {
-        /// Its name.
+        /// The name of the runtime.
         core: String,
     },
 }
@@ -107,7 +107,7 @@ impl Bus {
     }
 }
 
-/// One subscriber's place.
+/// The position of one subscriber in the stream of events.
 #[derive(Debug)]
 pub struct Subscription {
     receiver: broadcast::Receiver<KernelEvent>,

@@ -31,7 +31,7 @@ impl Clock {
         Self { origin: Instant::now(), first_wall_origin: wall, wall_origin }
     }
 
-    /// The present moment.
+    /// Returns the current time of the monotonic clock.
     #[must_use]
     pub fn now(&self) -> Moment {
         Moment::ORIGIN.after(self.origin.elapsed())

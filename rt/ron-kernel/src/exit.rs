@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Drained cleanly.
+    /// The node drained cleanly.
     Clean = 0,
     /// Could not start, or a task that the node cannot do without was given up.
     Failed = 1,
@@ -20,12 +20,12 @@ pub enum ExitCode {
     Forced = 5,
 }
 
-/// How a node ended.
+/// The outcome of a node's run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// The process exit code.
     pub code: ExitCode,
-    /// Why the node stopped.
+    /// The reason why the node stopped.
     pub cause: String,
     /// Tasks that had to be aborted, as `service/name` or `service/kind × count`.
     pub aborted: Vec<String>,

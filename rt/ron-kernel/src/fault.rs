@@ -8,18 +8,13 @@
 //! | `Canceled` | 503 `draining` | no | `tasks_canceled_total{kind}` |
 //! | `Lagging` | 500 `internal` | no | `bus_lagged_total{bus}` |
 //! | `Degraded` | 503 `degraded` | yes | `readyz_degraded{cause}` |
-//! | `BackoffRetry` | 502 `bad_gateway` | no | `backoff_retries_total{op}` |
 //! | `Panicked` | 500 `internal` | no | `tasks_panicked_total{kind}` |
 
 use std::time::Duration;
 
 use types::{Reason, Refusal};
 
-use crate::{
-    blocking::BlockingError,
-    queue::SendError,
-    retry::{RetryError, Retryable},
-};
+use crate::{blocking::BlockingError, queue::SendError, retry::Retryable};
 
 /// When to come back after a fault that passes by itself.
 const COME_BACK: Duration = Duration::from_secs(1);
@@ -36,7 +31,7 @@ pub enum Fault {
         /// Which, as in `io_timeouts_total`: read, write, connect, rpc, fill, handshake.
         op: &'static str,
     },
-    /// The node stops, and whoever would have done it is gone.
+    /// The node is shutting down, and the task that would have done it has ended.
     #[error("the node is stopping")]
     Canceled,
     /// A subscriber was too slow for its bus. It goes on with what is left.
@@ -48,21 +43,18 @@ pub enum Fault {
     /// The service refuses writes for now.
     #[error("writes are refused for now; /readyz says why")]
     Degraded,
-    /// It was tried again, with pauses, as often as allowed.
-    #[error("it failed again and again")]
-    BackoffRetry,
     /// The job panicked; the panic was caught.
     #[error("{job} {message}")]
     Panicked {
-        /// Its name.
+        /// The name of the job.
         job: &'static str,
-        /// The panic's message.
+        /// The message of the panic.
         message: String,
     },
 }
 
 impl Fault {
-    /// What a client is told.
+    /// Returns the reason that a client is given.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         match self {
@@ -70,15 +62,14 @@ impl Fault {
             Self::Timeout { .. } => Reason::DownstreamTimeout,
             Self::Canceled => Reason::Draining,
             Self::Degraded => Reason::Degraded,
-            Self::BackoffRetry => Reason::BadGateway,
             Self::Lagging { .. } | Self::Panicked { .. } => Reason::Internal,
         }
     }
 }
 
 impl Retryable for Fault {
-    /// Whether asking this node again may help. A client that was told `draining` or `bad_gateway` may have more luck
-    /// elsewhere or later; here the node is going away, or has tried again already.
+    /// Whether asking this node again may help. A client that was told `draining` may have more luck elsewhere; here the
+    /// node is going away.
     fn retryable(&self) -> bool {
         matches!(self, Self::Busy | Self::Timeout { .. } | Self::Degraded)
     }
@@ -111,15 +102,6 @@ impl From<BlockingError> for Fault {
             BlockingError::Busy => Self::Busy,
             BlockingError::Stopped => Self::Canceled,
             BlockingError::Panicked { job, fault } => Self::Panicked { job, message: fault },
-        }
-    }
-}
-
-impl<E: Into<Fault>> From<RetryError<E>> for Fault {
-    fn from(error: RetryError<E>) -> Self {
-        match error {
-            RetryError::Exhausted { .. } | RetryError::BudgetSpent { .. } => Self::BackoffRetry,
-            RetryError::Deadline { last } | RetryError::Permanent { last } => last.into(),
         }
     }
 }

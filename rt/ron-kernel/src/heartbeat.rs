@@ -22,7 +22,7 @@ use crate::{
     readiness::{Condition, Effect},
 };
 
-/// How often a runtime beats.
+/// Interval between two heartbeats of a runtime.
 pub(crate) const BEAT: Duration = Duration::from_millis(250);
 /// How long a runtime may be silent before it is named.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
@@ -37,9 +37,9 @@ pub(crate) struct Pulse {
 /// What changed since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PulseChange {
-    /// It fell silent.
+    /// The runtime stopped sending heartbeats.
     Silent,
-    /// It beats again.
+    /// The runtime sends heartbeats again.
     Back,
 }
 

@@ -38,7 +38,7 @@ pub enum KernelError {
     Runtime(#[from] io::Error),
 }
 
-/// What every scope shares.
+/// State that all scopes of a node share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) node: String,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) chores: Chores,
     pub(crate) spans: Spans,
     pub(crate) drain_deadline: Mutex<Duration>,
-    /// How long a drain keeps connections open that have no request.
+    /// How long a drain keeps idle connections open for their next request.
     pub(crate) drain_idle: Mutex<Duration>,
     failure: OnceLock<String>,
     topologies: Mutex<Vec<&'static Topology>>,
@@ -105,7 +105,7 @@ impl KernelBuilder {
         self
     }
 
-    /// How long a drain keeps connections open that have no request, for their next one; at most half of the deadline.
+    /// How long a drain keeps idle connections open for their next request; at most half of the deadline.
     #[must_use]
     pub fn drain_idle(mut self, idle: Duration) -> Self {
         self.drain_idle = idle;

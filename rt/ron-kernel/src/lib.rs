@@ -1,4 +1,4 @@
-//! The supervised, bounded, drainable runtime that every Omnigate service stands on.
+//! The supervised, bounded, drainable runtime of every Omnigate service.
 //!
 //! A service declares what it runs in one `topology.rs` ([`topology::Topology`]), gets a [`Scope`] for it from
 //! the [`Kernel`], and builds everything from that scope: tasks, queues, ranked locks, conditions, blocking
@@ -21,6 +21,7 @@ mod conductor;
 pub mod config;
 pub mod docs;
 mod exit;
+pub mod failures;
 mod fault;
 pub mod files;
 mod heartbeat;

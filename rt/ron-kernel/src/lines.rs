@@ -81,7 +81,7 @@ where
         let mut batch = Vec::new();
         sink.add(first, &mut batch);
         while batch.len() < BATCH
-            && let Some(line) = self.waiting().await
+            && let Some(line) = self.lines.try_recv()
         {
             sink.add(line, &mut batch);
         }
@@ -89,15 +89,6 @@ where
         match written.map_err(io::Error::other).and_then(|done| done) {
             Ok(()) => self.lost.clear(),
             Err(error) => self.lost.raise(format!("lines of the {} are lost: {error}", self.log.name)),
-        }
-    }
-
-    /// A line that is in the queue already. Cancel safe, as the receiver is.
-    async fn waiting(&self) -> Option<T> {
-        tokio::select! {
-            biased;
-            line = self.lines.recv() => line,
-            () = std::future::ready(()) => None,
         }
     }
 }

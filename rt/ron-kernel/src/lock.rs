@@ -8,7 +8,7 @@ use std::{
     fmt,
     ops::{Deref, DerefMut},
     pin::Pin,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
     task::{Context, Poll},
 };
 
@@ -21,8 +21,9 @@ pub struct Ranked<T> {
 }
 
 impl<T> Ranked<T> {
-    /// A lock as declared by `spec`, around `value`. Services make theirs with [`crate::Scope::lock`].
-    pub(crate) const fn new(spec: &'static LockSpec, value: T) -> Self {
+    /// A lock as declared by `spec`, around `value`. The topology of the service has to list `spec`: where there is a scope,
+    /// [`crate::Scope::lock`] sees to that; the rules of `tests/tidy` do everywhere.
+    pub const fn new(spec: &'static LockSpec, value: T) -> Self {
         Self { spec, value: Mutex::new(value) }
     }
 
@@ -34,6 +35,30 @@ impl<T> Ranked<T> {
         // First the check: a thread that takes the same lock twice should hear of it rather than hang.
         let place = order::Place::take(self.spec);
         RankedGuard { value: lock(&self.value), _place: place }
+    }
+
+    /// The lock if nobody has it.
+    ///
+    /// # Panics
+    /// As [`Ranked::lock`]: a lock that is free today is taken tomorrow.
+    pub fn try_lock(&self) -> Option<RankedGuard<'_, T>> {
+        let place = order::Place::take(self.spec);
+        let value = match self.value.try_lock() {
+            Ok(value) => value,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(RankedGuard { value, _place: place })
+    }
+
+    /// What it protects, for its only owner.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the protected value.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,7 +120,7 @@ pin_project_lite::pin_project! {
 }
 
 impl<F> NoLockAcrossAwait<F> {
-    /// Watches over `inner`.
+    /// Wraps `inner`, so that it is watched while it is polled.
     pub const fn new(inner: F) -> Self {
         Self { inner }
     }
@@ -114,7 +139,7 @@ impl<F: Future> Future for NoLockAcrossAwait<F> {
     }
 }
 
-/// Which locks each thread holds.
+/// Tracks which locks each thread holds, to check their order.
 #[cfg(debug_assertions)]
 mod order {
     use std::cell::RefCell;
@@ -155,7 +180,7 @@ mod order {
     }
 }
 
-/// Nothing is kept.
+/// Without debug assertions, no lock is tracked.
 #[cfg(not(debug_assertions))]
 mod order {
     pub(super) struct Place;

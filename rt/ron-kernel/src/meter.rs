@@ -26,7 +26,7 @@ struct Cell(AtomicU64);
 pub struct Meter(Arc<[Cell; SHARDS]>);
 
 impl Meter {
-    /// Books `units` more.
+    /// Adds `units` to the meter.
     pub fn add(&self, units: u64) {
         self.0[shard_of_this_thread() % SHARDS].0.fetch_add(units, Ordering::Relaxed);
     }

@@ -48,15 +48,6 @@ const SHUTDOWN: QueueSpec = QueueSpec {
     doc: "the phase of the node, which only moves forward",
 };
 
-const CFG: QueueSpec = QueueSpec {
-    name: "cfg",
-    capacity: 1,
-    policy: Policy::Watch,
-    from: "config_watcher",
-    to: "every service",
-    doc: "the generation of the configuration in force; the configuration itself is swapped whole beside it",
-};
-
 pub(crate) const PROBER: TaskSpec = TaskSpec {
     name: "prober",
     plane: Plane::Control,
@@ -70,7 +61,7 @@ pub(crate) const HOUSEKEEPING: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Intake,
-    doc: "every ten seconds trims what has grown stale: metrics of routes that are gone, and what services register",
+    doc: "every ten seconds removes stale state: metrics of removed routes, and what services register",
 };
 
 pub(crate) const CONFIG_WATCHER: TaskSpec = TaskSpec {
@@ -86,7 +77,7 @@ pub(crate) const HEARTBEAT: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Readiness,
     bound: "one per core and one for the control plane",
-    doc: "a sign of life four times a second, until all else has stopped",
+    doc: "a heartbeat four times a second, until everything else has stopped",
 };
 
 // Ranked above what services declare, because a service may raise a condition while it holds a lock of its own.
@@ -94,13 +85,13 @@ pub(crate) const HEARTBEAT: ChildSpec = ChildSpec {
 pub(crate) const LOST: LockSpec = LockSpec {
     name: "supervisor_lost",
     rank: 200,
-    doc: "tasks that are being restarted; held while readiness is told, so that the last word is about the last change",
+    doc: "tasks that are being restarted; held while readiness is updated, so that the last update is about the last change",
 };
 
 pub(crate) const GIVEN_UP: LockSpec = LockSpec {
     name: "supervisor_given_up",
     rank: 210,
-    doc: "tasks that were given up; held while readiness is told, for the same reason",
+    doc: "tasks that were given up; held while readiness is updated, for the same reason",
 };
 
 pub(crate) const SERVICES: LockSpec = LockSpec {
@@ -131,18 +122,18 @@ pub static TOPOLOGY: Topology = Topology {
     ],
     tasks: &[PROBER, HOUSEKEEPING, CONFIG_WATCHER],
     children: &[HEARTBEAT],
-    queues: &[METRICS_TICK, BLOCKING, EVENTS, SHUTDOWN, CFG],
+    queues: &[METRICS_TICK, BLOCKING, EVENTS, SHUTDOWN],
     locks: &[LOST, GIVEN_UP, SERVICES, CONDITIONS],
     timeouts: &[
         TimeoutSpec {
             name: "node.drain_deadline",
             default: Duration::from_secs(3),
-            doc: "from the first sign of shutdown until what still runs is aborted and named",
+            doc: "from the start of a shutdown until everything that still runs is aborted and named",
         },
         TimeoutSpec {
             name: "node.drain_idle",
             default: Duration::from_secs(1),
-            doc: "how long a drain keeps connections open that have no request, for their next one",
+            doc: "how long a drain keeps idle connections open for their next request",
         },
         TimeoutSpec {
             name: "heartbeat",
@@ -155,5 +146,7 @@ pub static TOPOLOGY: Topology = Topology {
         "Children have no join handle: a count per kind is enough to drain and to name them, and costs a tenth.",
         "Readiness rises at once and clears late: a short false alarm is cheaper than a flapping node.",
         "A blocked runtime cannot be aborted from outside; it is named and the process ends around it.",
+        "A new configuration is handed to each service to prepare and then to put into force, not announced on a channel: so one \
+         that cannot be prepared is refused as a whole.",
     ],
 };

@@ -54,13 +54,13 @@ impl Core {
         Arc::new(Self { index, handle, load: AtomicUsize::new(0), pulse: Arc::default() })
     }
 
-    /// Its number, from zero.
+    /// Returns the core's number, counted from zero.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Connections placed here.
+    /// Returns the number of connections on this core.
     #[must_use]
     pub fn load(&self) -> usize {
         self.load.load(Ordering::Relaxed)
@@ -76,7 +76,7 @@ impl Core {
 pub struct Seat(Arc<Core>);
 
 impl Seat {
-    /// The core.
+    /// Returns the core of this placement.
     #[must_use]
     pub fn core(&self) -> &Arc<Core> {
         &self.0
@@ -89,7 +89,7 @@ impl Drop for Seat {
     }
 }
 
-/// All runtimes of a node.
+/// All runtimes of a node: the control plane and the cores.
 #[derive(Debug)]
 pub struct Planes {
     control: Handle,
@@ -172,12 +172,12 @@ impl Planes {
         cores.chain(std::iter::once(("control".to_owned(), &self.control, &self.control_pulse)))
     }
 
-    /// The control plane.
+    /// Returns the runtime of the control plane.
     pub(crate) fn control(&self) -> &Handle {
         &self.control
     }
 
-    /// The data plane.
+    /// Returns the cores of the data plane.
     #[must_use]
     pub fn cores(&self) -> &[Arc<Core>] {
         &self.cores

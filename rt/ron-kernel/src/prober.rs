@@ -17,7 +17,7 @@ use crate::{
 
 /// Something whose items are counted.
 pub(crate) trait Measured: Send + Sync {
-    /// How many there are now.
+    /// Returns the current number of items.
     fn len(&self) -> usize;
 }
 
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Samplers {
     }
 }
 
-/// Starts the prober.
+/// Starts the task that samples queues and other gauges.
 pub(crate) fn start(scope: &Scope, ticks: Receiver<()>, samplers: Samplers) {
     let ticks = ticks.share();
     scope.task(&own::PROBER, move |ctx: TaskCtx| {
@@ -92,11 +92,7 @@ pub(crate) fn start(scope: &Scope, ticks: Receiver<()>, samplers: Samplers) {
 }
 
 async fn probe(ctx: TaskCtx, ticks: &crate::queue::SharedReceiver<()>, samplers: &Samplers) -> TaskResult {
-    loop {
-        tokio::select! {
-            () = ctx.stopping() => return Ok(()),
-            tick = ticks.recv() => if tick.is_none() { return Ok(()) },
-        }
+    while let Some(()) = ticks.recv_until_stop(&ctx).await {
         samplers.run();
         ctx.scope.readiness().settle();
         for core in ctx.scope.planes().cores() {
@@ -106,4 +102,5 @@ async fn probe(ctx: TaskCtx, ticks: &crate::queue::SharedReceiver<()>, samplers:
                 .set(i64::try_from(core.load()).unwrap_or(i64::MAX));
         }
     }
+    Ok(())
 }

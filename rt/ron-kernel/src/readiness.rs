@@ -26,7 +26,7 @@ use crate::{
     own,
 };
 
-/// What a standing condition does.
+/// The effect of an active condition on readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Effect {
@@ -36,7 +36,7 @@ pub enum Effect {
     ShedWrites = 2,
     /// The service is not ready; the node is, as long as it has another one.
     ServiceDown = 3,
-    /// Not ready.
+    /// The node is not ready.
     Down = 4,
 }
 
@@ -88,13 +88,13 @@ struct State {
 /// A standing condition, as reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The service.
+    /// The service that the condition belongs to.
     pub service: &'static str,
-    /// The condition.
+    /// The name of the condition.
     pub name: &'static str,
-    /// What it does.
+    /// The effect of the condition on readiness.
     pub effect: Effect,
-    /// Why.
+    /// The reason why the condition is active.
     pub reason: String,
 }
 
@@ -273,7 +273,7 @@ impl Condition {
         self.board.settle();
     }
 
-    /// Whether it stands.
+    /// Returns true if the condition is active.
     #[must_use]
     pub fn stands(&self) -> bool {
         self.service.conditions.lock().get(self.name).is_some_and(|s| s.standing.is_some())

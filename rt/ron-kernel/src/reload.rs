@@ -4,6 +4,7 @@
 //! [`Reconfigure::prepare`], which may fail. When all parts are prepared, each commits, which cannot fail. If one part
 //! refuses, what the others prepared is dropped and the old configuration stays in force untouched.
 
+mod desk;
 mod named_files;
 mod watch;
 
@@ -16,12 +17,13 @@ use crate::{
     readiness::{Condition, Effect},
 };
 
+pub use desk::{NoReload, Outcome, ReloadDesk};
 pub use named_files::{FilesOf, NamedFiles};
 pub use watch::start;
 
 /// Puts a prepared part of a configuration into force. Must not fail and must not block.
 pub type Commit = Box<dyn FnOnce() + Send>;
-/// A part's preparation under way.
+/// A part's preparation in progress.
 pub type Preparing<'a> = Pin<Box<dyn Future<Output = Result<Commit, String>> + Send + 'a>>;
 
 /// A part of the node that follows the configuration.
@@ -51,7 +53,7 @@ pub enum Reading {
     Unsettled,
 }
 
-/// Reads the configuration anew from all its sources. Blocking.
+/// Reads the configuration again from all its sources. Blocking.
 pub type Read = Arc<dyn Fn() -> Result<Reading, ReloadError> + Send + Sync>;
 
 /// Who asks for the reload with which a node begins to watch its file.
@@ -98,6 +100,11 @@ impl Reloader {
     pub fn telling_of(mut self, named_files: NamedFiles) -> Self {
         self.named_files = Some(named_files);
         self
+    }
+
+    /// The generation of the configuration in force.
+    fn generation(&self) -> u64 {
+        self.store.current().generation()
     }
 
     /// Reads the configuration and puts it into force. `actor` says who or what asked for it, for the audit trail.
@@ -213,7 +220,7 @@ impl Reloader {
 
     fn put_into_force(&self, new: &Snapshot) {
         let changes = new.diff(&self.store.current());
-        // The parts may have read other files anew, but this is no other configuration.
+        // The parts may have read other files again, but this is no other configuration.
         if changes.is_empty() && self.store.last_error().is_none() {
             return;
         }

@@ -35,33 +35,33 @@ pub enum RetryError<E> {
     /// Every try failed.
     #[error("gave up after {tries} tries: {last}")]
     Exhausted {
-        /// How many there were.
+        /// Number of tries.
         tries: u32,
-        /// What the last one said.
+        /// The error of the last try.
         last: E,
     },
     /// There were tries left, but too many other calls are being retried already.
     #[error("gave up because the retry budget is spent: {last}")]
     BudgetSpent {
-        /// What the last try said.
+        /// The error of the last try.
         last: E,
     },
     /// There were tries left, but the next would start after the deadline.
     #[error("gave up because the deadline is too near: {last}")]
     Deadline {
-        /// What the last try said.
+        /// The error of the last try.
         last: E,
     },
     /// Trying again cannot help.
     #[error("{last}")]
     Permanent {
-        /// What the try said.
+        /// The error of the try.
         last: E,
     },
 }
 
 impl<E> RetryError<E> {
-    /// What the last try said.
+    /// Returns the error of the last try.
     #[must_use]
     pub fn into_last(self) -> E {
         match self {

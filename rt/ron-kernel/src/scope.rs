@@ -185,25 +185,25 @@ impl Scope {
         self.supervisor().work(self.service())
     }
 
-    /// The node's name.
+    /// Returns the name of the node.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.shared.node
     }
 
-    /// The service's name.
+    /// Returns the name of the service.
     #[must_use]
     pub fn service(&self) -> &'static str {
         self.topology.service
     }
 
-    /// The service's declaration.
+    /// Returns the declaration of the service.
     #[must_use]
     pub fn topology(&self) -> &'static Topology {
         self.topology
     }
 
-    /// The service's metrics.
+    /// Returns the metrics of the service.
     #[must_use]
     pub fn metrics(&self) -> &ServiceMetrics {
         &self.metrics
@@ -215,31 +215,31 @@ impl Scope {
         &self.shared.metrics
     }
 
-    /// The clock.
+    /// Returns the node's clock.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.shared.clock
     }
 
-    /// The shutdown.
+    /// Returns the handle that observes the shutdown.
     #[must_use]
     pub fn shutdown(&self) -> &Shutdown {
         &self.shared.shutdown
     }
 
-    /// The event bus.
+    /// Returns the event bus.
     #[must_use]
     pub fn bus(&self) -> &Bus {
         &self.shared.bus
     }
 
-    /// The readiness board.
+    /// Returns the readiness board.
     #[must_use]
     pub fn readiness(&self) -> &Readiness {
         &self.shared.readiness
     }
 
-    /// The usage meters.
+    /// Returns the usage meters.
     #[must_use]
     pub fn meters(&self) -> &MeterBook {
         &self.shared.meters
@@ -257,13 +257,13 @@ impl Scope {
         &self.shared.blocking
     }
 
-    /// The runtimes.
+    /// Returns the runtimes of the node.
     #[must_use]
     pub fn planes(&self) -> &Arc<Planes> {
         &self.shared.planes
     }
 
-    /// The supervisor.
+    /// Returns the supervisor of the node.
     #[must_use]
     pub fn supervisor(&self) -> &Supervisor {
         &self.shared.supervisor

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ron_sync::phase::{Phase, PhaseCell, Stage};
+use ron_sync::phase::{Phase, PhaseCell, Reached, Stage};
 use types::Moment;
 
 use crate::bus::{Bus, KernelEvent};
@@ -26,7 +26,7 @@ pub struct Shutdown {
 /// The times of a drain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drain {
-    /// When it began.
+    /// Time at which the shutdown began.
     pub(crate) began: Moment,
     /// When what still runs is aborted.
     pub(crate) ends: Moment,
@@ -55,7 +55,12 @@ impl Shutdown {
     ///
     /// Cancel safe.
     pub async fn reached(&self, stage: Stage) {
-        self.phase.reached(Phase::Draining(stage)).await;
+        self.stage(stage).await;
+    }
+
+    /// [`Shutdown::reached`] as a future of its own type.
+    pub(crate) fn stage(&self, stage: Stage) -> Reached {
+        self.phase.reached(Phase::Draining(stage))
     }
 
     /// Notes whether another process serves newcomers from now on.

@@ -25,11 +25,11 @@ pub struct Span {
     pub service: &'static str,
     /// The method and the route: few words that many requests share.
     pub name: String,
-    /// Where it belongs.
+    /// The trace and the parent that the span belongs to.
     pub ids: SpanIds,
     /// When it began, since the Unix epoch.
     pub began: Duration,
-    /// How long it took.
+    /// Duration of the span.
     pub took: Duration,
     /// What else is known of it, by the names that OpenTelemetry uses where it has some.
     pub attributes: Vec<(&'static str, Attribute)>,
@@ -40,18 +40,18 @@ pub struct Span {
 /// Where a span belongs, in the hexadecimal digits of a `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanIds {
-    /// The trace.
+    /// The trace id, in hexadecimal digits.
     pub trace: [u8; 32],
-    /// The span itself.
+    /// The span id, in hexadecimal digits.
     pub span: [u8; 16],
-    /// Whoever asked; `None` where the trace begins.
+    /// The span of the caller; `None` if the trace begins here.
     pub parent: Option<[u8; 16]>,
 }
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attribute {
-    /// Words.
+    /// A string value.
     Text(Cow<'static, str>),
     /// A count or a code.
     Number(u64),
@@ -71,7 +71,7 @@ struct Hub {
 }
 
 impl Spans {
-    /// Whether anybody listens.
+    /// Returns true if spans are exported.
     #[inline]
     #[must_use]
     pub fn are_wanted(&self) -> bool {

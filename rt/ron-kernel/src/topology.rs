@@ -23,7 +23,7 @@ pub struct Topology {
     pub tasks: &'static [TaskSpec],
     /// Short-lived children, counted by kind.
     pub children: &'static [ChildSpec],
-    /// Bounded queues.
+    /// The bounded queues of the service.
     pub queues: &'static [QueueSpec],
     /// Locks, in the order in which they may be nested.
     pub locks: &'static [LockSpec],
@@ -35,7 +35,7 @@ pub struct Topology {
     pub trade_offs: &'static [&'static str],
 }
 
-/// Where a task runs.
+/// The runtime that a task runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plane {
     /// The multi-threaded runtime beside the request path.
@@ -49,13 +49,13 @@ pub enum Plane {
 pub struct TaskSpec {
     /// Its name, unique in the service.
     pub name: &'static str,
-    /// Where it runs.
+    /// The runtime that the task runs on.
     pub plane: Plane,
-    /// What happens when it fails.
+    /// What happens when the task fails.
     pub restart: Restart,
     /// The shutdown stage that tells it to stop.
     pub stop: Stage,
-    /// What it does.
+    /// The purpose of the task, for the generated pages.
     pub doc: &'static str,
 }
 
@@ -64,13 +64,13 @@ pub struct TaskSpec {
 pub struct ChildSpec {
     /// The kind: the `kind` label of the task metrics.
     pub kind: &'static str,
-    /// Where it runs.
+    /// The runtime that the task runs on.
     pub plane: Plane,
     /// The shutdown stage that waits for it.
     pub stop: Stage,
     /// What bounds how many there are.
     pub bound: &'static str,
-    /// What it does.
+    /// The purpose of the task, for the generated pages.
     pub doc: &'static str,
 }
 
@@ -83,7 +83,7 @@ pub enum Restart {
     OnFailure {
         /// First wait; doubles each time.
         base: Duration,
-        /// Longest wait.
+        /// The longest delay between two tries.
         cap: Duration,
         /// Restarts allowed in any minute.
         per_minute: u32,
@@ -117,20 +117,20 @@ pub enum Escalation {
     FailClosed,
 }
 
-/// A bounded queue.
+/// The declaration of a bounded queue.
 #[derive(Debug)]
 pub struct QueueSpec {
     /// Its name, unique in the service: the `queue` label.
     pub name: &'static str,
-    /// How many items it holds.
+    /// The maximum number of queued items.
     pub capacity: usize,
-    /// What a full queue does.
+    /// What happens to a new item when the queue is full.
     pub policy: Policy,
-    /// Who puts items in.
+    /// The tasks that put items in.
     pub from: &'static str,
-    /// Who takes them out.
+    /// The task that takes items out.
     pub to: &'static str,
-    /// What travels in it.
+    /// The content of the queue, for the generated pages.
     pub doc: &'static str,
 }
 
@@ -143,14 +143,14 @@ pub enum Policy {
     DropOldest,
     /// Waits once, between these two, and tries again.
     RetryOnce {
-        /// Shortest wait.
+        /// The shortest delay before the second try.
         min: Duration,
-        /// Longest wait.
+        /// The longest delay before the second try.
         max: Duration,
     },
     /// Waits for room, at most this long.
     Await {
-        /// Longest wait.
+        /// The longest wait for room in the queue.
         deadline: Duration,
     },
     /// Every subscriber has its own place; one that falls behind loses the oldest and is told how many.
@@ -160,9 +160,9 @@ pub enum Policy {
 }
 
 /// A lock and its place in the nesting order.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct LockSpec {
-    /// Its name.
+    /// The name of the lock.
     pub name: &'static str,
     /// A lock may be taken while holding only locks of lower rank.
     pub rank: u8,
@@ -184,11 +184,11 @@ pub struct TimeoutSpec {
 /// A metric beyond the shared families.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricSpec {
-    /// The exposed name.
+    /// The exposed name of the metric.
     pub name: &'static str,
     /// Its labels, comma-separated; empty for none.
     pub labels: &'static str,
-    /// What it counts.
+    /// What the metric counts, for the generated pages.
     pub doc: &'static str,
 }
 

@@ -147,7 +147,7 @@ impl<R: Room> Gate<R> {
         self.word.load().inflight()
     }
 
-    /// How many tickets wait.
+    /// Returns the number of waiting tickets.
     pub fn waiters(&self) -> u32 {
         self.word.load().waiters()
     }
@@ -157,7 +157,7 @@ impl<R: Room> Gate<R> {
         self.word.load().limit()
     }
 
-    /// Whether [`close`](Self::close) was called.
+    /// Returns true if [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
         self.word.load().is_closed()
     }
@@ -295,7 +295,7 @@ impl<R: Room> Permit<R> {
         Self { gate, stay: Some(stay) }
     }
 
-    /// What it carries.
+    /// Returns what the room attached to this permit.
     pub fn stay(&self) -> &R::Stay {
         self.stay.as_ref().expect("a permit has its stay until it is dropped")
     }

@@ -45,6 +45,15 @@ impl<T> Order<T> {
         self.remove(self.first?)
     }
 
+    /// Looks at every value, first to last.
+    pub(crate) fn each(&self, mut look: impl FnMut(&T)) {
+        let mut next = self.first;
+        while let Some(node) = next.and_then(|index| self.nodes.get(index)?.as_ref()) {
+            look(&node.value);
+            next = node.after;
+        }
+    }
+
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         self.node(index).map(|node| &mut node.value)
     }

@@ -14,7 +14,7 @@ use std::{
 /// Where a node is in its life. Later phases compare greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// At work.
+    /// The node is running.
     Running,
     /// Winding down, stage by stage.
     Draining(Stage),
@@ -84,7 +84,7 @@ impl Phase {
 }
 
 impl PhaseCell {
-    /// Starts in [`Phase::Running`].
+    /// Makes a latch in [`Phase::Running`].
     pub fn new() -> Self {
         let shared = Shared { rank: AtomicU8::new(Phase::Running.rank()), seats: Mutex::new(Slab::new()) };
         Self { shared: Arc::new(shared) }

@@ -1,4 +1,4 @@
-//! Models of the three primitives: loom runs each test under every interleaving, up to a number of preemptions.
+//! Models of the three primitives, and of a service's drain, which is made of two of them: loom runs each test under every interleaving, up to a number of preemptions.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p ron-sync --test loom --release`.
 //! `LOOM_MAX_PREEMPTIONS` overrides the bound. A deadlock or a missed wake-up is reported by loom itself. Tallies
@@ -6,14 +6,16 @@
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-#[path = "loom/drop_oldest.rs"]
-mod drop_oldest;
+#[path = "loom/drain.rs"]
+mod drain;
 #[path = "loom/gate.rs"]
 mod gate;
 #[path = "loom/gate_room.rs"]
 mod gate_room;
 #[path = "loom/phase.rs"]
 mod phase;
+#[path = "loom/queue.rs"]
+mod queue;
 
 use loom::model::Builder;
 use std::{

@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 /// Longer than this, and a collector that hangs would cost spans that another attempt could have saved.
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the spans of requests are exported to, by OTLP over HTTP; needs a build with the feature `otlp`.
+/// Export of request spans with OTLP over HTTP. Needs a build with the feature `otlp`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TracesConfig {
     /// The collector, such as `http://127.0.0.1:4318/v1/traces`; empty to export nothing.
     pub url: String,
-    /// PEM bundle of the authorities that sign the collector's certificate; empty for those that the system trusts.
+    /// PEM bundle of the CA certificates for the collector's certificate; empty for the system's.
     pub ca_path: PathBuf,
-    /// What the collector wants to see as `Authorization`.
+    /// The value of the `Authorization` field that is sent to the collector.
     pub authorization: Option<Secret>,
-    /// The share of the traces that begin here which are recorded, from 0 to 1. A trace that a client has begun is
-    /// recorded if the client says so.
+    /// The share of new traces that are recorded, from 0 to 1. A trace that a client has started is recorded if the
+    /// client asks for it.
     pub sample: f64,
-    /// How long the collector may take for a batch; 60s at most.
+    /// Timeout for sending a batch to the collector; 60s at most.
     pub timeout: HumanDuration,
 }
 

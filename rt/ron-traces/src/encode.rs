@@ -5,7 +5,7 @@ use std::time::Duration;
 use ron_kernel::spans::{Attribute, Span};
 use serde_json::{Value, json};
 
-/// OTLP's number for a span of whoever was asked.
+/// OTLP's number for a span of the server's side.
 const KIND_SERVER: u8 = 2;
 /// And for a fault on this side.
 const STATUS_ERROR: u8 = 2;

@@ -29,7 +29,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const FLUSH: Duration = Duration::from_secs(1);
 /// How often a batch is tried.
 const TRIES: u32 = 5;
-/// The waits between.
+/// The delays between two tries.
 const BACKOFF: Backoff =
     Backoff::Added { base: Duration::from_millis(500), cap: Duration::from_secs(8), jitter: true };
 
@@ -61,7 +61,7 @@ struct Exporter {
     unreachable: Condition,
 }
 
-/// What became of spans.
+/// Counts of exported and dropped spans.
 struct Counts {
     exported: Counter,
     refused: Counter,

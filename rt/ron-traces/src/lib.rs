@@ -1,11 +1,11 @@
-//! Traces: the spans that services tell of, handed to a collector by OTLP over HTTP, in JSON.
+//! Trace export: sends the spans of requests to a collector with OTLP over HTTP, in JSON.
 //!
 //! ```text
 //! services ─▶ Spans ─▶ queue (drops the oldest) ─▶ span_exporter ─▶ POST /v1/traces ─▶ collector
 //! ```
 //!
-//! It never holds a request up: what the collector does not take in time is dropped and counted. Without the feature
-//! `export` only the settings and the declaration are here, so that a program that cannot export says so.
+//! It never delays a request: spans that the collector does not accept in time are dropped and counted. Without the
+//! feature `export`, only the settings and the declaration exist, so that a program that cannot export says so.
 
 mod config;
 #[cfg(feature = "export")]
@@ -21,5 +21,5 @@ pub use config::TracesConfig;
 pub use start::{StartError, Traces};
 pub use topology::TOPOLOGY;
 
-/// Whether this build can export.
+/// Whether this build can export spans.
 pub const AVAILABLE: bool = cfg!(feature = "export");

@@ -23,7 +23,7 @@ use crate::{StartError, TracesConfig};
 /// The longest answer that is read.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// Whom spans are handed to.
+/// The collector that spans are sent to.
 #[derive(Debug)]
 pub(crate) struct Collector {
     url: HttpUrl,
@@ -58,7 +58,7 @@ impl PostError {
 }
 
 impl Collector {
-    /// As configured.
+    /// Makes the collector from the configuration.
     pub(crate) async fn load(scope: &Scope, config: &TracesConfig) -> Result<Self, StartError> {
         let url: HttpUrl = config.url.parse()?;
         let ca_path = config.ca_path.clone();

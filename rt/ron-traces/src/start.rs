@@ -11,7 +11,7 @@ use ron_transport::{addr::HttpUrlError, tls::TlsError};
 
 use crate::TracesConfig;
 
-/// Why spans cannot be exported.
+/// The reason why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The feature is not built in.
@@ -23,7 +23,7 @@ pub enum StartError {
     /// The authorities cannot be used.
     #[error("traces.ca_path: {0}")]
     Tls(#[from] TlsError),
-    /// There are none.
+    /// There are no trusted root certificates.
     #[error("traces.ca_path: this system keeps no list of authorities where others do: name one")]
     NoRoots,
     /// The blocking pool did not load them.
@@ -31,7 +31,7 @@ pub enum StartError {
     Blocking(#[from] ron_kernel::blocking::BlockingError),
 }
 
-/// A running export.
+/// A running export of spans.
 #[derive(Debug)]
 pub struct Traces {
     scope: Scope,

@@ -16,7 +16,7 @@ pub(crate) const SPAN_EXPORTER: TaskSpec = TaskSpec {
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     // After the last connection has ended, of whose requests there are spans too.
     stop: Stage::Support,
-    doc: "hands spans to the collector, up to 512 at a time; at a drain what is left, for a second at most",
+    doc: "sends spans to the collector, up to 512 at a time; at a drain it sends the rest, for a second at most",
 };
 
 /// The spans on their way to it.
@@ -26,14 +26,14 @@ pub(crate) const SPAN_QUEUE: QueueSpec = QueueSpec {
     policy: Policy::DropOldest,
     from: "services, at the end of their requests",
     to: "span_exporter",
-    doc: "spans that wait for the collector; one that is forgotten counts as dropped",
+    doc: "spans that wait for the collector; a discarded span counts as dropped",
 };
 
 /// What became of those that were taken from the queue.
 pub(crate) const SPANS: MetricSpec = MetricSpec {
     name: "traces_spans_total",
     labels: "result",
-    doc: "spans handed to the collector: exported, refused by it, or lost because it could not be asked",
+    doc: "spans by result: exported, refused by the collector, or lost because it could not be reached",
 };
 
 /// Everything the export of traces is made of.
@@ -54,7 +54,7 @@ pub static TOPOLOGY: Topology = Topology {
     timeouts: &[TimeoutSpec {
         name: "traces.timeout",
         default: Duration::from_secs(5),
-        doc: "a collector that does not take a batch; then it is tried again, four times at most",
+        doc: "a collector that does not accept a batch; then it is retried, four times at most",
     }],
     metrics: &[SPANS],
     trade_offs: &[

@@ -39,7 +39,7 @@ struct Kind {
     agreed: &'static str,
 }
 
-/// One handshake.
+/// The result of one handshake.
 struct Shaken {
     wall: Duration,
     /// Bytes of the dialer, and of the listener.

@@ -36,7 +36,7 @@ pub enum UnixPathError {
     TooLong {
         /// The path as given.
         path: String,
-        /// Its length in bytes.
+        /// Length of the name in bytes.
         len: usize,
     },
 }

@@ -17,7 +17,7 @@ use types::{Reason, Refusal};
 use crate::{UploadWatch, field_values, serve::Activity, tunnel::Tunnel};
 use watch::{Polled, Watch};
 
-/// Why a body ended early.
+/// The reason why a body ended early.
 #[derive(Debug, thiserror::Error)]
 #[error("the body ended early: {0}")]
 pub struct BodyError(Box<dyn std::error::Error + Send + Sync>);
@@ -72,7 +72,7 @@ enum Kind {
 enum Source {
     /// A stream of an HTTP/2 connection.
     Stream(Incoming),
-    /// An HTTP/1.1 connection.
+    /// The body is read from an HTTP/1.1 connection.
     Connection(OnConnection),
 }
 
@@ -84,7 +84,7 @@ pub(crate) trait RequestSource: Send + Sync {
     /// Whether all of it has been read.
     fn is_end_stream(&self) -> bool;
 
-    /// How much is to come.
+    /// Returns the expected size of the rest of the body.
     fn size_hint(&self) -> SizeHint;
 
     /// Nobody wants more of it.

@@ -9,20 +9,21 @@ use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use ron_kernel::lock::{Ranked, RankedGuard};
 use tokio::sync::Notify;
 
-use crate::stream::Peer;
+use crate::{locks, stream::Peer};
 use held::Held;
 
-/// Who counts as one client.
+/// The key by which the connections of one client are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ClientKey {
-    /// An IPv4 address.
+    /// A client with an IPv4 address.
     V4(Ipv4Addr),
     /// The upper 64 bits of an IPv6 address: a /64 is what one customer gets.
     V6Net(u64),
@@ -78,7 +79,7 @@ impl fmt::Display for ClientKey {
 /// Why a connection was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum CapError {
-    /// All connections are taken.
+    /// The total limit of connections is reached.
     #[error("all {limit} connections are taken")]
     Total {
         /// The cap that was met.
@@ -123,14 +124,14 @@ pub struct Parked<'a> {
     told: Arc<Notify>,
 }
 
-/// Figures for metrics.
+/// The state of the connection limits, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CapStats {
-    /// Permits held now.
+    /// Number of permits that are held now.
     pub open: usize,
     /// Clients that hold at least one.
     pub clients: usize,
-    /// Permits ever given.
+    /// Number of permits that were ever granted.
     pub admitted_total: u64,
     /// Refusals because all connections were taken.
     pub refused_total_cap: u64,
@@ -142,7 +143,7 @@ pub struct CapStats {
 
 #[derive(Debug)]
 struct Shared {
-    held: Mutex<Held>,
+    held: Ranked<Held>,
     admitted: AtomicU64,
     refused_total_cap: AtomicU64,
     refused_client_cap: AtomicU64,
@@ -155,7 +156,7 @@ impl ConnCaps {
     pub fn new(max_total: usize, max_per_client: usize) -> Self {
         Self {
             shared: Arc::new(Shared {
-                held: Mutex::new(Held::new(max_total, max_per_client)),
+                held: Ranked::new(&locks::CONNECTION_CAPS, Held::new(max_total, max_per_client)),
                 admitted: AtomicU64::new(0),
                 refused_total_cap: AtomicU64::new(0),
                 refused_client_cap: AtomicU64::new(0),
@@ -207,7 +208,7 @@ impl ConnCaps {
         held.set_limits(max_total, max_per_client);
     }
 
-    /// Permits held now.
+    /// Returns the number of permits that are held now.
     #[must_use]
     pub fn total(&self) -> usize {
         self.shared.held().open()
@@ -225,7 +226,7 @@ impl ConnCaps {
         self.shared.held().count(client)
     }
 
-    /// Figures for metrics.
+    /// Returns the state of the limits, for metrics.
     #[must_use]
     pub fn stats(&self) -> CapStats {
         let held = self.shared.held();
@@ -343,8 +344,8 @@ impl Drop for Parked<'_> {
 
 impl Shared {
     /// The counts are consistent after each statement that can panic, so a poisoned lock is still sound.
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> RankedGuard<'_, Held> {
+        self.held.lock()
     }
 
     fn counted<T>(&self, verdict: Result<T, CapError>) -> Result<T, CapError> {

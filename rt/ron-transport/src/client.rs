@@ -1,4 +1,4 @@
-//! The client side of HTTP: connections to upstream servers, in the clear or over TLS, HTTP/1.1 or HTTP/2.
+//! The client side of HTTP: connections to upstream servers, without TLS or over TLS, HTTP/1.1 or HTTP/2.
 //!
 //! An [`HttpConn`] serves one request at a time and is driven by whoever uses it; an [`H2Conn`] serves many at once
 //! and has a task of its own. [`connect`] makes either, as the server likes; [`open`] one for a single request.
@@ -17,9 +17,9 @@ pub use connect::{AnyConn, ConnectError, Protocol, Security, connect};
 pub use h1::HttpConn;
 pub use h2::{Drivers, H2_UPSTREAM, H2Conn, H2Options, Progress};
 pub use open::{Once, OpenError, open};
-pub use unanswered::{OnLeave, Unanswered};
+pub use unanswered::{RequestWatch, Unanswered};
 
-use crate::Request;
+use crate::{BodyError, Request};
 
 /// The most interim responses (1xx) that a server may send before its answer. Whoever sends more has the reader do nothing
 /// else.
@@ -34,8 +34,10 @@ pub trait Home: Send + Sync + 'static {
     /// closed.
     fn stalled(&self) {}
 
-    /// Hears of a server that broke off in the middle of a response's body.
-    fn broke_off(&self) {}
+    /// Hears of a server that broke off in the middle of a response's body, and how.
+    fn broke_off(&self, why: &BodyError) {
+        let _ = why;
+    }
 
     /// Hears of a server that was seen to go on after the end of its response, which may not be where it said. The
     /// connection is closed. To be sure, ask a connection that is put back ([`HttpConn::went_on`]).
@@ -57,10 +59,10 @@ pub enum SendFault {
 /// would come to the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LargeHead {
-    /// Too many bytes.
+    /// The header has too many bytes.
     #[error("its head is longer than {0} bytes")]
     Bytes(usize),
-    /// Too many fields.
+    /// The header has too many fields.
     #[error("it has more than {0} header fields")]
     Fields(usize),
 }

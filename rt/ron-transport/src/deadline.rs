@@ -1,6 +1,6 @@
 //! Deadlines on the wire: how long the client is ready to wait, and how long a server may take.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use types::{Deadline, Moment};
@@ -10,6 +10,13 @@ use types::{Deadline, Moment};
 const TIMEOUT_MS: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 /// The same in gRPC's form: up to eight digits and a unit.
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+/// The same in seconds, with up to three digits after the point.
+const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
+/// When the client stops waiting: a date as HTTP writes it, or seconds since 1970 with up to three digits after the point.
+const DEADLINE: HeaderName = HeaderName::from_static("deadline");
+
+/// The fields in which clients say how long they wait.
+pub const FIELDS: [HeaderName; 4] = [TIMEOUT_MS, GRPC_TIMEOUT, REQUEST_TIMEOUT, DEADLINE];
 
 /// The most that gRPC's eight digits can say.
 const GRPC_MOST: u128 = 99_999_999;
@@ -24,13 +31,27 @@ const GRPC_UNITS: [(u8, u128); 6] = [
 ];
 
 /// By when the client wants its answer: the shortest of the times that it gives, in several fields or in a list. What
-/// cannot be read is no wish.
+/// cannot be read is no wish. `unix` is the present time since 1970, which is as good as the clocks of both machines.
 #[must_use]
-pub fn wished(headers: &HeaderMap, now: Moment) -> Deadline {
-    let within = |wait: Option<Duration>| wait.map_or(Deadline::NEVER, |wait| Deadline::within(now, wait));
-    let millis = shortest(headers, &TIMEOUT_MS, from_millis);
-    let grpc = shortest(headers, &GRPC_TIMEOUT, from_grpc);
-    within(millis).tightened(within(grpc))
+pub fn wished(headers: &HeaderMap, now: Moment, unix: Duration) -> Deadline {
+    let waits = [
+        shortest(headers, &TIMEOUT_MS, from_millis),
+        shortest(headers, &GRPC_TIMEOUT, from_grpc),
+        shortest(headers, &REQUEST_TIMEOUT, from_seconds),
+        headers.get_all(DEADLINE).iter().filter_map(|value| until(value.as_bytes(), unix)).min(),
+    ];
+    let shortest = waits.into_iter().flatten().min();
+    shortest.map_or(Deadline::NEVER, |wait| Deadline::within(now, wait))
+}
+
+/// How long it is until a point in time that a client names; no time at all, if it is over.
+fn until(text: &[u8], unix: Duration) -> Option<Duration> {
+    let text = text.trim_ascii();
+    let date = || {
+        let date = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;
+        date.duration_since(UNIX_EPOCH).ok()
+    };
+    from_seconds(text).or_else(date).map(|at| at.saturating_sub(unix))
 }
 
 /// The shortest of the times that the fields of a name give; `None` if they give none.
@@ -49,9 +70,12 @@ pub fn tell(headers: &mut HeaderMap, millis: HeaderValue, left: Duration) {
         // Takes the place of all fields of that name.
         headers.insert(GRPC_TIMEOUT, to_grpc(left));
     }
+    if headers.contains_key(REQUEST_TIMEOUT) {
+        headers.insert(REQUEST_TIMEOUT, to_seconds(left));
+    }
 }
 
-/// Tells whoever answers how long there is, if there is a deadline.
+/// Tells the server how much time is left, if there is a deadline.
 pub fn tell_deadline(headers: &mut HeaderMap, deadline: Deadline, now: Moment) {
     if deadline != Deadline::NEVER {
         let left = deadline.remaining(now);
@@ -67,6 +91,26 @@ pub fn in_millis(left: Duration) -> HeaderValue {
 
 fn from_millis(text: &[u8]) -> Option<Duration> {
     std::str::from_utf8(text).ok()?.parse().ok().map(Duration::from_millis)
+}
+
+/// Up to eleven digits, then perhaps a point and up to three more.
+fn from_seconds(text: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |digits: &str, most| {
+        (1..=most).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())
+    };
+    if !is_number(seconds, 11) || !is_number(fraction, 3) {
+        return None;
+    }
+    let millis: u64 = format!("{fraction:0<3}").parse().ok()?;
+    Some(Duration::from_secs(seconds.parse().ok()?) + Duration::from_millis(millis))
+}
+
+/// Rounded down to milliseconds.
+fn to_seconds(left: Duration) -> HeaderValue {
+    let text = format!("{}.{:03}", left.as_secs(), left.subsec_millis());
+    HeaderValue::try_from(text).expect("digits and a point")
 }
 
 fn from_grpc(text: &[u8]) -> Option<Duration> {
@@ -93,10 +137,12 @@ mod tests {
     use super::*;
 
     const NOW: Moment = Moment::from_nanos(5_000_000_000);
+    /// Sun, 06 Nov 1994 08:49:37 GMT, and a quarter of a second.
+    const UNIX: Duration = Duration::from_millis(784_111_777_250);
 
     fn wish(name: &'static str, value: &str) -> Option<Duration> {
         let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())]);
-        let deadline = wished(&headers, NOW);
+        let deadline = wished(&headers, NOW, UNIX);
         (deadline != Deadline::NEVER).then(|| deadline.remaining(NOW))
     }
 
@@ -109,13 +155,59 @@ mod tests {
     }
 
     #[test]
+    fn seconds_have_a_point_and_up_to_three_digits_behind_it() {
+        for (text, expected) in [("2", 2000), ("2.5", 2500), ("0.007", 7), ("0", 0), ("86400", 86_400_000)] {
+            assert_eq!(wish("request-timeout", text), Some(Duration::from_millis(expected)), "{text}");
+        }
+        for nonsense in ["", ".", "1.", ".5", "-1", "+1", "1.0000", "999999999999", "1e3", "2s"] {
+            assert_eq!(wish("request-timeout", nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_is_a_date_or_a_time_since_1970_and_one_that_is_over_leaves_no_time() {
+        for (text, millis) in [
+            ("Sun, 06 Nov 1994 08:49:38 GMT", 750),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
+            ("784111777.251", 1),
+            ("784111777.250", 0),
+            ("784111779", 1750),
+            ("0", 0),
+        ] {
+            assert_eq!(wish("deadline", text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for nonsense in ["", "tomorrow", "1994-11-06T08:49:38Z", "Sun, 06 Nov 1994 08:49:38 CET"] {
+            assert_eq!(wish("deadline", nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn of_all_fields_the_shortest_time_counts() {
+        let all = [
+            ("x-request-timeout-ms", "900"),
+            ("grpc-timeout", "800m"),
+            ("request-timeout", "0.7"),
+            ("deadline", "784111777.85"),
+        ];
+        for (at, (shortest, _)) in all.iter().enumerate() {
+            let one_less = all.iter().cycle().skip(at + 1).take(all.len() - 1);
+            let headers = HeaderMap::from_iter(
+                one_less.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())),
+            );
+            let expected = if *shortest == "deadline" { 700 } else { 600 };
+            let wait = wished(&headers, NOW, UNIX).remaining(NOW);
+            assert_eq!(wait, Duration::from_millis(expected), "without {shortest}");
+        }
+    }
+
+    #[test]
     fn of_several_times_the_shortest_counts() {
         let several = |name: &'static str, values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(HeaderName::from_static(name), value.parse().unwrap());
             }
-            let wait = wished(&headers, NOW).remaining(NOW);
+            let wait = wished(&headers, NOW, UNIX).remaining(NOW);
             tell(&mut headers, in_millis(wait), wait);
             (wait.as_millis(), headers.get_all(name).iter().count())
         };
@@ -123,6 +215,7 @@ mod tests {
         assert_eq!(several("x-request-timeout-ms", &["900, 250", "700"]), (250, 1));
         assert_eq!(several("grpc-timeout", &["1H", "250m", "nonsense"]), (250, 1));
         assert_eq!(several("grpc-timeout", &["1H,2S", "3S"]), (2000, 1));
+        assert_eq!(several("request-timeout", &["3, 2.5", "nonsense"]), (2500, 1));
     }
 
     #[test]
@@ -166,5 +259,8 @@ mod tests {
         tell(&mut headers, in_millis(Duration::from_millis(20)), Duration::from_millis(20));
         assert_eq!(headers["x-request-timeout-ms"], "20");
         assert_eq!(headers["grpc-timeout"], "20000000n");
+        headers.insert(REQUEST_TIMEOUT, HeaderValue::from_static("9"));
+        tell(&mut headers, in_millis(Duration::from_millis(1020)), Duration::from_millis(1020));
+        assert_eq!(headers["request-timeout"], "1.020");
     }
 }

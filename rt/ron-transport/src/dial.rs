@@ -1,6 +1,6 @@
 //! Opening connections to upstreams, within a time budget and with typed failures.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
     net::{TcpSocket, TcpStream, UnixStream},
@@ -10,6 +10,7 @@ use tokio::{
 use crate::{
     addr::{Endpoint, Host, Target},
     resolve::{ResolveError, Resolver},
+    socks5::{self, Socks5Error, Socks5Proxy},
     stream::Stream,
 };
 
@@ -22,31 +23,41 @@ pub enum DialError {
     /// The time budget ran out.
     #[error("{endpoint} did not answer within {after:?}")]
     Timeout {
-        /// Who was dialled.
+        /// The endpoint that was dialled.
         endpoint: Endpoint,
-        /// The budget.
+        /// The timeout that passed.
         after: Duration,
     },
-    /// Nobody listens there.
+    /// The connection was refused.
     #[error("{endpoint} refused the connection")]
     Refused {
-        /// Who was dialled.
+        /// The endpoint that was dialled.
         endpoint: Endpoint,
     },
     /// The name has no address.
     #[error("{endpoint} does not resolve: {source}")]
     Resolve {
-        /// Who was dialled.
+        /// The endpoint that was dialled.
         endpoint: Endpoint,
-        /// What the resolver said.
+        /// The error of the resolver.
         source: ResolveError,
+    },
+    /// A proxy made no connection.
+    #[error("{endpoint} could not be reached through {proxy}: {source}")]
+    Proxy {
+        /// The endpoint that was dialled.
+        endpoint: Endpoint,
+        /// The proxy that was asked.
+        proxy: Socks5Proxy,
+        /// The error of the proxy.
+        source: Socks5Error,
     },
     /// Anything else the system reports.
     #[error("{endpoint} could not be reached: {source}")]
     Io {
-        /// Who was dialled.
+        /// The endpoint that was dialled.
         endpoint: Endpoint,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -57,7 +68,7 @@ impl DialError {
     #[must_use]
     pub fn retryable(&self) -> bool {
         match self {
-            Self::Timeout { .. } | Self::Refused { .. } | Self::Resolve { .. } => true,
+            Self::Timeout { .. } | Self::Refused { .. } | Self::Resolve { .. } | Self::Proxy { .. } => true,
             Self::Io { source, .. } => !matches!(
                 source.kind(),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
@@ -81,7 +92,7 @@ impl DialError {
 /// The addresses of a name are tried in the resolver's order; each gets an even part of the time left, so that a silent
 /// first one leaves time for the next. The last failure is reported.
 ///
-/// Cancel safe: dropping the future closes the half-open socket. A look-up already begun runs to its end in the blocking
+/// Cancel safe: dropping the future closes the half-open socket. A lookup already begun runs to its end in the blocking
 /// pool, and its answer is kept.
 ///
 /// # Errors
@@ -106,6 +117,54 @@ pub async fn dial(endpoint: &Endpoint, resolver: &Resolver, timeout: Duration) -
         }
     };
     connected.map_err(|error| error.map_or_else(late, |error| DialError::from_io(endpoint, error)))
+}
+
+/// Connects to `endpoint` through a proxy within `timeout`. The name of `endpoint` is the proxy's to resolve: only that of the
+/// proxy itself asks the `resolver`. A Unix socket is connected to directly.
+///
+/// Cancel safe: dropping the future closes the connection to the proxy.
+///
+/// # Errors
+/// [`DialError`], about the proxy where that cannot be reached.
+pub async fn dial_through(
+    proxy: &Socks5Proxy,
+    endpoint: &Endpoint,
+    resolver: &Resolver,
+    timeout: Duration,
+) -> Result<Stream, DialError> {
+    let Target::Tcp { host, port } = endpoint.target() else {
+        return dial(endpoint, resolver, timeout).await;
+    };
+    let late = || DialError::Timeout { endpoint: endpoint.clone(), after: timeout };
+    let through = async {
+        let mut stream = dial(proxy.endpoint(), resolver, timeout).await?;
+        let asked = socks5::connect(&mut stream, host, *port).await;
+        let refused = |source| DialError::Proxy { endpoint: endpoint.clone(), proxy: proxy.clone(), source };
+        asked.map(|()| stream).map_err(refused)
+    };
+    tokio::time::timeout(timeout, through).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// The addresses of a host and a port, at least one, within `timeout`. For transports that connect by themselves.
+///
+/// Cancel safe: a lookup already begun runs to its end in the blocking pool, and its answer is kept.
+///
+/// # Errors
+/// [`DialError`]; a Unix socket has no address.
+pub async fn resolve(
+    endpoint: &Endpoint,
+    resolver: &Resolver,
+    timeout: Duration,
+) -> Result<Arc<[SocketAddr]>, DialError> {
+    let (host, port) = match endpoint.target() {
+        Target::Unix(_) => return Err(DialError::from_io(endpoint, io::ErrorKind::Unsupported.into())),
+        Target::Tcp { host, port } => (host.to_string(), *port),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match tokio::time::timeout(timeout, resolver.lookup(host, port)).await {
+        Err(_) => Err(DialError::Timeout { endpoint: endpoint.clone(), after: timeout }),
+        Ok(found) => found.map_err(|source| DialError::Resolve { endpoint: endpoint.clone(), source }),
+    }
 }
 
 /// Tries each address; the error is the last one, `None` if the last attempt ran out of time.

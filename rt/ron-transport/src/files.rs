@@ -30,7 +30,7 @@ pub enum FileError {
     Unreadable {
         /// The file that could not be read.
         path: PathBuf,
-        /// What the system reported.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// What is there is no regular file.
@@ -38,7 +38,7 @@ pub enum FileError {
     NotRegular {
         /// The path that was tried.
         path: PathBuf,
-        /// What is there instead.
+        /// The error that describes the file that was found instead.
         source: io::Error,
     },
     /// The file is far larger than it ought to be.
@@ -53,7 +53,7 @@ pub enum FileError {
     #[error("key {} has mode {mode:04o} and is open to others than its owner; run: chmod 600 {}",
         .path.display(), .path.display())]
     KeyPermissions {
-        /// The key file.
+        /// The path of the key file.
         path: PathBuf,
         /// The permission bits of the file.
         mode: u32,
@@ -69,7 +69,7 @@ pub enum FileError {
     Unwritable {
         /// The file that could not be written.
         path: PathBuf,
-        /// What the system reported.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

@@ -88,7 +88,7 @@ impl<IO> Guarded<IO> {
         Self::new(io, Sender::Client, Some(turns))
     }
 
-    /// For frames of a server.
+    /// Guards the frames that a server sends.
     pub(crate) fn of_server(io: IO) -> Self {
         Self::new(io, Sender::Server, None)
     }

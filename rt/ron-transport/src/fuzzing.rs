@@ -50,7 +50,7 @@ pub fn h2_frames(bytes: &[u8], cut: usize) {
 /// A request as an HTTP/1.1 connection reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// Method and target.
+    /// The request's method and target.
     pub line: String,
     /// The whole body, without what frames it.
     pub body: Vec<u8>,

@@ -44,7 +44,7 @@ pub struct Inherited {
 pub struct Unusable {
     /// Its name, or `fd` and its number.
     pub name: String,
-    /// What is wrong with it.
+    /// The reason why the socket cannot be used.
     pub why: String,
 }
 
@@ -52,7 +52,7 @@ pub struct Unusable {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("LISTEN_FDS={count} announces more than {MAX_INHERITED} listeners: pass fewer, or unset it")]
 pub struct TooManyInherited {
-    /// The announced count.
+    /// The announced number of sockets.
     pub count: usize,
 }
 
@@ -86,7 +86,7 @@ impl Inherited {
     /// `inherit:name` matches by name, everything else by the address the socket is bound to.
     ///
     /// # Errors
-    /// [`BindError`]; [`BindError::NotInherited`] lists the names that are still to be had.
+    /// [`BindError`]; [`BindError::NotInherited`] lists the names that are still available.
     pub fn listen(&mut self, addr: &ListenAddr, options: BindOptions) -> Result<Listener, BindError> {
         match (self.take(addr), addr) {
             (Some(listener), _) => Ok(listener),

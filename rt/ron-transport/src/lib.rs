@@ -1,6 +1,7 @@
-//! Listeners and dialers: TCP, Unix sockets, TLS; caps and timeouts; the HTTP serve loop every listener shares.
+//! Listeners and dialers for TCP, Unix sockets and TLS, with connection limits and timeouts, and the HTTP serve
+//! loop that every listener shares.
 //!
-//! Types of the HTTP library stay in here. What crosses the border is [`Body`], [`Request`], [`Response`] and the
+//! Types of the HTTP library stay inside this crate. Its interface is [`Body`], [`Request`], [`Response`] and the
 //! [`Service`] that turns one into the other.
 
 pub mod addr;
@@ -18,13 +19,18 @@ mod frame_guard;
 pub mod fuzzing;
 mod h1;
 pub mod inherit;
+pub mod interim;
 pub mod listen;
+pub mod locks;
 pub mod problem;
 pub mod proxy_protocol;
+#[cfg(feature = "quic")]
+pub mod quic;
 pub mod resolve;
 mod rewound;
 pub mod serve;
 pub mod service;
+pub mod socks5;
 pub mod stream;
 pub mod tls;
 pub mod traceparent;
@@ -34,5 +40,6 @@ mod upload_watch;
 pub mod wire;
 
 pub use body::{Body, BodyError};
+pub use interim::Interim;
 pub use service::{Conn, ConnInfo, Request, Response, Service};
 pub use upload_watch::UploadWatch;

@@ -30,10 +30,10 @@ use unix_file::SocketFile;
 /// Connections the kernel may hold for us before `accept`; the kernel's `somaxconn` caps it further.
 pub const BACKLOG: u16 = 4096;
 
-/// Choices at binding.
+/// Options for binding a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindOptions {
-    /// Permission bits of a Unix socket's file: whoever may write to it may connect.
+    /// Permission bits of a Unix socket's file: a user who may write to it may connect.
     pub unix_mode: u32,
 }
 

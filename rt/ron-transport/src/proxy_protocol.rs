@@ -26,12 +26,12 @@ pub const V2_BLOCK_MAX: usize = 4096;
 /// The length of `PROXY UNKNOWN` and its line end.
 const SHORTEST: usize = 15;
 
-/// A received header.
+/// A decoded PROXY protocol header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The version it was written in.
     pub version: Version,
-    /// Whom the connection is for.
+    /// The client that the connection is for.
     pub origin: Origin,
     /// Further facts; version 2 with known addresses only.
     pub tlvs: Vec<Tlv>,
@@ -42,7 +42,7 @@ pub struct Header {
 pub enum Version {
     /// A line of text.
     V1,
-    /// Binary.
+    /// The binary format, version 2.
     V2,
 }
 
@@ -55,14 +55,14 @@ pub enum Origin {
     Unknown,
     /// A client over TCP and IPv4.
     Tcp4 {
-        /// The client.
+        /// The address of the client.
         source: SocketAddrV4,
         /// The address it connected to.
         destination: SocketAddrV4,
     },
     /// A client over TCP and IPv6.
     Tcp6 {
-        /// The client.
+        /// The address of the client.
         source: SocketAddrV6,
         /// The address it connected to.
         destination: SocketAddrV6,
@@ -81,7 +81,7 @@ pub enum Origin {
 pub struct Tlv {
     /// What it tells; see the constants.
     pub kind: u8,
-    /// Its bytes.
+    /// The bytes of the value.
     pub value: Vec<u8>,
 }
 
@@ -96,7 +96,7 @@ impl Tlv {
     pub const UNIQUE_ID: u8 = 0x05;
 }
 
-/// What [`parse`] found.
+/// The result of [`parse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// So far a header, not yet complete.
@@ -104,11 +104,11 @@ pub enum Parsed {
         /// Bytes still missing, at least; never 0.
         at_least: usize,
     },
-    /// A whole header.
+    /// The header is complete.
     Done {
         /// Its length; what follows belongs to the connection.
         consumed: usize,
-        /// The header.
+        /// The decoded header.
         header: Header,
     },
 }
@@ -131,9 +131,9 @@ pub enum ProxyError {
     /// A version 2 header of another version, command, family or transport.
     #[error("the PROXY header's {what} {byte:#04x} is not supported")]
     Unsupported {
-        /// Which field.
+        /// The name of the invalid field.
         what: &'static str,
-        /// Its byte.
+        /// The invalid byte.
         byte: u8,
     },
     /// The header's checksum does not match.
@@ -145,10 +145,10 @@ pub enum ProxyError {
     /// The peer closed before the header was complete; with 0 bytes received, most likely a port probe.
     #[error("the peer closed after {received} bytes, before its PROXY header was complete")]
     Closed {
-        /// Bytes received.
+        /// Number of bytes received.
         received: usize,
     },
-    /// Reading failed.
+    /// Reading from the connection failed.
     #[error("reading the PROXY header failed: {0}")]
     Io(io::ErrorKind),
 }

@@ -8,13 +8,19 @@ use std::{
     collections::HashMap,
     fmt, io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
-use ron_kernel::{Clock, Fault, Scope, blocking::Blocking};
+use ron_kernel::{
+    Clock, Fault, Scope,
+    blocking::Blocking,
+    lock::{Ranked, RankedGuard},
+};
 use tokio::sync::watch;
 use types::Moment;
+
+use crate::locks;
 
 /// Most addresses of one name that are kept, in the resolver's order.
 pub const MAX_ADDRESSES: usize = 8;
@@ -22,7 +28,7 @@ pub const MAX_ADDRESSES: usize = 8;
 pub const MAX_NAMES: usize = 1024;
 /// How long an answer is used before the name is looked up again.
 pub const FRESH: Duration = Duration::from_secs(30);
-/// How long an answer stands in for look-ups that fail.
+/// How long an answer stands in for lookups that fail.
 pub const STALE: Duration = Duration::from_secs(10 * 60);
 /// How long after a failure the name is left alone.
 pub const RETRY: Duration = Duration::from_secs(1);
@@ -38,7 +44,7 @@ pub enum ResolveError {
     /// The name exists and has no address.
     #[error("the name has no address")]
     NoAddress,
-    /// What the system's resolver said.
+    /// The system's resolver failed with this error.
     #[error("{0}")]
     Failed(Arc<io::Error>),
 }
@@ -68,13 +74,13 @@ impl Resolver {
             blocking: scope.blocking().clone(),
             clock: scope.clock(),
             source: Box::new(source),
-            names: Mutex::default(),
+            names: Ranked::new(&locks::RESOLVER, HashMap::new()),
         }))
     }
 
     /// The addresses of `host`, at least one and at most [`MAX_ADDRESSES`]. An IP address is its own answer.
     ///
-    /// Cancel safe: a look-up that has begun runs to its end in the blocking pool and serves the next caller.
+    /// Cancel safe: a lookup that has begun runs to its end in the blocking pool and serves the next caller.
     ///
     /// # Errors
     /// [`ResolveError`], if there is no recent enough answer to fall back on.
@@ -112,7 +118,7 @@ impl Resolver {
         }
     }
 
-    /// Looks the name up, or waits for whoever does.
+    /// Resolves the name, or waits for the task that does.
     async fn ask(&self, host: &str, max_age: Duration) -> Answer {
         loop {
             match Inner::turn(&self.0, host, max_age)? {
@@ -134,7 +140,7 @@ struct Inner {
     clock: Clock,
     source: Box<Source>,
     /// Nothing else is locked under it.
-    names: Mutex<HashMap<Box<str>, Name>>,
+    names: Ranked<HashMap<Box<str>, Name>>,
 }
 
 /// What is known of a name.
@@ -143,9 +149,9 @@ struct Name {
     answer: Option<Answer>,
     learned: Moment,
     ask_again: Moment,
-    /// Whether the last look-up failed, so that the name is left alone until `ask_again`.
+    /// Whether the last lookup failed, so that the name is left alone until `ask_again`.
     failed: bool,
-    /// Closes when the look-up under way ends.
+    /// Closes when the lookup in progress ends.
     underway: Option<watch::Receiver<()>>,
 }
 
@@ -171,7 +177,7 @@ impl Name {
         }
     }
 
-    /// Learns what a look-up found, and gives what is true from now on.
+    /// Learns what a lookup found, and gives what is true from now on.
     fn learn(&mut self, found: Answer, now: Moment) -> Answer {
         let old = self.remembered(now, Duration::ZERO);
         self.failed = found.is_err();
@@ -189,8 +195,8 @@ impl Name {
 }
 
 impl Inner {
-    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, Name>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    fn names(&self) -> RankedGuard<'_, HashMap<Box<str>, Name>> {
+        self.names.lock()
     }
 
     fn remembered(&self, host: &str, max_age: Duration) -> Memory {
@@ -228,7 +234,7 @@ fn make_room(names: &mut HashMap<Box<str>, Name>) -> Result<(), ResolveError> {
     oldest.and_then(|host| names.remove(&host)).map(drop).ok_or(ResolveError::Fault(Fault::Busy))
 }
 
-/// The one look-up of a name. It ends when it is dropped, whether it ran or not; then those who wait go on.
+/// The one lookup of a name. It ends when it is dropped, whether it ran or not; then those who wait go on.
 struct Lookup {
     inner: Arc<Inner>,
     host: Box<str>,

@@ -6,7 +6,12 @@ use http::HeaderValue;
 use tokio::sync::Notify;
 use types::Refusal;
 
-use crate::{Body, stream::Peer, tls::certificate::ClientCertificate};
+use crate::{
+    Body,
+    interim::{Interim, InterimSlot},
+    stream::Peer,
+    tls::certificate::ClientCertificate,
+};
 
 /// A request with the shared body type.
 pub type Request = http::Request<Body>;
@@ -20,7 +25,7 @@ pub struct ConnInfo {
     pub peer: Peer,
     /// The core that serves it.
     pub core: usize,
-    /// What the TLS handshake agreed; `None` in the clear.
+    /// What the TLS handshake agreed; `None` without TLS.
     pub tls: Option<TlsInfo>,
     /// Whether the connection has a spare place, because the others were taken: its service should answer only what
     /// must be answered at all times, such as a health check.
@@ -31,7 +36,7 @@ pub struct ConnInfo {
     pub(crate) end: Option<Arc<Notify>>,
 }
 
-/// What a TLS handshake agreed.
+/// The parameters that a TLS handshake agreed on.
 #[derive(Clone, Debug)]
 pub struct TlsInfo {
     /// The server name asked for.
@@ -41,7 +46,7 @@ pub struct TlsInfo {
 }
 
 impl ConnInfo {
-    /// A connection of `peer` served by `core`, in the clear.
+    /// A connection of `peer` served by `core`, without TLS.
     #[must_use]
     pub fn new(peer: Peer, core: usize) -> Self {
         let client_header = peer.addr.and_then(|addr| HeaderValue::from_str(&addr.ip().to_string()).ok());
@@ -73,13 +78,14 @@ impl ConnInfo {
 pub struct Conn<P> {
     info: ConnInfo,
     memo: P,
+    pub(crate) interim: InterimSlot,
 }
 
 impl<P: Default> Conn<P> {
     /// A connection of which nothing has been worked out yet.
     #[must_use]
     pub fn new(info: ConnInfo) -> Self {
-        Self { info, memo: P::default() }
+        Self { info, memo: P::default(), interim: InterimSlot::default() }
     }
 }
 
@@ -89,6 +95,13 @@ impl<P> Conn<P> {
     #[must_use]
     pub const fn memo(&self) -> &P {
         &self.memo
+    }
+
+    /// Where interim responses to the present request go. Only for a request of HTTP/1.1, of which a connection has one at a
+    /// time.
+    #[must_use]
+    pub fn interim(&self) -> Interim {
+        self.interim.present()
     }
 }
 
@@ -124,6 +137,10 @@ pub trait Service: Send + Sync + 'static {
         conn: &Arc<Conn<Self::PerConn>>,
         request: Request,
     ) -> impl Future<Output = Result<Response, Refusal>> + Send;
+
+    /// A connection waits for its client's next request, which may be long in coming. The service should let go of what it can
+    /// work out again.
+    fn parks(&self, _conn: &Conn<Self::PerConn>) {}
 
     /// Says what the client is told whose request cannot be served, because its head breaks the protocol or a limit: the
     /// refusal itself, or another one if the client has been refused too often. The service does not see such a request.

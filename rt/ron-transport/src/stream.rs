@@ -21,7 +21,7 @@ use tokio::{
 /// A connected, nonblocking socket that belongs to no runtime yet.
 #[derive(Debug)]
 pub enum RawStream {
-    /// Over TCP.
+    /// A TCP connection.
     Tcp(std::net::TcpStream),
     /// Over a Unix socket.
     Unix(std::os::unix::net::UnixStream),
@@ -32,7 +32,7 @@ pub enum RawStream {
 /// Dropping it closes the socket without blocking; bytes already written are still sent.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
+    /// A TCP connection.
     Tcp(TcpStream),
     /// Over a Unix socket.
     Unix(UnixStream),

@@ -47,13 +47,13 @@ impl TraceParent {
         self.0[TRACE].try_into().expect("32 digits")
     }
 
-    /// Who asks, in hexadecimal digits.
+    /// Returns the id of the caller's span, in hexadecimal digits.
     #[must_use]
     pub fn span_id(&self) -> [u8; 16] {
         self.0[SPAN].try_into().expect("16 digits")
     }
 
-    /// Whether whoever began the trace has it recorded.
+    /// Whether the client that began the trace has it recorded.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         // An odd digit: `a`, `c` and `e` have odd codes and are even.

@@ -69,7 +69,7 @@ fn is_forbidden(name: &HeaderName) -> bool {
     let name = name.as_str().replace('_', "-");
     FORBIDDEN.binary_search(&name.as_str()).is_ok()
         || FORBIDDEN_STARTS.iter().any(|start| name.starts_with(start))
-        || name == "x-request-timeout-ms"
+        || matches!(name.as_str(), "x-request-timeout-ms" | "request-timeout" | "deadline")
         || name == "x-corr-id"
 }
 

@@ -64,13 +64,13 @@ pub trait TunnelWatch: Send + 'static {
 /// What went through a tunnel, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// From the client.
+    /// Number of bytes from the client.
     pub from_client: u64,
-    /// To the client.
+    /// Number of bytes to the client.
     pub to_client: u64,
 }
 
-/// Why a tunnel ended.
+/// The reason why a tunnel ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunnelEnd {
     /// Both ends were done.
@@ -79,7 +79,7 @@ pub enum TunnelEnd {
     Broken,
     /// Nothing moved for too long, or one end took nothing of what waited for it.
     Idle,
-    /// The node stops.
+    /// The node is shutting down.
     NodeStops,
 }
 

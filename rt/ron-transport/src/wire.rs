@@ -1,4 +1,4 @@
-//! What a connection runs over: a socket, or TLS on one.
+//! What a connection runs over: a socket, TLS on one, or QUIC.
 
 use std::{
     io::{self, IoSlice},
@@ -8,6 +8,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+#[cfg(feature = "quic")]
+use crate::quic::QuicStream;
 use crate::{
     stream::Stream,
     tls::{TlsStream, raw_key::PeerKey},
@@ -16,23 +18,38 @@ use crate::{
 /// The bytes of one connection. TLS is boxed: its session is a kilobyte, and plain connections need not carry that.
 #[derive(Debug)]
 pub enum Wire {
-    /// In the clear.
+    /// A connection without TLS.
     Plain(Stream),
-    /// Encrypted.
+    /// A connection with TLS.
     Tls(Box<TlsStream<Stream>>),
+    /// Over QUIC, which is encrypted too.
+    #[cfg(feature = "quic")]
+    Quic(Box<QuicStream>),
 }
 
 impl Wire {
-    /// The raw key that the peer has proven; none in the clear.
+    /// Returns true if the connection uses QUIC.
+    #[must_use]
+    pub const fn is_quic(&self) -> bool {
+        match self {
+            Self::Plain(_) | Self::Tls(_) => false,
+            #[cfg(feature = "quic")]
+            Self::Quic(_) => true,
+        }
+    }
+
+    /// The raw key that the peer has proven; none without TLS.
     #[must_use]
     pub fn peer_key(&self) -> Option<PeerKey> {
         match self {
             Self::Plain(_) => None,
             Self::Tls(stream) => stream.peer_key(),
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => stream.peer_key(),
         }
     }
 
-    /// Bytes that the two ends of this connection have in common and nobody else has; none in the clear.
+    /// Bytes that the two ends of this connection have in common and nobody else has; none without TLS.
     #[must_use]
     pub fn export<const N: usize>(&self, label: &[u8], context: &[u8]) -> Option<[u8; N]> {
         match self {
@@ -41,15 +58,22 @@ impl Wire {
                 let mut out = [0; N];
                 stream.export(label, context, &mut out).then_some(out)
             }
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => {
+                let mut out = [0; N];
+                stream.export(label, context, &mut out).then_some(out)
+            }
         }
     }
 
-    /// The group whose keys were exchanged; none in the clear.
+    /// The group whose keys were exchanged; none without TLS.
     #[must_use]
     pub fn key_exchange(&self) -> Option<&'static str> {
         match self {
             Self::Plain(_) => None,
             Self::Tls(stream) => stream.key_exchange(),
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => stream.key_exchange(),
         }
     }
 }
@@ -59,6 +83,8 @@ impl AsyncRead for Wire {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -68,6 +94,8 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -79,6 +107,8 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
             Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
         }
     }
 
@@ -86,6 +116,8 @@ impl AsyncWrite for Wire {
         match self {
             Self::Plain(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -93,6 +125,8 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -100,6 +134,8 @@ impl AsyncWrite for Wire {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(feature = "quic")]
+            Self::Quic(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -22,11 +22,11 @@ const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 /// Shorter halves would make the tag wrap while somebody could still notice.
 const SHORTEST_HALF: u64 = 1_000_000;
 
-/// The two halves.
+/// Counts of results in the two halves of the window.
 #[derive(Debug, Default)]
 pub(super) struct Window([AtomicU64; 2]);
 
-/// What the window holds.
+/// The results that the window holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Recent {
     pub(super) failures: u64,
@@ -49,7 +49,7 @@ impl Window {
         Recent { failures: current.failures + before.failures, total: current.total + before.total }
     }
 
-    /// Forgets everything.
+    /// Clears both halves.
     pub(super) fn clear(&self) {
         for half in &self.0 {
             half.store(0, Ordering::Relaxed);

@@ -12,7 +12,7 @@ pub(crate) struct Form<'s> {
 }
 
 impl<'s> Form<'s> {
-    /// Whether this form allows anything.
+    /// Returns true if this form allows any value.
     pub(crate) fn is_anything(&self) -> bool {
         self.types().is_empty() && self.choices().is_empty() && self.keys().is_empty()
     }
@@ -133,7 +133,7 @@ fn product<'s>(left: &[Form<'s>], right: &[Form<'s>]) -> Vec<Form<'s>> {
     left.iter().flat_map(|a| right.iter().map(move |b| join(a, b))).collect()
 }
 
-/// What a schema refers to.
+/// Returns the schema that a `$ref` points to.
 pub(crate) fn referred<'s>(doc: &'s Value, map: &Map<String, Value>) -> Option<&'s Value> {
     doc.pointer(map.get("$ref")?.as_str()?.strip_prefix('#')?)
 }

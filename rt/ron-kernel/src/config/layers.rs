@@ -27,7 +27,7 @@ pub(crate) struct FileLayer {
 }
 
 impl FileLayer {
-    /// No file.
+    /// Makes the layer of a node without a configuration file.
     pub(crate) fn none() -> Self {
         let (text, name, mask) = (Zeroizing::default(), String::new(), Mask::default());
         Self { tree: Node::empty(), problems: Vec::new(), parsed: true, text, name, mask }

@@ -8,6 +8,7 @@ use serde_path_to_error::Segment;
 
 use super::inspect::Inspector;
 use super::layers::{self, FileLayer};
+use super::memo::Memo;
 use super::path;
 use super::report::{Problem, Report, Severity};
 use super::shape::Shape;
@@ -49,7 +50,7 @@ impl Loader {
         self
     }
 
-    /// The schema.
+    /// Returns the schema of the configuration.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.schema
@@ -102,6 +103,7 @@ impl Loader {
                     let mut found = Problems::default();
                     (loaded.check)(&*loaded.table, &checks, &mut found);
                     problems.extend(located(found, table.name, &places));
+                    let shape = shape.map(Memo::new);
                     snapshot::leaves(&loaded.resolved, shape.as_ref(), table.name, &places, &mut entries);
                     tables.insert(table.name, loaded.table);
                 }

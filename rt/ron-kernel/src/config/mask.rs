@@ -44,7 +44,7 @@ impl Names {
 /// The parts of a file's text that must not be shown.
 #[derive(Default)]
 pub(crate) struct Mask {
-    /// In order, not overlapping.
+    /// The hidden ranges, in order and not overlapping.
     hidden: Vec<Range<usize>>,
 }
 

@@ -13,6 +13,7 @@ mod inspect;
 mod layers;
 mod load;
 mod mask;
+mod memo;
 mod path;
 mod reference;
 mod report;

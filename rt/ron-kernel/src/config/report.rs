@@ -11,7 +11,7 @@ use super::tree::{Lines, Origin};
 /// How many problems one report lists; the rest are only counted.
 pub const MAX_PROBLEMS: usize = 100;
 
-/// How serious a problem is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The configuration is refused.
@@ -28,9 +28,9 @@ pub struct Problem {
     pub severity: Severity,
     /// The dotted path it concerns; empty for the file as a whole.
     pub path: String,
-    /// What is wrong.
+    /// The description of the problem.
     pub message: String,
-    /// What to do about it.
+    /// The remedy, if there is one.
     pub help: Option<String>,
     /// Where the offending value came from.
     pub origin: Origin,
@@ -79,7 +79,7 @@ impl Report {
         &self.problems
     }
 
-    /// Whether nothing is wrong.
+    /// Returns true if there are no problems.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty()

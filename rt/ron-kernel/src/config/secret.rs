@@ -15,7 +15,7 @@ pub const HIDDEN: &str = "<hidden>";
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Wraps a secret.
+    /// Wraps a secret, so that it is never printed.
     #[must_use]
     pub fn new(secret: impl Into<String>) -> Self {
         Self(Zeroizing::new(secret.into()))
@@ -27,7 +27,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether no secret was given.
+    /// Returns true if no secret was given.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -156,7 +156,8 @@ impl<'s> Shape<'s> {
     }
 }
 
-fn is_word_for_secrets(key: &str) -> bool {
+/// Whether a key names a secret.
+pub(crate) fn is_word_for_secrets(key: &str) -> bool {
     let key = key.to_lowercase();
     SECRET_WORDS.iter().any(|word| key.contains(word))
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::memo::Memo;
 use super::path;
 use super::report::Report;
 use super::secret::HIDDEN;
-use super::shape::Shape;
 use super::table::Table;
 use super::text;
 use super::tree::{Body, Node, Origin, Place};
@@ -32,10 +32,10 @@ pub(crate) struct Contents {
     pub(crate) warnings: Report,
 }
 
-/// One resolved leaf.
+/// One setting with its resolved value and its origin.
 pub(crate) struct Entry {
     path: String,
-    /// What may be shown.
+    /// The value as it may be shown; secrets are hidden.
     shown: String,
     origin: Origin,
     /// What is compared where the shown text hides it.
@@ -170,7 +170,7 @@ impl Places {
 /// The leaves of a resolved table.
 pub(crate) fn leaves(
     value: &Value,
-    shape: Option<&Shape<'_>>,
+    shape: Option<&Memo<'_>>,
     at: &str,
     places: &Places,
     found: &mut Vec<Entry>,
@@ -178,28 +178,28 @@ pub(crate) fn leaves(
     match value {
         Value::Null => {}
         Value::Object(map) if !map.is_empty() => {
-            let mut keys: Vec<&str> = shape.map(Shape::keys).unwrap_or_default();
-            keys.retain(|key| map.contains_key(*key));
+            let known = shape.map_or(&[][..], Memo::keys);
+            let keys = known.iter().copied().filter(|key| map.contains_key(*key));
             let others: BTreeSet<&str> =
-                map.keys().map(String::as_str).filter(|key| !keys.contains(key)).collect();
-            for key in keys.into_iter().chain(others) {
+                map.keys().map(String::as_str).filter(|key| !known.contains(key)).collect();
+            for key in keys.chain(others) {
                 let below = shape.and_then(|shape| shape.child(key));
-                leaves(&map[key], below.as_ref(), &path::child(at, key), places, found);
+                leaves(&map[key], below.as_deref(), &path::child(at, key), places, found);
             }
         }
         Value::Array(items) if items.iter().any(Value::is_object) => {
-            let below = shape.and_then(Shape::items);
+            let below = shape.and_then(Memo::items);
             for (index, item) in items.iter().enumerate() {
-                leaves(item, below.as_ref(), &path::element(at, index), places, found);
+                leaves(item, below.as_deref(), &path::element(at, index), places, found);
             }
         }
         leaf => found.push(entry(leaf, shape, at, places)),
     }
 }
 
-fn entry(leaf: &Value, shape: Option<&Shape<'_>>, at: &str, places: &Places) -> Entry {
+fn entry(leaf: &Value, shape: Option<&Memo<'_>>, at: &str, places: &Places) -> Entry {
     let empty = leaf.as_array().is_some_and(Vec::is_empty) || leaf.is_object();
-    let hide = !empty && shape.is_some_and(Shape::holds_secret);
+    let hide = !empty && shape.is_some_and(Memo::holds_secret);
     Entry {
         path: at.to_owned(),
         shown: if hide { text::quoted(HIDDEN) } else { text::inline(leaf) },

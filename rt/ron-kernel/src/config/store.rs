@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::watch;
 
 use super::report::Report;
 use super::snapshot::Snapshot;
@@ -13,18 +12,13 @@ use super::snapshot::Snapshot;
 pub struct ConfigStore {
     current: ArcSwap<Snapshot>,
     last_error: ArcSwapOption<Report>,
-    generation: watch::Sender<u64>,
 }
 
 impl ConfigStore {
     /// Starts with a snapshot, as generation 1.
     #[must_use]
     pub fn new(first: &Snapshot) -> Self {
-        Self {
-            current: ArcSwap::from_pointee(first.numbered(1)),
-            last_error: ArcSwapOption::empty(),
-            generation: watch::Sender::new(1),
-        }
+        Self { current: ArcSwap::from_pointee(first.numbered(1)), last_error: ArcSwapOption::empty() }
     }
 
     /// The current snapshot. Wait-free.
@@ -37,20 +31,7 @@ impl ConfigStore {
     pub fn replace(&self, new: &Snapshot) -> Arc<Snapshot> {
         let old = self.current.rcu(|old| new.numbered(old.generation() + 1));
         self.last_error.store(None);
-        let generation = old.generation() + 1;
-        // Of two that replace at once, the later generation has the last word.
-        self.generation.send_if_modified(|told| {
-            let newer = generation > *told;
-            *told = generation.max(*told);
-            newer
-        });
         old
-    }
-
-    /// The generation in force, to wait for the next one; [`ConfigStore::current`] is then at least as new.
-    #[must_use]
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.generation.subscribe()
     }
 
     /// Keeps the current snapshot and remembers why another was refused. Only the latest reason is kept.

@@ -14,7 +14,7 @@ use super::shape::Shape;
 /// Where a resolved value came from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// Nobody set it.
+    /// The value is the default.
     Default,
     /// The configuration file, at this line (the first is 1).
     File {

@@ -35,7 +35,7 @@ struct Shard {
 pub struct LatencyHistogram(Arc<[Shard; SHARDS]>);
 
 impl LatencyHistogram {
-    /// Counts one duration.
+    /// Records one duration.
     pub fn observe(&self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_US.partition_point(|bound| *bound < us);
@@ -44,7 +44,7 @@ impl LatencyHistogram {
         shard.sum_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// How many durations were counted.
+    /// Returns the number of recorded durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts().iter().sum()

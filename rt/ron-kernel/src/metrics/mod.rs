@@ -105,7 +105,7 @@ pub struct ServiceMetrics {
 /// The counters of one queue.
 #[derive(Clone, Debug)]
 pub struct QueueMetrics {
-    /// Items waiting, sampled.
+    /// Number of queued items, sampled.
     pub depth: Gauge,
     /// Items that did not get through: refused, displaced or timed out.
     pub dropped: Counter,
@@ -116,7 +116,7 @@ pub struct QueueMetrics {
 /// The counters of one kind of task.
 #[derive(Clone, Debug)]
 pub struct TaskMetrics {
-    /// Started.
+    /// Number of started tasks.
     pub spawned: Counter,
     /// Ended by force after the drain deadline.
     pub aborted: Counter,
@@ -199,7 +199,7 @@ impl ServiceMetrics {
         child(&self.families.readyz_degraded, self.service, [("cause", cause.into())])
     }
 
-    /// Refusals for `reason`.
+    /// Returns the counter of refusals with this reason.
     #[must_use]
     pub fn rejected(&self, reason: Reason) -> &Counter {
         &self.rejected[reason as usize]

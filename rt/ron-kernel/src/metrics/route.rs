@@ -52,7 +52,7 @@ impl RouteMetrics {
         }))
     }
 
-    /// The route's name.
+    /// Returns the name of the route.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.route
@@ -87,7 +87,7 @@ impl RouteMetrics {
         sum
     }
 
-    /// Requests being answered.
+    /// Returns the number of requests in progress.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.0.inflight.count() as u64

@@ -37,7 +37,7 @@ impl Routes {
         known.metrics.clone()
     }
 
-    /// Those that are served.
+    /// Returns the metrics of all routes that are in use.
     pub(super) fn all(&self) -> Vec<RouteMetrics> {
         self.lock().values().filter(|known| !known.gone).map(|known| known.metrics.clone()).collect()
     }
@@ -48,7 +48,7 @@ impl Routes {
         }
     }
 
-    /// Removes those that are gone and that nobody holds: a request that is still under way could bring them back.
+    /// Removes those that are gone and that nobody holds: a request that is still in progress could bring them back.
     pub(super) fn sweep(&self) {
         self.lock().retain(|_, known| {
             let kept = !known.gone || known.metrics.is_held();

@@ -26,25 +26,16 @@ pub(crate) fn build<T: Send + 'static>(
 ) -> (Sender<T>, Receiver<T>) {
     let metrics = scope.metrics().queue(spec.name, endpoint);
     let depth = metrics.depth.clone();
-    let (sender, receiver) = match spec.policy {
-        Policy::DropOldest => {
-            let capacity = NonZeroUsize::new(spec.capacity).expect("a queue holds at least one item");
-            let (tx, rx) = ron_sync::drop_oldest::channel(capacity);
-            (Sender::dropping(tx, spec, metrics, told), Receiver::dropping(rx))
-        }
-        Policy::Broadcast | Policy::Watch => panic!("{}: this kind of channel is not a queue", spec.name),
-        Policy::RejectNew | Policy::RetryOnce { .. } | Policy::Await { .. } => {
-            let (tx, rx) = channel(spec.capacity);
-            (Sender::waiting(tx, spec, metrics), Receiver::waiting(rx))
-        }
-    };
+    assert!(
+        !matches!(spec.policy, Policy::Broadcast | Policy::Watch),
+        "{}: this kind of channel is not a queue",
+        spec.name
+    );
+    let capacity = NonZeroUsize::new(spec.capacity).expect("a queue holds at least one item");
+    let (tx, rx) = ron_sync::queue::channel(capacity);
+    let (sender, receiver) = (Sender::new(tx, spec, metrics, told), Receiver::new(rx));
     // Weak, so that sampling does not keep a queue open that all its senders have left.
     let weak = Arc::downgrade(&sender.shared);
     scope.sample_depth(spec, depth, weak);
     (sender, receiver)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place that makes a channel")]
-fn channel<T>(capacity: usize) -> (tokio::sync::mpsc::Sender<T>, tokio::sync::mpsc::Receiver<T>) {
-    tokio::sync::mpsc::channel(capacity)
 }

@@ -1,57 +1,42 @@
 //! The receiving end, owned by one task or shared by a pool.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
-use tokio::sync::{Mutex, Notify, mpsc};
+use ron_sync::queue;
+use tokio::task::coop::cooperative;
+
+use crate::supervisor::TaskCtx;
 
 /// The receiving end of a queue.
-pub struct Receiver<T>(End<T>);
-
-enum End<T> {
-    Waiting(mpsc::Receiver<T>),
-    Dropping(ron_sync::drop_oldest::Receiver<T>),
-}
+pub struct Receiver<T>(queue::Receiver<T>);
 
 impl<T> Receiver<T> {
-    pub(super) fn waiting(rx: mpsc::Receiver<T>) -> Self {
-        Self(End::Waiting(rx))
+    pub(super) fn new(queue: queue::Receiver<T>) -> Self {
+        Self(queue)
     }
 
-    pub(super) fn dropping(rx: ron_sync::drop_oldest::Receiver<T>) -> Self {
-        Self(End::Dropping(rx))
-    }
-
-    /// The next item; `None` once the queue is closed and empty.
+    /// The next item; `None` once the queue is closed and empty. A task that always finds one yields now and then.
     ///
     /// Cancel safe: an item is either returned or still in the queue.
     pub async fn recv(&mut self) -> Option<T> {
-        match &mut self.0 {
-            End::Waiting(rx) => rx.recv().await,
-            End::Dropping(rx) => rx.recv().await,
-        }
+        cooperative(self.0.recv()).await
     }
 
     /// The next item if there is one now.
     pub fn try_recv(&mut self) -> Option<T> {
-        match &mut self.0 {
-            End::Waiting(rx) => rx.try_recv().ok(),
-            End::Dropping(rx) => rx.try_recv().ok(),
-        }
+        self.0.try_recv().ok()
     }
 
     /// Refuses further items; those already in can still be taken.
     pub fn close(&mut self) {
-        match &mut self.0 {
-            End::Waiting(rx) => rx.close(),
-            End::Dropping(rx) => rx.close(),
-        }
+        self.0.close();
     }
 
     /// An end that a pool of workers can share: each item goes to exactly one of them, and the queue outlives a
     /// worker that dies.
     #[must_use]
     pub fn share(self) -> SharedReceiver<T> {
-        SharedReceiver(Arc::new(Turns { receiver: Mutex::new(self), closing: Notify::new() }))
+        SharedReceiver(self.0)
     }
 }
 
@@ -61,47 +46,43 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// A receiving end shared by a pool. Cheap to clone.
-#[derive(Debug)]
-pub struct SharedReceiver<T>(Arc<Turns<T>>);
-
-#[derive(Debug)]
-struct Turns<T> {
-    receiver: Mutex<Receiver<T>>,
-    /// Tells whoever has the turn that the queue is to close.
-    closing: Notify,
-}
+/// A receiving end shared by a pool. Cheap to clone. A receiver that waits for an item holds nothing that others need.
+pub struct SharedReceiver<T>(queue::Receiver<T>);
 
 impl<T> SharedReceiver<T> {
-    /// The next item; `None` once the queue is closed and empty.
+    /// The next item; `None` once the queue is closed and empty. A task that always finds one yields now and then.
     ///
-    /// Cancel safe: the wait for one's turn and the wait for an item both are.
-    #[expect(
-        clippy::await_holding_invalid_type,
-        reason = "the lock is the turn to receive; whoever waits for it has nothing else to do"
-    )]
+    /// Cancel safe: an item is either returned or still in the queue.
     pub async fn recv(&self) -> Option<T> {
-        let mut turn = self.0.receiver.lock().await;
-        tokio::select! {
-            biased;
-            () = self.0.closing.notified() => turn.close(),
-            item = turn.recv() => return item,
-        }
-        turn.recv().await
+        cooperative(self.0.recv()).await
+    }
+
+    /// The next item; `None` once the task is to stop, whatever is queued, or the queue is closed and empty.
+    ///
+    /// Cancel safe: an item is either returned or still in the queue.
+    pub async fn recv_until_stop(&self, ctx: &TaskCtx) -> Option<T> {
+        cooperative(self.0.recv_until(ctx.stop())).await
+    }
+
+    /// The next item if there is one now.
+    pub fn try_recv(&self) -> Option<T> {
+        self.0.try_recv().ok()
     }
 
     /// Refuses further items; those already in can still be taken.
-    ///
-    /// Cancel safe: once it was polled, the queue closes with the next receive if not before.
-    pub async fn close(&self) {
-        // Whoever waits for an item has the turn, and with nothing coming in would have it forever.
-        self.0.closing.notify_one();
-        self.0.receiver.lock().await.close();
+    pub fn close(&self) {
+        self.0.close();
     }
 }
 
 impl<T> Clone for SharedReceiver<T> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for SharedReceiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedReceiver")
     }
 }

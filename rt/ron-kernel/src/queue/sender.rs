@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::sync::mpsc::{self, error::TrySendError};
+use ron_sync::queue::{self, TrySendError};
 
 use crate::{
     metrics::QueueMetrics,
@@ -20,7 +20,7 @@ pub enum SendError<T> {
 }
 
 impl<T> SendError<T> {
-    /// The item.
+    /// Returns the item that was not sent.
     pub fn into_inner(self) -> T {
         match self {
             Self::Busy(item) | Self::Closed(item) => item,
@@ -45,43 +45,27 @@ pub struct Sender<T> {
 }
 
 pub(super) struct Shared<T> {
-    end: End<T>,
+    queue: queue::Sender<T>,
+    /// Gets what a `DropOldest` queue displaces.
+    told: Box<dyn Fn(T) + Send + Sync>,
     spec: &'static QueueSpec,
     metrics: QueueMetrics,
 }
 
-enum End<T> {
-    Waiting(mpsc::Sender<T>),
-    Dropping(ron_sync::drop_oldest::Sender<T>, Box<dyn Fn(T) + Send + Sync>),
-}
-
 impl<T: Send> Measured for Shared<T> {
     fn len(&self) -> usize {
-        self.depth()
-    }
-}
-
-impl<T> Shared<T> {
-    fn depth(&self) -> usize {
-        match &self.end {
-            End::Waiting(tx) => tx.max_capacity() - tx.capacity(),
-            End::Dropping(tx, _) => tx.len(),
-        }
+        self.queue.len()
     }
 }
 
 impl<T> Sender<T> {
-    pub(super) fn waiting(tx: mpsc::Sender<T>, spec: &'static QueueSpec, metrics: QueueMetrics) -> Self {
-        Self { shared: Arc::new(Shared { end: End::Waiting(tx), spec, metrics }) }
-    }
-
-    pub(super) fn dropping(
-        tx: ron_sync::drop_oldest::Sender<T>,
+    pub(super) fn new(
+        queue: queue::Sender<T>,
         spec: &'static QueueSpec,
         metrics: QueueMetrics,
         told: impl Fn(T) + Send + Sync + 'static,
     ) -> Self {
-        Self { shared: Arc::new(Shared { end: End::Dropping(tx, Box::new(told)), spec, metrics }) }
+        Self { shared: Arc::new(Shared { queue, told: Box::new(told), spec, metrics }) }
     }
 
     /// Puts an item in without waiting, whatever the policy would allow.
@@ -123,10 +107,10 @@ impl<T> Sender<T> {
     /// Items in the queue.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.depth()
+        self.shared.queue.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns true if the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -134,38 +118,27 @@ impl<T> Sender<T> {
 
     #[inline]
     fn offer(&self, item: T) -> Result<(), SendError<T>> {
-        match &self.shared.end {
-            End::Waiting(tx) => match tx.try_reserve() {
-                Ok(permit) => {
-                    permit.send(item);
-                    Ok(())
-                }
-                Err(TrySendError::Full(())) => Err(SendError::Busy(item)),
-                Err(TrySendError::Closed(())) => Err(SendError::Closed(item)),
-            },
-            End::Dropping(tx, told) => match tx.send(item) {
-                Ok(None) => Ok(()),
-                Ok(Some(displaced)) => {
-                    self.shared.metrics.dropped.inc();
-                    told(displaced);
-                    Ok(())
-                }
-                Err(closed) => Err(SendError::Closed(closed.0)),
-            },
+        let Shared { queue, told, spec, metrics } = &*self.shared;
+        if spec.policy == Policy::DropOldest {
+            let displaced = queue.force_send(item).map_err(|closed| SendError::Closed(closed.0))?;
+            if let Some(displaced) = displaced {
+                metrics.dropped.inc();
+                told(displaced);
+            }
+            return Ok(());
         }
+        queue.try_send(item).map_err(|error| match error {
+            TrySendError::Full(item) => SendError::Busy(item),
+            TrySendError::Closed(item) => SendError::Closed(item),
+        })
     }
 
     async fn wait(&self, item: T, deadline: Duration) -> Result<(), SendError<T>> {
-        let End::Waiting(tx) = &self.shared.end else {
-            return self.offer(item);
-        };
-        match tokio::time::timeout(deadline, tx.reserve()).await {
-            Ok(Ok(permit)) => {
-                permit.send(item);
-                Ok(())
-            }
-            Ok(Err(_)) => Err(SendError::Closed(item)),
-            Err(_) => Err(SendError::Busy(item)),
+        let mut sending = self.shared.queue.send(item);
+        match tokio::time::timeout(deadline, &mut sending).await {
+            Ok(sent) => sent.map_err(|closed| SendError::Closed(closed.0)),
+            // A place may have come free at the last moment.
+            Err(_) => sending.cancel().map_or(Ok(()), |item| Err(SendError::Busy(item))),
         }
     }
 

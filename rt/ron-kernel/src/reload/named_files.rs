@@ -25,7 +25,7 @@ const PIECE: usize = 16 * 1024;
 #[derive(Clone)]
 pub struct NamedFiles {
     files_of: FilesOf,
-    /// Seeded anew for each node, so that a fingerprint says nothing about the key in a file.
+    /// Seeded again for each node, so that a fingerprint says nothing about the key in a file.
     hasher: RandomState,
     in_force: Arc<Mutex<Vec<Seen>>>,
 }

@@ -1,4 +1,4 @@
-//! The config watcher: reloads on SIGHUP and when the file changes.
+//! The config watcher: reloads on SIGHUP, when the file changes, and when somebody asks for it.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,10 +12,10 @@ use std::{
 use notify::{EventKind, RecursiveMode, Watcher, event::ModifyKind};
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::Notify,
+    sync::{Notify, oneshot},
 };
 
-use super::{AT_START, Reloader};
+use super::{AT_START, Outcome, ReloadDesk, ReloadError, Reloader};
 use crate::{
     Scope,
     config::MAX_FILE_BYTES,
@@ -49,27 +49,29 @@ impl Changes {
     }
 }
 
-/// Starts the config watcher. Without a file it still obeys SIGHUP, which also re-reads certificates.
-pub fn start(scope: &Scope, reloader: Reloader, file: Option<PathBuf>) {
+/// Starts the config watcher. Without a file it still obeys SIGHUP and the desk, which also re-read certificates.
+pub fn start(scope: &Scope, reloader: Reloader, file: Option<PathBuf>, desk: ReloadDesk) {
     let reloader = Arc::new(reloader);
-    scope.task(&own::CONFIG_WATCHER, move |ctx| watch(ctx, Arc::clone(&reloader), file.clone()));
+    desk.attend();
+    scope
+        .task(&own::CONFIG_WATCHER, move |ctx| watch(ctx, Arc::clone(&reloader), file.clone(), desk.clone()));
 }
 
-async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> TaskResult {
+async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>, desk: ReloadDesk) -> TaskResult {
     let mut hangup = signal(SignalKind::hangup()).map_err(TaskFault::new)?;
     let changed = Arc::new(Changes::default());
     let _watcher =
         file.as_deref().and_then(|file| watch_directory(file, Arc::clone(&changed)).inspect_err(tell).ok());
     // What was read last; `None` if something may have changed while it was read.
     let mut last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
-    let mut actor = AT_START;
+    let (mut actor, mut callers) = (AT_START, Vec::new());
     loop {
         let before = changed.count();
         // The first time because the file may have changed before it was watched; nothing happens if it has not.
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
-            // Told by metrics, readiness, the log and the bus.
-            _ = reloader.reload(actor) => {}
+            // Told by metrics, readiness, the log and the bus as well.
+            outcome = reloader.reload(actor) => tell_callers(&mut callers, &reloader, outcome),
         }
         // The reload may have read what has been taken back since: then the file as it is would look like no change.
         if changed.count() != before {
@@ -89,7 +91,23 @@ async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>) -> 
                 // Whoever sends the signal has often just written the file: that is one change, not two.
                 last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
             }
+            asked = desk.callers() => {
+                (actor, callers) = ("admin listener", asked);
+                last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
+            }
         }
+    }
+}
+
+/// Tells those who wait for the reload what came of it. A caller that has left hears nothing.
+fn tell_callers(
+    callers: &mut Vec<oneshot::Sender<Outcome>>,
+    reloader: &Reloader,
+    outcome: Result<(), ReloadError>,
+) {
+    let outcome = outcome.map(|()| reloader.generation()).map_err(|error| error.to_string());
+    for caller in callers.drain(..) {
+        let _ = caller.send(outcome.clone());
     }
 }
 

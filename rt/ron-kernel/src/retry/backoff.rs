@@ -11,7 +11,7 @@ pub enum Backoff {
         base: Duration,
         /// The longest wait without jitter.
         cap: Duration,
-        /// Whether anything is added.
+        /// Whether a random time is added to each delay.
         jitter: bool,
     },
     /// Wait n, from zero, is `U[min · 2ⁿ, max · 2ⁿ]`, scaled down as a whole where its upper end would exceed `cap`, so that

@@ -62,7 +62,7 @@ impl Children {
         core.handle().spawn(self.child(work)).abort_handle()
     }
 
-    /// How many are alive.
+    /// Returns the number of running children.
     #[must_use]
     pub fn live(&self) -> usize {
         self.0.live.count()

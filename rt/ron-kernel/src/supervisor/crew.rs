@@ -5,12 +5,15 @@
 
 use std::{
     collections::HashMap,
+    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
 };
 
+use pin_project_lite::pin_project;
 use tokio::task::AbortHandle;
 
 use super::Children;
@@ -36,6 +39,23 @@ struct Members {
 #[derive(Debug)]
 pub struct Lead(Arc<Crew>);
 
+pin_project! {
+    /// A child of a crew. Not an async block, which would store `work` twice.
+    struct Member<F> {
+        #[pin]
+        work: F,
+        _membership: Membership,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Member<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().work.poll(cx)
+    }
+}
+
 /// A place among the members, given back at the end of the child.
 struct Membership {
     crew: Arc<Crew>,
@@ -49,7 +69,7 @@ impl Crew {
         Arc::new(Self { children, is_led: AtomicBool::new(false), members: Mutex::default() })
     }
 
-    /// Takes the lead.
+    /// Makes the caller the leader of the crew.
     #[must_use]
     pub fn lead(self: &Arc<Self>) -> Lead {
         self.is_led.store(true, Ordering::Release);
@@ -69,11 +89,7 @@ impl Crew {
     {
         let membership = self.join();
         let key = membership.key;
-        let member = async move {
-            let _membership = membership;
-            work.await;
-        };
-        self.keep(key, self.children.start_on(core, member));
+        self.keep(key, self.children.start_on(core, Member { work, _membership: membership }));
     }
 
     fn join(self: &Arc<Self>) -> Membership {

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use ron_sync::phase::Phase;
+use ron_sync::phase::{Phase, Reached};
 use tokio::{runtime::Handle, task::JoinError};
 
 use super::{Supervisor, TaskState, effect_of_loss, lost_condition, restart::RestartBudget};
@@ -14,10 +14,10 @@ use crate::{
     topology::{Escalation, TaskSpec},
 };
 
-/// What a supervised task returns.
+/// The result of a supervised task.
 pub type TaskResult = Result<(), TaskFault>;
 
-/// Why a supervised task failed.
+/// The reason why a supervised task failed.
 #[derive(Debug)]
 pub struct TaskFault(String);
 
@@ -37,9 +37,9 @@ impl fmt::Display for TaskFault {
 /// What a supervised task gets to work with.
 #[derive(Clone, Debug)]
 pub struct TaskCtx {
-    /// The service's scope.
+    /// The scope of the service.
     pub scope: Scope,
-    /// How often it was restarted.
+    /// Number of restarts so far.
     pub restarts: u32,
     spec: &'static TaskSpec,
 }
@@ -49,7 +49,12 @@ impl TaskCtx {
     ///
     /// Cancel safe.
     pub async fn stopping(&self) {
-        self.scope.shutdown().reached(self.spec.stop).await;
+        self.stop().await;
+    }
+
+    /// The same as a future of its own type.
+    pub(crate) fn stop(&self) -> Reached {
+        self.scope.shutdown().stage(self.spec.stop)
     }
 
     /// Calls `work` every `period`, the first time after one, until the task is to stop. It must not block; whatever time

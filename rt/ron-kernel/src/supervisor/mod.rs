@@ -39,13 +39,13 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// The state of a supervised task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// Running.
+    /// The task is running.
     Running,
     /// Failed, waiting to be restarted.
     BackingOff,
     /// Ended as it should.
     Done,
-    /// Failed too often.
+    /// The task failed too often and is not restarted.
     GivenUp,
 }
 
@@ -65,13 +65,13 @@ impl TaskState {
 /// A supervised task, as reported.
 #[derive(Clone, Debug)]
 pub struct TaskReport {
-    /// The service.
+    /// The service that the task belongs to.
     pub service: &'static str,
     /// The task, with its number if there are several: `worker#2`.
     pub name: String,
-    /// What it is doing.
+    /// The current state of the task.
     pub state: TaskState,
-    /// Restarts so far.
+    /// Number of restarts so far.
     pub restarts: u32,
 }
 
@@ -116,7 +116,7 @@ struct Entry {
 }
 
 impl Supervisor {
-    /// Every supervised task.
+    /// Returns a report on every supervised task.
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskReport> {
         let tasks = lock(&self.0.tasks);

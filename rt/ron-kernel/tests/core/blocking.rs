@@ -1,6 +1,11 @@
 //! The blocking pool: sixteen run, 512 wait, the next is refused; what panics is told by name.
 
-use std::{task::Poll, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    task::Poll,
+    thread::{self, ThreadId},
+    time::Duration,
+};
 
 use ron_kernel::{
     Kernel, Scope,
@@ -129,4 +134,26 @@ async fn a_panic_is_a_typed_error_and_counted_even_if_nobody_waits_for_it() {
     until(|| scope.blocking().running().is_empty()).await;
     assert_eq!(metrics.panicked.get(), 2);
     assert_eq!(scope.blocking().run("go on", || 3).await, Ok(3), "the pool goes on");
+}
+
+/// Notes the threads that drop it.
+struct DropsOn(Arc<Mutex<Vec<ThreadId>>>);
+
+impl Drop for DropsOn {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push(thread::current().id());
+    }
+}
+
+#[tokio::test]
+async fn a_value_whose_drop_blocks_is_dropped_by_the_pool_wherever_it_is_let_go() {
+    let (_kernel, scope) = scope();
+    let dropped_on = Arc::new(Mutex::new(Vec::new()));
+    let here = thread::current().id();
+    drop(scope.blocking().drop_on_pool("remove", DropsOn(Arc::clone(&dropped_on))));
+    until(|| dropped_on.lock().unwrap().len() == 1).await;
+    assert_ne!(dropped_on.lock().unwrap()[0], here);
+    drop(scope.blocking().drop_on_pool("remove", DropsOn(Arc::clone(&dropped_on))).into_inner());
+    assert_eq!(dropped_on.lock().unwrap()[1..], [here], "whoever takes it out drops it");
+    until(|| scope.blocking().running().is_empty()).await;
 }

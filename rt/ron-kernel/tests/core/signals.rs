@@ -14,7 +14,7 @@ use ron_kernel::{
     Exit, Kernel, Scope, Signals,
     config::ConfigStore,
     planes::RuntimeMode,
-    reload::{self, Preparing, Reconfigure, Reloader},
+    reload::{self, Preparing, Reconfigure, ReloadDesk, Reloader},
     topology::{Stage, TaskSpec, Topology},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -95,7 +95,12 @@ impl Reconfigure for SaysSo {
 fn watch_hangups(scope: &Scope) {
     let store = Arc::new(ConfigStore::new(&parse("").unwrap()));
     let read = Arc::new(|| settled(""));
-    reload::start(scope, Reloader::new(scope, store, read, vec![Arc::new(SaysSo)]), None);
+    reload::start(
+        scope,
+        Reloader::new(scope, store, read, vec![Arc::new(SaysSo)]),
+        None,
+        ReloadDesk::default(),
+    );
 }
 
 struct Node {

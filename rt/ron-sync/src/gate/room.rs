@@ -17,10 +17,10 @@ impl TicketId {
     }
 }
 
-/// A room's answer to a newcomer, with what it has to say to whoever is denied.
+/// A room's answer to a new ticket, with the details for a refused one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<D> {
-    /// The newcomer waits.
+    /// The new ticket is queued.
     Queued,
     /// The newcomer does not wait; the room keeps nothing of it.
     Refused(D),
@@ -84,7 +84,7 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// A room for `capacity` tickets; with 0, whoever cannot enter at once is refused.
+    /// A room for `capacity` tickets; with 0, a ticket that cannot enter at once is refused.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, tickets: Order::new() }
     }

@@ -18,7 +18,7 @@ struct Ticket<S, D> {
 }
 
 pub(super) enum TicketState<S, D> {
-    /// It is in the room.
+    /// The ticket is in the queue; this wakes its task.
     Waiting(Waker),
     /// It was granted a slot or denied one, and its future has not seen that yet.
     Settled(Result<S, Denied<D>>),

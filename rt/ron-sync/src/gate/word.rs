@@ -137,7 +137,7 @@ impl AtomicWord {
         self.0.fetch_sub(ONE_WAITER - ONE_INFLIGHT, Ordering::AcqRel);
     }
 
-    /// One less inside.
+    /// Records that one holder has left.
     pub(super) fn leave(&self) {
         self.0.fetch_sub(ONE_INFLIGHT, Ordering::AcqRel);
     }

@@ -2,11 +2,11 @@
 
 #![cfg(not(loom))]
 
-mod drop_oldest;
-mod drop_oldest_reference;
 mod fair_room;
 mod gate;
 mod gate_reference;
 mod gate_room;
 mod phase;
+mod queue;
+mod queue_reference;
 mod support;

@@ -22,30 +22,30 @@ pub struct Endpoint {
     target: Target,
 }
 
-/// Whether the upstream is spoken to in the clear or over TLS.
+/// Whether the upstream is used without TLS or over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// In the clear.
+    /// HTTP without TLS.
     Http,
-    /// Over TLS.
+    /// HTTP over TLS.
     Https,
 }
 
-/// Where the upstream's socket is.
+/// The location of an upstream's socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// A host and a port, never 0.
     Tcp {
-        /// The host.
+        /// The host name or address.
         host: Host,
-        /// The port.
+        /// The port number.
         port: u16,
     },
     /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
-/// An upstream's host.
+/// The host of an upstream: a name or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
     /// An address, dialled as it is.
@@ -107,13 +107,13 @@ impl Endpoint {
         Ok(Self { scheme, target: Target::Unix(path.to_owned()) })
     }
 
-    /// How it is spoken to.
+    /// Returns the scheme of the endpoint.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Where its socket is.
+    /// Returns the location of the endpoint's socket.
     #[must_use]
     pub fn target(&self) -> &Target {
         &self.target
@@ -131,7 +131,7 @@ impl Endpoint {
 }
 
 impl Scheme {
-    /// `http` or `https`.
+    /// Returns `http` or `https`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -140,7 +140,7 @@ impl Scheme {
         }
     }
 
-    /// 80 or 443.
+    /// Returns the default port: 80 or 443.
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {

@@ -31,7 +31,7 @@ pub enum ListenAddrError {
     /// The text is empty.
     #[error("the address is empty: write one such as 127.0.0.1:8080")]
     Empty,
-    /// Only a port.
+    /// The address has a port and no host.
     #[error("`{text}` has no host: write 127.0.0.1:{port} or 0.0.0.0:{port}")]
     NoHost {
         /// The text as given.
@@ -39,7 +39,7 @@ pub enum ListenAddrError {
         /// The port in it.
         port: String,
     },
-    /// Only a host.
+    /// The address has a host and no port.
     #[error("`{0}` has no port: write {0}:8080")]
     NoPort(String),
     /// An IPv6 address outside brackets, where its end and the port cannot be told apart.
@@ -54,9 +54,9 @@ pub enum ListenAddrError {
     /// A host name, which may have several addresses or other ones tomorrow.
     #[error("`{name}` is not an IP address: write the address to listen on, such as 127.0.0.1:{port}")]
     Name {
-        /// The host part.
+        /// The host part of the address.
         name: String,
-        /// The port part.
+        /// The port part of the address.
         port: u16,
     },
     /// A URL, not repeated because it may hold credentials.

@@ -9,9 +9,9 @@ use super::{Endpoint, EndpointError, Host, Scheme, Target};
 /// A URL of something on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpUrl {
-    /// Whom to ask.
+    /// The server of the URL.
     pub endpoint: Endpoint,
-    /// What to ask for.
+    /// The path and query of the URL.
     pub path: PathAndQuery,
 }
 

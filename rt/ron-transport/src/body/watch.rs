@@ -24,7 +24,7 @@ pub(crate) type Polled = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 /// Tells the connection whether its client keeps a reader of its request's body waiting, and ends a body that comes too
 /// slowly. A reader that has lost interest does not wait, so dropping the body ends the wait.
 ///
-/// There is no timer before the first wait. Later waits share that one, which is set anew only when it fires too early.
+/// There is no timer before the first wait. Later waits share that one, which is reset only when it fires too early.
 pub(super) struct Watch {
     activity: Arc<Activity>,
     /// By when all of it has to be here, later with each byte that arrives; `None` for a body that may take any time.
@@ -36,7 +36,7 @@ pub(super) struct Watch {
     unread: u64,
     /// What was looked at before anybody read.
     pub(super) ahead: Option<Result<Frame<Bytes>, BodyError>>,
-    /// Who else wants to know.
+    /// Another observer of the upload, if there is one.
     upload: Option<UploadWatch>,
 }
 

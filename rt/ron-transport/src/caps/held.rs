@@ -26,7 +26,7 @@ pub(super) struct Held {
     next_id: u64,
 }
 
-/// What one client holds.
+/// The connections that one client holds.
 #[derive(Debug, Default)]
 struct Account {
     count: usize,

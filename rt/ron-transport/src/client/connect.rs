@@ -11,11 +11,11 @@ use crate::{
 /// Which version of HTTP to speak to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1.
+    /// Only HTTP/1.1 is used.
     Http1,
-    /// HTTP/2; in the clear the server has to know.
+    /// HTTP/2; without TLS the server must support it.
     Http2,
-    /// What the server chooses during the TLS handshake; HTTP/1.1 in the clear.
+    /// What the server chooses during the TLS handshake; HTTP/1.1 without TLS.
     #[default]
     Auto,
 }
@@ -36,7 +36,7 @@ impl Protocol {
 /// How a server is to prove itself.
 #[derive(Clone, Copy, Debug)]
 pub enum Security<'a> {
-    /// Not at all: in the clear.
+    /// No TLS is used.
     Clear,
     /// By a certificate for a name.
     Tls {
@@ -67,7 +67,7 @@ pub enum ConnectError {
     /// The server agreed to another protocol than the one that is wanted.
     #[error("the server does not speak {wanted:?}")]
     Protocol {
-        /// What is wanted.
+        /// The protocol that the configuration asks for.
         wanted: Protocol,
     },
     /// The connection broke off.

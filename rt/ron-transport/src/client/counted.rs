@@ -23,7 +23,7 @@ impl Moves {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whoever drives the connection is the only one to count, so nothing is lost in between.
+    /// Only the task that drives the connection counts, so nothing is lost in between.
     fn count(&self) {
         self.0.store(self.reads() + 1, Ordering::Relaxed);
     }

@@ -22,7 +22,7 @@ use http::{Method, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::task::coop;
 
-use super::{Home, LargeHead, MAX_INTERIM, OnLeave, SendFault, Unanswered, stall::StallWatch};
+use super::{Home, LargeHead, MAX_INTERIM, RequestWatch, SendFault, Unanswered, stall::StallWatch};
 use crate::{
     Body, BodyError, Request, Response,
     h1::{
@@ -50,7 +50,7 @@ struct Inner {
     wire: Wire,
     inbox: Inbox,
     outbox: Outbox,
-    /// What came between requests.
+    /// What the server sent between two requests.
     unasked: Unasked,
     /// Why the server takes no more; what it has to say is heard all the same.
     cut_short: Option<std::io::Error>,
@@ -82,7 +82,7 @@ impl HttpConn {
         Self::over(Wire::Plain(stream))
     }
 
-    /// The same over TLS.
+    /// Opens an HTTP/1.1 connection over TLS.
     #[must_use]
     pub fn open_tls(stream: TlsStream<Stream>) -> Self {
         Self::over(Wire::Tls(Box::new(stream)))
@@ -143,7 +143,7 @@ impl HttpConn {
         self.send_for(request, home, None)
     }
 
-    /// The same for a caller that may leave before the answer: `on_leave` takes the connection over then, instead of its being
+    /// The same for a caller that may leave before the answer: `watch` takes the connection over then, instead of its being
     /// closed.
     ///
     /// Cancel safe, as [`send`](Self::send).
@@ -154,14 +154,14 @@ impl HttpConn {
         mut self,
         request: &mut Request,
         home: Arc<dyn Home>,
-        on_leave: Option<&mut (dyn OnLeave + '_)>,
+        watch: Option<&mut (dyn RequestWatch + '_)>,
     ) -> Result<Response, SendFault> {
         let began = poll_fn(|cx| Poll::Ready(self.0.begin(request, cx))).await;
         if !began {
             return Err(SendFault::Unsent(Box::new(std::mem::take(request))));
         }
         let method = request.method();
-        let mut waiting = Waiting { conn: Some(self), method, home: &home, on_leave };
+        let mut waiting = Waiting { conn: Some(self), method, home: &home, watch };
         let answered = poll_fn(|cx| waiting.poll_head(cx)).await;
         // Nobody leaves it any more.
         let conn = waiting.conn.take();
@@ -172,7 +172,7 @@ impl HttpConn {
 
     /// The response to a request by `method` that has been sent.
     async fn answer(mut self, method: Method, home: Arc<dyn Home>) -> Result<Response, SendFault> {
-        let head = poll_fn(|cx| self.0.poll_head(&method, cx)).await?;
+        let head = poll_fn(|cx| self.0.poll_head(&method, None, cx)).await?;
         self.begun(head, home).await
     }
 
@@ -225,13 +225,13 @@ struct Waiting<'a, 'l> {
     conn: Option<HttpConn>,
     method: &'a Method,
     home: &'a Arc<dyn Home>,
-    on_leave: Option<&'a mut (dyn OnLeave + 'l)>,
+    watch: Option<&'a mut (dyn RequestWatch + 'l)>,
 }
 
 impl Waiting<'_, '_> {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Head, SendFault>> {
         match &mut self.conn {
-            Some(conn) => conn.0.poll_head(self.method, cx),
+            Some(conn) => conn.0.poll_head(self.method, self.watch.as_deref_mut(), cx),
             None => Poll::Ready(Err(SendFault::broken(BrokeOff::NoAnswer))),
         }
     }
@@ -239,14 +239,14 @@ impl Waiting<'_, '_> {
 
 impl Drop for Waiting<'_, '_> {
     fn drop(&mut self) {
-        if let (Some(mut conn), Some(on_leave)) = (self.conn.take(), &mut self.on_leave) {
+        if let (Some(mut conn), Some(watch)) = (self.conn.take(), &mut self.watch) {
             if !conn.0.outbox.is_done() {
                 // The rest of the request will never come; the server may be at work all the same.
                 conn.0.cut_short = Some(std::io::ErrorKind::BrokenPipe.into());
                 conn.0.outbox = Outbox::default();
             }
             let (method, home) = (self.method.clone(), Arc::clone(self.home));
-            on_leave.left(Unanswered::new(async move { conn.answer(method, home).await.ok() }));
+            watch.left(Unanswered::new(async move { conn.answer(method, home).await.ok() }));
         }
     }
 }
@@ -294,7 +294,12 @@ impl Inner {
     }
 
     /// The head of the answer to a request by `method`, as soon as it is there.
-    fn poll_head(&mut self, method: &Method, cx: &mut Context<'_>) -> Poll<Result<Head, SendFault>> {
+    fn poll_head(
+        &mut self,
+        method: &Method,
+        mut watch: Option<&mut (dyn RequestWatch + '_)>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Head, SendFault>> {
         self.send_on(cx).map_err(SendFault::broken)?;
         let mut seen = 0;
         loop {
@@ -310,6 +315,9 @@ impl Inner {
                     self.interim += 1;
                     if self.interim > MAX_INTERIM {
                         return Poll::Ready(Err(SendFault::broken(BrokeOff::Interim)));
+                    }
+                    if let Some(watch) = &mut watch {
+                        watch.interim(&head.parts);
                     }
                     continue;
                 }
@@ -426,9 +434,9 @@ impl ResponseBody {
     }
 
     /// Closes the connection of a body that failed, and says so if the server is to blame.
-    fn break_off(&mut self) {
+    fn break_off(&mut self, why: &BodyError) {
         if self.conn.take().is_none_or(|conn| !conn.0.request_broke_off) {
-            self.home.broke_off();
+            self.home.broke_off(why);
         }
     }
 
@@ -455,8 +463,8 @@ impl HttpBody for ResponseBody {
         if piece.is_ready() {
             turn.made_progress();
         }
-        match piece {
-            Poll::Ready(Some(Err(_))) => this.break_off(),
+        match &piece {
+            Poll::Ready(Some(Err(why))) => this.break_off(why),
             Poll::Ready(None) => this.go_home(),
             // A reader that knows the length never asks for the end.
             Poll::Ready(_) if matches!(this.ends, Ends::After(0)) => this.go_home(),

@@ -28,7 +28,7 @@ use ron_kernel::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
-    Home, OnLeave, SendFault, Unanswered,
+    Home, RequestWatch, SendFault, Unanswered,
     counted::{Counted, Moves},
     length,
     upload::Upload,
@@ -44,7 +44,7 @@ pub const H2_UPSTREAM: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Writers,
     bound: "the HTTP/2 connections that pools may open",
-    doc: "moves the frames of one HTTP/2 connection to a server; ends when the pool lets go of it, or with the drain",
+    doc: "sends and receives the frames of one HTTP/2 connection to a server; ends when the pool drops it, or with the drain",
 };
 
 /// Starts the tasks of HTTP/2 connections. Cheap to clone.
@@ -120,7 +120,7 @@ pub struct H2Conn {
 pub struct Progress(u64);
 
 impl H2Conn {
-    /// Speaks HTTP/2 on a connected stream, in the clear, to a server that is known to understand it.
+    /// Speaks HTTP/2 on a connected stream, without TLS, to a server that is known to understand it.
     ///
     /// Cancel safe: dropping the future closes the stream.
     ///
@@ -223,7 +223,7 @@ impl H2Conn {
         self.send_for(request, home, None)
     }
 
-    /// The same for a caller that may leave before the answer: if all of the request has been handed over by then, `on_leave`
+    /// The same for a caller that may leave before the answer: if all of the request has been handed over by then, `watch`
     /// takes the stream over instead of its being reset.
     ///
     /// Cancel safe, as [`send`](Self::send).
@@ -234,7 +234,7 @@ impl H2Conn {
         &self,
         request: Request,
         home: Arc<dyn Home>,
-        on_leave: Option<&mut (dyn OnLeave + '_)>,
+        watch: Option<&mut (dyn RequestWatch + '_)>,
     ) -> Result<Response, SendFault> {
         let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
             return Err(SendFault::Unsent(Box::new(request)));
@@ -250,7 +250,7 @@ impl H2Conn {
             Ok((response, stream)) => {
                 let reading = Reading { slot, stall_limit: self.stall_limit, home };
                 let (upload, out) = (Some(Upload::new(body, stream)), Some((response, reading)));
-                Exchange { out, upload, on_leave }.finish(spare).await
+                Exchange { out, upload, watch }.finish(spare).await
             }
             // Ended a moment ago; anything else is wrong with the request itself.
             Err(error) if error.is_go_away() || error.is_io() => {
@@ -286,7 +286,7 @@ struct Exchange<'a, 'l> {
     out: Option<(ResponseFuture, Reading)>,
     /// What is left of the request's body.
     upload: Option<Upload>,
-    on_leave: Option<&'a mut (dyn OnLeave + 'l)>,
+    watch: Option<&'a mut (dyn RequestWatch + 'l)>,
 }
 
 /// What the body of an answer needs.
@@ -312,6 +312,7 @@ impl Exchange<'_, '_> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answer, Lost>> {
         // The response first: once it is there, what is left of the upload goes on with its body.
+        self.poll_interim(cx);
         if let Some((response, _)) = &mut self.out
             && let Poll::Ready(outcome) = Pin::new(response).poll(cx)
         {
@@ -326,13 +327,27 @@ impl Exchange<'_, '_> {
     }
 }
 
+impl Exchange<'_, '_> {
+    /// Tells of interim responses that have come. How many there may be is counted where frames are read.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) {
+        let (Some((response, _)), Some(watch)) = (&mut self.out, &mut self.watch) else { return };
+        // An error is told by the response itself.
+        while let Poll::Ready(Some(Ok(interim))) = response.poll_informational(cx) {
+            let (head, ()) = interim.into_parts();
+            if !field_values::have_blanks(&head.headers) {
+                watch.interim(&head);
+            }
+        }
+    }
+}
+
 impl Drop for Exchange<'_, '_> {
     fn drop(&mut self) {
-        if let (Some((response, reading)), None, Some(on_leave)) =
-            (self.out.take(), &self.upload, &mut self.on_leave)
+        if let (Some((response, reading)), None, Some(watch)) =
+            (self.out.take(), &self.upload, &mut self.watch)
         {
             let answer = async move { reading.response(response.await.ok()?, None).ok() };
-            on_leave.left(Unanswered::new(answer));
+            watch.left(Unanswered::new(answer));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 /// Why a server cannot be spoken to.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It cannot be reached.
+    /// The server cannot be reached.
     #[error(transparent)]
     Dial(#[from] DialError),
     /// It did not prove to be who it should be.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 #[error("the server stalled: nothing came for {0:?}")]
 pub(super) struct Stalled(Duration);
 
-/// Watches for a stall. There is no timer before the first wait; later waits share that one, which is set anew only
+/// Watches for a stall. There is no timer before the first wait; later waits share that one, which is reset only
 /// when it fires too early for the present wait.
 pub(super) struct StallWatch {
     limit: Duration,
@@ -29,7 +29,7 @@ impl StallWatch {
         Self { limit, over_at: None, writes: 0, timer: None }
     }
 
-    /// Something came.
+    /// Records that data arrived.
     pub(super) fn progressed(&mut self) {
         self.over_at = None;
     }

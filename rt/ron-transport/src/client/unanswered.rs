@@ -1,4 +1,4 @@
-//! Requests whose callers have left before the answer came.
+//! What is heard of a request before its answer: interim responses, and that its caller has left.
 //!
 //! A server seldom notices that a connection was closed, and goes on working. So a caller that counts what it has its
 //! servers do is told of such a request, and can wait for its end.
@@ -18,11 +18,14 @@ use crate::Response;
 /// The most that is read of an answer for nobody. A connection with more to come is closed.
 const MAX_UNREAD: usize = 64 * 1024;
 
-/// Hears of a request whose caller left before the answer came.
-pub trait OnLeave: Send {
+/// Hears of what happens to a request before the answer comes.
+pub trait RequestWatch: Send {
     /// Takes over a request that the server has got, or a part of it over HTTP/1.1. Dropping it closes the connection, or
     /// resets the stream.
     fn left(&mut self, request: Unanswered);
+
+    /// Hears of an interim response (1xx), but for 101, which is an answer.
+    fn interim(&mut self, _head: &Parts) {}
 }
 
 /// A request that the server has got, and whose answer nobody waits for.

@@ -23,7 +23,7 @@ const STATIC_STATUS: std::ops::RangeInclusive<usize> = 8..=STATIC_PSEUDO;
 /// What a field block has in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
-    /// Whether there are pseudo-header fields.
+    /// Whether pseudo-header fields were seen.
     pub(super) has_pseudo: bool,
     /// Whether there are pseudo-header fields other than `:status`, the only one of a response.
     pub(super) has_requests_pseudo: bool,

@@ -92,7 +92,7 @@ fn trailers_of_responses_are_told_from_heads_after_informational_ones() {
     let trailers = frame(HEADERS, flags, 1, b"\x00\x01x\x01y");
     judged(Sender::Server, &[informational.clone(), informational.clone(), only_head.clone()].concat(), None);
     judged(Sender::Server, &[informational.clone(), head.clone(), trailers.clone()].concat(), None);
-    // The next stream begins anew.
+    // The next stream starts again.
     let second = frame(HEADERS, flags, 3, b"\x88");
     judged(Sender::Server, &[head.clone(), trailers, second].concat(), None);
     let at = informational.len() + head.len();

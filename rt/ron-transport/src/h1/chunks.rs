@@ -22,13 +22,13 @@ pub(crate) enum Chunks {
     Data(u64),
     /// The end of a chunk's line.
     DataEnd,
-    /// What follows the last chunk.
+    /// The trailer section after the last chunk.
     Trailers,
-    /// Nothing.
+    /// The body has ended.
     Ended,
 }
 
-/// What was found next.
+/// The next part that was found in a chunked body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Data(Bytes),

@@ -76,7 +76,7 @@ impl Inbox {
         }
     }
 
-    /// Takes everything out.
+    /// Takes all buffered bytes.
     pub(crate) fn take_all(&mut self) -> Bytes {
         self.take(self.bytes.len())
     }

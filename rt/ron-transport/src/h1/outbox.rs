@@ -37,7 +37,7 @@ pub(crate) enum Announced {
 /// Why a message was not sent as a whole.
 #[derive(Debug)]
 pub(crate) enum Unfinished {
-    /// Its own body failed.
+    /// The body of the message failed.
     Body(BodyError),
     /// The receiver takes no more.
     Wire(io::Error),
@@ -52,7 +52,7 @@ pub(crate) struct Outbox {
     written: usize,
     /// A piece of the body that is not small, and follows.
     piece: Bytes,
-    /// What ends that piece.
+    /// The bytes that end the current piece.
     piece_end: &'static [u8],
     /// What the rest of the body comes from.
     upload: Option<(Body, Announced)>,
@@ -75,12 +75,12 @@ impl Outbox {
         self.upload = None;
     }
 
-    /// How often something was written.
+    /// Returns how often bytes were written.
     pub(crate) fn writes(&self) -> u64 {
         self.writes
     }
 
-    /// Whether everything is written.
+    /// Returns true if everything is written.
     pub(crate) fn is_done(&self) -> bool {
         self.upload.is_none() && self.is_empty()
     }

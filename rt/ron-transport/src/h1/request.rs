@@ -36,7 +36,7 @@ pub(crate) struct HeadLimits {
 pub(crate) enum BadHead {
     /// More bytes or fields than allowed.
     TooLarge,
-    /// No HTTP/1.1.
+    /// The bytes are not an HTTP/1.1 request.
     NotHttp,
     /// HTTP/1.1 that two servers could read in two ways.
     Flawed(Flaw),
@@ -78,7 +78,7 @@ pub(crate) enum BodyFraming {
 /// What is still to come of a body.
 #[derive(Debug)]
 pub(crate) enum Rest {
-    /// So many bytes.
+    /// The body has this many bytes.
     Sized(u64),
     Chunked(Chunks),
     /// Nothing that could be relied on.
@@ -215,7 +215,7 @@ impl HeadScan {
     }
 }
 
-/// What the parser says.
+/// Maps an error of the parser to a reason.
 const fn of_parser(error: httparse::Error) -> BadHead {
     match error {
         httparse::Error::TooManyHeaders => BadHead::TooLarge,
@@ -278,7 +278,38 @@ fn read_target(target: Bytes) -> Result<Uri, BadHead> {
     if target.len() > LONGEST_TARGET {
         return Err(BadHead::TooLarge);
     }
-    Uri::from_maybe_shared(target).map_err(|_| BadHead::NotHttp)
+    Uri::from_maybe_shared(target.clone()).or_else(|_| {
+        let target = with_encoded_query(&target).ok_or(BadHead::NotHttp)?;
+        if target.len() > LONGEST_TARGET {
+            return Err(BadHead::TooLarge);
+        }
+        Uri::from_maybe_shared(target).map_err(|_| BadHead::NotHttp)
+    })
+}
+
+/// A target with the bytes of its query encoded that a query must not have and some clients send as they are: `"`, `<` and `>`.
+/// Browsers encode the same (URL Standard, query percent-encode set), and servers decode it, so nobody reads another query. `None`
+/// if there is nothing of the kind.
+fn with_encoded_query(target: &[u8]) -> Option<Bytes> {
+    let is_path = target.starts_with(b"/") || target.windows(3).any(|three| three == b"://");
+    let query = target.iter().position(|byte| *byte == b'?').filter(|_| is_path)?;
+    let encoded = |byte: u8| match byte {
+        b'"' => Some(b"%22"),
+        b'<' => Some(b"%3C"),
+        b'>' => Some(b"%3E"),
+        _ => None,
+    };
+    if !target[query..].iter().any(|byte| encoded(*byte).is_some()) {
+        return None;
+    }
+    let mut written = target[..query].to_vec();
+    for byte in &target[query..] {
+        match encoded(*byte) {
+            Some(three) => written.extend_from_slice(three),
+            None => written.push(*byte),
+        }
+    }
+    Some(written.into())
 }
 
 /// What the fields of a head tell about its body and its connection.
@@ -288,7 +319,7 @@ struct Told {
     /// Whether the last coding of the last `Transfer-Encoding` is `chunked`, if there is one.
     chunked: Option<bool>,
     keep_alive: bool,
-    /// Outweighs `keep_alive`.
+    /// `Connection: close` was sent; it takes precedence over `keep_alive`.
     closes: bool,
     expects_continue: bool,
     may_switch: bool,
@@ -363,7 +394,7 @@ pub(crate) mod replay {
     /// A request that was read as a whole.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Read {
-        /// Method and target.
+        /// The request's method and target.
         pub(crate) line: String,
         pub(crate) body: Vec<u8>,
         /// How many bytes it took, with the empty lines before it.

@@ -17,7 +17,7 @@ pub enum AcceptFault {
     Connection,
     /// The process or the system is out of descriptors or memory: wait a little, then go on.
     Resources,
-    /// The listening socket itself is broken: stop, and let whoever supervises the loop decide.
+    /// The listening socket itself is broken: stop, and let the supervisor decide.
     Fatal,
 }
 

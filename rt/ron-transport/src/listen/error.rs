@@ -21,7 +21,7 @@ pub enum BindError {
     OwnPort {
         /// The address asked for.
         addr: SocketAddr,
-        /// Where the listener is now.
+        /// The current address of the listener.
         present: SocketAddr,
     },
     /// The system does not let this process listen there.
@@ -43,17 +43,17 @@ pub enum BindError {
     UnixPath(UnixPathError),
     /// The directory of the Unix socket does not exist.
     NoDirectory {
-        /// The socket's path.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// A process answers on the Unix socket.
     PathInUse {
-        /// The socket's path.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// Something that is not a socket is at the path; it is never removed.
     NotASocket {
-        /// The path.
+        /// The path of the file.
         path: PathBuf,
     },
     /// No listener of that name was passed in.
@@ -67,7 +67,7 @@ pub enum BindError {
     Io {
         /// The address asked for.
         addr: ListenAddr,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

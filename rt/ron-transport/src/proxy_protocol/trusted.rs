@@ -14,7 +14,7 @@ pub struct Cidr {
     prefix: u8,
 }
 
-/// One entry of [`TrustedSources`]: a network, or `unix` for whoever may connect to a Unix socket.
+/// One entry of [`TrustedSources`]: a network, or `unix` for all clients of a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TrustedSource {
@@ -60,7 +60,7 @@ impl TrustedSources {
         Self(sources)
     }
 
-    /// Whether nobody is trusted.
+    /// Returns true if no peer is trusted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -28,7 +28,7 @@ impl Since {
         let _ = self.0.compare_exchange(0, now.as_nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// What it was set to.
+    /// Returns the time that the timer was set to.
     fn end(&self) -> Option<Moment> {
         // A load is cheaper than a store that takes the cache line away from nobody in particular.
         let was_set = self.get();
@@ -44,7 +44,7 @@ impl Since {
     }
 }
 
-/// What a connection is doing.
+/// The current activity of a connection.
 #[derive(Debug)]
 pub struct Activity {
     clock: Clock,
@@ -85,7 +85,7 @@ pub(super) enum Protocol {
     Http2 { max_idle_bytes: u64 },
 }
 
-/// What the timer finds.
+/// The result of a check by the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing before this moment.
@@ -296,7 +296,7 @@ impl Activity {
     /// So many bytes of a request's body have come.
     pub(crate) fn body_arrived(&self, waited_since: Option<Moment>, bytes: usize, pace: &mut Pace) {
         self.got_on();
-        // On HTTP/1 the next wait begins anew; only streams that share a connection need to know of each other.
+        // On HTTP/1 the next wait starts again; only streams that share a connection need to know of each other.
         if waited_since.is_some() || self.protocol != Protocol::Http1 {
             let now = self.clock.now();
             if let Some(since) = waited_since {

@@ -54,7 +54,7 @@ impl<S: Service> ConnState<S> {
         self.given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was done.
+    /// Returns true if the request was given up.
     pub(super) fn has_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed)
     }

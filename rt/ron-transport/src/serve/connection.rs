@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,7 +24,7 @@ use super::{
     activity::Protocol,
     adapter::ConnState,
     close::{close, close_on_nonsense},
-    greeting::{Spoken, Waited, protocol, wait},
+    greeting::{NoRequest, Spoken, Waited, protocol, wait},
     h1::{self, Ended, Fault},
     h2,
     server::Shared,
@@ -53,7 +54,7 @@ pub(super) struct Accepted {
     pub(super) seat: Seat,
 }
 
-/// What ended a connection.
+/// The event that ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// Itself: the client left, was done, or was refused.
@@ -64,44 +65,73 @@ enum End {
 
 /// Serves one connection to its end.
 ///
-/// The rare and the large parts are boxed: a task is as big as the biggest thing it ever awaits in place, and there
-/// are as many tasks as idle connections.
-pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, accepted: Accepted) {
+/// A task is as big as the biggest thing it ever awaits in place, and there are as many tasks as idle connections. So the
+/// rare and the large parts are boxed, and here and in what it awaits in place arguments are captured instead of passed: the
+/// arguments of an `async fn` that live across an await are stored twice.
+pub(super) fn run<S: Service>(
+    server: Arc<Shared<S>>,
+    accepted: Accepted,
+) -> impl Future<Output = ()> + Send + 'static {
     let Accepted { stream, peer, proxied, mut permit, given_away, spare, seat } = accepted;
-    let limits = server.limits.load_full();
-    let Ok(mut stream) = stream.register() else {
-        return;
-    };
-    let core = seat.core().index();
-    let mut info = ConnInfo::new(peer, core);
+    async move {
+        let served = async {
+            let Ok(stream) = stream.register() else { return End::Own };
+            let limits = server.limits.load_full();
+            let tls = server.tls.load_full();
+            let described = |peer| {
+                let mut info = ConnInfo::new(peer, seat.core().index());
+                (info.spare, info.end) = (spare, Some(Arc::clone(&given_away)));
+                info
+            };
+            if !proxied && tls.is_none() {
+                let conn = Arc::new(Conn::new(described(peer)));
+                return serve(&server, stream, Bytes::new(), conn, false, limits, &mut permit).await;
+            }
+            let greeted = Greeted { stream, peer, proxied, tls, limits };
+            Box::pin(serve_greeted(&server, greeted, described, &mut permit)).await
+        };
+        tokio::select! {
+            biased;
+            end = served => server.count_end(end),
+            () = given_away.notified() => server.count_evicted(),
+        }
+        drop((permit, seat));
+    }
+}
+
+/// A connection on which a PROXY header, a TLS handshake or both come before HTTP.
+struct Greeted {
+    stream: Stream,
+    peer: Peer,
+    proxied: bool,
+    tls: Option<Arc<ServerTls>>,
+    limits: Arc<HttpLimits>,
+}
+
+/// Serves a connection after what comes before HTTP.
+async fn serve_greeted<S: Service>(
+    server: &Shared<S>,
+    greeted: Greeted,
+    described: impl Fn(Peer) -> ConnInfo,
+    permit: &mut ConnPermit,
+) -> End {
+    let Greeted { mut stream, mut peer, proxied, tls, limits } = greeted;
     let mut ahead = Bytes::new();
     if proxied {
-        let named = Box::pin(named_client(&server, &mut stream, &peer, &limits)).await;
-        let (client, rest) = match named {
-            Ok(named) => named,
-            Err(end) => return server.count_end(end),
-        };
-        (info, ahead) = (ConnInfo::new(client, core), rest);
-        if let Err(cap) = permit.rekey(server.account_of(&client)) {
-            return server.count_refused(&cap);
+        match named_client(server, &mut stream, &peer, &limits).await {
+            Ok(named) => (peer, ahead) = named,
+            Err(end) => return end,
+        }
+        if let Err(cap) = permit.rekey(server.account_of(&peer)) {
+            server.count_refused(&cap);
+            return End::Own;
         }
     }
-    info.spare = spare;
-    info.end = Some(Arc::clone(&given_away));
-    let served = async {
-        match server.tls.load_full() {
-            None => serve(&server, stream, ahead, info, false, limits, &mut permit).await,
-            Some(tls) => {
-                Box::pin(run_tls(&server, &tls, Rewound { ahead, stream }, info, limits, &mut permit)).await
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        end = served => server.count_end(end),
-        () = given_away.notified() => server.count_evicted(),
+    let info = described(peer);
+    match tls {
+        None => serve(server, stream, ahead, Arc::new(Conn::new(info)), false, limits, permit).await,
+        Some(tls) => run_tls(server, &tls, Rewound { ahead, stream }, info, limits, permit).await,
     }
-    drop((permit, seat));
 }
 
 /// Whom a trusted proxy speaks for, and what it sent after saying so.
@@ -138,7 +168,7 @@ async fn run_tls<S: Service>(
         Some(Ok(stream)) => {
             let h2 = stream.alpn() == Some(b"h2");
             info.tls = Some(tls_info(&stream));
-            return serve(server, stream, Bytes::new(), info, h2, limits, permit).await;
+            return serve(server, stream, Bytes::new(), Arc::new(Conn::new(info)), h2, limits, permit).await;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
         Some(Err(error)) => tracing::debug!(peer = %info.peer, %error, "TLS handshake failed"),
@@ -155,79 +185,85 @@ fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
 }
 
 /// Serves HTTP on a stream whose handshakes are done. Kept small: it is all that a parked connection holds.
-async fn serve<IO, S>(
-    server: &Shared<S>,
+fn serve<'a, IO, S>(
+    server: &'a Shared<S>,
     mut io: IO,
     mut ahead: Bytes,
-    info: ConnInfo,
+    conn: Arc<Conn<S::PerConn>>,
     agreed_h2: bool,
     limits: Arc<HttpLimits>,
-    permit: &mut ConnPermit,
-) -> End
+    permit: &'a mut ConnPermit,
+) -> impl Future<Output = End> + Send + 'a
 where
     IO: AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
     S: Service,
 {
-    let conn = Arc::new(Conn::new(info));
     let last_request_at = limits.last_request_at(server.scope.clock().now(), fastrand::u64(..));
     // A client that connects and says nothing gets as long as a head may take; later waits are idle ones.
-    let (mut fresh, mut patience) = (true, limits.read_timeout);
-    loop {
-        if ahead.is_empty() {
-            let parked = (!fresh).then(|| permit.park());
-            match wait(server, &mut io, patience, parked).await {
-                Waited::Bytes(bytes) => ahead = bytes,
-                Waited::Gone => return Box::pin(finish(io, true, End::Own)).await,
-                Waited::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
-                Waited::Evicted => {
-                    server.count_evicted();
-                    return Box::pin(finish(io, false, End::Own)).await;
-                }
-                Waited::Late => {
-                    if fresh {
-                        server.count_timeout("read");
-                    }
-                    return Box::pin(finish(io, false, End::Own)).await;
+    let mut fresh = true;
+    async move {
+        let last: Pin<Box<dyn Future<Output = End> + Send + 'a>> = loop {
+            if ahead.is_empty() {
+                let parked = (!fresh).then(|| permit.park());
+                let idle = limits.idle_timeout.saturating_sub(limits.park_after);
+                let patience = if fresh { limits.read_timeout } else { idle };
+                match wait(server, &mut io, patience, parked).await {
+                    Waited::Bytes(bytes) => ahead = bytes,
+                    Waited::Nothing(why) => break Box::pin(leave(server, io, why, fresh)),
                 }
             }
-        }
-        match Box::pin(protocol(server, &mut io, &mut ahead, limits.read_timeout)).await {
-            Spoken::Http2 => {
-                return Box::pin(serve_h2(server, io, ahead, &conn, &limits, last_request_at)).await;
+            match Box::pin(protocol(server, &mut io, &mut ahead, limits.read_timeout)).await {
+                Spoken::Http1 if !agreed_h2 => {}
+                Spoken::Http1 => break Box::pin(fail(server, io, conn, Fault::Malformed)),
+                Spoken::Http2 => break Box::pin(serve_h2(server, io, ahead, conn, limits, last_request_at)),
+                Spoken::Late => break Box::pin(fail(server, io, conn, Fault::LateHead)),
+                Spoken::Closing => break Box::pin(finish(io, false, End::NodeStops)),
             }
-            Spoken::Http1 if !agreed_h2 => {}
-            Spoken::Http1 => return Box::pin(fail(server, io, &conn, Fault::Malformed)).await,
-            Spoken::Late => return Box::pin(fail(server, io, &conn, Fault::LateHead)).await,
-            Spoken::Closing => return Box::pin(finish(io, false, End::NodeStops)).await,
-        }
-        let state = server.state(&conn, Protocol::Http1, &limits, last_request_at);
-        let ended = Box::pin(h1::serve(io, ahead, &state, &limits)).await;
-        (io, ahead) = match ended {
-            Ended::Parked(io, ahead) => (io, ahead),
-            Ended::Switched(io, ahead, tunnel) => return Box::pin(relay(server, io, ahead, tunnel)).await,
-            Ended::Done(io) => return Box::pin(finish_served(io, &state)).await,
-            Ended::Failed(io, fault) => return Box::pin(fail(server, io, &conn, fault)).await,
+            let state = server.state(&conn, Protocol::Http1, &limits, last_request_at);
+            match Box::pin(h1::serve(io, ahead, &state, &limits)).await {
+                Ended::Parked(stream, bytes) => (io, ahead) = (stream, bytes),
+                Ended::Switched(io, ahead, tunnel) => break Box::pin(relay(server, io, ahead, tunnel)),
+                Ended::Done(io) => break Box::pin(finish_served(io, state)),
+                Ended::Failed(io, fault) => break Box::pin(fail(server, io, conn, fault)),
+            }
+            server.services[conn.core].parks(&conn);
+            fresh = false;
         };
-        (fresh, patience) = (false, limits.idle_timeout.saturating_sub(limits.park_after));
+        last.await
     }
+}
+
+/// Ends a connection on which no request came.
+async fn leave<IO, S>(server: &Shared<S>, io: IO, why: NoRequest, fresh: bool) -> End
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: Service,
+{
+    match why {
+        NoRequest::Late if fresh => server.count_timeout("read"),
+        NoRequest::Evicted => server.count_evicted(),
+        NoRequest::Late | NoRequest::Gone | NoRequest::Closing => {}
+    }
+    let end = if why == NoRequest::Closing { End::NodeStops } else { End::Own };
+    finish(io, why == NoRequest::Gone, end).await
 }
 
 async fn serve_h2<IO, S>(
     server: &Shared<S>,
     mut io: IO,
     ahead: Bytes,
-    conn: &Arc<Conn<S::PerConn>>,
-    limits: &Arc<HttpLimits>,
+    conn: Arc<Conn<S::PerConn>>,
+    limits: Arc<HttpLimits>,
     last_request_at: Moment,
 ) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send,
     S: Service,
 {
-    let state = server.state(conn, h2::protocol(limits), limits, last_request_at);
+    let state = server.state(&conn, h2::protocol(&limits), &limits, last_request_at);
     let streams = h2::Streams(server.streams.clone());
-    match h2::serve(&mut io, ahead, &state, limits, streams).await {
-        None => finish_served(io, &state).await,
+    match h2::serve(&mut io, ahead, &state, &limits, streams).await {
+        None => finish_served(io, state).await,
         Some(fault) => fail(server, io, conn, fault).await,
     }
 }
@@ -255,7 +291,7 @@ where
 }
 
 /// The same once requests were served.
-async fn finish_served<IO, S>(io: IO, state: &ConnState<S>) -> End
+async fn finish_served<IO, S>(io: IO, state: Arc<ConnState<S>>) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin,
     S: Service,
@@ -270,7 +306,7 @@ where
 }
 
 /// Ends a connection whose client was too slow or spoke nonsense.
-async fn fail<IO, S>(server: &Shared<S>, mut io: IO, conn: &Conn<S::PerConn>, fault: Fault) -> End
+async fn fail<IO, S>(server: &Shared<S>, mut io: IO, conn: Arc<Conn<S::PerConn>>, fault: Fault) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin,
     S: Service,
@@ -283,20 +319,20 @@ where
             close(io, false).await;
         }
         Fault::BadHead(head) => {
-            let refusal = server.refuse_head(conn, head.detail());
+            let refusal = server.refuse_head(&conn, head.detail());
             let is_told = refusal.reason == Reason::Malformed;
             let status = if is_told { head.status() } else { problem::status_of(&refusal) };
             say(&mut io, &problem::last_answer(status, &refusal)).await;
             close_on_nonsense(io).await;
         }
         Fault::Malformed => {
-            server.refuse_head(conn, "nothing that could be answered".into());
+            server.refuse_head(&conn, "nothing that could be answered".into());
             close_on_nonsense(io).await;
         }
         Fault::Flood => {
-            server.refuse_head(conn, "more than may come without a request".into());
+            server.refuse_head(&conn, "more than may come without a request".into());
             // It is reset: reading on would be more of the same.
-            server.services[conn.core].flooded(conn);
+            server.services[conn.core].flooded(&conn);
         }
         // A client that does not take its response will not take an end either.
         Fault::Body | Fault::Response | Fault::Write | Fault::WriteRate => {}
@@ -376,5 +412,30 @@ impl<S: Service> Shared<S> {
 impl<S: Service> ConnState<S> {
     pub(super) fn now(&self) -> Moment {
         Clock::now(&self.clock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Service for Nothing {
+        type PerConn = ();
+
+        async fn call(&self, _: &Arc<Conn<()>>, _: crate::Request) -> Result<crate::Response, Refusal> {
+            Err(Refusal::new(Reason::NotFound, "nothing is served"))
+        }
+    }
+
+    fn size_of_future<F>(_: impl Fn(Arc<Shared<Nothing>>, Accepted) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_task_of_a_connection_is_small() {
+        let size = size_of_future(run::<Nothing>);
+        assert!(size <= 900, "{size} bytes for each idle connection");
     }
 }

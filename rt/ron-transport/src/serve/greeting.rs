@@ -4,7 +4,7 @@ use std::{
     future::poll_fn,
     io,
     mem::MaybeUninit,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Poll, ready},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, ReadBuf},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::server::Shared;
@@ -24,7 +24,7 @@ const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const USUAL_HEAD: usize = 4096;
 
 /// How long a client that has not asked for anything yet is still heard once connections close: what it sent before
-/// it could know may be under way, or in the socket and not yet seen.
+/// it could know may be in progress, or in the socket and not yet seen.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
 /// So long before what still runs is aborted, requests of HTTP/1 connections that have no answer yet are answered 503.
 pub(super) const LAST_ANSWER: Duration = Duration::from_millis(200);
@@ -35,6 +35,12 @@ pub(super) const LAST_LOOK: Duration = Duration::from_millis(5);
 /// What a wait for first bytes came to.
 pub(super) enum Waited {
     Bytes(Bytes),
+    Nothing(NoRequest),
+}
+
+/// The reason why no request arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoRequest {
     /// The client closed, or cannot be reached.
     Gone,
     /// It said nothing for too long.
@@ -45,46 +51,58 @@ pub(super) enum Waited {
     Evicted,
 }
 
-/// Waits for the first bytes of a request, holding nothing but the socket. A connection that is not parked has not asked
-/// for anything yet.
-pub(super) async fn wait<IO, S>(
-    server: &Shared<S>,
-    io: &mut IO,
+/// Waits for the first bytes of a request, holding nothing but the socket and one timer. A connection that is not parked has
+/// not asked for anything yet.
+pub(super) fn wait<'a, IO, S>(
+    server: &'a Shared<S>,
+    io: &'a mut IO,
     patience: Duration,
-    parked: Option<Parked<'_>>,
-) -> Waited
+    parked: Option<Parked<'a>>,
+) -> impl Future<Output = Waited> + Send + 'a
 where
-    IO: AsyncRead + Unpin,
+    IO: AsyncRead + Unpin + Send,
+    S: Send + Sync,
 {
     let began = server.scope.clock().now();
-    let closing = async {
-        server.shutdown().reached(server.roles.connection.stop).await;
-        let last_look = if parked.is_none() { LAST_WORDS } else { LAST_LOOK };
-        // A client that asks now is answered, and told that it was the last time.
-        let until = server.shutdown().idle_until(began);
-        sleep(until.since(server.scope.clock().now()).max(last_look)).await;
-    };
-    let evicted = async {
-        match &parked {
-            Some(parked) => parked.evicted().await,
-            None => std::future::pending().await,
+    async move {
+        let mut closing = pin!(server.shutdown().reached(server.roles.connection.stop));
+        let mut timer = pin!(sleep(patience));
+        let mut is_closing = false;
+        let waited = loop {
+            let evicted = async {
+                match &parked {
+                    Some(parked) => parked.evicted().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                read = first_bytes(io) => break match read {
+                    Ok(bytes) if !bytes.is_empty() => Waited::Bytes(bytes),
+                    _ => Waited::Nothing(NoRequest::Gone),
+                },
+                () = &mut closing, if !is_closing => {
+                    is_closing = true;
+                    let last_look = if parked.is_none() { LAST_WORDS } else { LAST_LOOK };
+                    // A client that asks now is answered, and told that it was the last time.
+                    let until = server.shutdown().idle_until(began);
+                    let closes_in = until.since(server.scope.clock().now()).max(last_look);
+                    let ends = timer.deadline().min(Instant::now() + closes_in);
+                    timer.as_mut().reset(ends);
+                }
+                () = evicted => break Waited::Nothing(NoRequest::Evicted),
+                () = &mut timer => break Waited::Nothing(match is_closing {
+                    true => NoRequest::Closing,
+                    false => NoRequest::Late,
+                }),
+            }
+        };
+        // Only one that goes on needs a place, should its own be gone.
+        if !matches!(waited, Waited::Bytes(_)) {
+            parked.into_iter().for_each(Parked::give_up);
         }
-    };
-    let waited = tokio::select! {
-        biased;
-        read = first_bytes(io) => match read {
-            Ok(bytes) if !bytes.is_empty() => Waited::Bytes(bytes),
-            _ => Waited::Gone,
-        },
-        () = closing => Waited::Closing,
-        () = evicted => Waited::Evicted,
-        () = sleep(patience) => Waited::Late,
-    };
-    // Only one that goes on needs a place, should its own be gone.
-    if !matches!(waited, Waited::Bytes(_)) {
-        parked.into_iter().for_each(Parked::give_up);
+        waited
     }
-    waited
 }
 
 /// Reads what is there, usually a whole head. The buffer is on the stack of the poll, not in the future: thousands of
@@ -101,7 +119,7 @@ async fn first_bytes<IO: AsyncRead + Unpin>(io: &mut IO) -> io::Result<Bytes> {
     .await
 }
 
-/// What a client speaks.
+/// The protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spoken {
     Http1,

@@ -82,7 +82,7 @@ where
     }
 }
 
-/// What ended a stretch.
+/// The event that ended a stretch of reading or writing.
 enum Raced {
     Finished(Finish),
     Parked,

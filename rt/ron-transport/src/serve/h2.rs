@@ -96,7 +96,7 @@ where
                 connection.as_mut().poll(cx)
             }) => return fault_of(result, state, &turns),
             () = &mut timer => state.activity.judge(state.now()),
-            // A GOAWAY: streams under way finish, new ones go elsewhere.
+            // A GOAWAY: streams in progress finish, new ones go elsewhere.
             () = &mut draining, if !told_to_close => {
                 told_to_close = true;
                 state.node_closes();

@@ -11,7 +11,7 @@ use super::pace::time_for;
 /// streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Connections in all.
+    /// The maximum number of connections.
     pub max_conns: usize,
     /// Connections of one client; an IPv6 /64 is one client.
     pub max_conns_per_client: usize,
@@ -21,22 +21,23 @@ pub struct HttpLimits {
     pub spare_conns: usize,
     /// TLS handshake and PROXY header.
     pub handshake_timeout: Duration,
-    /// A whole request head, and each wait for more of a body.
+    /// Timeout for a whole request header, and for each wait for more of a body.
     pub read_timeout: Duration,
-    /// Each wait for the client to take more of a response.
+    /// Timeout for each wait for the client to read more of a response.
     pub write_timeout: Duration,
-    /// Bytes per second that a client must send of a body, or take of a response, on average over the time in which it is
-    /// waited for; 0 for no minimum.
+    /// Minimum average rate, in bytes per second, at which a client must send a body or read a response; only time
+    /// spent waiting for the client counts. 0 for no minimum.
     pub min_rate: u64,
-    /// How much longer than `min_rate` allows a client may be waited for in one transfer.
+    /// How far a client may fall behind `min_rate` in one transfer, as time spent waiting for it.
     pub min_rate_grace: Duration,
-    /// From the first byte of a request's head to the last byte of its body, and a second more for each 16 KiB of the
-    /// body that has arrived; zero for any time. It is judged while the client is waited for.
+    /// Timeout from the first byte of a request's header to the last byte of its body. Each 16 KiB of the body that
+    /// has arrived add a second. Zero for no limit. It is checked while the connection waits for the client.
     pub request_timeout: Duration,
-    /// The age at which a connection takes no more requests, give or take a tenth, by chance; those under way are
-    /// answered. Zero for any age.
+    /// The age, with a random variation of 10 %, at which a connection accepts no more requests: HTTP/1.1 responses
+    /// carry `Connection: close`, HTTP/2 clients get a GOAWAY, and requests in progress are completed. `0s` for no
+    /// limit.
     pub max_conn_age: Duration,
-    /// Between requests.
+    /// How long a connection may be idle between two requests.
     pub idle_timeout: Duration,
     /// Between requests, until the connection gives its buffers back.
     pub park_after: Duration,

@@ -109,7 +109,7 @@ pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, ctx: TaskCtx) -> Tas
     Ok(())
 }
 
-/// Closes listening sockets; whoever waited in a backlog is still served.
+/// Closes listening sockets; connections in the backlog are still served.
 fn retire<S: Service>(server: &Arc<Shared<S>>, listeners: Vec<Arc<Listener>>) {
     for listener in listeners {
         let waiting = match Arc::try_unwrap(listener) {

@@ -31,7 +31,7 @@ impl<IO> Metered<IO> {
         (self.io, self.ahead)
     }
 
-    /// The stream.
+    /// Returns the wrapped stream.
     pub(super) const fn get_ref(&self) -> &IO {
         &self.io
     }

@@ -1,4 +1,4 @@
-//! The HTTP serve loop that every listener shares: HTTP/1.1 and HTTP/2, in the clear or over TLS.
+//! The HTTP serve loop that every listener shares: HTTP/1.1 and HTTP/2, without TLS or over TLS.
 //!
 //! A connection is accepted on the control plane, placed on the core with the fewest, and stays there. Between
 //! requests it costs next to nothing: after two idle seconds its HTTP machinery is put away and only the socket
@@ -49,7 +49,7 @@ pub const WORKER: TaskSpec = TaskSpec {
     plane: Plane::Data,
     restart: Restart::usual(Escalation::Degrade(Effect::ShedWrites)),
     stop: Stage::Writers,
-    doc: "one per core, answers for its connections: lost, they end with it, and newcomers go to other cores until it is back",
+    doc: "one per core; owns its connections: if it fails they end, and new connections go to other cores until it is restarted",
 };
 
 /// A connection; part of the topology of every service that listens.
@@ -85,7 +85,7 @@ pub const TIMEOUTS: [TimeoutSpec; 8] = [
     TimeoutSpec {
         name: "write_timeout",
         default: Duration::from_secs(5),
-        doc: "each wait for the client to take more of a response; then the connection closes",
+        doc: "each wait for the client to read more of a response; then the connection closes",
     },
     TimeoutSpec {
         name: "min_rate_grace",
@@ -100,7 +100,7 @@ pub const TIMEOUTS: [TimeoutSpec; 8] = [
     TimeoutSpec {
         name: "max_conn_age",
         default: Duration::from_secs(3600),
-        doc: "the age of a connection, give or take a tenth; then it takes no more requests",
+        doc: "the age of a connection, varied by up to 10 % at random; then it accepts no more requests",
     },
     TimeoutSpec {
         name: "idle_timeout",
@@ -110,6 +110,6 @@ pub const TIMEOUTS: [TimeoutSpec; 8] = [
     TimeoutSpec {
         name: "park_after",
         default: Duration::from_secs(2),
-        doc: "between requests; then the connection gives its buffers back",
+        doc: "between requests; then the connection releases its buffers",
     },
 ];

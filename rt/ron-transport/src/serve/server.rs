@@ -3,12 +3,13 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ron_kernel::{
     InFlight, Scope, Shutdown,
+    lock::{Ranked, RankedGuard},
     metrics::Counter,
     supervisor::Children,
     topology::{ChildSpec, TaskSpec},
@@ -20,10 +21,11 @@ use crate::{
     addr::ListenAddr,
     caps::{CapError, ClientKey, ConnCaps},
     listen::{BindError, BindOptions, Listener},
+    locks,
     proxy_protocol::TrustedSources,
     service::Service,
     stream::Peer,
-    tls::ServerTls,
+    tls::{ServedCertificate, ServerTls},
 };
 
 /// What a server listens with: everything that can be wrong before it is put into force.
@@ -31,24 +33,24 @@ use crate::{
 pub struct ListenPlan {
     /// The socket; `None` to keep the present one.
     pub listener: Option<Listener>,
-    /// Certificates; `None` in the clear.
+    /// Certificates; `None` without TLS.
     pub tls: Option<ServerTls>,
     /// From whom a PROXY header is expected.
     pub proxy_protocol: TrustedSources,
-    /// The limits.
+    /// The limits of connections and requests.
     pub limits: HttpLimits,
 }
 
 /// The declared roles a server's tasks play in its service's topology; they say when each stops.
 #[derive(Clone, Copy, Debug)]
 pub struct Roles {
-    /// The accept loop.
+    /// The task that accepts connections.
     pub listener: &'static TaskSpec,
     /// Who answers for the connections of a core; `None` where they are on their own.
     pub worker: Option<&'static TaskSpec>,
     /// A connection; it closes at that stage if it is idle then.
     pub connection: &'static ChildSpec,
-    /// An HTTP/2 stream.
+    /// The task of an HTTP/2 stream.
     pub stream: &'static ChildSpec,
     /// Whether a drain waits for requests in flight before it closes connections.
     pub drains_requests: bool,
@@ -85,7 +87,7 @@ pub(super) struct Shared<S> {
     pub(super) work: InFlight,
     pub(super) roles: Roles,
     refused: Refused,
-    sockets: Mutex<Sockets>,
+    sockets: Ranked<Sockets>,
 }
 
 /// How many connections each cap refused; found once, because refusals come in floods.
@@ -134,12 +136,15 @@ impl<S: Service> HttpServer<S> {
                 per_client: scope.metrics().connections_refused(scope.service(), "per_client"),
                 flood: scope.metrics().connections_refused(scope.service(), "flood"),
             },
-            sockets: Mutex::new(Sockets {
-                addr: listener.local_addr().clone(),
-                asked_for: listener.asked_for().clone(),
-                listening: Some(Arc::new(listener)),
-                replaced: Vec::new(),
-            }),
+            sockets: Ranked::new(
+                &locks::LISTENER_SOCKETS,
+                Sockets {
+                    addr: listener.local_addr().clone(),
+                    asked_for: listener.asked_for().clone(),
+                    listening: Some(Arc::new(listener)),
+                    replaced: Vec::new(),
+                },
+            ),
             scope: scope.clone(),
         });
         shared.sample_connections();
@@ -152,6 +157,12 @@ impl<S: Service> HttpServer<S> {
     #[must_use]
     pub fn local_addr(&self) -> ListenAddr {
         self.0.sockets().addr.clone()
+    }
+
+    /// The certificates that it shows to clients; none without TLS.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<ServedCertificate> {
+        self.0.tls.load().as_ref().map_or_else(Vec::new, |tls| tls.certificates())
     }
 
     /// The listening socket, to hand it to a successor; `None` once the node drains.
@@ -262,8 +273,8 @@ impl<S> Shared<S> {
         self.refused.flood.inc();
     }
 
-    fn sockets(&self) -> MutexGuard<'_, Sockets> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sockets(&self) -> RankedGuard<'_, Sockets> {
+        self.sockets.lock()
     }
 }
 

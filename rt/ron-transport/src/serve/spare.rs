@@ -5,10 +5,11 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use ron_kernel::lock::Ranked;
 use tokio::sync::Notify;
 
 use super::{
@@ -17,6 +18,7 @@ use super::{
 };
 use crate::{
     caps::{ClientKey, ConnCaps, ConnPermit},
+    locks,
     service::Service,
 };
 
@@ -28,7 +30,7 @@ const ENDING: usize = 4;
 /// The spare places of a server.
 #[derive(Debug)]
 pub(super) struct Spare {
-    places: Arc<Mutex<Places>>,
+    places: Arc<Ranked<Places>>,
     /// Gives the permits that a connection parks with; their number is bounded by `places`.
     uncounted: ConnCaps,
 }
@@ -53,26 +55,26 @@ struct Taken {
 /// A spare place, given back on drop.
 #[derive(Debug)]
 pub(super) struct SparePlace {
-    places: Arc<Mutex<Places>>,
+    places: Arc<Ranked<Places>>,
     id: u64,
     evicted: Arc<Notify>,
 }
 
 impl Spare {
-    /// So many spare places.
+    /// Makes this many spare places.
     pub(super) fn new(limit: usize) -> Self {
-        let places = Arc::new(Mutex::new(Places { limit, ..Places::default() }));
+        let places = Arc::new(Ranked::new(&locks::SPARE_PLACES, Places { limit, ..Places::default() }));
         Self { places, uncounted: ConnCaps::new(usize::MAX, usize::MAX) }
     }
 
     pub(super) fn set_limit(&self, limit: usize) {
-        lock(&self.places).limit = limit;
+        self.places.lock().limit = limit;
     }
 
     /// The permit of a connection and its spare place; `None` if there are no spare places, or if too many connections
     /// that were told to end have not ended.
     pub(super) fn try_admit(&self, client: ClientKey) -> Option<(ConnPermit, SparePlace)> {
-        let (id, evicted) = lock(&self.places).take(client)?;
+        let (id, evicted) = self.places.lock().take(client)?;
         let place = SparePlace { places: Arc::clone(&self.places), id, evicted };
         Some((self.uncounted.try_admit(client).ok()?, place))
     }
@@ -109,15 +111,10 @@ impl Places {
 
 impl Drop for SparePlace {
     fn drop(&mut self) {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         places.open = places.open.saturating_sub(1);
         places.taken.retain(|taken| taken.id != self.id);
     }
-}
-
-/// Each statement leaves the list whole, so a poisoned lock is still sound.
-fn lock(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
-    places.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Serves a connection that has a spare place.
@@ -164,7 +161,7 @@ mod tests {
         open.pop();
         assert!(spare.try_admit(client(2)).is_some());
         drop(open);
-        assert_eq!(lock(&spare.places).open, 0);
+        assert_eq!(spare.places.lock().open, 0);
         assert!(Spare::new(0).try_admit(client(1)).is_none());
     }
 }

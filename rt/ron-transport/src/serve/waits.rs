@@ -4,18 +4,23 @@
 //! streams one after the other over a slow line is slow, not stuck. So all streams together have to move, and at the
 //! minimum rate; each wait of a single stream has its own, longer limit.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use ron_kernel::lock::{Ranked, RankedGuard};
 use types::Moment;
 
 use super::{HttpLimits, pace::Pace};
+use crate::locks;
 
 /// The waits of one direction; at most one per stream, so their number is bounded by the stream limit.
-#[derive(Debug, Default)]
-pub(super) struct Waits(Mutex<Waiting>);
+#[derive(Debug)]
+pub(super) struct Waits(Ranked<Waiting>);
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self(Ranked::new(&locks::CONNECTION_WAITS, Waiting::default()))
+    }
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -93,8 +98,8 @@ impl Waits {
     }
 
     /// Each statement leaves the list whole, so a poisoned lock is still sound.
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> RankedGuard<'_, Waiting> {
+        self.0.lock()
     }
 }
 

@@ -10,13 +10,15 @@ use std::{
 use rustls::{
     ClientConfig,
     client::{Resumption, WebPkiServerVerifier},
+    crypto::CryptoProvider,
     sign::SingleCertAndKey,
 };
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    ClientTlsConfig, HandshakeError, Roots, TlsError, TlsStream, identity,
+    ClientTlsConfig, HandshakeError, Roots, RuleVerifier, TlsError, TlsStream, identity,
+    pin::Pinned,
     provider::{checked_alpn, provider, versions},
     stream,
 };
@@ -54,16 +56,16 @@ impl ClientTls {
     /// Reads and checks every file that `source` names. Blocking.
     pub fn load(source: &ClientTlsConfig) -> Result<Self, TlsError> {
         let provider = provider(source.pq);
-        let verifier = WebPkiServerVerifier::builder_with_provider(
-            identity::roots(&source.roots)?,
-            Arc::clone(&provider),
-        )
-        .build()
-        .expect("there is at least one authority, and no revocation list that could be damaged");
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions(source.min_version, source.pq))
-            .expect("the provider has suites and groups for each version it is asked for")
-            .with_webpki_verifier(verifier);
+            .expect("the provider has suites and groups for each version it is asked for");
+        let builder = match &source.roots {
+            Roots::Pinned(pins) => {
+                let verifier = RuleVerifier::new(Pinned(pins.as_slice().into()), &provider);
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+            roots => builder.with_webpki_verifier(by_authorities(roots, &provider)?),
+        };
         let mut config = match &source.identity {
             None => builder.with_no_client_auth(),
             Some(files) => {
@@ -105,6 +107,16 @@ impl fmt::Debug for ClientTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientTls").field("server_name", &self.server_name).finish_non_exhaustive()
     }
+}
+
+/// Verifies servers by the authorities that may sign them.
+fn by_authorities(
+    roots: &Roots,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, TlsError> {
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(identity::roots(roots)?, Arc::clone(provider)).build();
+    Ok(verifier.expect("there is at least one authority, and no revocation list that could be damaged"))
 }
 
 fn override_name(name: &str) -> Result<ServerName<'static>, TlsError> {

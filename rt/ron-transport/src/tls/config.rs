@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::Fingerprint;
+
 /// The files of one identity. Both may name the same file, which then keeps the mode of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityFiles {
@@ -16,7 +18,7 @@ pub struct IdentityFiles {
 pub struct SniIdentity {
     /// A DNS name, or `*.` and a DNS name to cover exactly one label. Case does not matter.
     pub name: String,
-    /// What those clients are shown.
+    /// The certificate and key for clients that request this name.
     pub identity: IdentityFiles,
     /// A DER file with the authority's OCSP response, which clients are shown with the certificate.
     pub ocsp_path: Option<PathBuf>,
@@ -46,11 +48,11 @@ pub enum MinVersion {
     /// TLS 1.2 and 1.3.
     #[default]
     Tls12,
-    /// TLS 1.3 alone.
+    /// TLS 1.3 only.
     Tls13,
 }
 
-/// Post-quantum key exchange.
+/// Settings of the post-quantum key exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pq {
     /// Whether hybrid groups are offered.
@@ -62,7 +64,7 @@ pub struct Pq {
 /// Whether hybrid key exchange is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PqMode {
-    /// Classical groups alone.
+    /// Only classical groups are offered.
     Off,
     /// X25519MLKEM768 before everything else. As in all of TLS, the order of the client decides
     /// where both sides have several groups in common.
@@ -89,7 +91,7 @@ pub struct ServerTlsConfig {
     pub ocsp_path: Option<PathBuf>,
     /// Shown to clients that name the host.
     pub sni: Vec<SniIdentity>,
-    /// Client certificates.
+    /// Settings for client certificates.
     pub client_auth: ClientAuth,
     /// PEM bundle of the authorities' revocation lists; a client whose certificate, or any between it and its authority, is
     /// on one or has none is refused.
@@ -98,7 +100,7 @@ pub struct ServerTlsConfig {
     pub alpn: Vec<Vec<u8>>,
     /// The oldest version spoken.
     pub min_version: MinVersion,
-    /// Post-quantum key exchange.
+    /// Settings of the post-quantum key exchange.
     pub pq: Pq,
 }
 
@@ -125,12 +127,14 @@ pub enum Roots {
     File(PathBuf),
     /// A PEM bundle in memory.
     Pem(Vec<u8>),
+    /// None: servers show one of the certificates with these fingerprints. Neither names nor dates are compared.
+    Pinned(Vec<Fingerprint>),
 }
 
 /// Everything a TLS dialer is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTlsConfig {
-    /// Who may sign servers.
+    /// The CA certificates that servers must chain to.
     pub roots: Roots,
     /// Shown to servers that ask for a certificate.
     pub identity: Option<IdentityFiles>,
@@ -138,7 +142,7 @@ pub struct ClientTlsConfig {
     pub alpn: Vec<Vec<u8>>,
     /// The oldest version spoken.
     pub min_version: MinVersion,
-    /// Post-quantum key exchange.
+    /// Settings of the post-quantum key exchange.
     pub pq: Pq,
     /// Asked for and verified in place of the name given to `connect`.
     pub server_name: Option<String>,

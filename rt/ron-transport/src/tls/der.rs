@@ -18,7 +18,7 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes that are not parsed yet.
     #[cfg(any(test, fuzzing))]
     pub(crate) const fn left(&self) -> usize {
         self.0.len()

@@ -2,8 +2,9 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use rustls::AlertDescription;
+use rustls::{AlertDescription, CertificateError, InvalidMessage, OtherError};
 
+use super::pin::NotPinned;
 use crate::files::FileError;
 
 /// Why TLS could not be set up. An operator's mistake in every case but [`TlsError::NoRandomness`]:
@@ -22,7 +23,7 @@ pub enum TlsError {
     Unreadable {
         /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// What is there is no regular file.
@@ -30,7 +31,7 @@ pub enum TlsError {
     NotRegular {
         /// The path that was tried.
         path: PathBuf,
-        /// What is there instead.
+        /// The error that describes the file that was found instead.
         source: io::Error,
     },
     /// The file is far larger than any PEM file ought to be.
@@ -47,7 +48,7 @@ pub enum TlsError {
     KeyPermissions {
         /// The path of the file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits of the file.
         mode: u32,
     },
     /// A PEM section is cut off or damaged.
@@ -87,15 +88,15 @@ pub enum TlsError {
     #[error("private key {} does not belong to the certificate in {}; supply the pair that was issued together",
         .key_path.display(), .cert_path.display())]
     KeyMismatch {
-        /// The certificate chain.
+        /// The path of the certificate chain.
         cert_path: PathBuf,
-        /// The key.
+        /// The path of the private key.
         key_path: PathBuf,
     },
     /// There is no authority in the bundle.
     #[error("{} holds no authority; it needs at least one PEM section CERTIFICATE", .path.display())]
     EmptyCa {
-        /// The bundle.
+        /// The path of the bundle.
         path: PathBuf,
     },
     /// The file is no OCSP response, or one that says that the responder failed.
@@ -107,7 +108,7 @@ pub enum TlsError {
     /// There is no revocation list in the bundle, or one that does not parse.
     #[error("{} holds no revocation list that can be read; it needs PEM sections X509 CRL", .path.display())]
     BadCrl {
-        /// The bundle.
+        /// The path of the bundle.
         path: PathBuf,
     },
     /// A server name that is no DNS name.
@@ -128,7 +129,7 @@ pub enum TlsError {
     NameNotCovered {
         /// The name, in lower case.
         name: String,
-        /// The certificate chain.
+        /// The path of the certificate chain.
         path: PathBuf,
     },
     /// An ALPN name that cannot be put on the wire.
@@ -148,7 +149,7 @@ pub enum TlsError {
     Unwritable {
         /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The system gave no random numbers.
@@ -177,15 +178,31 @@ pub enum TlsWarning {
     /// The leaf certificate is past its last day: clients will refuse it.
     #[error("the certificate in {} has expired; renew it and reload", .path.display())]
     Expired {
-        /// The certificate chain.
+        /// The path of the certificate chain.
         path: PathBuf,
+    },
+    /// The leaf certificate expires within two weeks.
+    #[error("the certificate in {} expires in {}; renew it and reload", .path.display(), in_days(*.days))]
+    ExpiresSoon {
+        /// The path of the certificate chain.
+        path: PathBuf,
+        /// Number of whole days that are left.
+        days: u64,
     },
     /// The leaf certificate is before its first day: clients will refuse it.
     #[error("the certificate in {} is not valid yet; check the clock", .path.display())]
     NotYetValid {
-        /// The certificate chain.
+        /// The path of the certificate chain.
         path: PathBuf,
     },
+}
+
+fn in_days(days: u64) -> String {
+    match days {
+        0 => "less than a day".to_owned(),
+        1 => "a day".to_owned(),
+        days => format!("{days} days"),
+    }
 }
 
 /// Why a handshake did not complete.
@@ -194,21 +211,62 @@ pub enum HandshakeError {
     /// The peer was too slow.
     #[error("the TLS handshake took longer than {limit:?}")]
     Timeout {
-        /// How long it was given.
+        /// The timeout of the handshake.
         limit: Duration,
     },
     /// The peer refused us and said why.
     #[error("the peer ended the TLS handshake with the alert {0:?}")]
     Alert(AlertDescription),
     /// We refused the peer: it broke the protocol, or its credentials do not do.
-    #[error("the TLS handshake failed: {0}")]
+    #[error("the TLS handshake failed: {}", in_words(.0))]
     Protocol(rustls::Error),
     /// The name to dial is neither a DNS name nor an address.
     #[error("\"{0}\" is neither a DNS name nor an IP address")]
     BadServerName(String),
-    /// The connection broke.
+    /// The connection broke during the handshake.
     #[error("the connection broke during the TLS handshake: {0}")]
     Io(io::Error),
+}
+
+/// What is wrong with the peer. Of a certificate it is said which check it did not pass: the library's words are for those
+/// who know its types, and some of them change every second.
+fn in_words(error: &rustls::Error) -> String {
+    if let rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) = error {
+        return "what the peer sent is not TLS: it may speak plain HTTP".to_owned();
+    }
+    let rustls::Error::InvalidCertificate(check) = error else { return error.to_string() };
+    let what = match check {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet".to_owned()
+        }
+        CertificateError::UnknownIssuer => {
+            "no authority that is trusted here has signed it (`ca_path` lists them)".to_owned()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let names = if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") };
+            format!("it is not for the name {:?} but for {names}", expected.to_str())
+        }
+        CertificateError::Revoked => "it was revoked".to_owned(),
+        CertificateError::BadSignature => "its signature is wrong".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it was not issued for this side of TLS".to_owned()
+        }
+        CertificateError::Other(other) if is_authority(other) => {
+            "it is the certificate of an authority, which cannot be a server's or client's own; issue one without `CA:TRUE`"
+                .to_owned()
+        }
+        CertificateError::Other(other) => {
+            other.0.downcast_ref::<NotPinned>().map_or_else(|| check.to_string(), NotPinned::to_string)
+        }
+        other => other.to_string(),
+    };
+    format!("the peer's certificate is refused: {what}")
+}
+
+/// Whether an authority's certificate was shown as the peer's own.
+fn is_authority(error: &OtherError) -> bool {
+    matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
 /// Sorts what a TLS stream reports. In TLS 1.3 a server judges a client's credentials after the client's side of

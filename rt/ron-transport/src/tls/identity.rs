@@ -1,6 +1,6 @@
 //! From PEM files to what rustls signs and verifies with. Blocking.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use rustls::{
     CertificateError, Error, InconsistentKeys, RootCertStore,
@@ -12,11 +12,19 @@ use rustls_pki_types::{
     pem::{self, PemObject},
 };
 
+use webpki::EndEntityCert;
+
 use super::{IdentityFiles, Roots, TlsError, TlsWarning, der};
 use crate::files;
 
 /// The most that is read from one file. A complete public CA bundle has about a quarter of it.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// How long before its end a certificate is warned of.
+const EXPIRES_SOON_DAYS: u64 = 14;
+const SECONDS_A_DAY: u64 = 24 * 60 * 60;
+/// The most names of a certificate that are told.
+const MAX_NAMES: usize = 32;
 
 /// The most that is read from a bundle of revocation lists.
 const MAX_CRL_BYTES: u64 = 16 * 1024 * 1024;
@@ -25,6 +33,8 @@ const MAX_CRL_BYTES: u64 = 16 * 1024 * 1024;
 pub(super) struct Identity {
     pub(super) key: Arc<CertifiedKey>,
     pub(super) warning: Option<TlsWarning>,
+    /// The last moment at which the leaf is valid, as Unix time; `None` if it says none that can be read.
+    pub(super) not_after: Option<Duration>,
 }
 
 /// Reads and checks one identity, and the OCSP response that goes with it.
@@ -91,11 +101,13 @@ pub(super) fn load(source: &IdentityFiles, provider: &CryptoProvider) -> Result<
             return Err(TlsError::BadCertificate { path: cert_path.clone() });
         }
     }
-    let warning = validity_warning(&certified, cert_path, provider);
+    let now = UnixTime::now();
+    let not_after = not_after(&certified, provider);
+    let warning = validity_warning(&certified, cert_path, (now, not_after), provider);
     if let Some(warning) = &warning {
         tracing::warn!("{warning}");
     }
-    Ok(Identity { key: Arc::new(certified), warning })
+    Ok(Identity { key: Arc::new(certified), warning, not_after })
 }
 
 /// The private key of a file that its owner alone may read.
@@ -112,6 +124,7 @@ pub(super) fn roots(source: &Roots) -> Result<Arc<RootCertStore>, TlsError> {
     match source {
         Roots::File(path) => roots_from_pem(&files::read_public(path, MAX_FILE_BYTES)?, path),
         Roots::Pem(bytes) => roots_from_pem(bytes, Path::new("the inline CA bundle")),
+        Roots::Pinned(_) => Err(TlsError::EmptyCa { path: "the list of pinned certificates".into() }),
     }
 }
 
@@ -135,22 +148,50 @@ fn certificates(bytes: &[u8], origin: &Path) -> Result<Vec<CertificateDer<'stati
 /// Looks at the dates of the leaf without a certificate parser of our own: path building checks them before it
 /// looks for an issuer, so that against no authority at all a certificate in its time has an unknown issuer,
 /// and any other one says what is wrong with its time.
-fn validity_warning(key: &CertifiedKey, path: &Path, provider: &CryptoProvider) -> Option<TlsWarning> {
-    let leaf = ParsedCertificate::try_from(key.end_entity_cert().ok()?).ok()?;
-    let verdict = verify_server_cert_signed_by_trust_anchor(
-        &leaf,
-        &RootCertStore::empty(),
-        &[],
-        UnixTime::now(),
-        provider.signature_verification_algorithms.all,
-    );
-    match verdict {
-        Err(Error::InvalidCertificate(
-            CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        )) => Some(TlsWarning::Expired { path: path.to_owned() }),
-        Err(Error::InvalidCertificate(
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-        )) => Some(TlsWarning::NotYetValid { path: path.to_owned() }),
+fn validity_warning(
+    key: &CertifiedKey,
+    path: &Path,
+    (now, not_after): (UnixTime, Option<Duration>),
+    provider: &CryptoProvider,
+) -> Option<TlsWarning> {
+    match verdict_at(now, key, provider) {
+        Some(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+            return Some(TlsWarning::Expired { path: path.to_owned() });
+        }
+        Some(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) => {
+            return Some(TlsWarning::NotYetValid { path: path.to_owned() });
+        }
+        _ => {}
+    }
+    let left = not_after?.saturating_sub(Duration::from_secs(now.as_secs()));
+    let days = left.as_secs() / SECONDS_A_DAY;
+    (days < EXPIRES_SOON_DAYS).then(|| TlsWarning::ExpiresSoon { path: path.to_owned(), days })
+}
+
+/// When the leaf expires: what is said of it at the end of time.
+fn not_after(key: &CertifiedKey, provider: &CryptoProvider) -> Option<Duration> {
+    let end_of_time = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
+    match verdict_at(end_of_time, key, provider)? {
+        CertificateError::ExpiredContext { not_after, .. } => Some(Duration::from_secs(not_after.as_secs())),
         _ => None,
     }
+}
+
+/// What is wrong with the leaf at a moment, judged against no authority at all.
+fn verdict_at(at: UnixTime, key: &CertifiedKey, provider: &CryptoProvider) -> Option<CertificateError> {
+    let leaf = ParsedCertificate::try_from(key.end_entity_cert().ok()?).ok()?;
+    let algorithms = provider.signature_verification_algorithms.all;
+    match verify_server_cert_signed_by_trust_anchor(&leaf, &RootCertStore::empty(), &[], at, algorithms) {
+        Err(Error::InvalidCertificate(error)) => Some(error),
+        _ => None,
+    }
+}
+
+/// The names that a certificate is for, as far as they are DNS names.
+pub(super) fn dns_names(key: &CertifiedKey) -> Vec<String> {
+    let Some(leaf) = key.cert.first() else { return Vec::new() };
+    EndEntityCert::try_from(leaf).map_or_else(
+        |_| Vec::new(),
+        |leaf| leaf.valid_dns_names().take(MAX_NAMES).map(str::to_owned).collect(),
+    )
 }

@@ -16,6 +16,7 @@ mod config;
 pub(crate) mod der;
 mod error;
 mod identity;
+mod pin;
 mod provider;
 mod raw_endpoint;
 pub mod raw_key;
@@ -33,6 +34,7 @@ pub use config::{
     SniIdentity,
 };
 pub use error::{HandshakeError, TlsError, TlsWarning};
+pub use pin::{Fingerprint, NoFingerprint};
 pub use rule::{CertificateRule, RuleVerifier};
-pub use server::ServerTls;
+pub use server::{ServedCertificate, ServerTls};
 pub use stream::TlsStream;

@@ -30,7 +30,7 @@ use super::{
 pub struct RawKeyOptions {
     /// Application protocols, most wanted first; empty to leave the extension out.
     pub alpn: Vec<Vec<u8>>,
-    /// Post-quantum key exchange.
+    /// Settings of the post-quantum key exchange.
     pub pq: Pq,
 }
 
@@ -59,6 +59,12 @@ impl RawServerTls {
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self { config: Arc::new(config) })
+    }
+
+    /// What the library is told, for other transports.
+    #[cfg(feature = "quic")]
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
     }
 
     /// Shakes hands with a node within `limit`.
@@ -98,6 +104,12 @@ impl RawClientTls {
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
         Ok(Self { config: Arc::new(config) })
+    }
+
+    /// What the library is told, for other transports.
+    #[cfg(feature = "quic")]
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
     }
 
     /// Shakes hands with a node within `limit`. The node judges our key after this returns: a refusal arrives

@@ -35,7 +35,7 @@ impl PeerKey {
         spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok().map(Self)
     }
 
-    /// The bare key.
+    /// Returns the raw Ed25519 public key.
     pub fn ed25519(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
@@ -89,7 +89,7 @@ impl NodeKey {
         Ok(files::create_private(path, pem(self.pkcs8()?.as_ref()).as_bytes())?)
     }
 
-    /// The public half.
+    /// Returns the public key of the pair.
     pub fn public_key(&self) -> PeerKey {
         let mut key = [0; KEY_BYTES];
         key.copy_from_slice(self.pair.public_key().as_ref());

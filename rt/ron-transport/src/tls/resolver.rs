@@ -16,7 +16,7 @@ use super::TlsError;
 pub(super) struct Identities {
     default: Arc<CertifiedKey>,
     exact: HashMap<String, Arc<CertifiedKey>>,
-    /// By what follows `*.`
+    /// The certificates of wildcard names, by the part after `*.`
     wildcard: HashMap<String, Arc<CertifiedKey>>,
 }
 

@@ -1,6 +1,11 @@
 //! The TLS side of a listener, whose certificates can be exchanged while connections are open.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use rustls::{
@@ -11,7 +16,8 @@ use rustls::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    ClientAuth, HandshakeError, Roots, ServerTlsConfig, TlsError, TlsStream, TlsWarning, identity,
+    ClientAuth, HandshakeError, Roots, ServerTlsConfig, TlsError, TlsStream, TlsWarning,
+    identity::{self, Identity},
     provider::{checked_alpn, provider, versions},
     resolver::Identities,
     stream,
@@ -30,6 +36,20 @@ pub struct ServerTls {
 struct Loaded {
     config: Arc<ServerConfig>,
     warnings: Vec<TlsWarning>,
+    certificates: Vec<ServedCertificate>,
+}
+
+/// A certificate that a listener shows to clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedCertificate {
+    /// The file that it was read from.
+    pub path: PathBuf,
+    /// The name for which clients are shown it; `None` for the one that is shown where no other fits.
+    pub name: Option<String>,
+    /// The DNS names that it is for, at most 32.
+    pub dns_names: Vec<String>,
+    /// The last moment at which it is valid, as Unix time; `None` if that cannot be read.
+    pub not_after: Option<Duration>,
 }
 
 impl ServerTls {
@@ -41,7 +61,7 @@ impl ServerTls {
     /// Reads and checks every file again and serves new connections with them; on an error, everything stays as it
     /// was. Blocking.
     ///
-    /// Open connections and handshakes under way keep what they began with. Sessions from before are not resumed:
+    /// Open connections and handshakes in progress keep what they began with. Sessions from before are not resumed:
     /// their clients were judged, and judged us, by what has now been replaced.
     pub fn reload(&self, config: &ServerTlsConfig) -> Result<(), TlsError> {
         self.current.store(Arc::new(Loaded::read(config)?));
@@ -51,6 +71,11 @@ impl ServerTls {
     /// What an operator should know about the certificates in use, as found when they were loaded.
     pub fn warnings(&self) -> Vec<TlsWarning> {
         self.current.load().warnings.clone()
+    }
+
+    /// The certificates in use.
+    pub fn certificates(&self) -> Vec<ServedCertificate> {
+        self.current.load().certificates.clone()
     }
 
     /// Shakes hands with a client within `limit`. Early data is never accepted.
@@ -74,7 +99,7 @@ impl fmt::Debug for ServerTls {
 impl Loaded {
     fn read(source: &ServerTlsConfig) -> Result<Self, TlsError> {
         let provider = provider(source.pq);
-        let (identities, warnings) = identities(source, &provider)?;
+        let (identities, warnings, certificates) = identities(source, &provider)?;
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions(source.min_version, source.pq))
             .expect("the provider has suites and groups for each version it is asked for")
@@ -86,23 +111,34 @@ impl Loaded {
         // Fresh with every load, so that no ticket or session outlives the identities and authorities it came from.
         config.ticketer = Ticketer::new().map_err(|_| TlsError::NoRandomness)?;
         config.session_storage = ServerSessionMemoryCache::new(REMEMBERED_SESSIONS);
-        Ok(Self { config: Arc::new(config), warnings })
+        Ok(Self { config: Arc::new(config), warnings, certificates })
     }
 }
 
 fn identities(
     source: &ServerTlsConfig,
     provider: &CryptoProvider,
-) -> Result<(Identities, Vec<TlsWarning>), TlsError> {
+) -> Result<(Identities, Vec<TlsWarning>, Vec<ServedCertificate>), TlsError> {
     let default = identity::load_stapled(&source.default, source.ocsp_path.as_deref(), provider)?;
+    let mut certificates = vec![served(&default, None, &source.default.cert_path)];
     let mut identities = Identities::new(default.key);
     let mut warnings = Vec::from_iter(default.warning);
     for entry in &source.sni {
         let loaded = identity::load_stapled(&entry.identity, entry.ocsp_path.as_deref(), provider)?;
+        certificates.push(served(&loaded, Some(&entry.name), &entry.identity.cert_path));
         identities.add(&entry.name, loaded.key, &entry.identity.cert_path)?;
         warnings.extend(loaded.warning);
     }
-    Ok((identities, warnings))
+    Ok((identities, warnings, certificates))
+}
+
+fn served(identity: &Identity, name: Option<&str>, path: &Path) -> ServedCertificate {
+    ServedCertificate {
+        path: path.to_owned(),
+        name: name.map(str::to_owned),
+        dns_names: identity::dns_names(&identity.key),
+        not_after: identity.not_after,
+    }
 }
 
 fn client_verifier(

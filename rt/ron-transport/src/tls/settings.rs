@@ -16,20 +16,21 @@ pub struct TlsConfig {
     pub cert_path: PathBuf,
     /// PEM private key, mode 0600.
     pub key_path: PathBuf,
-    /// DER file with the authority's OCSP response, shown with the certificate; empty for none.
+    /// DER file with the CA's OCSP response, which is stapled to the certificate; empty for none.
     pub ocsp_path: PathBuf,
-    /// Other certificates, for clients that ask for a name: `{ name = "*.example.org", cert_path = …, key_path = … }`.
+    /// Further certificates, chosen by server name (SNI):
+    /// `{ name = "*.example.org", cert_path = …, key_path = … }`.
     pub sni: Vec<SniConfig>,
-    /// Whether clients show a certificate: `none`, `optional` (one that shows one must show a good one) or `required`.
+    /// Client certificates: `none`, `optional` (a client may have none, but not an invalid one) or `required`.
     pub client_auth: ClientAuth,
-    /// PEM bundle of the authorities that sign clients.
+    /// PEM bundle of the CA certificates that client certificates must chain to.
     pub client_ca_path: PathBuf,
-    /// PEM bundle of revocation lists, one for each authority up to those in `client_ca_path`; empty for none. A client that
-    /// is revoked, or whose authority has no list, is refused.
+    /// PEM bundle of certificate revocation lists, one for each CA up to those in `client_ca_path`; empty for none.
+    /// A client that is revoked, or whose CA has no list, is refused.
     pub crl_path: PathBuf,
-    /// The oldest version spoken: `1.2` or `1.3`.
+    /// The lowest TLS version that is accepted: `1.2` or `1.3`.
     pub min_version: MinVersion,
-    /// Post-quantum key exchange.
+    /// Post-quantum key exchange: `hybrid` or `off`.
     pub pq: PqMode,
     /// Clients without post-quantum key exchange: `allow` them, or `deny` them, which implies version 1.3.
     pub pq_fallback: PqFallback,
@@ -45,12 +46,12 @@ pub struct SniConfig {
     pub cert_path: PathBuf,
     /// PEM private key, mode 0600.
     pub key_path: PathBuf,
-    /// DER file with the authority's OCSP response, shown with the certificate; empty for none.
+    /// DER file with the CA's OCSP response, which is stapled to the certificate; empty for none.
     #[serde(default)]
     pub ocsp_path: PathBuf,
 }
 
-/// Whether clients show a certificate.
+/// Whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuth {
@@ -70,16 +71,16 @@ pub enum MinVersion {
     #[default]
     #[serde(rename = "1.2")]
     Tls12,
-    /// TLS 1.3 alone.
+    /// TLS 1.3 only.
     #[serde(rename = "1.3")]
     Tls13,
 }
 
-/// Post-quantum key exchange.
+/// The modes of the post-quantum key exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PqMode {
-    /// Classical groups alone.
+    /// Only classical groups are offered.
     Off,
     /// X25519MLKEM768 is offered first.
     #[default]

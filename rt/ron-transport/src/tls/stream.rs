@@ -85,7 +85,7 @@ impl<S> TlsStream<S> {
         self.state().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// The transport underneath.
+    /// Returns the underlying transport.
     pub fn get_ref(&self) -> &S {
         self.inner.get_ref().0
     }

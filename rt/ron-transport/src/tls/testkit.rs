@@ -25,7 +25,7 @@ use super::{ClientTls, HandshakeError, IdentityFiles, Roots, ServerTls, TlsStrea
 /// Ample for a handshake on a loaded machine.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(60);
 
-/// A self-made authority.
+/// A self-signed certificate authority for tests.
 #[derive(Debug)]
 pub struct TestCa {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -34,9 +34,9 @@ pub struct TestCa {
 /// A certificate with its key, both as PEM text.
 #[derive(Clone)]
 pub struct TestIdentity {
-    /// The leaf certificate.
+    /// The leaf certificate, in PEM.
     pub cert_pem: String,
-    /// The private key.
+    /// The private key, in PEM.
     pub key_pem: String,
 }
 
@@ -54,7 +54,7 @@ impl TestCa {
         Self { issuer: CertifiedIssuer::self_signed(params, key).expect("a certificate for the authority") }
     }
 
-    /// The authority's certificate.
+    /// Returns the authority's certificate, in PEM.
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }
@@ -97,6 +97,21 @@ impl TestCa {
         self.sign(params)
     }
 
+    /// A server whose certificate ends at this Unix time.
+    pub fn server_until(&self, names: &[&str], not_after: Duration) -> TestIdentity {
+        let mut params = server_params(names);
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(not_after.as_secs());
+        self.sign(params)
+    }
+
+    /// A server that shows a certificate of an authority as its own.
+    pub fn as_server(&self, names: &[&str]) -> TestIdentity {
+        let mut params = server_params(names);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        self.sign(params)
+    }
+
     /// A server whose certificate begins in the far future.
     pub fn future_server(&self, names: &[&str]) -> TestIdentity {
         let mut params = server_params(names);
@@ -104,7 +119,7 @@ impl TestCa {
         self.sign(params)
     }
 
-    /// A client.
+    /// Issues a client certificate.
     pub fn client(&self, name: &str) -> TestIdentity {
         self.client_with(name, &[name], &[])
     }

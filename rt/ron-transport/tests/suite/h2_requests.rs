@@ -1,4 +1,4 @@
-//! HTTP/2 as honest clients speak it: in the clear and over TLS, many streams at once, slow ones, drains.
+//! HTTP/2 as honest clients speak it: without TLS and over TLS, many streams at once, slow ones, drains.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Names to addresses: one look-up at a time, answers that last, and old answers while new ones cannot be had.
+//! Names to addresses: one lookup at a time, answers that last, and old answers while new ones cannot be had.
 
 #![expect(clippy::disallowed_methods, reason = "tests")]
 

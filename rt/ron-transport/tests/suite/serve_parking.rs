@@ -17,7 +17,7 @@ fn parking() -> HttpLimits {
     HttpLimits { park_after: PARK, ..patient() }
 }
 
-/// The same for a connection in the clear and one over TLS.
+/// The same for a connection without TLS and one over TLS.
 macro_rules! both_ways {
     ($name:ident, $body:path) => {
         #[tokio::test]

@@ -8,7 +8,7 @@ use ron_transport::{
     listen::{BindOptions, Listener},
     serve::ListenPlan,
 };
-use tokio::net::UnixStream;
+use tokio::net::{TcpSocket, UnixStream};
 use types::Reason;
 
 const BIG: usize = 5 * 1024 * 1024;
@@ -172,6 +172,22 @@ async fn connection_close_is_honoured_with_an_end() {
     assert_eq!(old.end().await, End::Fin);
     drop((client, old));
     node.all_gone().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn what_follows_the_last_request_does_not_cut_its_response_short() {
+    let node = Node::start(patient());
+    // A client that takes little at a time, so that the end of the response waits at the server when that closes.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut client = Client::new(socket.connect(node.addr()).await.unwrap());
+    client.send("GET /whole/2000000 HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n").await;
+    client.stream.readable().await.unwrap();
+    // More than is read along with a request.
+    client.send([b'x'; 30_000]).await;
+    assert!(client.answer().await.body == pattern(2_000_000));
+    assert_eq!(client.end().await, End::Fin);
     node.stop().await;
 }
 

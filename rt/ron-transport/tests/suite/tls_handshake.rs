@@ -182,12 +182,33 @@ async fn a_dialer_refuses_another_name_and_another_authority() {
     let client = ClientTls::load(&fixture.client_config()).unwrap();
     let (accepted, connected) = handshake(&server, &client, "other.test").await;
     assert!(matches!(connected, Err(HandshakeError::Protocol(_))), "{connected:?}");
+    let said = connected.unwrap_err().to_string();
+    assert!(said.contains("it is not for the name \"other.test\" but for"), "{said}");
     assert!(matches!(accepted, Err(HandshakeError::Alert(_))), "{accepted:?}");
 
     let stranger = ClientTls::load(&ClientTlsConfig::new(TestCa::new("stranger").roots())).unwrap();
     let (accepted, connected) = handshake(&server, &stranger, "server.test").await;
     assert!(matches!(connected, Err(HandshakeError::Protocol(_))), "{connected:?}");
+    let said = connected.unwrap_err().to_string();
+    assert!(said.contains("no authority that is trusted here has signed it"), "{said}");
     assert!(matches!(accepted, Err(HandshakeError::Alert(AlertDescription::UnknownCA))), "{accepted:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_expired_or_is_an_authoritys_is_refused_in_words() {
+    let (fixture, dir) = (Fixture::new(), tempfile::tempdir().unwrap());
+    let client = ClientTls::load(&fixture.client_config()).unwrap();
+    let expired = fixture.ca.expired_server(&["server.test"]).write(dir.path(), "expired");
+    let authority = fixture.ca.as_server(&["server.test"]).write(dir.path(), "authority");
+    for (identity, words) in [
+        (expired, "the peer's certificate is refused: it has expired"),
+        (authority, "it is the certificate of an authority"),
+    ] {
+        let server = ServerTls::load(&ServerTlsConfig::new(identity)).unwrap();
+        let (_, connected) = handshake(&server, &client, "server.test").await;
+        let said = connected.unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use rustls::{
     crypto::aws_lc_rs::default_provider,
     version::{TLS12, TLS13},
 };
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{ServerName, UnixTime};
 use tempfile::TempDir;
 use tokio::{
     io::duplex,
@@ -231,4 +231,24 @@ async fn certificates_out_of_their_time_are_served_with_a_warning() {
 
     server.reload(&good).unwrap();
     assert_eq!(server.warnings(), []);
+}
+
+#[tokio::test]
+async fn a_certificate_says_when_it_expires_and_is_warned_of_two_weeks_before() {
+    let fixture = Fixture::new();
+    let now = Duration::from_secs(UnixTime::now().as_secs());
+    let day = Duration::from_secs(24 * 60 * 60);
+    for (left, warned) in [(day * 14 + day / 2, None), (day * 13 + day / 2, Some(13)), (day / 2, Some(0))] {
+        let ends = now + left;
+        let identity = fixture.ca.server_until(&["server.test"], ends);
+        let files = identity.write(fixture.dir.path(), &format!("ends-{}", left.as_secs()));
+        let path = files.cert_path.clone();
+        let server = ServerTls::load(&ServerTlsConfig::new(files)).unwrap();
+        let expected = warned.map(|days| TlsWarning::ExpiresSoon { path: path.clone(), days });
+        assert_eq!(server.warnings(), Vec::from_iter(expected));
+        let served = &server.certificates()[0];
+        assert_eq!((&served.path, &served.name), (&path, &None));
+        assert_eq!(served.dns_names, ["server.test"]);
+        assert_eq!(served.not_after, Some(Duration::from_secs(ends.as_secs())));
+    }
 }

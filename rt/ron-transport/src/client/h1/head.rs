@@ -26,13 +26,13 @@ const USUAL_FIELDS: usize = 100;
 /// The most fields a response may have.
 pub(super) const MAX_FIELDS: usize = 1024;
 
-/// Why an answer is none.
+/// The reason why a response is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Nonsense {
     /// It does not look like a response.
     #[error("the server's answer is not HTTP: {0}")]
     Malformed(#[from] httparse::Error),
-    /// More than [`MAX_FIELDS`].
+    /// The response has more than [`MAX_FIELDS`] header fields.
     #[error("the server's answer has too many fields")]
     TooManyFields,
     /// A field that HTTP does not allow.
@@ -49,14 +49,14 @@ impl From<UnclearLength> for Nonsense {
     }
 }
 
-/// Where a response's body ends.
+/// How the end of a response's body is found.
 #[derive(Debug)]
 pub(super) enum Ends {
     /// After so many bytes.
     After(u64),
     /// With its last chunk.
     WithChunks(Chunks),
-    /// With the connection.
+    /// The body ends with the connection.
     WithConnection,
 }
 
@@ -179,7 +179,7 @@ struct Told {
     /// Whether chunked is the coding, if there is one.
     chunked: Option<bool>,
     stays: bool,
-    /// Outweighs `stays`.
+    /// `Connection: close` was sent; it takes precedence over `stays`.
     closes: bool,
 }
 
@@ -201,7 +201,7 @@ impl Told {
         Ok(())
     }
 
-    /// RFC 9112, 6.3.
+    /// Determines the end of the body (RFC 9112, 6.3).
     fn ends(&mut self, method: &Method, status: StatusCode) -> Result<Ends, Nonsense> {
         let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         if *method == Method::HEAD || status.is_informational() || bodiless {

@@ -143,8 +143,8 @@ impl HttpBody for Download {
             Some(Poll::Pending) | None => {}
         }
         let polled = this.poll_received(cx);
-        if let Poll::Ready(Some(Err(_))) = polled {
-            this.home.broke_off();
+        if let Poll::Ready(Some(Err(why))) = &polled {
+            this.home.broke_off(why);
         }
         let Some(stall) = &mut this.stall else {
             return polled;

@@ -209,6 +209,26 @@ fn heads_are_limited_in_bytes_and_fields() {
 }
 
 #[test]
+fn what_a_query_should_have_encoded_is_encoded_and_nothing_else_is() {
+    let read = |target: &str| {
+        let mut inbox = Inbox::new();
+        inbox.push(format!("GET {target} HTTP/1.1\r\nhost: a\r\n\r\n").as_bytes());
+        let head = HeadScan::default().take(&mut inbox, HeadLimits { bytes: 100_000, fields: 2 });
+        head.map(|head| head.map(|head| head.parts.uri.to_string()))
+    };
+    let of = |text: &str| Ok(Some(text.to_owned()));
+    assert_eq!(read("/x?q=\"a\"&b=<c>"), of("/x?q=%22a%22&b=%3Cc%3E"));
+    assert_eq!(read("http://a/x?\""), of("http://a/x?%22"));
+    assert_eq!(read("/x?%22'{}|^`\\"), of("/x?%22'{}|^`\\"), "what is accepted stays as it is");
+    assert_eq!(read("/x\"y"), of("/x\"y"));
+    for target in ["/<x>?y", "/<x>?\"", "*?\"", "a?\"", "?\"", "/x?\"\u{1}"] {
+        assert_eq!(read(target), Err(BadHead::NotHttp), "{target}");
+    }
+    let long = format!("/?{}", "\"".repeat(30_000));
+    assert_eq!(read(&long), Err(BadHead::TooLarge), "encoded, it is longer than a target may be");
+}
+
+#[test]
 fn only_a_few_empty_lines_come_before_a_request() {
     let lines = |count: usize| format!("{}{GET}", "\r\n".repeat(count));
     assert_eq!(whole(&lines(8)), (vec![16 + GET.len()], None));

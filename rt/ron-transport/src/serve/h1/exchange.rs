@@ -24,6 +24,7 @@ use crate::{
         outbox::{Announced, Outbox, Unfinished},
         request::{BadHead, BodyFraming, HeadLimits, RequestHead},
     },
+    interim::InterimQueue,
     problem,
     serve::{
         HttpLimits,
@@ -34,7 +35,7 @@ use crate::{
     tunnel::Tunnel,
 };
 
-/// Why no more requests follow.
+/// The reason why no more requests follow on the connection.
 pub(super) enum Finish {
     /// All that was asked was answered, or the client has left.
     Done,
@@ -93,7 +94,11 @@ where
         // There is nobody to wait for when the connection closes.
         state.activity.read_ended();
     }
-    let Some(outcome) = call(link, state, request).await else { return Some(Finish::Done) };
+    let outcome = call(link, state, request).await;
+    if let Some(heads) = state.conn.interim.queue().and_then(InterimQueue::answered) {
+        link.add_interim(heads);
+    }
+    let Some(outcome) = outcome else { return Some(Finish::Done) };
     let (mut response, tunnel) = match outcome.and_then(|response| switched(response, may_switch)) {
         Ok(answer) => answer,
         Err(refusal) => {
@@ -162,7 +167,15 @@ where
         }
         match call.as_mut().poll(cx) {
             Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
-            Poll::Pending => link.poll_left(cx).map(|()| None),
+            Poll::Pending => {
+                if let Some(queue) = state.conn.interim.queue() {
+                    match queue.take(cx.waker()) {
+                        Some(heads) => link.send_interim(heads, cx),
+                        None => link.poll_interim(cx),
+                    }
+                }
+                link.poll_left(cx).map(|()| None)
+            }
         }
     })
     .await

@@ -6,13 +6,13 @@
 use std::{
     io::{self, IoSlice},
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
 };
 
 use bytes::{Buf as _, Bytes};
 use http_body::{Frame, SizeHint};
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::coop,
@@ -29,6 +29,7 @@ use crate::{
         inbox::Inbox,
         request::{BadHead, HeadLimits, HeadScan, RequestHead, Rest},
     },
+    locks,
     serve::{Activity, metered::Metered},
     stream::HangUp,
 };
@@ -40,7 +41,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 pub(super) struct Link<IO> {
     activity: Arc<Activity>,
     /// `None` once the serve loop has taken it back.
-    inbound: Mutex<Option<Inbound<IO>>>,
+    inbound: Ranked<Option<Inbound<IO>>>,
 }
 
 /// The reading side of a connection, and its stream.
@@ -52,8 +53,8 @@ struct Inbound<IO> {
     rest: Rest,
     /// Whether the client waits to be asked for the body.
     expects_continue: bool,
-    /// What is left to be written of an interim response; empty if it only has to be flushed.
-    interim: Option<&'static [u8]>,
+    /// What is left to be written of interim responses; empty if it only has to be flushed.
+    interim: Option<Bytes>,
     /// Whether a service holds the present request's body, and who waits until it does not.
     held: bool,
     waits_for_release: Option<Waker>,
@@ -61,9 +62,9 @@ struct Inbound<IO> {
 
 /// What is there of a request's body when its head is.
 pub(super) enum FirstLook {
-    /// There is none.
+    /// There is no body.
     Empty,
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
     /// It is to come, with so many bytes if that is known.
     ToCome(u64),
@@ -81,18 +82,21 @@ impl<IO> Link<IO> {
             held: false,
             waits_for_release: None,
         };
-        Self { activity: Arc::clone(activity), inbound: Mutex::new(Some(inbound)) }
+        Self {
+            activity: Arc::clone(activity),
+            inbound: Ranked::new(&locks::CONNECTION_INBOUND, Some(inbound)),
+        }
     }
 
     /// Takes the stream back, and what the client sent that nobody has seen. A body that a service still holds has ended.
     pub(super) fn take(&self) -> Option<(IO, Bytes)> {
-        let inbound = lock(&self.inbound).take()?;
+        let inbound = self.inbound.lock().take()?;
         let Inbound { io, mut inbox, .. } = inbound;
         Some((io.into_parts().0, inbox.take_all()))
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Inbound<IO>) -> T) -> Option<T> {
-        lock(&self.inbound).as_mut().map(act)
+        self.inbound.lock().as_mut().map(act)
     }
 }
 
@@ -142,6 +146,25 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Link<IO> {
     /// Has the client see that a response broke off which it would otherwise take for whole.
     pub(super) fn reset_on_drop(&self) {
         self.with(|inbound| inbound.io.get_ref().reset_on_drop());
+    }
+
+    /// Has interim responses written before the answer, as far as that is possible now.
+    pub(super) fn send_interim(&self, heads: Vec<u8>, cx: &mut Context<'_>) {
+        self.with(|inbound| {
+            inbound.add_interim(heads.into());
+            // What goes wrong here is heard by whoever writes the response.
+            let _ = inbound.poll_interim(cx);
+        });
+    }
+
+    /// Goes on with interim responses that could not be written at once.
+    pub(super) fn poll_interim(&self, cx: &mut Context<'_>) {
+        self.with(|inbound| inbound.interim.is_some().then(|| inbound.poll_interim(cx)));
+    }
+
+    /// Has interim responses written right before the answer.
+    pub(super) fn add_interim(&self, heads: Vec<u8>) {
+        self.with(|inbound| inbound.add_interim(heads.into()));
     }
 
     /// Notes that the client no longer waits to be asked for its body, because it has its answer.
@@ -243,7 +266,7 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Inbound<IO> {
                 Err(flaw) => return Poll::Ready(Some(Err(self.broken(flaw)))),
             }
             if std::mem::take(&mut self.expects_continue) {
-                self.interim = Some(CONTINUE);
+                self.add_interim(Bytes::from_static(CONTINUE));
             }
             // What goes wrong here is heard by whoever writes the response.
             let _ = self.poll_interim(cx);
@@ -265,7 +288,15 @@ impl<IO: AsyncRead + AsyncWrite + HangUp + Unpin> Inbound<IO> {
         BodyError::new(error)
     }
 
-    /// Writes what is left of an interim response.
+    /// Has an interim response written behind those that are not out yet.
+    fn add_interim(&mut self, head: Bytes) {
+        self.interim = Some(match self.interim.take() {
+            Some(before) if !before.is_empty() => [before, head].concat().into(),
+            _ => head,
+        });
+    }
+
+    /// Writes what is left of interim responses.
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = &mut self.interim {
             if rest.is_empty() {

@@ -1,7 +1,10 @@
 //! The receiving end, which a pool of workers may share.
 
 use super::{Shared, state::Seat};
-use crate::sync::lock;
+use crate::{
+    phase::Reached,
+    sync::{Wakes, lock},
+};
 use std::{
     error::Error,
     fmt,
@@ -15,7 +18,7 @@ pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// Why [`Receiver::try_recv`] returned no item.
+/// The reason why [`Receiver::try_recv`] returned no item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TryRecvError {
     /// Nothing is queued at the moment.
@@ -38,14 +41,28 @@ impl<T> Receiver<T> {
         Recv { receiver: self, seat: None }
     }
 
+    /// Waits for the next item; `None` once `end` has come, whatever is queued, or the queue is closed and empty.
+    ///
+    /// This is how a task receives until its stage of the drain: it notices the stage at any moment, and loses no item
+    /// to it.
+    ///
+    /// Cancel safe, as [`Receiver::recv`] is.
+    pub fn recv_until(&self, end: Reached) -> RecvUntil<'_, T> {
+        RecvUntil { end, recv: self.recv() }
+    }
+
     /// Takes the next item if one is queued.
     ///
     /// # Errors
     /// [`TryRecvError::Empty`] when nothing is queued, [`TryRecvError::Closed`] when nothing will be either.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        let mut wakes = Wakes::default();
         let mut state = lock(&self.shared.state);
-        let closed = state.closed;
-        state.items.pop_front().ok_or(if closed { TryRecvError::Closed } else { TryRecvError::Empty })
+        let item = state.pop(&mut wakes);
+        let none = if state.closed { TryRecvError::Closed } else { TryRecvError::Empty };
+        drop(state);
+        wakes.wake_all();
+        item.ok_or(none)
     }
 
     /// Refuses every later send; what is queued can still be received.
@@ -55,7 +72,10 @@ impl<T> Receiver<T> {
 
     /// Takes all that is queued at once, oldest first.
     pub fn drain(&self) -> Vec<T> {
-        std::mem::take(&mut lock(&self.shared.state).items).into()
+        let mut wakes = Wakes::default();
+        let items = lock(&self.shared.state).take_all(&mut wakes);
+        wakes.wake_all();
+        items.into()
     }
 }
 
@@ -70,16 +90,18 @@ impl<T> Clone for Receiver<T> {
 /// owner.
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
+        let mut wakes = Wakes::default();
         let left_over = {
             let mut state = lock(&self.shared.state);
             state.receivers -= 1;
             if state.receivers > 0 {
                 return;
             }
-            // No receiver is left, so none sleeps and there is nobody to wake.
-            state.closed = true;
-            std::mem::take(&mut state.items)
+            // No receiver is left, so only senders are woken, to take their items back.
+            state.close(&mut wakes);
+            state.take_all(&mut wakes)
         };
+        wakes.wake_all();
         drop(left_over);
     }
 }
@@ -97,10 +119,11 @@ impl<T> Future for Recv<'_, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let receiver = self.receiver;
+        let mut wakes = Wakes::default();
         let (received, stale_waker);
         {
             let mut state = lock(&receiver.shared.state);
-            let item = state.items.pop_front();
+            let item = state.pop(&mut wakes);
             if item.is_some() || state.closed {
                 stale_waker = self.seat.take().and_then(|seat| state.leave_served(seat));
                 received = Poll::Ready(item);
@@ -110,6 +133,7 @@ impl<T> Future for Recv<'_, T> {
             }
         }
         drop(stale_waker);
+        wakes.wake_all();
         received
     }
 }
@@ -125,6 +149,24 @@ impl<T> Drop for Recv<'_, T> {
     }
 }
 
+/// The future of [`Receiver::recv_until`].
+#[must_use = "futures do nothing unless polled"]
+pub struct RecvUntil<'a, T> {
+    end: Reached,
+    recv: Recv<'a, T>,
+}
+
+impl<T> Future for RecvUntil<'_, T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        if Pin::new(&mut self.end).poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.recv).poll(cx)
+    }
+}
+
 /// Says nothing of the items, which may be secret.
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,6 +177,12 @@ impl<T> fmt::Debug for Receiver<T> {
 impl<T> fmt::Debug for Recv<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recv").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for RecvUntil<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvUntil").field("end", &self.end).finish_non_exhaustive()
     }
 }
 

@@ -1,11 +1,14 @@
-//! A bounded queue whose senders never wait: when it is full, the oldest item makes place for the newest.
+//! A bounded queue for any number of senders and receivers. When it is full, the sender chooses: to be refused
+//! ([`Sender::try_send`]), to wait its turn ([`Sender::send`]), or to displace the oldest item ([`Sender::force_send`]).
 
 mod receiver;
 mod sender;
+mod sending;
 mod state;
 
-pub use receiver::{Receiver, Recv, TryRecvError};
-pub use sender::{Closed, Sender};
+pub use receiver::{Receiver, Recv, RecvUntil, TryRecvError};
+pub use sender::{Closed, Sender, TrySendError};
+pub use sending::Sending;
 
 use crate::sync::{Mutex, Wakes, lock};
 use state::State;
@@ -16,7 +19,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 /// Both ends can be cloned. The queue closes when either end asks for it, or when the last sender or the last
 /// receiver is dropped.
 pub fn channel<T>(capacity: NonZeroUsize) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared { capacity, state: Mutex::new(State::new()) });
+    let shared = Arc::new(Shared { capacity, state: Mutex::new(State::new(capacity.get())) });
     (Sender::first(Arc::clone(&shared)), Receiver::first(shared))
 }
 

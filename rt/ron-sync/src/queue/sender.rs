@@ -1,17 +1,26 @@
 //! The sending end.
 
-use super::Shared;
+use super::{Sending, Shared};
 use crate::sync::lock;
 use std::{error::Error, fmt, sync::Arc};
 
 /// The sending end of [`channel`](super::channel).
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    pub(super) shared: Arc<Shared<T>>,
 }
 
 /// The queue is closed; here is the item back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Closed<T>(pub T);
+
+/// The reason why [`Sender::try_send`] returned the item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TrySendError<T> {
+    /// No place is free at the moment.
+    Full(T),
+    /// The queue is closed.
+    Closed(T),
+}
 
 impl<T> Sender<T> {
     /// Takes over the one sender that a new queue counts.
@@ -19,19 +28,50 @@ impl<T> Sender<T> {
         Self { shared }
     }
 
+    /// Queues `item` if there is room.
+    ///
+    /// # Errors
+    /// [`TrySendError`] returns the item when the queue is full or closed.
+    #[inline]
+    pub fn try_send(&self, item: T) -> Result<(), TrySendError<T>> {
+        let waker = {
+            let mut state = lock(&self.shared.state);
+            if state.closed {
+                return Err(TrySendError::Closed(item));
+            }
+            if state.is_full() {
+                return Err(TrySendError::Full(item));
+            }
+            state.push(item)
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Queues `item` once there is room; senders that wait are served first come, first served. Fails with [`Closed`],
+    /// which returns the item, when the queue is closed before that.
+    ///
+    /// Cancel safe: a future that is dropped takes its item along, unless the queue has it. [`Sending::cancel`] tells
+    /// which.
+    pub fn send(&self, item: T) -> Sending<'_, T> {
+        Sending::new(self, item)
+    }
+
     /// Queues `item` without waiting. When the queue was full, the oldest item is returned, so that its owner
-    /// can be told.
+    /// can be told. It passes senders that wait for room.
     ///
     /// # Errors
     /// [`Closed`] returns the item when the queue is closed.
     #[inline]
-    pub fn send(&self, item: T) -> Result<Option<T>, Closed<T>> {
+    pub fn force_send(&self, item: T) -> Result<Option<T>, Closed<T>> {
         let (displaced, waker) = {
             let mut state = lock(&self.shared.state);
             if state.closed {
                 return Err(Closed(item));
             }
-            state.push(item, self.shared.capacity.get())
+            state.force(item)
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -39,12 +79,12 @@ impl<T> Sender<T> {
         Ok(displaced)
     }
 
-    /// How many items are queued.
+    /// Returns the number of queued items.
     pub fn len(&self) -> usize {
-        lock(&self.shared.state).items.len()
+        lock(&self.shared.state).len()
     }
 
-    /// Whether no item is queued.
+    /// Returns true if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -59,7 +99,7 @@ impl<T> Sender<T> {
         self.shared.close();
     }
 
-    /// Whether sends are refused.
+    /// Returns true if the queue is closed and sends are refused.
     pub fn is_closed(&self) -> bool {
         lock(&self.shared.state).closed
     }
@@ -106,3 +146,24 @@ impl<T> fmt::Display for Closed<T> {
 }
 
 impl<T> Error for Closed<T> {}
+
+/// Says nothing of the item, which may be secret.
+impl<T> fmt::Debug for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "the queue is full",
+            Self::Closed(_) => "the queue is closed",
+        })
+    }
+}
+
+impl<T> Error for TrySendError<T> {}
