@@ -3,6 +3,7 @@
 use std::{fmt, io, sync::Arc};
 
 use b3tree::Tree;
+use bytes::Bytes;
 use types::ObjectId;
 
 use crate::{
@@ -24,6 +25,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// An object and its tree, ready to be read; [`None`] if it is not there.
     fn open(&self, id: ObjectId, len: u64) -> Result<Option<(Source, Arc<Tree>)>, ReadError>;
+
+    /// All bytes of an object, if they are in memory, where they were checked when they came.
+    fn bytes(&self, _: ObjectId) -> Option<Bytes> {
+        None
+    }
 
     /// Removes an object. One that is not there is removed.
     fn remove(&self, id: ObjectId) -> io::Result<()>;

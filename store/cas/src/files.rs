@@ -57,27 +57,27 @@ pub enum OpenError {
     /// The system refused something.
     #[error("{} cannot be used: {source}; check its owner, its mode and the free space", .path.display())]
     Io {
-        /// Where.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// There is no store.
     #[error("there is no store in {}", .path.display())]
     Missing {
-        /// Where it was looked for.
+        /// The path that was searched.
         path: PathBuf,
     },
     /// The folder has something else in it, which is better left alone.
     #[error("{} is no store and not empty; choose another folder", .path.display())]
     Foreign {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
     },
     /// The store is of a version that is not known here.
     #[error("the store in {} is of another version; choose another folder, or remove it", .path.display())]
     Version {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
     },
 }

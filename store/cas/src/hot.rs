@@ -33,11 +33,11 @@ pub struct Hot {
 /// What is in the RAM tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotStat {
-    /// Objects.
+    /// Number of objects in RAM.
     pub objects: u64,
-    /// What they take.
+    /// The memory in use, in bytes.
     pub taken_bytes: u64,
-    /// What they may take.
+    /// The memory limit, in bytes.
     pub max_bytes: u64,
 }
 
@@ -124,7 +124,7 @@ impl Hot {
         self.objects.clear();
     }
 
-    /// What is here.
+    /// Returns the current number of objects and their size.
     #[must_use]
     pub fn stat(&self) -> HotStat {
         HotStat {

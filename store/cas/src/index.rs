@@ -9,7 +9,7 @@ use types::ObjectId;
 
 use crate::store::{Limits, Stat};
 
-/// The most corrupt objects that are kept for a look at them.
+/// The maximum number of corrupt objects that are kept for inspection.
 const ASIDE_MAX: usize = 64;
 
 /// An object's last use is saved when this many others, or a quarter of all, were used since it was saved last. The
@@ -41,6 +41,8 @@ struct Entry {
     cost: u64,
     last_use: u64,
     saved_use: u64,
+    /// How often it was used since without being moved, because it was among the last used already.
+    unmoved: u64,
     /// Alive as long as somebody reads the object.
     readers: Weak<()>,
 }
@@ -98,7 +100,7 @@ impl Index {
         self.taken = self.taken.saturating_add(cost);
     }
 
-    /// What took room is gone.
+    /// Subtracts the size of a removed object.
     pub(crate) fn give_back(&mut self, cost: u64) {
         self.taken = self.taken.saturating_sub(cost);
     }
@@ -106,7 +108,8 @@ impl Index {
     /// An object is in its place, as the one used last. What it takes is counted already.
     pub(crate) fn insert(&mut self, id: ObjectId, len: u64, cost: u64) {
         self.uses += 1;
-        let entry = Entry { len, cost, last_use: self.uses, saved_use: self.uses, readers: Weak::new() };
+        let entry =
+            Entry { len, cost, last_use: self.uses, saved_use: self.uses, unmoved: 0, readers: Weak::new() };
         if let Some(cost) = self.forget(id) {
             self.give_back(cost);
         }
@@ -137,8 +140,19 @@ impl Index {
 
     /// The object was used. Says whether that ought to be saved.
     pub(crate) fn touch(&mut self, id: ObjectId) -> Option<bool> {
-        let save_after = SAVE_AFTER_MIN.max(self.entries.len() as u64 / 4);
+        let quarter = self.entries.len() as u64 / 4;
+        let save_after = SAVE_AFTER_MIN.max(quarter);
         let entry = self.entries.get_mut(&id)?;
+        if self.uses - entry.last_use <= quarter {
+            // It is among the last used already: what is used all the time is not moved all the time.
+            entry.unmoved += 1;
+            let save = entry.unmoved >= save_after;
+            if save {
+                entry.unmoved = 0;
+            }
+            return Some(save);
+        }
+        entry.unmoved = 0;
         self.uses += 1;
         self.by_use.remove(&entry.last_use);
         self.by_use.insert(self.uses, id);

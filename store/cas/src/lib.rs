@@ -1,8 +1,9 @@
-//! Objects by the hash of their bytes, so that no wrong byte is ever read: on disk or in memory, within a cap, with
-//! what was not used for longest making room; a tier in RAM for what is hot; and an index of the URLs objects came from.
+//! Content-addressed storage that never returns a wrong byte: objects by their BLAKE3 hash, on disk or in memory,
+//! within a size limit and with LRU eviction; a RAM tier for hot objects; and an index of the URLs that objects
+//! came from.
 //!
-//! **Everything here blocks.** Callers on a runtime use the kernel's blocking pool, but for [`Hot::get`] and
-//! [`Cas::contains`], which are look-ups in memory.
+//! **Everything here blocks.** Callers on a runtime use the kernel's blocking pool, except for [`Hot::get`] and
+//! [`Cas::contains`], which are lookups in memory.
 //!
 //! ```
 //! use cas::{Cas, Limits};
@@ -17,12 +18,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! * [`Verified`] is anything with a tree of hashes, stored here or not: whatever is read from it is checked first.
+//! * [`Verified`] is a file with its hash tree, stored here or not: everything that is read from it is verified
+//!   first.
 //! * [`Cas`] stores objects: [`Cas::begin`] a [`Writer`], [`Cas::open`], [`Cas::quarantine`], [`Cas::scrub`].
 //! * [`Tail`] reads an object while it is being written.
 //! * [`Hot`] keeps whole objects in RAM, checked once when they are loaded.
-//! * [`UrlIndex`] keeps what is known of URLs, across restarts and crashes.
-//! * [`RecordLog`] keeps records of any kind in their order, each of them sealed.
+//! * [`UrlIndex`] stores metadata of URLs, across restarts and crashes.
+//! * [`RecordLog`] stores records of any kind in their order, each with a checksum.
 
 mod backend;
 mod files;

@@ -23,7 +23,7 @@ const OVERHEAD: u64 = 256;
 
 type Objects = Arc<Mutex<HashMap<ObjectId, (Bytes, Arc<Tree>)>>>;
 
-/// Objects in memory.
+/// A store that keeps its objects in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     objects: Objects,
@@ -45,6 +45,10 @@ impl Backend for Memory {
     fn open(&self, id: ObjectId, _: u64) -> Result<Option<(Source, Arc<Tree>)>, ReadError> {
         let objects = lock(&self.objects);
         Ok(objects.get(&id).map(|(bytes, tree)| (Source::Memory(bytes.clone()), Arc::clone(tree))))
+    }
+
+    fn bytes(&self, id: ObjectId) -> Option<Bytes> {
+        lock(&self.objects).get(&id).map(|(bytes, _)| bytes.clone())
     }
 
     fn remove(&self, id: ObjectId) -> io::Result<()> {

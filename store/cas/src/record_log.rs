@@ -29,7 +29,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-/// What the file begins with.
+/// The magic number at the start of the file.
 const MAGIC: &[u8; 16] = b"omnigate log 1\n\0";
 const SEAL_LEN: usize = 16;
 const HEADER_LEN: usize = 64;

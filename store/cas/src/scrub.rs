@@ -22,12 +22,12 @@ pub struct ScrubProgress {
     pub bytes: u64,
 }
 
-/// What a scrub has found.
+/// The result of a scrub.
 #[derive(Debug, Default)]
 pub struct ScrubReport {
-    /// How far it got.
+    /// How many objects and bytes were checked so far.
     pub progress: ScrubProgress,
-    /// Objects whose tree was damaged and has been made anew.
+    /// Objects whose tree was damaged and has been rebuilt.
     pub repaired: Vec<ObjectId>,
     /// Objects that were corrupt and have been set aside.
     pub quarantined: Vec<ObjectId>,

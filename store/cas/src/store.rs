@@ -2,6 +2,7 @@
 
 use std::{io, ops::ControlFlow, path::Path, sync::Arc};
 
+use bytes::Bytes;
 use types::ObjectId;
 
 use crate::{
@@ -38,15 +39,15 @@ pub struct Stat {
     pub objects: u64,
     /// The sum of their lengths.
     pub object_bytes: u64,
-    /// What is taken of [`Limits::max_bytes`].
+    /// How much of [`Limits::max_bytes`] is in use.
     pub taken_bytes: u64,
-    /// [`Limits::max_bytes`].
+    /// The limit in force, [`Limits::max_bytes`].
     pub max_bytes: u64,
     /// Corrupt objects that were set aside.
     pub quarantined: u64,
     /// Objects that made room for others since the start.
     pub evicted: u64,
-    /// What they took.
+    /// Total size of the evicted objects, in bytes.
     pub evicted_bytes: u64,
     /// Remains of interrupted writers that were removed at the start.
     pub swept: u64,
@@ -59,7 +60,7 @@ pub enum Fate {
     Missing,
     /// It is what it should be: somebody else has replaced it, or the disk has thought better of it.
     Sound,
-    /// Its bytes were right and its tree was not; the tree has been made anew.
+    /// Its bytes were right and its tree was not; the tree has been rebuilt.
     Repaired,
     /// It has been set aside and is no longer found.
     Quarantined,
@@ -159,6 +160,14 @@ impl Cas {
         self.shared.open(id)
     }
 
+    /// All bytes of an object, if they are in memory; [`None`] if they are not. They may be evicted meanwhile, and then take
+    /// memory that is not counted for as long as they are held: for what is short and given out at once.
+    #[must_use]
+    pub fn bytes(&self, id: ObjectId) -> Option<Bytes> {
+        self.shared.index(|index| index.touch(id))?;
+        self.shared.backend.bytes(id)
+    }
+
     /// Whether an object is stored, as far as this process knows. Does not block for long.
     #[must_use]
     pub fn contains(&self, id: ObjectId) -> bool {
@@ -187,7 +196,7 @@ impl Cas {
     }
 
     /// Looks at an object that was found corrupt, and sets it aside if it is: it is no longer found, and can be written
-    /// anew. Up to 64 are kept for a look at them, if there is room.
+    /// again. Up to 64 are kept for inspection, if there is room.
     ///
     /// # Errors
     /// [`ReadError::Io`] if it cannot be looked at or moved.
@@ -214,7 +223,7 @@ impl Cas {
         Ok(Fate::Quarantined)
     }
 
-    /// Corrupt objects that were set aside, the oldest first. They may have been written anew since.
+    /// Corrupt objects that were set aside, the oldest first. They may have been rewritten since.
     #[must_use]
     pub fn quarantined(&self) -> Vec<ObjectId> {
         self.shared.index(|index| index.aside().collect())

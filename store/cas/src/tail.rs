@@ -29,12 +29,12 @@ struct Inner {
     hashes: Mutex<Hashes>,
 }
 
-/// Where the bytes are.
+/// The place that a writer has written its bytes to.
 #[derive(Debug)]
 pub(crate) enum Written {
     /// In a file that somebody else could change meanwhile.
     File(File),
-    /// In memory.
+    /// A buffer in memory.
     Memory(Arc<Mutex<MemoryBytes>>),
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Written {
 enum Hashes {
     /// Groups that are complete and not the last.
     Growing(Vec<GroupHash>),
-    /// All of them.
+    /// The object is complete; this is its hash tree.
     Whole(Arc<Tree>),
 }
 

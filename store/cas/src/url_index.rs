@@ -8,7 +8,7 @@
 //!
 //! **What a flipped bit does.** A row that was changed on disk could send one URL to the object of another, whose bytes
 //! would then be verified and wrong. So every row carries a hash of what it says, and one that does not match is
-//! dropped when it is loaded; a file that SQLite finds damaged is begun anew.
+//! dropped when it is loaded; a file that SQLite finds damaged is started again.
 
 mod row;
 mod schema;
@@ -23,7 +23,7 @@ pub use row::UrlRow;
 /// Why the index could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The file is damaged. Opened again, it is begun anew.
+    /// The file is damaged. Opened again, it is started again.
     #[error("the index of URLs is damaged: {0}")]
     Damaged(String),
     /// The disk is full, or cannot be written to.
@@ -49,16 +49,16 @@ impl From<rusqlite::Error> for IndexError {
     }
 }
 
-/// How an index was found.
+/// The state of the index when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// There was none.
+    /// There was no index; a new one was created.
     New,
-    /// As it was left.
+    /// The index is intact.
     Kept,
-    /// It could not be used and was begun anew.
+    /// It could not be used and was started again.
     Replaced {
-        /// What was wrong with it.
+        /// The reason why the old index was dropped.
         why: String,
     },
 }
@@ -74,9 +74,9 @@ pub enum Change<'a> {
     RemoveObject(ObjectId),
     /// The URL was asked for, in seconds of Unix time.
     Touch {
-        /// The URL.
+        /// The URL of the object.
         url: &'a str,
-        /// When.
+        /// The time of use, in Unix seconds.
         at: u64,
     },
 }
@@ -88,7 +88,7 @@ pub struct UrlIndex {
 }
 
 impl UrlIndex {
-    /// The index in a file, made if it is not there, and begun anew if it is damaged: it can be.
+    /// The index in a file, made if it is not there, and started again if it is damaged: it can be.
     ///
     /// # Errors
     /// [`IndexError::Failed`] if the file cannot be used.

@@ -14,7 +14,7 @@ use types::ObjectId;
 
 use crate::PIECE_LEN;
 
-/// Why nothing can be read.
+/// The reason why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The system could not read it; it may be able to later.
@@ -43,7 +43,7 @@ pub enum BuildError {
     /// The system could not read it.
     #[error("it cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// Whoever watched the progress said so.
+    /// The observer of the progress cancelled it.
     #[error("stopped before the end")]
     Stopped,
 }
@@ -108,7 +108,7 @@ impl Verified {
         Self { source, tree, _pin: Some(pin) }
     }
 
-    /// The object's name.
+    /// Returns the name of the object.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         self.tree.root()
@@ -126,7 +126,7 @@ impl Verified {
         self.tree.is_empty()
     }
 
-    /// The object's tree.
+    /// Returns the hash tree of the object.
     #[must_use]
     pub fn tree(&self) -> &Arc<Tree> {
         &self.tree
@@ -239,7 +239,7 @@ pub(crate) fn read_at_most(file: &File, offset: u64, buffer: &mut [u8]) -> io::R
     Ok(filled)
 }
 
-/// The same range, in memory.
+/// Converts a range of bytes to indices in memory.
 pub(crate) fn in_memory(range: Range<u64>) -> Range<usize> {
     let index = |at| usize::try_from(at).expect("addresses have 64 bits");
     index(range.start)..index(range.end)

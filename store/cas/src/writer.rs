@@ -27,9 +27,9 @@ pub enum WriteError {
 /// An object that is stored now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Its name.
+    /// The name of the object.
     pub id: ObjectId,
-    /// Its length in bytes.
+    /// The length of the object in bytes.
     pub len: u64,
     /// Whether it was not stored before.
     pub is_new: bool,

@@ -8,7 +8,7 @@ use types::ObjectId;
 
 use crate::signature::SignatureError;
 
-/// Why a pack is not mounted, in words for whoever runs the node.
+/// Why a pack is not mounted, in words for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// There is no such file, or it may not be read.
@@ -20,7 +20,7 @@ pub enum MountError {
     /// A folder, a device, a pipe.
     #[error("it is not a file")]
     NotAFile,
-    /// Something else.
+    /// The file is neither PMTiles nor MBTiles.
     #[error("it is neither PMTiles nor MBTiles, by its first bytes")]
     NotAPack,
     /// Not as a PMTiles pack has to be.
@@ -35,9 +35,9 @@ pub enum MountError {
     /// Not the file that was meant.
     #[error("its content is {found}, but {expected} was asked for")]
     OtherContent {
-        /// What was asked for.
+        /// The expected hash.
         expected: ObjectId,
-        /// What it is.
+        /// The hash of the file.
         found: ObjectId,
     },
     /// Not signed as it has to be.
@@ -51,7 +51,7 @@ pub enum MountError {
         "its bytes are not those that were hashed earlier, though nobody has written to it: the disk may be failing"
     )]
     Rotten,
-    /// Whoever watched the progress said so.
+    /// The observer of the progress cancelled it.
     #[error("the mount was stopped")]
     Stopped,
 }
@@ -72,7 +72,7 @@ pub enum MbtilesError {
     CutShort {
         /// How many it says it has.
         said: u64,
-        /// How many it has.
+        /// The size of the file in bytes.
         size: u64,
     },
     /// Programs inside of the database.
@@ -84,7 +84,7 @@ pub enum MbtilesError {
     /// More objects than any pack has.
     #[error("it has more than {0} tables, views and indexes")]
     SchemaSize(usize),
-    /// Each look-up would read the whole table.
+    /// Each lookup would read the whole table.
     #[error(
         "its tiles cannot be looked up without reading all of them; make an index: \
          CREATE UNIQUE INDEX tile_index ON tiles (zoom_level, tile_column, tile_row)"
@@ -96,11 +96,11 @@ pub enum MbtilesError {
     /// A column with something else in it.
     #[error("{column} of a row of `{table}` is not {expected}")]
     Type {
-        /// The table.
+        /// The name of the table.
         table: &'static str,
-        /// The column.
+        /// The name of the column.
         column: &'static str,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
     },
     /// A tile that is too large.
@@ -108,9 +108,9 @@ pub enum MbtilesError {
     TileTooLarge {
         /// The tile, if it is one.
         tile: String,
-        /// Its bytes.
+        /// The length in bytes.
         len: usize,
-        /// How many are allowed.
+        /// The maximum length in bytes.
         max: u32,
     },
     /// A tile that is there and not found.
@@ -125,7 +125,7 @@ pub enum MbtilesError {
     /// More metadata than allowed.
     #[error("its metadata is larger than allowed")]
     MetadataSize,
-    /// Nothing to serve.
+    /// The pack has no tiles.
     #[error("it has no tiles")]
     Empty,
 }

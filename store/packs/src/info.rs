@@ -15,7 +15,7 @@ use types::ObjectId;
 
 use crate::{mount::open_regular, sniff};
 
-/// What a pack's file is.
+/// The file format of a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// PMTiles version 3.
@@ -49,11 +49,11 @@ impl fmt::Display for Format {
 /// What is known of a mounted pack.
 #[derive(Clone, Debug)]
 pub struct PackInfo {
-    /// Where it was mounted from.
+    /// The path that the pack was mounted from.
     pub path: PathBuf,
     /// What its metadata call it, else the name of its file without the extension.
     pub name: String,
-    /// What its file is.
+    /// The file format of the pack.
     pub format: Format,
     /// The hash of the whole file.
     pub id: ObjectId,
@@ -63,13 +63,13 @@ pub struct PackInfo {
     pub modified: SystemTime,
     /// Tiles that can be asked for.
     pub tiles: u64,
-    /// What they are.
+    /// The format of the tiles.
     pub tile_type: TileType,
     /// How they are encoded, if they all are in one way that is known.
     pub coding: Option<Coding>,
-    /// The lowest zoom.
+    /// The lowest zoom level.
     pub min_zoom: u8,
-    /// The highest zoom.
+    /// The highest zoom level.
     pub max_zoom: u8,
     /// West, south, east, north, in degrees.
     pub bounds: [f64; 4],
@@ -99,11 +99,11 @@ pub(crate) struct Described {
 pub struct Tile {
     /// Its bytes, encoded as they are in the pack.
     pub bytes: Bytes,
-    /// Their hash.
+    /// The hash of the tile's bytes.
     pub id: ObjectId,
     /// How they are encoded; `None` if they are not.
     pub coding: Option<Coding>,
-    /// What they are once decoded.
+    /// The media type of the decoded bytes.
     pub media_type: &'static str,
 }
 

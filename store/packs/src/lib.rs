@@ -1,7 +1,7 @@
-//! Packs of map tiles, PMTiles or MBTiles, of which no wrong byte is ever read.
+//! Packs of map tiles, PMTiles or MBTiles, from which no wrong byte is ever read.
 //!
-//! [`Pack::mount`] checks a file once and as a whole; from then on every tile is compared with what was mounted. A file
-//! that rots, is cut short or is written to gives errors, never other tiles.
+//! [`Pack::mount`] checks a file once and completely; from then on every tile is compared with what was mounted. A
+//! file that is damaged, truncated or modified gives errors, never other tiles.
 //!
 //! * A PMTiles pack is hashed into a tree at mount, every directory and every entry is checked, and each read verifies the
 //!   groups that it takes from the file.

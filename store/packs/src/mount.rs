@@ -116,7 +116,7 @@ impl Mounting<'_> {
         self.outboard.as_ref()?.load(&self.stamp, self.options.limits.mbtiles_tiles)
     }
 
-    /// Hashes the file.
+    /// Hashes the whole file.
     fn hash(&mut self) -> Result<Arc<Tree>, MountError> {
         let file = self.file.try_clone().map_err(MountError::Read)?;
         let (options, total) = (&mut self.options, self.stamp.size);

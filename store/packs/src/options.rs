@@ -6,7 +6,7 @@ use types::ObjectId;
 
 use crate::signature::PublicKey;
 
-/// What a mount is told.
+/// The options of a mount.
 #[derive(Default)]
 pub struct MountOptions<'a> {
     /// Where hashes are kept, so that a file that did not change is not hashed again. Without it nothing is written.
@@ -45,21 +45,21 @@ impl Default for Limits {
     }
 }
 
-/// How far a mount is.
+/// The progress of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current step.
     pub stage: Stage,
     /// Bytes that are done.
     pub done: u64,
-    /// Bytes there are.
+    /// The total number of bytes.
     pub total: u64,
 }
 
-/// What a mount is doing.
+/// A step of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Hashing the file.
+    /// The file is being hashed.
     Hashing,
     /// Hashing the tiles of an MBTiles pack one by one.
     Tiles,

@@ -28,7 +28,7 @@ pub struct Pack {
     tiles: Tiles,
 }
 
-/// How tiles are found.
+/// The index of a pack's tiles.
 #[derive(Debug)]
 pub(crate) enum Tiles {
     Pmtiles(Directories),
@@ -49,7 +49,7 @@ impl Pack {
         Self { info, stamp, handle, file, tiles }
     }
 
-    /// What is known of it.
+    /// Returns the metadata of the pack.
     #[must_use]
     pub fn info(&self) -> &PackInfo {
         &self.info

@@ -58,7 +58,7 @@ impl Directories {
     }
 }
 
-/// Why a look-up failed.
+/// The reason why the search for a tile failed.
 enum LookUp {
     Read(ReadError),
     Directory,

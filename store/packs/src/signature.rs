@@ -30,24 +30,24 @@ pub struct InvalidKey;
 /// Why a signature does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum SignatureError {
-    /// There is none.
+    /// There is no signature file.
     #[error("its signature {path} cannot be read: {error}")]
     Missing {
-        /// Where it should be.
+        /// The path where the signature is expected.
         path: String,
-        /// Why not.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// Not a signature.
+    /// The file does not have the length of a signature.
     #[error("its signature {path} does not have {SIGNATURE_LEN} bytes")]
     Length {
-        /// Where it is.
+        /// The path of the signature.
         path: String,
     },
     /// Of another file, or by somebody else.
     #[error("its signature {path} is not by the expected key over this content")]
     Wrong {
-        /// Where it is.
+        /// The path of the signature.
         path: String,
     },
 }

@@ -52,7 +52,7 @@ impl Stamp {
         self.is_file_of(other) && (self.size, self.modified) == (other.size, other.modified)
     }
 
-    /// What `path` is now.
+    /// Returns the current state of the file at `path`.
     pub(crate) fn state_at(&self, path: &Path) -> io::Result<FileState> {
         match fs::metadata(path) {
             Ok(metadata) => {

@@ -9,7 +9,7 @@ use crate::{
     SnapshotFiles, Tally, Used, Windows, rows_of, seal_rows,
 };
 
-/// Tells other nodes of a snapshot. It may fail quietly: whoever missed it asks, or counts without it.
+/// Tells other nodes of a snapshot. It may fail quietly: a node that missed it requests it, or counts without it.
 pub trait Announce: Send + Sync + fmt::Debug {
     /// This node has sealed an epoch; `file` is the one of its rows that the snapshot's address leads to.
     fn announce(&self, sealed: &Sealed, file: &[u8]);
@@ -18,13 +18,13 @@ pub trait Announce: Send + Sync + fmt::Debug {
 /// Why accounts could not be kept.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountsError {
-    /// Of the journal.
+    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Of the files.
+    /// A file cannot be opened.
     #[error("snapshots cannot be kept: {0}")]
     Open(#[from] OpenError),
-    /// Of a file.
+    /// A file cannot be written.
     #[error("a snapshot cannot be written: {0}")]
     Write(#[from] WriteError),
     /// Of what is to be sealed.
@@ -32,10 +32,10 @@ pub enum AccountsError {
     Snapshot(#[from] SnapshotError),
 }
 
-/// What a flush did.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed {
-    /// The present epoch.
+    /// The current epoch.
     pub epoch: u64,
     /// Rows that were written down.
     pub rows: u64,

@@ -7,7 +7,7 @@ use types::ObjectId;
 
 /// Where files of rows can be had, by their address.
 pub trait Rows: Send + Sync + fmt::Debug {
-    /// The file, verified to be the one of this address; `None` if it is not to be had. Blocking.
+    /// The file, verified to be the one of this address; `None` if it is not available. Blocking.
     ///
     /// # Errors
     /// What the place said, if it does not answer.

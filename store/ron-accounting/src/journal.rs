@@ -41,7 +41,7 @@ pub enum JournalError {
     /// A sum does not fit.
     #[error("more was used in epoch {epoch} than can be counted")]
     Overflow {
-        /// The epoch.
+        /// The number of the epoch.
         epoch: u64,
     },
 }
@@ -76,11 +76,11 @@ impl BootId {
 /// What was used by whom in an epoch, by all boots: in the order of actors and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// Whose.
+    /// The actor that the usage is counted for.
     pub actor: ActorId,
-    /// Of what.
+    /// The metric that was counted.
     pub metric: String,
-    /// How much.
+    /// Number of units.
     pub units: u128,
 }
 

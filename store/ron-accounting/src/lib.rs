@@ -1,19 +1,20 @@
-//! Accounting: what was used and provided, by epoch, written down every second, and sealed so that others can check it.
+//! Accounting: what was used and provided, by epoch, recorded every second, and sealed so that others can verify
+//! it.
 //!
 //! ```text
 //! Meter (hot path) ─▶ Tally: the epoch's sums ─▶ Journal: SQLite, once a second ─▶ seal: Parquet in the CAS, signed rows
 //! ```
 //!
-//! * [`Windows`] says which epoch a moment is in, when it ends and when its inputs close.
-//! * [`Tally`] works out of meters, which only grow, what was used in which epoch.
-//! * [`Journal`] keeps that, per process, so that a crash costs at most what was used since the last write, and nothing
-//!   is counted twice.
-//! * [`rows_of`] and [`seal_rows`] make a snapshot; [`check_seal`] and [`check_rows`] judge somebody else's,
-//!   [`read_rows`] reads its file, which may be anybody's, and [`take_in`] adds it to what an epoch is paid by.
-//! * [`Accounts`] puts these together: [`Accounts::flush`] and [`Accounts::seal`] are all that a service calls.
+//! * [`Windows`] computes the epoch of a moment, when it ends and when its inputs close.
+//! * [`Tally`] computes from meters, which only grow, what was used in which epoch.
+//! * [`Journal`] stores that, per process, so that a crash loses at most the usage since the last write, and
+//!   nothing is counted twice.
+//! * [`rows_of`] and [`seal_rows`] make a snapshot. [`check_seal`] and [`check_rows`] verify another node's
+//!   snapshot, [`read_rows`] reads its file, which is untrusted, and [`take_in`] adds it to the inputs of an epoch.
+//! * [`Accounts`] combines these: a service calls only [`Accounts::flush`] and [`Accounts::seal`].
 //!
-//! **Everything here blocks**, but for [`Windows`] and [`Tally`]. Usage is what a node says of itself: a seal proves who
-//! said it, not that it is so.
+//! **Everything here blocks**, except [`Windows`] and [`Tally`]. Usage is self-reported: a seal proves which node
+//! reported it, not that it is true.
 
 mod accounts;
 mod files;

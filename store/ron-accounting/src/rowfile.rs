@@ -36,7 +36,7 @@ pub enum FileFault {
     /// It has other columns than `actor`, `metric`, `units` and `units_high`.
     #[error("its columns are not those of rows")]
     Columns,
-    /// Its columns are compressed.
+    /// The columns of the file are compressed.
     #[error("its columns are compressed with {0}, and files of rows are not: write it without compression")]
     Compressed(&'static str),
     /// It is encrypted, or encoded in a way that is not read here.
@@ -61,7 +61,7 @@ pub(crate) fn write_file(used: &[Used]) -> Result<Vec<u8>, SnapshotError> {
     write::parquet(used).map_err(|error| SnapshotError::NotWritten(error.to_string()))
 }
 
-/// Reads the rows of a file, whoever made it, one after the other, until there are no more or `take` has had enough.
+/// Reads the rows of a file, which is untrusted, one after the other, until there are no more or `take` has had enough.
 /// Their order is for `take` to judge.
 ///
 /// Beside the file, it holds the strings that one part of the file repeats, 80 MiB at most.

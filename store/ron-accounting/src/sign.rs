@@ -44,7 +44,7 @@ impl SigningKey {
         Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map(|pair| Self(Arc::new(pair))).map_err(|_| KeyError)
     }
 
-    /// What this node is called.
+    /// Returns the id of this node.
     #[must_use]
     pub fn node(&self) -> NodeId {
         node_id(&self.public_key())

@@ -37,7 +37,7 @@ pub enum SnapshotError {
     /// Usage that this node says it has does not count here.
     #[error("snapshots of {0} do not count here")]
     UnknownNode(ActorId),
-    /// It is of another epoch.
+    /// The snapshot belongs to another epoch.
     #[error("it is of epoch {0}")]
     OtherEpoch(Epoch),
     /// The file is too long.
@@ -52,9 +52,9 @@ pub enum SnapshotError {
     /// A row cannot be.
     #[error("row {row}: {fault}")]
     Row {
-        /// Counted from zero.
+        /// Index of the row, counted from zero.
         row: u64,
-        /// What is wrong.
+        /// What is wrong with the row.
         fault: RowFault,
     },
     /// The rows are not the sealed ones.

@@ -24,7 +24,7 @@ pub type Reading = (ActorId, &'static str, u64);
 /// What is to be written down: the sums of one epoch so far, those that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The epoch.
+    /// The number of the epoch.
     pub epoch: u64,
     /// Whose, of what, and how much in this epoch since the process began; in the order of actors and metrics.
     pub units: Vec<(ActorId, &'static str, u64)>,
@@ -35,7 +35,7 @@ pub struct Page {
 pub struct Tally {
     windows: Windows,
     max_actors: usize,
-    /// What each meter said last.
+    /// The last value of each meter.
     seen: BTreeMap<(ActorId, &'static str), u64>,
     /// The oldest first; the last is the present epoch's.
     pages: VecDeque<Open>,
@@ -133,7 +133,7 @@ impl Tally {
         was_used.then_some(Correction { from, to: None })
     }
 
-    /// What the present page has is kept elsewhere: it is counted anew from here on.
+    /// What the present page has is kept elsewhere: it is counted again from here on.
     pub fn forget_page(&mut self) {
         let page = self.pages.back_mut().expect("there is always a present epoch");
         let Open { epoch, since, .. } = *page;

@@ -24,7 +24,7 @@ impl Windows {
         Self { duration: duration.max(Self::SHORTEST), skew }
     }
 
-    /// How long an epoch is.
+    /// Returns the length of an epoch.
     #[must_use]
     pub const fn duration(&self) -> Duration {
         self.duration

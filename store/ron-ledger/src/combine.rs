@@ -9,7 +9,7 @@ use ledgerbook::Batch;
 
 use crate::{LedgerError, Posted};
 
-/// What becomes of one batch.
+/// The result of posting one batch.
 pub(crate) type Outcome = Result<Posted, LedgerError>;
 
 /// The most batches that wait; each has a thread that waits with it.

@@ -11,7 +11,7 @@ use crate::{
 /// How many rows are written at once.
 const CHUNK: usize = 2000;
 
-/// Copies all rows.
+/// Copies all rows from a snapshot.
 pub(crate) fn rows(from: &mut dyn Snapshot, to: &mut impl RowWriter) -> Result<(), LedgerError> {
     let mut numbers = Numbers::new();
     chunks(from, pages::accounts(), |accounts: &[Account]| {

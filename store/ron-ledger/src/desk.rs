@@ -56,7 +56,7 @@ fn write(desk: &mut impl RowWriter, commit: &Commit) -> Result<(), LedgerError> 
     desk.insert_links(&[commit.link])
 }
 
-/// What a group came to.
+/// The result of a group of batches.
 #[derive(Debug)]
 pub(crate) enum Decided {
     /// What becomes of each batch once the transaction is committed, and whether there is anything to commit.
@@ -68,7 +68,7 @@ pub(crate) enum Decided {
 /// Decides a group of batches and writes what follows. Each is posted whole or not at all, whatever the others are.
 ///
 /// Locks are taken in one order by everybody: accounts by name, the head last. Requests are looked up behind the
-/// accounts' locks: whoever posts the same body waits for the same accounts, and then sees it was posted.
+/// accounts' locks: a caller that posts the same body waits for the same accounts, and then sees that it was posted.
 pub(crate) fn decide(desk: &mut impl Desk, group: &[Batch]) -> Result<Decided, LedgerError> {
     let mut book = Book::new();
     look_up(desk, group, &mut book)?;
@@ -98,7 +98,7 @@ pub(crate) fn decide(desk: &mut impl Desk, group: &[Batch]) -> Result<Decided, L
 
 /// What is known of a key.
 enum Seen {
-    /// It was posted before.
+    /// The batch was posted before, as this request.
     Before(Request),
     /// A batch of this group has it.
     Here { slot: usize, batch: Batch },

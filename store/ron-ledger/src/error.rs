@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use ledgerbook::{Fault, Key, Refusal};
 
-/// What was being done.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Opening or connecting.
+    /// Opening the database or connecting to it.
     Open,
     /// Posting a batch.
     Post,
-    /// Reading.
+    /// Reading from the database.
     Read,
 }
 
@@ -36,7 +36,7 @@ pub enum LedgerError {
     /// The key was used for another body.
     #[error("the key {key} was used for another batch, request {request}")]
     Conflict {
-        /// The key.
+        /// The idempotency key.
         key: Key,
         /// The request that has it.
         request: u64,
@@ -47,7 +47,7 @@ pub enum LedgerError {
     /// It took too long. Whether it was done is not known.
     #[error("the ledger did not {op:?} in {after:?}")]
     Timeout {
-        /// What was being done.
+        /// The operation that failed.
         op: Op,
         /// How long that was waited for.
         after: Duration,
@@ -64,7 +64,7 @@ pub enum LedgerError {
     /// Written by a newer program, or not a ledger.
     #[error("the ledger has version {found}, and this program knows up to {known}")]
     Version {
-        /// Its version.
+        /// The schema version that was found.
         found: i64,
         /// The newest version known here.
         known: i64,

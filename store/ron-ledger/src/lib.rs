@@ -1,13 +1,14 @@
-//! The ledger: accounts and transfers that are booked exactly once, chained, and kept in SQLite or PostgreSQL.
+//! The ledger: accounts and transfers that are posted exactly once, hash-chained, and stored in SQLite or
+//! PostgreSQL.
 //!
-//! A [`Batch`] of steps is posted under an idempotency key. Its rows, its key, the hash of its body and its result are
-//! written in one transaction and kept forever: sent again, the batch has the result it had the first time; the same
-//! key with another body is a conflict. So whoever does not know the outcome sends the batch again.
+//! A [`Batch`] of steps is posted under an idempotency key. Its rows, its key, the hash of its body and its result
+//! are written in one transaction and kept forever. Posting the batch again returns the first result; the same key
+//! with another body is a conflict. So a caller that does not know the outcome posts the batch again.
 //!
-//! The rules are those of [`ledgerbook`]; this crate keeps its rows. What is posted at the same time is committed in
-//! one transaction under one link of the chain, and nobody is told before it is on the disk.
+//! The rules are those of [`ledgerbook`]; this crate stores its rows. Batches that are posted at the same time are
+//! committed in one transaction under one link of the chain, and no caller is answered before it is on disk.
 //!
-//! Everything here blocks: call it from a thread that may.
+//! Everything here blocks: call it from a thread that may block.
 
 mod backup;
 mod combine;

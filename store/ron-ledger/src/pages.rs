@@ -22,7 +22,7 @@ pub(crate) struct Pages<T> {
 }
 
 impl<T> Pages<T> {
-    /// The next row.
+    /// Returns the next row.
     pub(crate) fn next(&mut self, from: &mut dyn Snapshot) -> Result<Option<T>, LedgerError> {
         if self.ready.is_empty() {
             self.ready = (self.fetch)(from, self.after, PAGE)?.into();

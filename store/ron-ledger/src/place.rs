@@ -38,7 +38,7 @@ impl FromStr for Place {
 }
 
 impl fmt::Debug for Place {
-    /// Without the password.
+    /// Formats the URL without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "sqlite:{}", path.display()),
@@ -55,7 +55,7 @@ impl Place {
         !matches!(self, Self::Memory)
     }
 
-    /// Whether what is posted there may cross a network in the clear. A server that cannot be used is not asked.
+    /// Whether what is posted there may cross a network without TLS. A server that cannot be used is not asked.
     #[must_use]
     pub fn is_clear_to_another_machine(&self) -> bool {
         match self {

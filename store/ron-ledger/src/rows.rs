@@ -86,7 +86,7 @@ pub(crate) fn closed_hold(kind: &EntryKind) -> Option<u64> {
     }
 }
 
-/// How a floor is stored.
+/// Returns the form in which a floor is stored.
 pub(crate) fn overdraft_text(floor: Floor) -> Option<String> {
     match floor {
         Floor::Overdraft(amount) => Some(amount.to_string()),

@@ -5,9 +5,9 @@ use ledgerbook::{Checkpoint, StateRoot};
 
 use crate::{Ledger, LedgerError, pages, verify};
 
-/// Whoever signs checkpoints: the node, with its Ed25519 key.
+/// A signer of checkpoints: the node, with its Ed25519 key.
 pub trait Signer {
-    /// The public key.
+    /// Returns the public key.
     fn public_key(&self) -> [u8; 32];
 
     /// The signature over a payload.
@@ -32,7 +32,7 @@ impl NodeKey {
 }
 
 impl std::fmt::Debug for NodeKey {
-    /// Without the secret.
+    /// Formats the key without the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("NodeKey").field(&self.public_key()).finish()
     }

@@ -13,7 +13,7 @@ pub enum Scrutiny {
     /// What follows the last checkpoint signed by one of these keys, and all balances against it. Everything if there
     /// is none. What lies before is left to [`verify`], later.
     SinceCheckpoint(Vec<[u8; 32]>),
-    /// Nothing but that it is a ledger: for whoever calls [`verify`] at once.
+    /// Nothing but that it is a ledger: for a caller that calls [`verify`] at once.
     Nothing,
 }
 

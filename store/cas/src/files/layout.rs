@@ -65,20 +65,20 @@ impl Layout {
         Self { root: folder.to_owned(), drafts: AtomicU64::new(0) }
     }
 
-    /// An object's bytes.
+    /// Returns the path of an object's bytes.
     pub(super) fn object(&self, id: ObjectId) -> PathBuf {
         let hex = id.hex();
         self.root.join("objects").join(&hex[..2]).join(hex)
     }
 
-    /// An object's tree.
+    /// Returns the path of an object's hash tree.
     pub(super) fn tree(&self, id: ObjectId) -> PathBuf {
         let mut path = self.object(id).into_os_string();
         path.push(TREE_SUFFIX);
         path.into()
     }
 
-    /// A corrupt object.
+    /// Returns the path that a corrupt object is moved to.
     pub(super) fn aside(&self, id: ObjectId) -> PathBuf {
         self.quarantine().join(id.hex())
     }
@@ -180,7 +180,7 @@ fn is_ours(folder: &Path) -> io::Result<bool> {
     Ok(folder.join("objects").is_dir())
 }
 
-/// Writes an emptied format file anew, in its place: others may hold a lock on it.
+/// Writes an emptied format file again, in its place: others may hold a lock on it.
 fn mend_format(folder: &Path) -> io::Result<()> {
     let path = folder.join(FORMAT_FILE);
     if fs::metadata(&path)?.len() > 0 {

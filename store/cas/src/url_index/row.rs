@@ -9,7 +9,7 @@ use super::IndexError;
 /// (RFC 9111). Times are in seconds of Unix time; header fields are kept as they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UrlRow {
-    /// The URL.
+    /// The URL of the object.
     pub url: String,
     /// The object; [`None`] for an answer without one, such as 404.
     pub object: Option<ObjectId>,
@@ -17,27 +17,27 @@ pub struct UrlRow {
     pub len: u64,
     /// The status of the answer.
     pub status: u16,
-    /// `Content-Type`.
+    /// The origin's `Content-Type`.
     pub media_type: Option<String>,
     /// `ETag`, quotes and weakness included.
     pub etag: Option<String>,
-    /// `Last-Modified`.
+    /// The origin's `Last-Modified`.
     pub last_modified: Option<String>,
-    /// `Vary`.
+    /// The origin's `Vary`.
     pub vary: Option<String>,
-    /// `Cache-Control`.
+    /// The origin's `Cache-Control`.
     pub cache_control: Option<String>,
-    /// `Expires`.
+    /// The origin's `Expires`.
     pub expires: Option<String>,
     /// Other fields of the answer, `name: value` on a line each.
     pub fields: Option<String>,
-    /// `Date`.
+    /// The origin's `Date`, in Unix seconds.
     pub date: Option<u64>,
     /// `Age` when the answer came, in seconds.
     pub age: u64,
-    /// When it was asked for.
+    /// When the request was sent, in Unix seconds.
     pub request_time: u64,
-    /// When the answer came.
+    /// When the response arrived, in Unix seconds.
     pub response_time: u64,
     /// Until when it is fresh.
     pub fresh_until: u64,

@@ -1,4 +1,4 @@
-//! The file: how it is opened, what is in it, and when it is begun anew.
+//! The file: how it is opened, what is in it, and when it is started again.
 
 #![expect(clippy::disallowed_methods, reason = "everything in this crate blocks, and says so")]
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::{IndexError, Start};
 
-/// The version of what follows. A file of another version is begun anew: what it says can be fetched again.
+/// The version of what follows. A file of another version is started again: what it says can be fetched again.
 const VERSION: i64 = 2;
 
 /// Times are in seconds of Unix time. `seal` is a hash over all columns but `id` and `used`.

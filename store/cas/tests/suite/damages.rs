@@ -83,7 +83,7 @@ fn damaged(folder: &Folder, cas: &Cas, moment: Moment) -> Vec<Case> {
     (0..).zip(pairs).map(case).collect()
 }
 
-/// Reads all objects in every way, scrubs, and stores what was lost anew.
+/// Reads all objects in every way, scrubs, and stores what was lost again.
 fn judge(moment: Moment) {
     let folder = Folder::new();
     let mut cas = folder.cas();

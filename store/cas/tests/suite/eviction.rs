@@ -43,6 +43,23 @@ fn the_longest_unused_make_room() {
 }
 
 #[test]
+fn what_is_used_all_the_time_stays_though_it_is_not_moved_each_time() {
+    let cas = Cas::in_memory(Limits { max_bytes: u64::MAX, max_objects: 16 });
+    let hot = cas.put(&block(0)).unwrap().id;
+    for seed in 1..100 {
+        for _ in 0..3 {
+            assert_eq!(cas.bytes(hot).as_deref(), Some(&block(0)[..]), "{seed}");
+        }
+        cas.put(&block(seed)).unwrap();
+    }
+    let longest_unused = cas.put(&block(200)).unwrap().id;
+    for seed in 300..316 {
+        cas.put(&block(seed)).unwrap();
+    }
+    assert_eq!((cas.bytes(longest_unused), cas.bytes(hot)), (None, None));
+}
+
+#[test]
 fn an_object_that_is_being_read_stays() {
     for cas in [Cas::in_memory(limits(3 * 4500)), Cas::at(&Folder::new().path(), limits(3 * BLOCK)).unwrap()]
     {

@@ -57,7 +57,7 @@ impl Connection {
         Ok(self.inner.authorizer(Some(authorize))?)
     }
 
-    /// The connection, for a query whose every row may take as long as one look-up.
+    /// The connection, for a query whose every row may take as long as one lookup.
     pub(crate) fn query(&self) -> &rusqlite::Connection {
         self.next_row();
         &self.inner
@@ -74,7 +74,7 @@ impl Connection {
         let _ = self.inner.release_memory();
     }
 
-    /// The first row that the look-up finds.
+    /// The first row that the lookup finds.
     pub(crate) fn tile(&self, coord: Coord) -> Result<Option<Vec<u8>>, PackError> {
         self.look_up(coord).map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::OperationInterrupted) => PackError::Slow,

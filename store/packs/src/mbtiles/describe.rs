@@ -12,7 +12,7 @@ use crate::{
     sniff,
 };
 
-/// Rows of metadata.
+/// The maximum number of rows of metadata.
 const MAX_ROWS: usize = 1000;
 
 /// As far as the Mercator projection reaches.
@@ -126,7 +126,7 @@ fn zooms(table: &Table) -> (u8, u8) {
     (ends.0.map_or(0, TileId::zoom), ends.1.map_or(0, TileId::zoom))
 }
 
-/// Numbers between commas.
+/// Parses numbers that are separated by commas.
 fn numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
     let numbers: Option<Vec<f64>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
     numbers?.try_into().ok().filter(|numbers: &[f64; N]| numbers.iter().all(|number| number.is_finite()))

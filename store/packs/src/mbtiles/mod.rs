@@ -29,7 +29,7 @@ use pool::Pool;
 const LOOK_UP: &str =
     "SELECT tile_data FROM tiles WHERE zoom_level = ?1 AND tile_column = ?2 AND tile_row = ?3";
 
-/// An open database.
+/// An open MBTiles database.
 #[derive(Debug)]
 pub(crate) struct Database {
     pool: Pool,

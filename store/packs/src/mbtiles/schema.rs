@@ -10,7 +10,7 @@ use crate::{
 /// Tables, views and indexes of a database. A pack has five or so.
 const MAX_OBJECTS: usize = 200;
 
-/// Checks that there is nothing in it that acts, that tables and columns are those of a pack, and that a look-up does not read all
+/// Checks that there is nothing in it that acts, that tables and columns are those of a pack, and that a lookup does not read all
 /// of it.
 pub(crate) fn check(connection: &Connection) -> Result<(), MbtilesError> {
     objects(connection)?;

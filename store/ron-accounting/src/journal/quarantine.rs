@@ -17,9 +17,9 @@ const CLOCK: &str = "clock";
 pub struct Quarantined {
     /// The epoch that it was booked in.
     pub epoch: u64,
-    /// Whose, of what, how much.
+    /// The quarantined usage: actor, metric and units.
     pub used: Used,
-    /// Why: `late` or `clock`.
+    /// The reason: `late` or `clock`.
     pub reason: String,
 }
 

@@ -17,7 +17,7 @@ const PLAIN: i64 = 0;
 const PLAIN_DICTIONARY: i64 = 2;
 const RLE_DICTIONARY: i64 = 8;
 
-/// What columns hold.
+/// A type of value that columns hold.
 pub(super) trait Plain<'a>: Copy {
     /// The value that `input` begins with; `input` is moved behind it.
     fn plain(input: &mut &'a [u8]) -> Result<Self, FileFault>;
@@ -79,7 +79,7 @@ impl<'a, T: Plain<'a>> Column<'a, T> {
         }
     }
 
-    /// Whether every value was taken.
+    /// Returns true if every value was read.
     pub(super) const fn is_done(&self) -> bool {
         self.left == 0 && self.pages.is_empty()
     }

@@ -19,14 +19,14 @@ const INT64: i64 = 2;
 const BYTE_ARRAY: i64 = 6;
 const REQUIRED: i64 = 0;
 const UNCOMPRESSED: i64 = 0;
-/// By the same numbers.
+/// The names of compression codecs, by their number in the format.
 const CODECS: [&str; 8] = ["nothing", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw"];
 
 /// Names and types of the columns.
 const COLUMNS: [(&[u8], i64); 4] =
     [(b"actor", BYTE_ARRAY), (b"metric", BYTE_ARRAY), (b"units", INT64), (b"units_high", INT64)];
 
-/// What a footer says.
+/// The content of a file's footer.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) groups: Vec<Group>,

@@ -8,7 +8,8 @@ use crate::SnapshotError;
 /// Rows between two words on how far it is.
 const STEP: u64 = 4096;
 
-/// Takes the rows of a file, whoever made it, into `set` as those of `snapshot`, whose seal is for the caller to check.
+/// Takes the rows of a file, which is untrusted, into `set` as those of `snapshot`, whose seal is for the caller to
+/// check.
 /// `progress` is told how many more were taken, now and then.
 ///
 /// # Errors

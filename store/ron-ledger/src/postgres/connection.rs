@@ -7,7 +7,7 @@ use postgres::{Client, Row, Statement, types::ToSql};
 use super::{PostgresServer, STATEMENT_TIMEOUT, failed};
 use crate::LedgerError;
 
-/// How long connecting may take.
+/// Timeout for connecting to the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection and its statements.

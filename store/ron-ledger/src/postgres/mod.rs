@@ -126,7 +126,7 @@ impl PostgresLedger {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Keeps a connection for whoever comes next.
+    /// Keeps a connection for the next caller.
     fn keep(&self, connection: Connection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE {

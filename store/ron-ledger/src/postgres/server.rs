@@ -23,7 +23,7 @@ pub struct PostgresServer {
 /// Why an address cannot be used. Says nothing of what the address holds, such as a password.
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresAddressError {
-    /// It cannot be read.
+    /// The URL cannot be parsed.
     #[error("this is no address of a PostgreSQL database")]
     Unreadable,
     /// A protection that there is not.
@@ -39,7 +39,7 @@ pub enum PostgresAddressError {
     Root {
         /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The description of the problem.
         problem: String,
     },
 }
@@ -80,7 +80,7 @@ impl PostgresServer {
         Ok(Self { config, connector: Connector::new(&trust)? })
     }
 
-    /// Whether what is said there may cross a network in the clear: another machine, and `sslmode` that lets it.
+    /// Whether what is said there may cross a network without TLS: another machine, and `sslmode` that lets it.
     ///
     /// # Errors
     /// [`PostgresAddressError`] if the address cannot be read.
@@ -118,7 +118,7 @@ impl std::fmt::Debug for PostgresServer {
     }
 }
 
-/// How a connection is protected.
+/// The TLS mode of a connection (`sslmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Disable,

@@ -21,9 +21,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::server::PostgresAddressError;
 
-/// Which servers are believed.
+/// Which server certificates are trusted.
 pub(super) enum Trust {
-    /// Every one: the connection is encrypted, with whoever answers.
+    /// Every one: the connection is encrypted, and any server is accepted.
     Anybody,
     /// Those whose certificate the authority in this file has signed, whatever their name.
     Authority(PathBuf),

@@ -144,7 +144,7 @@ impl Ledger for SqliteLedger {
     }
 }
 
-/// What an error means.
+/// Maps a SQLite error to a ledger error.
 fn failed(error: rusqlite::Error) -> LedgerError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => LedgerError::Busy,

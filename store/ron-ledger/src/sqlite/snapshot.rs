@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::{failed, read};
 use crate::{LedgerError, Snapshot};
 
-/// A read transaction.
+/// A read transaction of SQLite.
 #[derive(Debug)]
 pub(super) enum SqliteSnapshot<'a> {
     /// A connection of its own, in a transaction that ends with it.

@@ -8,7 +8,7 @@ use crate::support::{Chance, Place, batch, hold, id, open, pay, seed, size};
 
 on_every_store!(random_batches_do_what_a_naive_model_does);
 
-/// Balances, what is held, floors; open holds; keys with their steps. Checked after every step by adding up anew.
+/// Balances, what is held, floors; open holds; keys with their steps. Checked after every step by adding up again.
 #[derive(Clone, Debug, Default)]
 struct Model {
     accounts: BTreeMap<String, (i128, i128, Option<i128>)>,

@@ -93,7 +93,7 @@ impl Server {
     /// Kills every process of the server at once, as a power cut would.
     pub(crate) fn kill(&self) {
         let pid = self.keeper.lock().unwrap().as_ref().unwrap().pid;
-        // Those it started first, so that none of them outlives it and none is started anew.
+        // Those it started first, so that none of them outlives it and none is started again.
         run(Command::new("kill").args(["-STOP", &pid.to_string()]));
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         for process in children.split_whitespace().chain([pid.to_string().as_str()]) {
