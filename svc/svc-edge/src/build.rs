@@ -59,7 +59,7 @@ pub enum BuildError {
 /// What an edge is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeSettings<'a> {
-    /// `[edge]`.
+    /// The section `[edge]` of the configuration.
     pub edge: &'a EdgeConfig,
     /// The node's name, under which usage is booked.
     pub node: &'a str,
@@ -75,7 +75,7 @@ const LOOK_AT: usize = 5;
 /// What is in force, by core.
 type Policies = Arc<[Arc<ArcSwap<Policy>>]>;
 
-/// A running edge.
+/// A running edge service.
 #[derive(Debug)]
 pub struct Edge {
     scope: Scope,
@@ -107,6 +107,7 @@ impl Edge {
         let stores = open_stores(scope, settings).await?;
         let shared = Shared::new(scope, config, settings.node, stores);
         let roots = Roots::new(&config.roots, scope, Arc::clone(&shared.damages));
+        shared.registry.set_refused(config.refused_packs);
         let packs = shared.registry.all();
         let cores = scope.planes().cores().iter();
         let policies: Policies = cores
@@ -164,6 +165,10 @@ impl Edge {
         maps.collect()
     }
 
+    pub(crate) fn server(&self) -> &HttpServer<Handler> {
+        &self.server
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -204,6 +209,7 @@ impl Edge {
                 fill.follow(settings);
             }
             shared.registry.commit(packs);
+            shared.registry.set_refused(config.refused_packs);
             verifier.look();
             server.commit(listen_plan(&config, listener, tls));
         }))

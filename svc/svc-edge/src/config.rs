@@ -7,6 +7,7 @@ mod ingress;
 mod pack;
 mod responses;
 mod root;
+mod site;
 mod two_forms;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -20,9 +21,10 @@ pub use allow::{AllowConfig, OriginEtag, OriginScheme};
 pub use cas::CasConfig;
 pub use fill::{FillConfig, LiveFillRetry, RetryConfig};
 pub use ingress::IngressConfig;
-pub use pack::PackConfig;
+pub use pack::{PackConfig, RefusedPacks};
 pub use responses::{CacheControlConfig, CorsConfig, EmptyTile, TilesConfig};
 pub use root::RootConfig;
+pub use site::SiteConfig;
 
 /// More connections than this need `danger_ok`: each may cost 128 KiB at worst, and HTTP/2 ones more.
 const SAFE_MAX_CONNS: usize = 65_536;
@@ -54,48 +56,57 @@ pub enum Mode {
 pub struct EdgeConfig {
     /// Whether the edge runs.
     pub enabled: bool,
-    /// Where it listens: `127.0.0.1:8081`, `[::]:80`, `unix:/run/edge.sock` or `inherit:name`.
+    /// The listening address: `127.0.0.1:8081`, `[::]:80`, `unix:/run/edge.sock` or `inherit:name`.
     pub listen: ListenAddr,
-    /// `offline` serves only what is here; `live` fetches the rest from the origins in `allow`.
+    /// `offline` serves only what is stored on this node; `live` fetches the rest from the origins in `allow`.
     pub mode: Mode,
-    /// Tile packs, PMTiles or MBTiles: `"./packs/world.pmtiles"`, or `{ path = "…", name = "world", b3 = "b3:…" }`. Without
-    /// a name it is the file's, without its ending. A new pack is put in place by renaming it over the old one.
+    /// Tile packs, PMTiles or MBTiles: `"./packs/world.pmtiles"`, or `{ path = "…", name = "world", b3 = "b3:…" }`.
+    /// The default name is the file name without its extension. To replace a pack, rename the new file over the old
+    /// one.
     pub packs: Vec<PackConfig>,
-    /// Folders served at `/edge/assets/`, the first that has a file wins: `"./public"`, or `{ path = "./public", dotfiles =
-    /// true }`.
+    /// Effect of a refused pack on readiness. With `report` it is listed, and the edge is not ready only if all
+    /// packs are refused; with `down` the edge is not ready if one is refused.
+    pub refused_packs: RefusedPacks,
+    /// Folders that are served at `/edge/assets/`; the first that has the file is used: `"./public"`, or
+    /// `{ path = "./public", dotfiles = true }`.
     pub roots: Vec<RootConfig>,
-    /// Origins that `live` may ask: `"tiles.example.org"`, or `{ host = "tiles.example.org", origin_etag = "any" }`.
+    /// Serves the folders as a website at `/`.
+    pub site: SiteConfig,
+    /// Origins that `live` may contact: `"tiles.example.org"`, or
+    /// `{ host = "tiles.example.org", origin_etag = "any" }`.
     pub allow: Vec<AllowConfig>,
-    /// Connections in all; more are refused.
+    /// The maximum number of connections; further ones are refused.
     pub max_conns: usize,
-    /// Connections of one client; 0 stands for a quarter of `max_conns`. An IPv6 /64 is one client.
+    /// The maximum number of connections of one client; 0 means a quarter of `max_conns`. An IPv6 /64 counts as one
+    /// client.
     pub max_conns_per_client: usize,
-    /// Certificates; empty paths for plain HTTP. Over TLS, browsers are told to come back over TLS alone.
+    /// Certificates; empty paths for plain HTTP. Over TLS, browsers are told to use only TLS from then on (HSTS).
     pub tls: TlsConfig,
-    /// A TLS handshake.
+    /// Timeout for a TLS handshake.
     pub handshake_timeout: HumanDuration,
-    /// Each wait for the client to take more of a response.
+    /// Timeout for each wait for the client to read more of a response.
     pub write_timeout: HumanDuration,
-    /// Between two requests on a connection.
+    /// How long a connection may be idle between two requests.
     pub idle_timeout: HumanDuration,
-    /// What one request may cost, and how many at once.
+    /// Limits of one request, and of concurrent requests.
     pub ingress: IngressConfig,
-    /// RAM for hot tiles and small files, which are answered without a look at the disk.
+    /// RAM for hot tiles and small files, which are served without disk access.
     pub ram_bytes: ByteSize,
-    /// Where filled objects are kept.
+    /// The store of fetched objects.
     pub cas: CasConfig,
-    /// From a miss to the head of the origin's answer, all tries included, and the longest silence in its body; then 504. A
-    /// body that keeps coming, at 8 KB a second on average, may take as long as it needs.
+    /// Timeout from a miss to the header of the origin's response, including all tries, and the longest pause in
+    /// its body; then 504. A body that keeps arriving, at 8 KB per second on average, may take as long as a client
+    /// wants it, and then 100 times this timeout, or 10 times if its length is unknown.
     pub fill_timeout: HumanDuration,
-    /// How origins are asked.
+    /// Fetching from origins.
     pub fill: FillConfig,
-    /// Trying again.
+    /// Retries of fetches.
     pub retry: RetryConfig,
-    /// How tiles are answered.
+    /// Responses to requests for tiles.
     pub tiles: TilesConfig,
-    /// What responses say about how long they may be kept.
+    /// `Cache-Control` of responses.
     pub cache_control: CacheControlConfig,
-    /// Which pages of other sites may read what is served.
+    /// Which sites' pages may read the responses (CORS).
     pub cors: CorsConfig,
 }
 
@@ -107,7 +118,9 @@ impl Default for EdgeConfig {
             listen: ListenAddr::Tcp(([127, 0, 0, 1], 8081).into()),
             mode: Mode::default(),
             packs: Vec::new(),
+            refused_packs: RefusedPacks::default(),
             roots: Vec::new(),
+            site: SiteConfig::default(),
             allow: Vec::new(),
             max_conns: limits.max_conns,
             max_conns_per_client: 0,
@@ -147,6 +160,7 @@ impl Table for EdgeConfig {
         self.tls.check(problems);
         self.check_packs(problems);
         self.check_roots(problems);
+        self.site.check(!self.roots.is_empty(), problems);
         allow::check_all(&self.allow, problems);
         if self.mode == Mode::Offline && !self.allow.is_empty() {
             problems.warn("allow", "is not used, because mode = \"offline\" asks no origin");

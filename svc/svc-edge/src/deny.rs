@@ -9,7 +9,7 @@ use ron_kernel::Fault;
 use ron_transport::{Response, corr_id::CORR_ID, problem};
 use types::{Reason, Refusal};
 
-/// What may be done here.
+/// The value of `Allow`: the methods that the edge supports.
 pub(crate) const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
 /// Why a request is not answered as asked, and a field that says more.

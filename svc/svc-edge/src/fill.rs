@@ -9,8 +9,8 @@
 //!                      └── landing: those who wait, each to their own deadline ◀──────── table, index ◀─────┘
 //! ```
 //!
-//! A worker sees its fill to the end whatever becomes of those who asked. A fill that fails leaves nothing behind but, for
-//! two seconds, the memory that it failed.
+//! A worker goes on with its fill when those who asked have left, for a while: an object that nobody asks for again is given up.
+//! A fill that fails leaves nothing behind but, for two seconds, the memory that it failed.
 
 mod allow;
 mod ask;
@@ -65,6 +65,7 @@ use client::Client;
 use entry::{Known, Landed};
 use index::{IndexHandle, News};
 use lanes::Lanes;
+pub(crate) use lanes::OriginState;
 use receive::Receiver;
 use store_state::StoreState;
 use table::Table;
@@ -76,21 +77,21 @@ const MAX_TURNS: u32 = 3;
 /// What the fill is made of.
 #[derive(Debug)]
 pub struct FillParts {
-    /// What a reload may change.
+    /// The settings that a reload may change.
     pub settings: FillSettings,
     /// Fills of one origin at once.
     pub workers: usize,
-    /// URLs remembered.
+    /// The maximum number of URLs in the index.
     pub max_entries: usize,
-    /// Bytes of all fills under way.
+    /// Bytes of all fills in progress.
     pub inflight_bytes: u64,
-    /// Whether the store is memory.
+    /// Whether the store is in memory only.
     pub amnesia: bool,
-    /// Finds origins.
+    /// The resolver for the names of origins.
     pub resolver: Resolver,
-    /// Where objects are stored.
+    /// The store of fetched objects.
     pub cas: Arc<Cas>,
-    /// Where hot objects are kept.
+    /// The hot objects in RAM.
     pub hot: Arc<Hot>,
     /// What survives a restart; `None` for nothing.
     pub index: Option<UrlIndex>,
@@ -107,11 +108,11 @@ pub enum Found {
     Stale(Arc<Entry>),
     /// Nothing that would do without asking: [`Fill::fetch`] it.
     Missing,
-    /// It is known that there is nothing to be had.
+    /// A cached miss: the origin does not have the object.
     Refused(Refusal),
 }
 
-/// What whoever asks for an object wants.
+/// What a request for an object asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     /// The place that a fill holds which begins for it; `None` for a fill of nobody.
@@ -124,7 +125,7 @@ impl Wanted {
     const WHOLE: Self = Self { held: None, streamed: false };
 }
 
-/// The fill.
+/// Fetches missing objects from origins.
 #[derive(Debug)]
 pub struct Fill {
     settings: ArcSwap<FillSettings>,
@@ -145,7 +146,7 @@ impl Fill {
     /// Starts the workers and the owner of the index, with what the index knows.
     ///
     /// # Errors
-    /// The index cannot be read because the blocking pool is not to be had.
+    /// The index cannot be read because the blocking pool is not available.
     pub async fn start(scope: &Scope, mut parts: FillParts) -> Result<Arc<Self>, Fault> {
         let table = Table::new(parts.max_entries);
         if let Some(index) = parts.index.take() {
@@ -183,6 +184,11 @@ impl Fill {
         Ok(fill)
     }
 
+    /// The origins that were asked so far, and how they do.
+    pub(crate) fn origins(&self) -> Vec<OriginState> {
+        self.lanes.states()
+    }
+
     /// Follows other settings from now on. What was fetched under the old ones stays.
     pub fn follow(&self, settings: FillSettings) {
         self.lanes.follow(&settings.allow.names);
@@ -203,12 +209,23 @@ impl Fill {
     /// What is here for a URL at `now`, in seconds since 1970. Looks in memory alone; what is stale and may be served so
     /// begins to be refreshed.
     pub fn find(&self, url: &OriginUrl, request: &RequestDirectives, now: u64) -> Found {
+        self.find_holding(url, request, now, || Ok(None))
+    }
+
+    /// The same: what begins to be refreshed holds on to a place until that ends, and is not refreshed now if there is none.
+    pub(crate) fn find_holding(
+        &self,
+        url: &OriginUrl,
+        request: &RequestDirectives,
+        now: u64,
+        place: impl FnOnce() -> Result<Option<FillPlace>, Refusal>,
+    ) -> Found {
         let known = self.table.get(url.text());
         let verdict = known.as_ref().map(|known| (judge(known.stored(), request, now), known));
         match verdict {
             Some((Verdict::Fresh, known)) => known.answer().map_or_else(Found::Refused, Found::Fresh),
             Some((Verdict::Stale, Known::Object(entry))) => {
-                self.refresh(url);
+                self.refresh(url, place);
                 Found::Stale(Arc::clone(entry))
             }
             Some((Verdict::Validate { if_error: true }, Known::Object(entry)))
@@ -224,8 +241,8 @@ impl Fill {
         }
     }
 
-    /// Has an object fetched, or joins those who wait for it, and waits until `deadline`. The fill goes on without whoever
-    /// asked. What is known and may be served when asking fails is served then.
+    /// Has an object fetched, or joins those who wait for it, and waits until `deadline`. The fill goes on for a while without
+    /// whoever asked. What is known and may be served when asking fails is served then.
     ///
     /// Cancel safe: the fill goes on.
     ///
@@ -266,7 +283,7 @@ impl Fill {
         }
     }
 
-    /// Whether the object of a URL is being fetched already, so that one more who asks for it costs its origin nothing.
+    /// Asks for the object of a URL if it is being fetched already, which costs its origin nothing, and says whether it is.
     pub(crate) fn is_under_way(&self, url: &OriginUrl) -> bool {
         self.flights.is_under_way(url.key())
     }
@@ -312,12 +329,15 @@ impl Fill {
         false
     }
 
-    /// Refreshes what is stale, once, unless that failed a moment ago.
-    fn refresh(&self, url: &OriginUrl) {
-        if self.failed_lately(url).is_none() {
+    /// Refreshes what is stale, once, unless that failed a moment ago or there is no place for it.
+    fn refresh(&self, url: &OriginUrl, place: impl FnOnce() -> Result<Option<FillPlace>, Refusal>) {
+        if self.failed_lately(url).is_none()
+            && !self.is_under_way(url)
+            && let Ok(held) = place()
+        {
             // It must reach the origin even if it is not stale yet by the time it is its turn.
             let request = RequestDirectives { no_cache: true, ..RequestDirectives::default() };
-            drop(self.join(url, &request, None));
+            drop(self.join(url, &request, held));
         }
     }
 

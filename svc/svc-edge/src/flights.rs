@@ -5,22 +5,34 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use ron_kernel::{Fault, blocking::Blocking, lock::lock};
+use ron_kernel::{Fault, blocking::Blocking, lock::Ranked};
 use tokio::sync::watch;
 
-/// The flights that are under way, by what is wanted: no more than there are those who see to them.
-#[derive(Debug)]
-pub(crate) struct Flights<T>(Mutex<HashMap<Arc<str>, watch::Receiver<Option<T>>>>);
+use crate::locks;
 
-/// Whose turn it is.
+/// The flights in progress, by key: at most one per worker (single-flight).
+#[derive(Debug)]
+pub(crate) struct Flights<T>(Ranked<HashMap<Arc<str>, UnderWay<T>>>);
+
+/// A flight as those who come later find it.
+#[derive(Debug)]
+struct UnderWay<T> {
+    landing: watch::Receiver<Option<T>>,
+    asked_for: Arc<AtomicU64>,
+}
+
+/// Which request loads an object (single-flight).
 #[derive(Debug)]
 pub(crate) enum Turn<T> {
     /// Ours; the landing is for ourselves.
     Ours(Flight<T>, Landing<T>),
-    /// Somebody does it.
+    /// Another request loads it; wait for its result.
     Theirs(Landing<T>),
 }
 
@@ -30,35 +42,39 @@ pub(crate) struct Flight<T> {
     flights: Arc<Flights<T>>,
     what: Arc<str>,
     told: watch::Sender<Option<T>>,
+    /// How often it was asked for since it began.
+    asked_for: Arc<AtomicU64>,
     has_landed: bool,
 }
 
-/// Where a flight is awaited.
+/// The result of a flight, to wait for.
 #[derive(Debug)]
 pub(crate) struct Landing<T>(watch::Receiver<Option<T>>);
 
 impl<T> Default for Flights<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Ranked::new(&locks::FLIGHTS, HashMap::new()))
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> Flights<T> {
     /// Joins the flight of what is wanted, or begins one.
     pub(crate) fn turn(flights: &Arc<Self>, what: &Arc<str>) -> Turn<T> {
-        let mut all = lock(&flights.0);
-        if let Some(landing) = all.get(what) {
-            return Turn::Theirs(Landing(landing.clone()));
+        let mut all = flights.0.lock();
+        if let Some(under_way) = all.get(what) {
+            return Turn::Theirs(Landing(under_way.join()));
         }
-        let (told, landing) = watch::channel(None);
-        all.insert(Arc::clone(what), landing.clone());
-        let flight = Flight { flights: Arc::clone(flights), what: Arc::clone(what), told, has_landed: false };
+        let ((told, landing), asked_for) = (watch::channel(None), Arc::<AtomicU64>::default());
+        let under_way = UnderWay { landing: landing.clone(), asked_for: Arc::clone(&asked_for) };
+        all.insert(Arc::clone(what), under_way);
+        let (flights, what) = (Arc::clone(flights), Arc::clone(what));
+        let flight = Flight { flights, what, told, asked_for, has_landed: false };
         Turn::Ours(flight, Landing(landing))
     }
 
-    /// Whether what is wanted is under way.
+    /// Asks for what is wanted, if it is under way, and says whether it is.
     pub(crate) fn is_under_way(&self, what: &str) -> bool {
-        lock(&self.0).contains_key(what)
+        self.0.lock().get(what).map(UnderWay::join).is_some()
     }
 
     /// Has `load` run on the blocking pool, unless it is being run for somebody else, and waits for its result.
@@ -94,36 +110,54 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
         loaded.await.map_err(Fault::from)
     }
 
-    /// How many there are.
+    /// Returns the number of flights.
     #[cfg(test)]
     fn len(&self) -> usize {
-        lock(&self.0).len()
+        self.0.lock().len()
+    }
+}
+
+impl<T> UnderWay<T> {
+    fn join(&self) -> watch::Receiver<Option<T>> {
+        self.asked_for.fetch_add(1, Ordering::Relaxed);
+        self.landing.clone()
     }
 }
 
 impl<T> Flight<T> {
+    /// Whether anybody waits for it now.
+    pub(crate) fn is_awaited(&self) -> bool {
+        // One is kept for those who come.
+        self.told.receiver_count() > 1
+    }
+
+    /// How often it was asked for since it began.
+    pub(crate) fn asked_for(&self) -> u64 {
+        self.asked_for.load(Ordering::Relaxed)
+    }
+
     /// Tells those who wait, and those who come, of something before the end; the flight goes on.
     pub(crate) fn tell(&self, interim: T) {
         self.told.send_replace(Some(interim));
     }
 
-    /// Whether anything was told already.
+    /// Returns true if a result was published.
     pub(crate) fn has_told(&self) -> bool {
         self.told.borrow().is_some()
     }
 
     /// Tells everybody what came of it. What is to be known of it elsewhere must be known before: who comes next begins
-    /// anew, and must not hear of this one again.
+    /// again, and must not hear of this one again.
     pub(crate) fn land(mut self, landed: T) {
         self.leave();
         // Nobody may be waiting any more.
         let _ = self.told.send(Some(landed));
     }
 
-    /// Makes way for the next. Once only: the next may be there already.
+    /// Ends the flight, so that the next can start. Once only: the next may exist already.
     fn leave(&mut self) {
         if !std::mem::replace(&mut self.has_landed, true) {
-            lock(&self.flights.0).remove(&self.what);
+            self.flights.0.lock().remove(&self.what);
         }
     }
 }
@@ -226,6 +260,20 @@ mod tests {
         let lost = join(&flights, &what).wait_until(|told| *told == 3);
         flight.land(2);
         assert_eq!((patient.await, lost.await), (Some(2), None));
+    }
+
+    #[test]
+    fn a_flight_knows_whether_it_is_awaited_and_how_often_it_was_asked_for() {
+        let (flights, what) = (Arc::<Flights<u8>>::default(), Arc::from("it"));
+        let (flight, first) = begin(&flights, &what);
+        assert!(flight.is_awaited());
+        drop(first);
+        assert_eq!((flight.is_awaited(), flight.asked_for()), (false, 0));
+        let other = join(&flights, &what);
+        assert_eq!((flight.is_awaited(), flight.asked_for()), (true, 1));
+        drop(other);
+        assert!(flights.is_under_way("it") && !flights.is_under_way("another"));
+        assert_eq!((flight.is_awaited(), flight.asked_for()), (false, 2));
     }
 
     #[tokio::test]

@@ -140,7 +140,7 @@ pub(crate) struct Ingress {
     clients: ShardedBook<ClientKey, Client, RandomState>,
     /// All clients beyond those that are known.
     others: Arc<Client>,
-    /// How many clients there were.
+    /// Number of clients so far, from which ids are made.
     numbered: AtomicU64,
     gate: Arc<Gate<Fifo>>,
     transfers: Arc<Gate<Fifo>>,
@@ -216,7 +216,7 @@ impl Ingress {
         self.gate.inflight() + self.sending()
     }
 
-    /// How many are being sent.
+    /// Returns the number of responses that are being sent.
     pub(crate) fn sending(&self) -> u32 {
         self.transfers.inflight()
     }
@@ -275,7 +275,7 @@ impl Client {
     /// A place among the client's fills, if there is one now.
     ///
     /// # Errors
-    /// It has as many fills under way as it may.
+    /// It has as many fills in progress as it may.
     pub(crate) fn fill_place_now(&self, limits: &Limits) -> Result<FillPlace, Refusal> {
         let entered = self.fill_gate(limits).try_enter(());
         entered.map(|permit| self.filling(permit)).map_err(|()| too_many_fills())

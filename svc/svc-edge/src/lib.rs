@@ -8,9 +8,6 @@
 //!
 //! Every byte is checked against a BLAKE3 tree when it is read from a disk, or once when it enters RAM.
 
-// Its models are of what it is built on alone; see `tests/loom.rs`.
-#![cfg(not(loom))]
-
 mod assets;
 mod build;
 mod config;
@@ -19,6 +16,7 @@ mod file_stat;
 pub mod fill;
 mod flights;
 mod ingress;
+mod locks;
 mod metrics;
 mod objects;
 mod packs;
@@ -37,7 +35,8 @@ mod topology;
 pub use build::{BuildError, Edge, EdgeSettings};
 pub use config::{
     AllowConfig, CacheControlConfig, CasConfig, CorsConfig, EdgeConfig, EmptyTile, FillConfig, IngressConfig,
-    LiveFillRetry, Mode, OriginEtag, OriginScheme, PackConfig, RetryConfig, RootConfig, TilesConfig,
+    LiveFillRetry, Mode, OriginEtag, OriginScheme, PackConfig, RefusedPacks, RetryConfig, RootConfig,
+    SiteConfig, TilesConfig,
 };
-pub use status::EdgeStatus;
+pub use status::{EdgeCertificate, EdgeStatus, OriginError, OriginStatus};
 pub use topology::TOPOLOGY;

@@ -18,12 +18,12 @@ pub(crate) const METRICS: [MetricSpec; 9] = [
     MetricSpec {
         name: "edge_cache_hits_total",
         labels: "",
-        doc: "requests answered with what is here: RAM, a pack, a folder, the store",
+        doc: "cache hits: requests served from RAM, a pack, a folder or the store",
     },
     MetricSpec {
         name: "edge_cache_misses_total",
         labels: "",
-        doc: "requests for what is not here, whether or not an origin had it",
+        doc: "cache misses, whether or not an origin had the object",
     },
     MetricSpec {
         name: "edge_inflight",
@@ -33,7 +33,7 @@ pub(crate) const METRICS: [MetricSpec; 9] = [
     MetricSpec {
         name: "edge_quarantined_total",
         labels: "",
-        doc: "times that damaged bytes were found, and not served",
+        doc: "damages that were found; the bytes were not served",
     },
     MetricSpec { name: "edge_ram_bytes", labels: "", doc: "RAM that hot tiles and files take" },
     MetricSpec { name: "edge_ram_entries", labels: "", doc: "hot tiles and files in RAM" },

@@ -27,7 +27,7 @@ pub(crate) const QUARANTINE: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Workers,
     bound: "one per response that met damage",
-    doc: "has the blocking pool look at an object that was found damaged, and set it aside if it is",
+    doc: "has the blocking pool check an object that was found damaged, and quarantine it",
 };
 
 /// The store and its RAM tier.

@@ -4,12 +4,18 @@ mod judge;
 mod slot;
 mod verifier;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use ron_kernel::{Scope, lock::Ranked, topology::LockSpec};
 use types::{Reason, Refusal};
 
-use crate::{PackConfig, assets::Damages};
+use crate::{PackConfig, RefusedPacks, assets::Damages};
 
 pub(crate) use slot::{Mounted, Slot, State};
 pub(crate) use verifier::{PACK_VERIFIER, Verifier};
@@ -29,11 +35,14 @@ pub(crate) type Packs = Arc<BTreeMap<String, Arc<Slot>>>;
 pub(crate) struct Registry {
     packs: Ranked<Packs>,
     damages: Arc<Damages>,
+    /// Whether one refused pack is enough for the edge not to be ready.
+    one_is_enough: AtomicBool,
 }
 
 impl Registry {
     pub(crate) fn new(scope: &Scope, configs: &[PackConfig], damages: Arc<Damages>) -> Arc<Self> {
-        let registry = Self { packs: scope.lock(&ROUTING_TABLE, Packs::default()), damages };
+        let packs = scope.lock(&ROUTING_TABLE, Packs::default());
+        let registry = Self { packs, damages, one_is_enough: AtomicBool::new(false) };
         let packs = registry.prepare(configs);
         registry.commit(packs);
         Arc::new(registry)
@@ -63,6 +72,19 @@ impl Registry {
                 slot.retire();
             }
         }
+    }
+
+    /// What refused packs do from now on.
+    pub(crate) fn set_refused(&self, refused: RefusedPacks) {
+        self.one_is_enough.store(refused == RefusedPacks::Down, Ordering::Relaxed);
+    }
+
+    /// Why the edge is not ready, if packs that are refused are the reason.
+    pub(crate) fn not_ready(&self) -> Option<String> {
+        let [served, mounting, refused] = self.count();
+        let all = served + mounting + refused;
+        let is_down = refused == all || self.one_is_enough.load(Ordering::Relaxed);
+        (refused > 0 && is_down).then(|| format!("{refused} of {all} packs are refused"))
     }
 
     /// The packs in force.

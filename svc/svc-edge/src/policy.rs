@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use decode::Limits as DecodeLimits;
 
 use crate::{
-    EdgeConfig, EmptyTile,
+    EdgeConfig, EmptyTile, SiteConfig,
     assets::Roots,
     ingress::Limits,
     packs::{Packs, Slot},
@@ -22,6 +22,8 @@ pub(crate) struct Policy {
     pub(crate) packs: Packs,
     /// The packs by their files' names, under which they can be had whole.
     pub(crate) pack_files: BTreeMap<String, Arc<Slot>>,
+    /// The folders as a website.
+    pub(crate) site: SiteConfig,
     pub(crate) empty_tile: EmptyTile,
     /// What a tile may expand to.
     pub(crate) decode: DecodeLimits,
@@ -41,6 +43,7 @@ impl Policy {
             roots,
             pack_files: packs.values().filter_map(file_name).collect(),
             packs,
+            site: config.site.clone(),
             empty_tile: config.tiles.empty,
             decode: DecodeLimits {
                 max_ratio: config.ingress.decompress_max_ratio,

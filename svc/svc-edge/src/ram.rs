@@ -48,7 +48,7 @@ pub(crate) struct Ready {
     pub(crate) of: Of,
 }
 
-/// What an answer is of.
+/// The object that a cached response belongs to.
 #[derive(Debug)]
 pub(crate) enum Of {
     /// A tile, or a raw pack: holds while this generation of the pack is the one that is served.
@@ -97,7 +97,7 @@ pub(crate) struct Ram {
     is_on: bool,
     /// Answers whose bytes are here.
     hot: Cache<Key, Arc<Ready>, Weigh>,
-    /// Large files, of which only the tree is here: without it they would have to be hashed anew for each request.
+    /// Large files, of which only the tree is here: without it they would have to be hashed again for each request.
     large: Cache<Key, Arc<Ready>, Weigh>,
 }
 
@@ -162,7 +162,7 @@ impl Ram {
         self.large.remove(&key);
     }
 
-    /// How many bytes it holds.
+    /// Returns the total size of the cached responses in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.hot.weight() + self.large.weight()
     }
@@ -172,7 +172,7 @@ impl Ram {
         self.hot.capacity() + self.large.capacity()
     }
 
-    /// How many answers it holds.
+    /// Returns the number of cached responses.
     pub(crate) fn entries(&self) -> usize {
         self.hot.len() + self.large.len()
     }

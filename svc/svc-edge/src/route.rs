@@ -7,20 +7,22 @@ use types::{Reason, Refusal};
 /// The deepest zoom level there can be: beyond it, a column no longer fits its number.
 const MAX_ZOOM: u8 = 31;
 
-/// What a path is for.
+/// The resource that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'a> {
     /// The way in, for people.
     Home,
     /// The list of packs.
     Packs,
+    /// A page of the website: what follows the first `/`, as it was sent.
+    Page(&'a str),
     /// A file of a root, of a pack or of an origin: what follows `/edge/assets/`, as it was sent.
     Asset(&'a str),
-    /// A tile.
+    /// A tile of a pack.
     Tile(TilePath<'a>),
-    /// A pack's description.
+    /// The TileJSON description of a pack.
     TileJson(&'a str),
-    /// A pack's map.
+    /// The preview page of a pack.
     Preview(&'a str),
     /// A file that maps are made with.
     PreviewFile(&'a str),
@@ -40,12 +42,15 @@ pub(crate) struct TilePath<'a> {
 }
 
 impl<'a> Route<'a> {
-    /// The route of a path, as it was sent.
+    /// The route of a path, as it was sent; with a website, of every path.
     ///
     /// # Errors
     /// Nothing is served there, or it is no path at all.
-    pub(crate) fn find(path: &'a str) -> Result<Self, Refusal> {
+    pub(crate) fn find(path: &'a str, has_site: bool) -> Result<Self, Refusal> {
         let Some(rest) = path.strip_prefix("/edge/") else {
+            if let Some(page) = path.strip_prefix('/').filter(|page| has_site && *page != "edge") {
+                return Ok(Self::Page(page));
+            }
             return if matches!(path, "/" | "/edge") { Ok(Self::Home) } else { Err(unrouted(path)) };
         };
         if let Some(asset) = rest.strip_prefix("assets/") {
@@ -107,7 +112,7 @@ pub(crate) fn decoded(raw: &str) -> Result<Cow<'_, str>, Refusal> {
     Ok(path)
 }
 
-/// Replaces `%41` by `A`. A slash must be a slash: whoever hides one wants two readers to disagree.
+/// Replaces `%41` by `A`. An encoded slash is rejected, because two servers could read it differently.
 fn percent_decoded(raw: &str) -> Result<String, Refusal> {
     let refuse = |why: &'static str| Refusal::new(Reason::Malformed, why);
     let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
@@ -186,8 +191,23 @@ mod tests {
             ("/edge/preview/map.js", Route::PreviewFile("map.js")),
             ("/edge/cas/b3:00", Route::Object("b3:00")),
         ] {
-            assert_eq!(Route::find(path), Ok(route), "{path}");
+            assert_eq!(Route::find(path, false), Ok(route), "{path}");
         }
+    }
+
+    #[test]
+    fn with_a_website_every_path_outside_of_the_edge_is_a_page() {
+        for (path, route) in [
+            ("/", Route::Page("")),
+            ("/about", Route::Page("about")),
+            ("/edges", Route::Page("edges")),
+            ("//x", Route::Page("/x")),
+            ("/edge", Route::Home),
+            ("/edge/packs", Route::Packs),
+        ] {
+            assert_eq!(Route::find(path, true), Ok(route), "{path}");
+        }
+        assert!(Route::find("/edge/other", true).is_err() && Route::find("*", true).is_err());
     }
 
     #[test]
@@ -213,7 +233,7 @@ mod tests {
             ("/edge/tiles/world/1/0/.png", Reason::Malformed),
             ("/edge/tiles/world/1/0/99999999999", Reason::Malformed),
         ] {
-            assert_eq!(Route::find(path).map_err(|refusal| refusal.reason), Err(reason), "{path}");
+            assert_eq!(Route::find(path, false).map_err(|refusal| refusal.reason), Err(reason), "{path}");
         }
     }
 

@@ -4,6 +4,7 @@ mod assets;
 mod filled;
 mod objects;
 mod pages;
+mod site;
 mod tiles;
 
 use std::sync::Arc;
@@ -53,7 +54,7 @@ struct Routes {
 impl Routes {
     fn of(&self, route: &Result<Route<'_>, Refusal>) -> &RouteMetrics {
         match route {
-            Ok(Route::Asset(_)) => &self.assets,
+            Ok(Route::Asset(_) | Route::Page(_)) => &self.assets,
             Ok(Route::Tile(_) | Route::TileJson(_)) => &self.tiles,
             Ok(Route::Object(_)) => &self.objects,
             Ok(Route::Home | Route::Packs | Route::Preview(_) | Route::PreviewFile(_)) => &self.pages,
@@ -141,7 +142,7 @@ impl Handler {
         let span = self.teller.begin(&request.headers);
         let tls = conn.tls.is_some();
         let visit = Visit { handler: self, policy, request: &request, client, began, tls };
-        let route = Route::find(request.uri.path());
+        let route = Route::find(request.uri.path(), policy.site.enabled);
         let metrics = self.routes.of(&route);
         let _in_flight = metrics.enter();
         let answer = match visit.at_once(admitted, route, &body) {
@@ -186,6 +187,7 @@ impl Visit<'_> {
         }
         match route {
             Route::Asset(raw) => self.hot_asset(raw),
+            Route::Page(raw) => self.hot_page(raw),
             Route::Tile(_) => self.hot_tile(),
             Route::Object(id) => self.hot_object(id),
             Route::TileJson(pack) => Some(self.tilejson(pack)),
@@ -199,7 +201,8 @@ impl Visit<'_> {
     /// The answer that has to be waited for, with a place among those that wait.
     async fn worked_out(&self) -> Answer {
         let place = self.shared().ingress.enter(self.client)?;
-        match Route::find(self.request.uri.path())? {
+        match Route::find(self.request.uri.path(), self.policy.site.enabled)? {
+            Route::Page(raw) => self.in_time(self.site_page(raw, place)).await?,
             Route::Asset(raw) => match self.origin(raw) {
                 Some((fill, url)) => self.filled(fill, &url, place).await,
                 None => self.in_time(self.asset(raw, place)).await?,
@@ -217,7 +220,7 @@ impl Visit<'_> {
 
     /// By when the response's head must be there: what is configured, or what the client wishes, if that is sooner.
     fn deadline(&self) -> Deadline {
-        let wished = deadline::wished(self.headers(), self.began);
+        let wished = deadline::wished(self.headers(), self.began, self.shared().clock.unix());
         wished.tightened(Deadline::within(self.began, self.policy.limits.timeout))
     }
 
@@ -277,7 +280,7 @@ impl Visit<'_> {
         Asked { method: &self.request.method, headers: self.headers(), unix: self.unix() }
     }
 
-    /// Seconds since 1970.
+    /// Returns the current time in Unix seconds.
     fn unix(&self) -> u64 {
         self.shared().clock.unix().as_secs()
     }

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use ron_kernel::topology::{TimeoutSpec, Topology, joined};
+use ron_kernel::topology::{LockSpec, TimeoutSpec, Topology, joined};
 use ron_transport::{
     client::H2_UPSTREAM,
+    locks::LOCKS,
     serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS, WORKER},
 };
 
 use crate::{
     assets::{FILE_SETTLER, STATE_META, UNSETTLED},
     fill::{FILL_WORKER, INDEX_OWNER, INDEX_QUEUE, WORK},
+    locks,
     metrics::METRICS,
     objects::QUARANTINE,
     packs::{PACK_VERIFIER, ROUTING_TABLE},
@@ -32,7 +34,7 @@ pub static TOPOLOGY: Topology = Topology {
     tasks: &[LISTENER, WORKER, PACK_VERIFIER, FILE_SETTLER, FILL_WORKER, INDEX_OWNER],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, QUARANTINE],
     queues: &[WORK, INDEX_QUEUE, UNSETTLED],
-    locks: &[STATE_META, ROUTING_TABLE],
+    locks: &joined::<_, { OWN_LOCKS.len() + LOCKS.len() }>(&OWN_LOCKS, &LOCKS),
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &METRICS,
     trade_offs: &[
@@ -45,7 +47,16 @@ pub static TOPOLOGY: Topology = Topology {
     ],
 };
 
-/// Those beside the HTTP server's.
+/// The locks of the edge, besides those of the HTTP server.
+const OWN_LOCKS: [LockSpec; 6] = [
+    STATE_META,
+    ROUTING_TABLE,
+    locks::FLIGHTS,
+    locks::FILL_LANES,
+    locks::ORIGIN_CONNECTIONS,
+    locks::URL_INDEX,
+];
+
 const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "ingress.timeout_secs",

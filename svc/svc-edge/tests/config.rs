@@ -1,5 +1,4 @@
 //! What the `[edge]` table accepts, and what it makes of it.
-#![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{path::Path, sync::Arc, time::Duration};

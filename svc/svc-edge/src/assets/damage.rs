@@ -14,7 +14,7 @@ use ron_kernel::{
 pub(crate) const STATE_META: LockSpec = LockSpec {
     name: "state_meta",
     rank: 10,
-    doc: "what was found damaged; held while readiness is told, so that the last word is about the last change",
+    doc: "damage that was found; held while readiness is updated, so that the last update is about the last change",
 };
 
 /// How many are named; more are only counted.

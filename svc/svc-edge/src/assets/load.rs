@@ -67,14 +67,14 @@ pub(crate) struct Roots {
     damages: Arc<Damages>,
 }
 
-/// What a path led to.
+/// The result of loading a path.
 #[derive(Clone, Debug)]
 pub(crate) enum Loaded {
-    /// A file.
+    /// A file with its hash tree.
     File(Arc<Ready>),
     /// A folder: it is asked for with a slash at its end.
     Folder,
-    /// Nothing.
+    /// There is no such file.
     Nothing,
 }
 
@@ -160,7 +160,7 @@ impl Roots {
         })
     }
 
-    /// Another configuration is in force: what was loaded under this one is looked up anew.
+    /// Another configuration is in force: what was loaded under this one is looked up again.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
     }
@@ -170,7 +170,7 @@ impl Roots {
         self.roots.iter().map(Root::config).eq(configs)
     }
 
-    /// Whether there is any folder.
+    /// Returns true if no folder is configured.
     pub(crate) fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }

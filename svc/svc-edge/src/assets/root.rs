@@ -26,7 +26,7 @@ pub(super) struct Root {
 /// What a path names in a folder.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A file.
+    /// An open file.
     File(OpenFile),
     /// A folder, asked for without the slash at its end.
     Folder,

@@ -19,10 +19,10 @@ use super::Roots;
 
 /// When to try again while other large files are being hashed.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
-/// How often that is tried.
+/// The maximum number of tries.
 const TRIES: usize = 30;
 
-/// The settler's inbox.
+/// The queue of the task that hashes files again.
 pub(crate) const UNSETTLED: QueueSpec = QueueSpec {
     name: "unsettled",
     capacity: 4096,
@@ -39,7 +39,7 @@ pub(crate) const FILE_SETTLER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Intake,
-    doc: "hashes files that were asked for just after they were written once more, one at a time, and holds them to it",
+    doc: "hashes files again that were requested just after they were written, one at a time",
 };
 
 /// A file that was written a moment ago.
@@ -51,7 +51,7 @@ pub(crate) struct Unsettled {
     pub(super) due: Moment,
 }
 
-/// Starts the task.
+/// Starts the task that hashes files again.
 pub(crate) fn start(scope: &Scope) -> Sender<Unsettled> {
     let (sender, files) = scope.queue(&UNSETTLED, "");
     let files = files.share();

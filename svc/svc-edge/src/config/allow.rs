@@ -16,10 +16,10 @@ const MAX_ORIGINS: usize = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OriginScheme {
-    /// Over TLS.
+    /// HTTP over TLS.
     #[default]
     Https,
-    /// In the clear.
+    /// HTTP without TLS.
     Http,
 }
 
@@ -27,7 +27,7 @@ pub enum OriginScheme {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OriginEtag {
-    /// Those with a strong `ETag`.
+    /// Responses with a strong `ETag`.
     #[default]
     Strong,
     /// Those with a weak one or none, too.
@@ -38,23 +38,23 @@ pub enum OriginEtag {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    /// Its host, with a port if that is not the usual one: `tiles.example.org` or `10.0.0.7:8000`; `*.example.org` for
-    /// every host under `example.org`.
+    /// The origin's host, with a port if it is not the default one: `tiles.example.org` or `10.0.0.7:8000`;
+    /// `*.example.org` for every host under `example.org`.
     host: String,
-    /// How it is spoken to: `https` or `http`.
+    /// The scheme: `https` or `http`.
     #[serde(default)]
     scheme: OriginScheme,
-    /// Which answers are stored: those with a `strong` ETag, or `any`.
+    /// Which responses are stored: those with a `strong` ETag, or `any`.
     #[serde(default)]
     origin_etag: OriginEtag,
-    /// Whether it may be at a private address, such as 10.0.0.7 or this machine.
+    /// Whether the origin may have a private address, such as 10.0.0.7 or an address of this machine.
     #[serde(default)]
     private: bool,
-    /// Whether objects longer than 1 MiB are sent while they are being fetched. A fill that fails, or whose bytes do not have
-    /// the hash that the origin tells, breaks the connection then.
+    /// Whether objects longer than 1 MiB are sent while they are being fetched. If such a fetch fails, or its bytes
+    /// do not match the origin's hash, the client's connection is closed.
     #[serde(default)]
     stream: bool,
-    /// PEM bundle of the authorities that sign it; empty for the system's.
+    /// PEM bundle of the CA certificates for the origin; empty for the system's.
     #[serde(default)]
     ca_path: PathBuf,
 }
@@ -65,7 +65,7 @@ pub struct AllowConfig {
     /// Its host in lower case, with a port if that is not the usual one; the first segment of the paths it is asked for.
     /// `*.` and a host stand for every host under it.
     pub host: String,
-    /// How it is spoken to.
+    /// The scheme: `https` or `http`.
     pub scheme: OriginScheme,
     /// Which of its answers are stored.
     pub origin_etag: OriginEtag,
@@ -73,7 +73,7 @@ pub struct AllowConfig {
     pub private: bool,
     /// Whether its objects longer than 1 MiB are sent while they are being fetched.
     pub stream: bool,
-    /// PEM bundle of the authorities that sign it; empty for the system's.
+    /// PEM bundle of the CA certificates for the origin; empty for the system's.
     pub ca_path: PathBuf,
 }
 

@@ -11,16 +11,16 @@ const SAFE_MAX_RAM: ByteSize = ByteSize::gib(64);
 /// What a store of files is written as.
 const FILE_SCHEME: &str = "file:";
 
-/// Where filled objects are kept.
+/// The store of fetched objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CasConfig {
-    /// `file:` and a folder; empty for `cas` in `node.data_dir`. With `node.amnesia` nothing is written, and `ram_bytes` is
-    /// all there is.
+    /// `file:` and a folder; empty for `cas` in `node.data_dir`. With `node.amnesia` nothing is written to disk,
+    /// and objects are only in `ram_bytes`.
     pub url: String,
-    /// What the folder may hold; what was not asked for the longest goes first.
+    /// The maximum size of the folder; the least recently used objects are evicted.
     pub max_bytes: ByteSize,
-    /// RAM for hot objects, which are answered without a look at the disk.
+    /// RAM for hot objects, which are served without disk access.
     pub ram_bytes: ByteSize,
 }
 

@@ -13,27 +13,27 @@ const SAFE_MAX_INFLIGHT: ByteSize = ByteSize::gib(4);
 /// More retries than this only multiply the load on what is failing.
 const MAX_RETRIES: u32 = 10;
 
-/// How origins are asked.
+/// Fetching from origins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FillConfig {
-    /// Fills of one origin at once; of all origins together 512 at most.
+    /// Concurrent fetches from one origin; at most 512 from all origins together.
     pub workers: usize,
-    /// The longest wait for an origin to accept a connection, TLS included.
+    /// Timeout for connecting to an origin, including TLS.
     pub connect_timeout: HumanDuration,
     /// The longest object that is stored; more is refused.
     pub max_object_bytes: ByteSize,
-    /// Bytes of all fills under way, of which one origin has at most half, or one object; a fill that does not fit waits for
-    /// others within its deadline.
+    /// The total size of all fetches in progress, of which one origin gets at most half, or one object; a fetch
+    /// that does not fit waits for others within its deadline.
     pub inflight_bytes: ByteSize,
-    /// Fills begun in a second; more are answered 429 `quota`; 0 for no limit.
+    /// Fetches started per second; more are answered 429 `quota`. 0 for no limit.
     pub rps_limit: u32,
-    /// How long an object is fresh whose origin does not say.
+    /// How long an object is fresh if its origin gives no lifetime.
     pub default_ttl: HumanDuration,
-    /// How long a miss at an origin (404, 410) is remembered, where the origin does not say.
+    /// How long a miss at an origin (404, 410) is cached if the origin gives no lifetime.
     pub negative_ttl: HumanDuration,
-    /// URLs remembered, at half a KiB of memory each, so that a long one counts as several; what was not asked for the
-    /// longest goes first.
+    /// The maximum number of URLs in the index, at half a KiB of memory each; a long URL counts as several. The
+    /// least recently used ones are evicted.
     pub max_entries: usize,
 }
 
@@ -78,11 +78,11 @@ impl FillConfig {
     }
 }
 
-/// Trying again.
+/// Retries of fetches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryConfig {
-    /// A fill that failed for a reason that may pass.
+    /// Retries of a fetch that failed for a temporary reason.
     pub live_fill: LiveFillRetry,
 }
 
@@ -90,13 +90,14 @@ pub struct RetryConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LiveFillRetry {
-    /// Milliseconds of the first wait; each next one doubles.
+    /// The first delay, in milliseconds; each further delay is twice as long.
     pub base_ms: u64,
-    /// Milliseconds of the longest wait.
+    /// The longest delay, in milliseconds.
     pub max_ms: u64,
-    /// Tries after the first.
+    /// The maximum number of retries after the first try.
     pub max_retries: u32,
-    /// Whether up to `base_ms` more is added to each wait, so that many who failed at once do not return at once.
+    /// Whether a random time of up to `base_ms` is added to each delay, so that fetches that failed together are
+    /// not retried together.
     pub jitter: bool,
 }
 

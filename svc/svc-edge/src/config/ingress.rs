@@ -17,28 +17,30 @@ const SAFE_MAX_RATIO: u32 = 100;
 /// Longer decoded bodies than this need `danger_ok`.
 const SAFE_MAX_DECODED: ByteSize = ByteSize::gib(1);
 
-/// What one request may cost, and how many at once.
+/// Limits of one request, and of concurrent requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct IngressConfig {
-    /// Seconds from a request's head to the response's, and for each wait for more of a request.
+    /// Timeout in seconds from a request's header to the response's header, and for each wait for more of a
+    /// request.
     pub timeout_secs: u64,
-    /// Requests at once that wait for a disk or an origin; more are answered 429 `busy`. One client has no more than three times
-    /// as many as are free, so alone it has three quarters; one in sixteen is for clients that have none. Eight times as many
-    /// responses are sent at once from disks, by the same rules. At worst the first 64 of them, and the first 8 of each
-    /// client, hold two pieces of 256 KiB, and all others one of 32 KiB.
+    /// Concurrent requests that wait for a disk or an origin; more are answered 429 `busy`. One client holds at
+    /// most three times as many places as are free, which is three quarters if it is alone; one place in sixteen is
+    /// reserved for clients that have none. Eight times as many responses may be sent from disks concurrently, by
+    /// the same rules. At worst, the first 64 of them, and the first 8 of each client, hold two pieces of 256 KiB,
+    /// and all others one of 32 KiB.
     pub max_inflight: usize,
-    /// Requests a second of one client, an IPv6 /64 being one; as many again may come at once. More are answered 429
-    /// `quota`; 0 for no limit.
+    /// Requests per second of one client (an IPv6 /64 counts as one), with a burst of one second; more are answered
+    /// 429 `quota`. 0 for no limit.
     pub rps_limit: u32,
-    /// Requests a second of one client that have to be asked of an origin; as many again may come at once. More are answered
-    /// 429 `quota`; 0 for no limit.
+    /// Requests per second of one client that need an origin, with a burst of one second; more are answered 429
+    /// `quota`. 0 for no limit.
     pub fill_rps_limit: u32,
-    /// The longest body of a request; more is answered 413 `body_cap`. No request here needs one.
+    /// The longest body of a request; more is answered 413 `body_cap`. No request to the edge needs a body.
     pub body_bytes: ByteSize,
-    /// How many times its size a compressed tile or an origin's answer may expand to, beyond its first 64 KiB.
+    /// The largest ratio of decoded to compressed size of a tile or an origin's response, beyond its first 64 KiB.
     pub decompress_max_ratio: u32,
-    /// The longest tile or origin's answer after decoding.
+    /// The longest tile or origin's response after decoding.
     pub decompress_abs_bytes: ByteSize,
 }
 

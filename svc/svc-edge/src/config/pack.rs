@@ -14,20 +14,31 @@ use super::two_forms::{TwoForms, two_forms};
 /// A longer name is not one to write in a URL.
 const NAME_MAX: usize = 63;
 
+/// What a pack that is refused does to the readiness of the edge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusedPacks {
+    /// It is listed. The edge is not ready only when all packs are refused.
+    #[default]
+    Report,
+    /// The edge is not ready as long as one is refused.
+    Down,
+}
+
 /// The longer way to write it.
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     /// The file: PMTiles v3 or MBTiles.
     path: PathBuf,
-    /// Its name in URLs; empty for the file's name without its ending.
+    /// The pack's name in URLs; empty for the file name without its extension.
     #[serde(default)]
     name: String,
-    /// What its bytes must hash to, `b3:` and 64 hex digits; empty to trust the file as it is found at mount.
+    /// The expected BLAKE3 hash of the file, `b3:` and 64 hex digits; empty to trust the file as it is at mount.
     #[serde(default)]
     b3: String,
-    /// PEM file with the Ed25519 public key that must have signed it, in a file of the same name with `.sig` behind it; empty
-    /// for none.
+    /// PEM file with the Ed25519 public key that must have signed the pack; the signature is in a file of the same
+    /// name with `.sig` appended. Empty for none.
     #[serde(default)]
     signed_by: PathBuf,
 }
@@ -51,7 +62,7 @@ impl PackConfig {
         Self { path, name: String::new(), b3: String::new(), signed_by: PathBuf::new() }
     }
 
-    /// Its name in URLs.
+    /// Returns the pack's name in URLs.
     #[must_use]
     pub fn name(&self) -> String {
         if self.name.is_empty() { stem(&self.path) } else { self.name.clone() }

@@ -15,18 +15,18 @@ pub enum EmptyTile {
     /// 204: maps draw nothing there and do not complain.
     #[default]
     NoContent,
-    /// 404.
+    /// The status 404 `not_found`.
     NotFound,
 }
 
-/// How tiles are answered.
+/// Responses to requests for tiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TilesConfig {
-    /// The answer to a tile that a pack does not have: `no_content` (204) or `not_found` (404).
+    /// The response for a tile that a pack does not have: `no_content` (204) or `not_found` (404).
     pub empty: EmptyTile,
-    /// What the addresses in TileJSON begin with, such as `https://tiles.example.org`; empty for what the client asked for,
-    /// which a proxy in between may have rewritten.
+    /// The base of the URLs in TileJSON, such as `https://tiles.example.org`; empty for the host that the client
+    /// requested, which a proxy in between may have rewritten.
     pub public_url: String,
 }
 
@@ -47,9 +47,9 @@ impl TilesConfig {
 pub struct CacheControlConfig {
     /// Static files and raw packs.
     pub assets: String,
-    /// Tiles and what describes them.
+    /// Tiles and TileJSON.
     pub tiles: String,
-    /// Objects asked for by their content id, which cannot change.
+    /// Objects requested by their content id, which never change.
     pub cas: String,
 }
 

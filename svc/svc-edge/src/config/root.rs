@@ -15,12 +15,12 @@ const INDEX: &str = "index.html";
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    /// The folder.
+    /// The path of the folder.
     path: PathBuf,
     /// Whether names that begin with a dot are served.
     #[serde(default)]
     dotfiles: bool,
-    /// The file that a folder is answered with; empty for none.
+    /// The file that is sent for a folder; empty for none.
     #[serde(default = "index")]
     index: String,
 }
@@ -32,11 +32,11 @@ fn index() -> String {
 /// One folder: `"./public"`, or `{ path = "./public", dotfiles = true }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootConfig {
-    /// The folder.
+    /// The path of the folder.
     pub path: PathBuf,
     /// Whether names that begin with a dot are served.
     pub dotfiles: bool,
-    /// The file that a folder is answered with; empty for none.
+    /// The file that is sent for a folder; empty for none.
     pub index: String,
 }
 

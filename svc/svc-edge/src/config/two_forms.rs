@@ -10,10 +10,10 @@ use serde::{
 
 /// A setting with a short and a long form.
 pub(super) trait TwoForms: Clone + PartialEq + From<String> + From<Self::Table> {
-    /// The long form.
+    /// The long form of the setting, a table.
     type Table: Serialize + DeserializeOwned + JsonSchema + From<Self>;
 
-    /// What may be written, for whoever wrote something else.
+    /// The allowed forms, for the error message.
     const EXPECTED: &'static str;
 
     /// What the short form would have to be.

@@ -30,7 +30,7 @@ pub(super) struct Rule {
     pub(super) private: bool,
     /// Whether long objects are sent while they are fetched.
     pub(super) stream: bool,
-    /// Who vouches for them; `None` in the clear.
+    /// Who vouches for them; `None` without TLS.
     pub(super) tls: Option<ClientTls>,
     /// The bytes that their fills may have on their way: not all that there are, so that they leave some to others.
     pub(super) budget: Budget,

@@ -31,7 +31,7 @@ pub(super) struct Answer {
     pub(super) received_at: u64,
     /// For how many seconds it holds that the object is there, going by the redirects.
     pub(super) at_most: u64,
-    /// Whether we were sent elsewhere.
+    /// Whether the origin redirected the request.
     pub(super) redirected: bool,
 }
 

@@ -25,7 +25,7 @@ const STREAM_WINDOW: u32 = 1024 * 1024;
 /// Requests at once on one connection.
 const STREAMS: u32 = 32;
 
-/// Asks origins.
+/// The HTTP client for origins.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) pool: Arc<Pool>,
@@ -137,7 +137,7 @@ impl Client {
         Err(last)
     }
 
-    /// Dials an address as it is, so that no second look-up can give another one than was checked.
+    /// Dials an address as it is, so that no second lookup can give another one than was checked.
     async fn reach_one(
         &self,
         url: &OriginUrl,

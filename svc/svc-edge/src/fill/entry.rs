@@ -12,11 +12,11 @@ use super::{client::Validators, fields::Fields, streaming::StreamingFill};
 /// An object that an origin gave us, and what it said of it.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The object.
+    /// The content id of the object.
     pub id: ObjectId,
-    /// Its length in bytes.
+    /// The length of the object in bytes.
     pub len: u64,
-    /// Its `Content-Type`.
+    /// The `Content-Type` of the object.
     pub media_type: Option<HeaderValue>,
     /// Its `Cache-Control`, to be passed on beside [`Entry::age`].
     pub cache_control: Option<HeaderValue>,
@@ -57,7 +57,7 @@ impl Entry {
     }
 }
 
-/// What whoever asked gets.
+/// The result of a fill for the requests that wait for it.
 #[derive(Clone, Debug)]
 pub enum Filled {
     /// An object that is stored, or held.
@@ -69,9 +69,9 @@ pub enum Filled {
 /// What came of a fill, or comes of it.
 #[derive(Clone, Debug)]
 pub(super) struct Landed {
-    /// What whoever asked gets.
+    /// The result for the requests that wait.
     pub(super) outcome: Result<Filled, Refusal>,
-    /// Whether the origin was asked.
+    /// Whether the origin was contacted.
     pub(super) asked: bool,
 }
 
@@ -81,7 +81,7 @@ impl Landed {
         Self { outcome, asked: true }
     }
 
-    /// Whether the fill goes on.
+    /// Returns true if the fill is still in progress.
     pub(super) fn is_streaming(&self) -> bool {
         matches!(self.outcome, Ok(Filled::Streaming(_)))
     }

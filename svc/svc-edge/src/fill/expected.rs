@@ -24,7 +24,7 @@ const FIELDS: [&str; 2] = ["repr-digest", "content-digest"];
 #[derive(Default)]
 pub(super) struct Expected {
     id: Option<ObjectId>,
-    /// Hashes under way, and what they have to be.
+    /// Hashes in progress, and what they have to be.
     hashes: Vec<(Context, Vec<u8>)>,
 }
 

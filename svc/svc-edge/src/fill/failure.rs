@@ -13,10 +13,10 @@ use types::{Reason, Refusal};
 /// Why a try did not bring the object.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// Its name has no address.
+    /// The origin's name does not resolve.
     #[error("it does not resolve: {0}")]
     Resolve(#[from] ResolveError),
-    /// It accepts no connection.
+    /// The origin accepts no connection.
     #[error("{0}")]
     Dial(#[from] DialError),
     /// It accepts connections and cannot be spoken to.
@@ -25,19 +25,25 @@ pub(super) enum Failure {
     /// It took too long to connect.
     #[error("it took too long to connect")]
     ConnectTimeout,
-    /// It broke off.
+    /// The origin's response broke off.
     #[error("it broke off: {0}")]
     Broken(String),
     /// It was silent for too long, or sends too slowly.
     #[error("it took too long")]
     Late,
+    /// It keeps sending what nobody wants any more.
+    #[error("nobody waited for it any more")]
+    Unwanted,
+    /// Other fills took too long, so that it was not asked, or there was no room for what it sends.
+    #[error("other fills took too long")]
+    Waited,
     /// It sent more than it said.
     #[error("it sent more than it said")]
     WentOn,
     /// It answered, but not with the object.
     #[error("it answered {status}")]
     Status {
-        /// With what.
+        /// The status of the origin's response.
         status: StatusCode,
         /// How many seconds it asks to be left alone.
         retry_after: Option<u64>,
@@ -69,7 +75,7 @@ impl Failure {
 
     /// Whether it says something of the origin, so that it need not be asked again for a moment.
     pub(super) const fn is_the_origins(&self) -> bool {
-        !matches!(self, Self::Ours(_) | Self::Unwritten(_))
+        !matches!(self, Self::Ours(_) | Self::Unwritten(_) | Self::Unwanted | Self::Waited)
     }
 
     /// What may be blamed on the origin; nothing if it has answered, however little we like it. Only an origin that does not
@@ -93,6 +99,12 @@ impl Failure {
             Self::Connect(_) => bad("the origin cannot be spoken to"),
             Self::Broken(_) => bad("the origin broke off"),
             Self::Late => Refusal::new(Reason::DownstreamTimeout, "the origin did not answer in time"),
+            Self::Unwanted => {
+                Refusal::new(Reason::DownstreamTimeout, "the object takes long, and nobody waited for it")
+            }
+            Self::Waited => {
+                Refusal::new(Reason::DownstreamTimeout, "other fills of the origin took too long")
+            }
             Self::WentOn => bad("the origin sent more than it said"),
             Self::Status { status, .. } => {
                 Refusal::new(Reason::BadGateway, format!("the origin answered {}", status.as_u16()))
@@ -115,7 +127,13 @@ impl Retryable for Failure {
             Self::Connect(ConnectError::Protocol { .. }) => false,
             Self::Connect(ConnectError::Broken(_)) | Self::ConnectTimeout | Self::Broken(_) => true,
             Self::Status { status, .. } => matches!(status.as_u16(), 502..=504),
-            Self::Late | Self::WentOn | Self::Unwritten(_) | Self::Refused(_) | Self::Ours(_) => false,
+            Self::Late
+            | Self::Unwanted
+            | Self::Waited
+            | Self::WentOn
+            | Self::Unwritten(_)
+            | Self::Refused(_)
+            | Self::Ours(_) => false,
         }
     }
 }
@@ -170,6 +188,8 @@ mod tests {
             (Failure::Broken("10.0.0.7 says no".into()), Reason::BadGateway),
             (Failure::WentOn, Reason::BadGateway),
             (Failure::Late, Reason::DownstreamTimeout),
+            (Failure::Unwanted, Reason::DownstreamTimeout),
+            (Failure::Waited, Reason::DownstreamTimeout),
             (Failure::refused(Reason::SourceCap, "too large"), Reason::SourceCap),
             (Failure::Ours(Fault::Busy), Reason::Busy),
         ] {

@@ -3,7 +3,7 @@
 //! | fields | what becomes of them |
 //! |---|---|
 //! | of the connection, and those that `Connection` names | end here |
-//! | of the message that the edge makes: lengths, codings, tags, ages, `Date` | are made anew |
+//! | of the message that the edge makes: lengths, codings, tags, ages, `Date` | are rebuilt |
 //! | that act on a whole site, such as `Set-Cookie`, `Service-Worker-Allowed` or `Strict-Transport-Security` | end here: the site is the edge's |
 //! | all others, such as `Content-Disposition`, `Content-Security-Policy`, `Link`, `Vary`, `Expires` | are passed on |
 
@@ -75,7 +75,7 @@ const WITHOUT_BODY: [HeaderName; 3] = [header::CONTENT_LOCATION, header::EXPIRES
 pub(crate) struct Fields(Box<[(HeaderName, HeaderValue)]>);
 
 impl Fields {
-    /// Those of an answer.
+    /// Selects the fields of a response that are stored.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let named: Vec<&[u8]> = headers
             .get_all(header::CONNECTION)
@@ -91,7 +91,7 @@ impl Fields {
         Self(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// The same after the origin has said that the object is still good: what it says anew takes the place of what it said.
+    /// The same after the origin has said that the object is still good: its new values replace the old ones.
     pub(super) fn validated(&self, headers: &HeaderMap) -> Self {
         let anew = Self::of(headers);
         let stay = self.0.iter().filter(|(name, _)| !anew.0.iter().any(|(other, _)| other == name));
@@ -103,7 +103,7 @@ impl Fields {
         self.len() <= MAX_BYTES && self.0.iter().all(|(_, value)| value.to_str().is_ok())
     }
 
-    /// What they take, in bytes.
+    /// Returns the size of the fields in bytes.
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|(name, value)| name.as_str().len() + value.len() + 3).sum()
     }

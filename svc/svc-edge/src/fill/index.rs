@@ -1,13 +1,13 @@
 //! The owner of the index of URLs: writes down what is known, in batches, and is the only one to do so.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cas::{Change, IndexError, UrlIndex, UrlRow};
 use http::{HeaderValue, StatusCode};
 use httprules::{cache_control::ResponseDirectives, date, freshness::Stored};
 use ron_kernel::{
     Scope,
-    lock::lock,
+    lock::Ranked,
     queue::{Sender, SharedReceiver},
     readiness::{Condition, Effect},
     supervisor::{TaskCtx, TaskResult},
@@ -17,35 +17,36 @@ use std::time::Duration;
 use types::ObjectId;
 
 use super::{Entry, client::Validators, entry::Known, fields::Fields};
+use crate::locks;
 
 /// Changes that are written at once.
 const BATCH: usize = 256;
 /// Changes after which the index is cut to its size.
 const PRUNE_EVERY: usize = 10_000;
 
-/// The owner's inbox.
+/// The queue of the task that owns the URL index.
 pub(crate) const INDEX_QUEUE: QueueSpec = QueueSpec {
     name: "index",
     capacity: 1024,
     policy: Policy::Await { deadline: Duration::from_secs(1) },
     from: "fill_worker",
     to: "index_owner",
-    doc: "what became known of URLs; what does not get in is fetched again after a restart",
+    doc: "updates of the URL index; an object whose update does not fit is fetched again after a restart",
 };
 
-/// The owner.
+/// The task that owns the URL index.
 pub(crate) const INDEX_OWNER: TaskSpec = TaskSpec {
     name: "index_owner",
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Writers,
-    doc: "writes what is known of URLs into the index, which nobody else touches",
+    doc: "writes the URL index; no other task does",
 };
 
-/// What became known.
+/// An update of the URL index.
 #[derive(Debug)]
 pub(super) enum News {
-    /// Of a URL.
+    /// A new or changed row.
     Put(Box<UrlRow>),
     /// Nothing of a URL any more.
     Remove(Arc<str>),
@@ -63,7 +64,7 @@ impl IndexHandle {
         let Some(index) = index else { return Self(None) };
         let (sender, inbox) = scope.queue(&INDEX_QUEUE, "");
         // The owner is the only one to lock it; it outlives an owner that dies.
-        let (index, inbox) = (Arc::new(Mutex::new(index)), inbox.share());
+        let (index, inbox) = (Arc::new(Ranked::new(&locks::URL_INDEX, index)), inbox.share());
         let condition = scope.condition("url_index", Effect::Report, Duration::ZERO);
         scope.task(&INDEX_OWNER, move |ctx| {
             let (index, inbox, condition) = (Arc::clone(&index), inbox.clone(), condition.clone());
@@ -96,7 +97,7 @@ impl IndexHandle {
 
 struct Owner {
     ctx: TaskCtx,
-    index: Arc<Mutex<UrlIndex>>,
+    index: Arc<Ranked<UrlIndex>>,
     inbox: SharedReceiver<News>,
     condition: Condition,
     max_entries: usize,
@@ -105,16 +106,10 @@ struct Owner {
 
 impl Owner {
     async fn run(mut self) -> TaskResult {
-        loop {
-            let first = tokio::select! {
-                biased;
-                () = self.ctx.stopping() => break,
-                news = self.inbox.recv() => news,
-            };
-            let Some(first) = first else { return Ok(()) };
+        while let Some(first) = self.inbox.recv_until_stop(&self.ctx).await {
             self.write(first).await;
         }
-        self.inbox.close().await;
+        self.inbox.close();
         while let Some(news) = self.inbox.recv().await {
             self.write(news).await;
         }
@@ -125,7 +120,7 @@ impl Owner {
     async fn write(&mut self, first: News) {
         let mut batch = vec![first];
         while batch.len() < BATCH
-            && let Some(Some(news)) = futures_util::FutureExt::now_or_never(self.inbox.recv())
+            && let Some(news) = self.inbox.try_recv()
         {
             batch.push(news);
         }
@@ -136,7 +131,7 @@ impl Owner {
             .ctx
             .scope
             .blocking()
-            .run("url index", move || write_down(&mut lock(&index), &batch, keep))
+            .run("url index", move || write_down(&mut index.lock(), &batch, keep))
             .await;
         if keep.is_some() {
             self.since_prune = 0;

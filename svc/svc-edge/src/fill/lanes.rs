@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -17,7 +17,8 @@ use ron_kernel::{
     Clock, Fault, Scope,
     blame::{self, Blame, ClientId},
     breaker::{Admit, Breaker, BreakerPolicy, Outcome, State, Ticket},
-    lock::lock,
+    failures::{FailureLog, LastFailure},
+    lock::Ranked,
     queue::{Receiver, SendError, Sender},
 };
 use tokio::sync::Notify;
@@ -27,8 +28,9 @@ use super::{
     OriginUrl,
     worker::{Job, WORK},
 };
+use crate::locks;
 
-/// The most workers.
+/// The maximum number of workers.
 const WORKERS_MAX: usize = 512;
 
 /// When an origin is left alone: after five fills in a row that it did not answer.
@@ -47,10 +49,10 @@ pub(super) struct Lanes {
     scope: Scope,
     clock: Clock,
     /// At most one for each entry of the list.
-    all: Mutex<All>,
+    all: Ranked<All>,
     /// Told of jobs and of places that have become free.
     wake: Notify,
-    /// Workers in all.
+    /// The total number of workers.
     workers: usize,
     /// Fills of one origin at once, as configured.
     most: usize,
@@ -74,12 +76,25 @@ struct Lane {
     health: Arc<Health>,
 }
 
-/// How an origin does.
+/// The health of an origin.
 #[derive(Debug)]
 struct Health {
     breaker: Breaker,
     /// Whether failures are the origin's, or what one client makes of it.
     blame: Blame,
+    /// The recent failures of the origin.
+    failures: FailureLog,
+}
+
+/// An origin and how its last fill failed.
+#[derive(Clone, Debug)]
+pub(crate) struct OriginState {
+    /// The entry of the list of origins.
+    pub(crate) name: Arc<str>,
+    /// Whether it is left alone for the moment.
+    pub(crate) is_open: bool,
+    /// Why a fill failed last; `None` if none has.
+    pub(crate) last: Option<LastFailure>,
 }
 
 /// One of the places of an origin, until it is dropped.
@@ -96,7 +111,7 @@ impl Lanes {
         let lanes = Self {
             scope: scope.clone(),
             clock: scope.clock(),
-            all: Mutex::default(),
+            all: Ranked::new(&locks::FILL_LANES, All::default()),
             wake: Notify::new(),
             workers,
             most,
@@ -115,7 +130,8 @@ impl Lanes {
     /// Follows another list of origins.
     pub(super) fn follow(&self, names: &BTreeSet<Arc<str>>) {
         self.share_among(names.len());
-        lock(&self.all)
+        self.all
+            .lock()
             .lanes
             .retain(|name, lane| names.contains(name) || lane.busy > 0 || !lane.work.is_empty());
     }
@@ -160,9 +176,10 @@ impl Lanes {
         let (health, now) = (self.health(url), self.clock.now());
         let Some(failure) = failure else {
             health.blame.answered(client, now);
-            if let Some(ticket) = ticket {
-                // The state is not told anywhere: refusals say it.
-                let _ = health.breaker.record(ticket, Outcome::Success, now);
+            if let Some(ticket) = ticket
+                && let Some(State::Closed) = health.breaker.record(ticket, Outcome::Success, now)
+            {
+                tracing::warn!(origin = &*url.rule().name, "its breaker closed");
             }
             return;
         };
@@ -171,9 +188,31 @@ impl Lanes {
         let Some(ticket) = ticket else { return };
         if is_test && failure == blame::Failure::Answer && !health.blame.test_decides(client, now) {
             health.breaker.retry_probe(ticket);
-        } else if is_test || counts {
-            let _ = health.breaker.record(ticket, Outcome::Failure, now);
+        } else if (is_test || counts)
+            && let Some(State::Open) = health.breaker.record(ticket, Outcome::Failure, now)
+        {
+            let last = health.failures.last();
+            let cause = last.as_ref().map_or("unknown", |last| &*last.cause);
+            tracing::warn!(origin = &*url.rule().name, cause, "its breaker opened");
         }
+    }
+
+    /// Keeps why a fill failed, and writes it to the log unless it was written a moment ago.
+    pub(super) fn failed(&self, url: &OriginUrl, cause: &str) {
+        let (health, now) = (self.health(url), self.clock.now());
+        if let Some(unwritten) = health.failures.note(cause, now) {
+            tracing::warn!(origin = &*url.rule().name, cause, unwritten, "an origin gave no object");
+        }
+    }
+
+    /// The origins that were asked so far.
+    pub(super) fn states(&self) -> Vec<OriginState> {
+        let state = |(name, lane): (&Arc<str>, &Lane)| OriginState {
+            name: Arc::clone(name),
+            is_open: lane.health.breaker.state() != State::Closed,
+            last: lane.health.failures.last(),
+        };
+        self.all.lock().lanes.iter().map(state).collect()
     }
 
     fn health(&self, url: &OriginUrl) -> Arc<Health> {
@@ -208,7 +247,7 @@ impl Lanes {
                 self.wake.notify_one();
                 return Some(taken);
             }
-            if lock(&self.all).closed {
+            if self.all.lock().closed {
                 return None;
             }
             woken.await;
@@ -222,7 +261,7 @@ impl Lanes {
 
     /// Lets no more jobs in. Those that wait can be taken still.
     pub(super) fn close(&self) {
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         all.closed = true;
         all.lanes.values_mut().for_each(|lane| lane.jobs.close());
         drop(all);
@@ -231,7 +270,7 @@ impl Lanes {
 
     /// Takes a job of an origin that has fewer than `places` fills, beginning behind the one that was served last.
     fn take(self: &Arc<Self>, places: usize) -> Option<(Job, Place)> {
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         let all = &mut *all;
         let behind = |name: &Arc<str>| all.last.as_ref().is_some_and(|last| name > last);
         let mut names: Vec<Arc<str>> = all.lanes.keys().filter(|name| behind(name)).cloned().collect();
@@ -252,7 +291,7 @@ impl Lanes {
 
     /// Looks at the lane of an origin, which is made if there is none.
     fn with_lane<T>(&self, name: &Arc<str>, look: impl FnOnce(&Lane) -> T) -> T {
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         if let Some(lane) = all.lanes.get(name) {
             return look(lane);
         }
@@ -260,7 +299,11 @@ impl Lanes {
         if all.closed {
             jobs.close();
         }
-        let health = Health { breaker: Breaker::new(BREAKER), blame: Blame::default() };
+        let health = Health {
+            breaker: Breaker::new(BREAKER),
+            blame: Blame::default(),
+            failures: FailureLog::default(),
+        };
         let lane = Lane { work, jobs, busy: 0, health: Arc::new(health) };
         look(all.lanes.entry(Arc::clone(name)).or_insert(lane))
     }
@@ -268,7 +311,7 @@ impl Lanes {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(lane) = lock(&self.lanes.all).lanes.get_mut(&self.name) {
+        if let Some(lane) = self.lanes.all.lock().lanes.get_mut(&self.name) {
             lane.busy = lane.busy.saturating_sub(1);
         }
         self.lanes.wake.notify_one();

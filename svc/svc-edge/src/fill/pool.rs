@@ -3,15 +3,17 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use ron_kernel::{Clock, lock::lock};
+use ron_kernel::{Clock, lock::Ranked};
 use ron_transport::client::{H2Conn, Home, HttpConn};
 use types::Moment;
+
+use crate::locks;
 
 /// Connections at rest to one origin.
 const MAX_IDLE: usize = 8;
@@ -25,7 +27,7 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 pub(super) struct Pool {
     clock: Clock,
     /// Nothing else is locked under it.
-    origins: Mutex<HashMap<Box<str>, AtRest>>,
+    origins: Ranked<HashMap<Box<str>, AtRest>>,
 }
 
 #[derive(Debug, Default)]
@@ -51,13 +53,13 @@ impl AtRest {
 
 impl Pool {
     pub(super) fn new(clock: Clock) -> Arc<Self> {
-        Arc::new(Self { clock, origins: Mutex::default() })
+        Arc::new(Self { clock, origins: Ranked::new(&locks::ORIGIN_CONNECTIONS, HashMap::new()) })
     }
 
     /// The connection that came to rest last.
     pub(super) fn take(&self, origin: &str) -> Option<HttpConn> {
         let now = self.clock.now();
-        let mut origins = lock(&self.origins);
+        let mut origins = self.origins.lock();
         let at_rest = origins.get_mut(origin)?;
         at_rest.sweep(now);
         at_rest.alone.pop().map(|(conn, _)| conn)
@@ -66,7 +68,7 @@ impl Pool {
     /// The connection that others use too, if it has room for one more.
     pub(super) fn shared(&self, origin: &str) -> Option<H2Conn> {
         let now = self.clock.now();
-        let mut origins = lock(&self.origins);
+        let mut origins = self.origins.lock();
         let (conn, used) = origins.get_mut(origin)?.shared.as_mut()?;
         *used = now;
         (conn.is_alive() && conn.has_room()).then(|| conn.clone())
@@ -87,7 +89,7 @@ impl Pool {
     /// Closes what has rested for too long.
     pub(super) fn sweep(&self) {
         let now = self.clock.now();
-        lock(&self.origins).retain(|_, at_rest| {
+        self.origins.lock().retain(|_, at_rest| {
             at_rest.sweep(now);
             !at_rest.is_empty()
         });
@@ -95,12 +97,12 @@ impl Pool {
 
     /// Closes everything that rests.
     pub(super) fn clear(&self) {
-        drop(std::mem::take(&mut *lock(&self.origins)));
+        drop(std::mem::take(&mut *self.origins.lock()));
     }
 
     /// Changes what rests of one origin. Beyond as many as there may be, none is remembered.
     fn with_room_for(&self, origin: &str, change: impl FnOnce(&mut AtRest)) {
-        let mut origins = lock(&self.origins);
+        let mut origins = self.origins.lock();
         if let Some(at_rest) = origins.get_mut(origin) {
             return change(at_rest);
         }

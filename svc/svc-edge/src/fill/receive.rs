@@ -13,7 +13,10 @@ use httprules::{
     etag::ETag,
     freshness::{Stored, may_store},
 };
-use ron_kernel::{Clock, Fault, blocking::Blocking};
+use ron_kernel::{
+    Clock, Fault,
+    blocking::{Blocking, BlockingDrop},
+};
 use ron_transport::Body;
 use types::Reason;
 
@@ -26,7 +29,7 @@ use super::{
     expected::Expected,
     failure::Failure,
     fields::Fields,
-    pace::Pace,
+    pace::{Interest, Pace},
     pool::WayHome,
     settings::FillSettings,
     spool::{self, Plan, Spool, Spooled, UNSTORED_MAX},
@@ -42,7 +45,7 @@ const MAX_PARTS: usize = 1024;
 /// The longest value of a field that is kept.
 const MAX_VALUE: usize = 1024;
 
-/// What receiving needs.
+/// The state that receiving an object needs.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     pub(super) blocking: Blocking,
@@ -87,7 +90,8 @@ impl Receiver {
         let streams = job.url.rule().stream && plan.store;
         let head = Announced { head: entry.clone(), len: known, expected: expected.id() };
         let mut stream = Stream { job, head: streams.then_some(head), source: None };
-        let body = (answer.response.into_body(), Pace::new(self.clock, settings.fill_timeout));
+        let pace = Pace::new(self.clock, settings.fill_timeout, announced.is_some());
+        let body = (answer.response.into_body(), pace);
         let (spooled, part) = self.spool((plan, expected), body, &answer.home, part, &mut stream).await?;
         let held = spooled.held.map(|bytes| part.hold(bytes));
         Ok((Entry { id: spooled.id, len: spooled.len, held, ..entry }, stream.source))
@@ -99,7 +103,7 @@ impl Receiver {
             let share = job.url.rule().budget.take(bytes).await?;
             Ok::<_, Fault>((share, self.budget.take(bytes).await?))
         };
-        self.clock.by(job.deadline, both).await.ok_or(Failure::Late)?.map_err(Failure::Ours)
+        self.clock.by(job.deadline, both).await.ok_or(Failure::Waited)?.map_err(Failure::Ours)
     }
 
     /// What the head says of the bytes to come.
@@ -136,12 +140,12 @@ impl Receiver {
         mut part: Part,
         stream: &mut Stream<'_>,
     ) -> Result<(Spooled, Part), Failure> {
-        let (mut spool, mut expected) = (None, Some(expected));
+        let (mut spool, mut expected) = (None::<BlockingDrop<Spool>>, Some(expected));
         let mut begins = stream.begins_at_once();
         loop {
             let (pieces, ended) = match std::mem::take(&mut begins) {
                 true => (Vec::new(), false),
-                false => next_pieces(&mut body, &mut pace, stream.source.is_some()).await?,
+                false => next_pieces(&mut body, &mut pace, stream).await?,
             };
             if ended && home.saw_more() {
                 return Err(Failure::WentOn);
@@ -149,7 +153,8 @@ impl Receiver {
             let (cas, hot) = (Arc::clone(&self.cas), Arc::clone(&self.hot));
             let (expected, streamed_over) = (expected.take().unwrap_or_default(), stream.waits_for());
             let job = move || {
-                let mut spool = spool.map_or_else(|| Spool::open(&cas, plan, expected), Ok)?;
+                let begun = spool.map(BlockingDrop::into_inner);
+                let mut spool = begun.map_or_else(|| Spool::open(&cas, plan, expected), Ok)?;
                 pieces.iter().try_for_each(|piece| spool.take(piece))?;
                 if ended {
                     return Ok(Step::Done(spool.finish(&cas, &hot)?));
@@ -166,7 +171,8 @@ impl Receiver {
                         part.grow_to(unfinished.len() + PIECE as u64).map_err(Failure::Ours)?;
                     }
                     stream.grew(tail);
-                    spool = Some(unfinished);
+                    // A fill that is given up leaves a file to be removed, which blocks.
+                    spool = Some(self.blocking.drop_on_pool("give a filled object up", unfinished));
                 }
             }
         }
@@ -197,6 +203,11 @@ impl Stream<'_> {
         }
     }
 
+    fn interest(&self) -> Interest {
+        let (flight, is_read) = (&self.job.flight, self.source.as_ref().is_some_and(StreamSource::is_read));
+        Interest { is_awaited: is_read || flight.is_awaited(), asked_for: flight.asked_for() }
+    }
+
     /// There is more of it, and with the tail it begins.
     fn grew(&mut self, tail: Option<Tail>) {
         match (&self.source, tail, &self.head) {
@@ -212,21 +223,21 @@ enum Step {
     Done(Spooled),
 }
 
-/// The next bytes of a body, about [`PIECE`] of them, or, if somebody waits for them, as many as are there; and whether they
+/// The next bytes of a body, about [`PIECE`] of them, or, if they are sent meanwhile, as many as are there; and whether they
 /// are the last.
 async fn next_pieces(
     body: &mut Body,
     pace: &mut Pace,
-    are_awaited: bool,
+    stream: &Stream<'_>,
 ) -> Result<(Vec<Bytes>, bool), Failure> {
     let (mut pieces, mut len) = (Vec::new(), 0);
     while len < PIECE && pieces.len() < MAX_PARTS {
-        let frame = match are_awaited && !pieces.is_empty() {
+        let frame = match stream.source.is_some() && !pieces.is_empty() {
             true => match body.frame().now_or_never() {
                 Some(frame) => frame,
                 None => break,
             },
-            false => pace.wait(body.frame()).await?,
+            false => pace.wait(body.frame(), || stream.interest()).await?,
         };
         let Some(frame) = frame else { return Ok((pieces, true)) };
         let frame = frame.map_err(|error| Failure::Broken(error.to_string()))?;

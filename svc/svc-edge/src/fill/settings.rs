@@ -18,7 +18,7 @@ pub struct FillSettings {
     /// From a miss to the head of the answer, and the longest silence after it.
     pub(super) fill_timeout: Duration,
     pub(super) connect_timeout: Duration,
-    /// The longest object.
+    /// The maximum length of an object in bytes.
     pub(super) max_object: u64,
     /// For how many seconds an object is fresh if nobody says.
     pub(super) default_ttl: u64,
@@ -26,7 +26,7 @@ pub struct FillSettings {
     pub(super) negative_ttl: u64,
     /// Fills begun; `None` for no limit.
     pub(super) rate: Option<Rate>,
-    /// Tries in all.
+    /// The maximum number of tries.
     pub(super) tries: u32,
     pub(super) backoff: Backoff,
     pub(super) decode: Limits,

@@ -14,11 +14,11 @@ pub(super) const UNSTORED_MAX: u64 = 16 * 1024 * 1024;
 /// What is known of an object before its first byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// How it is encoded.
+    /// The content coding of the response.
     pub(super) coding: Coding,
-    /// How far it may expand.
+    /// The limits of decoding.
     pub(super) decode: Limits,
-    /// Its longest length.
+    /// The maximum length of the object in bytes.
     pub(super) max_len: u64,
     /// Whether it is stored, or held for those who asked for it.
     pub(super) store: bool,

@@ -14,7 +14,7 @@ use types::Moment;
 /// For how long nothing is written after a write failed; then one more fill tries.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Whether the store takes objects.
+/// Whether the store can be written.
 #[derive(Debug)]
 pub(super) struct StoreState {
     condition: Condition,

@@ -3,7 +3,10 @@
 //! Everybody reads the spool at their own pace, checked as everything that is read from a disk, so nobody slows the fill or
 //! anybody else. The end is told only when the whole object has been checked and stored; a fill that fails is told by letting go.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
 use cas::{ReadError, Tail};
@@ -24,7 +27,7 @@ pub(super) const STREAMED_OVER: u64 = 1024 * 1024;
 #[error("the fill broke off")]
 pub struct BrokenOff;
 
-/// How far a fill is.
+/// The progress of a fill.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Bytes that can be read.
@@ -85,6 +88,8 @@ impl StreamingFill {
 #[derive(Debug)]
 pub(super) struct StreamSource {
     tail: Tail,
+    /// What the flight has, and each who sends it.
+    sent: Weak<StreamingFill>,
     progress: watch::Sender<Progress>,
 }
 
@@ -93,12 +98,19 @@ impl StreamSource {
     pub(super) fn begin(job: &Job, announced: &Announced, tail: Tail) -> Self {
         let (progress, followed) = watch::channel(Progress { available: tail.len(), whole: false });
         let Announced { head, len, expected } = announced.clone();
-        let fill = StreamingFill { head, len, expected, tail: tail.clone(), progress: followed };
-        job.flight.tell(Landed::asked(Ok(Filled::Streaming(Arc::new(fill)))));
-        Self { tail, progress }
+        let fill = Arc::new(StreamingFill { head, len, expected, tail: tail.clone(), progress: followed });
+        let sent = Arc::downgrade(&fill);
+        job.flight.tell(Landed::asked(Ok(Filled::Streaming(fill))));
+        Self { tail, sent, progress }
     }
 
-    /// There is more.
+    /// Whether it is being sent to anybody.
+    pub(super) fn is_read(&self) -> bool {
+        // The flight has one, for those who come.
+        self.sent.strong_count() > 1
+    }
+
+    /// Records that more bytes have arrived.
     pub(super) fn grew(&self) {
         self.progress.send_replace(Progress { available: self.tail.len(), whole: false });
     }

@@ -17,7 +17,7 @@ pub struct OriginUrl {
     rule: Arc<Rule>,
     host: (usize, usize),
     port: u16,
-    /// Where the path begins.
+    /// Offset of the path in the text.
     path: usize,
 }
 
@@ -81,7 +81,7 @@ impl OriginUrl {
         &self.text
     }
 
-    /// Its host, without a port.
+    /// Returns the host of the URL, without a port.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.text[self.host.0..self.host.1]

@@ -1,4 +1,4 @@
-//! The fill workers: each takes one job at a time, sees it to its end whatever becomes of those who asked, and tells them.
+//! The fill workers: each takes one job at a time, sees it to its end though those who asked may leave, and tells them.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -36,17 +36,17 @@ use crate::{flights::Flight, ingress::FillPlace};
 /// The longest body of an answer without an object that is read, so that its connection can be used again.
 const DRAINED_MAX: u64 = 64 * 1024;
 
-/// The workers' inbox.
+/// The queue of the workers.
 pub(crate) const WORK: QueueSpec = QueueSpec {
     name: "work",
     capacity: 512,
     policy: Policy::RejectNew,
     from: "requests that miss, and stale hits",
     to: "fill_worker",
-    doc: "objects to be fetched, each once however many wait for it; one queue for each origin; a full one answers 429 busy",
+    doc: "objects to fetch, each once for all clients that wait (single-flight); one queue per origin; when it is full the client gets 429 busy",
 };
 
-/// A worker.
+/// A task that fetches objects.
 pub(crate) const FILL_WORKER: TaskSpec = TaskSpec {
     name: "fill_worker",
     plane: Plane::Control,
@@ -60,7 +60,7 @@ pub(crate) const FILL_WORKER: TaskSpec = TaskSpec {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) url: OriginUrl,
-    /// What whoever began it said of storing.
+    /// The client's directive about storing.
     pub(super) request: RequestDirectives,
     /// When the head of the origin's answer must have come, all tries included.
     pub(super) deadline: Deadline,
@@ -69,14 +69,14 @@ pub(super) struct Job {
     pub(super) flight: Flight<Landed>,
     /// The client that began it.
     pub(super) client: ClientId,
-    /// The place among the fills of whoever began it; `None` for a fill of nobody.
+    /// The place of the client that started the fill; `None` for a background fill.
     pub(super) _held: Option<FillPlace>,
 }
 
-/// What a fetch brought.
+/// The result of a fetch.
 struct Brought {
     known: Known,
-    /// Whether it may be remembered.
+    /// Whether the result may be cached.
     keep: bool,
     /// What is being sent of it already.
     stream: Option<StreamSource>,
@@ -149,11 +149,19 @@ impl Fill {
         let before = self.table.get(job.url.text());
         let brought = Box::pin(self.bring(&settings, &job, before.as_ref())).await;
         let failure = brought.as_ref().err().and_then(Failure::blamed);
-        self.lanes.record(&job.url, job.ticket.take(), failure, job.client);
+        if let Err(failure) = &brought
+            && failure.is_the_origins()
+        {
+            self.lanes.failed(&job.url, &failure.to_string());
+        }
+        // An origin that was not asked has neither failed nor answered.
+        if !matches!(brought, Err(Failure::Waited)) {
+            self.lanes.record(&job.url, job.ticket.take(), failure, job.client);
+        }
         match brought {
             Ok(brought) => self.deliver(job, brought, before.is_some()).await,
             Err(failure) => {
-                if matches!(failure, Failure::Late) {
+                if matches!(failure, Failure::Late | Failure::Unwanted | Failure::Waited) {
                     self.timeouts.inc();
                 }
                 tracing::debug!(url = %job.url, %failure, "an object was not fetched");
@@ -195,6 +203,9 @@ impl Fill {
         before: Option<&Known>,
     ) -> Result<Brought, Failure> {
         let (mut tried, mut store) = (0, self.store.takes_objects());
+        if job.deadline.has_passed(self.clock.now()) {
+            return Err(Failure::Waited);
+        }
         loop {
             let failure = match self.bring_once(settings, job, before, store).await {
                 Ok(brought) => return Ok(brought),

@@ -3,10 +3,10 @@
 use super::slot::{Found, Problem, State};
 use crate::file_stat::FileStat;
 
-/// What is to be done.
+/// The next step for a pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Todo {
-    /// Nothing.
+    /// Nothing is to be done.
     Nothing,
     /// Go on serving what is served, and tell of this problem, or that there is none any more.
     Keep(Option<Problem>),

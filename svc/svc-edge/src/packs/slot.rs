@@ -37,14 +37,14 @@ pub(crate) struct Slot {
 pub(crate) enum State {
     /// It is being read and checked for the first time.
     Mounting(Arc<Progress>),
-    /// It is served.
+    /// The pack is served.
     Served {
         /// This generation of it.
         mounted: Arc<Mounted>,
         /// Why the file that is there now is not the one that is served, if it is not.
         problem: Option<Problem>,
     },
-    /// It is not served.
+    /// The pack is not served, for this reason.
     Refused(Problem),
 }
 
@@ -53,14 +53,14 @@ pub(crate) enum State {
 pub(crate) struct Problem {
     /// What was found where it should be.
     pub(crate) found: Found,
-    /// What is wrong with that.
+    /// The reason why the file is not served.
     pub(crate) reason: Arc<str>,
 }
 
 /// What was found where a pack should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing.
+    /// There is no file.
     Nothing,
     /// A file that is no good; it may become so.
     Bad(FileStat),
@@ -82,7 +82,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Whole per cent.
+    /// Returns the progress in whole percent.
     pub(crate) fn percent(&self) -> u64 {
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
         done.saturating_mul(100).checked_div(total).unwrap_or_default()
@@ -218,7 +218,7 @@ impl Slot {
         self.replace(State::Refused(problem));
     }
 
-    /// It is no longer configured.
+    /// Removes a pack that is no longer configured.
     pub(super) fn retire(&self) {
         self.refuse(Problem::new(Found::Nothing, "the pack is no longer served"));
     }

@@ -43,10 +43,10 @@ pub(crate) const PACK_VERIFIER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Intake,
-    doc: "mounts packs, checking them as a whole; every second looks whether their files were replaced or changed",
+    doc: "mounts packs after checking them completely; checks every second whether their files were replaced or changed",
 };
 
-/// What the task needs.
+/// The state of the task that verifies packs.
 #[derive(Clone, Debug)]
 pub(crate) struct Verifier {
     registry: Arc<Registry>,
@@ -54,16 +54,19 @@ pub(crate) struct Verifier {
     outboards: Option<PathBuf>,
     changed: Arc<Notify>,
     unserved: Condition,
+    /// Stands while refused packs keep the edge from being ready.
+    not_ready: Condition,
 }
 
 impl Verifier {
-    /// Starts the task.
+    /// Starts the task that verifies packs.
     pub(crate) fn start(scope: &Scope, registry: &Arc<Registry>, outboards: Option<PathBuf>) -> Self {
         let verifier = Self {
             registry: Arc::clone(registry),
             outboards,
             changed: Arc::default(),
             unserved: scope.condition("packs", Effect::Report, Duration::ZERO),
+            not_ready: scope.condition("packs_refused", Effect::ServiceDown, Duration::ZERO),
         };
         let run = verifier.clone();
         scope.task(&PACK_VERIFIER, move |ctx| run.clone().run(ctx));
@@ -162,6 +165,10 @@ impl Verifier {
             self.unserved.clear();
         } else {
             self.unserved.raise(told.join("; "));
+        }
+        match self.registry.not_ready() {
+            Some(why) => self.not_ready.raise(why),
+            None => self.not_ready.clear(),
         }
     }
 }

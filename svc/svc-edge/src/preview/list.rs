@@ -47,7 +47,7 @@ fn describe(slot: &Slot) -> Value {
     fields
 }
 
-/// The same as a page.
+/// Returns the list of packs as a web page.
 pub(crate) fn packs_html(packs: &Packs) -> String {
     let mut rows = String::new();
     for slot in packs.values() {

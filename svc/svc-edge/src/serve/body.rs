@@ -1,7 +1,7 @@
 //! Bodies read from a disk in verified pieces: the next one is read while the last one is sent, never more.
 //!
 //! The first piece is read before the response's head goes out, so that most damage is an honest refusal. Damage that is
-//! found later breaks the connection: whoever counts the bytes sees that some are missing, and none is wrong.
+//! found later breaks the connection: the client sees that bytes are missing, and none is wrong.
 
 use std::{
     ops::Range,
@@ -191,7 +191,7 @@ struct VerifiedBody {
     patience: Duration,
     /// What is not yet being read.
     rest: Range<u64>,
-    /// What is not yet sent.
+    /// Number of bytes that are not sent yet.
     left: u64,
     next: Next,
     transfer: Transfer,

@@ -19,12 +19,12 @@ const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Accept-Ranges, Age, Cache-Status, Content-Encoding, Content-Length, Content-Range, ETag",
 );
-/// What it may send.
+/// The request fields that pages of other sites may send.
 const ALLOWED: HeaderValue = HeaderValue::from_static(
     "Cache-Control, If-Match, If-Modified-Since, If-None-Match, If-Range, Prefer, Range",
 );
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD");
-/// A day.
+/// How long browsers may cache a preflight response: a day.
 const PREFLIGHT_MAX_AGE: HeaderValue = HeaderValue::from_static("86400");
 const BY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 const ANY: HeaderValue = HeaderValue::from_static("*");
@@ -34,7 +34,7 @@ const ANY: HeaderValue = HeaderValue::from_static("*");
 pub(crate) enum Class {
     /// Static files and raw packs.
     Asset,
-    /// Tiles and what describes them.
+    /// Tiles and TileJSON.
     Tile,
     /// Objects by content id.
     Object,

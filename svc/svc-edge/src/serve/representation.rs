@@ -24,7 +24,7 @@ pub(crate) struct Representation {
     modified: Option<(u64, HeaderValue)>,
 }
 
-/// Where the bytes are.
+/// The source of a representation's bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// Here, checked when they came.
@@ -33,7 +33,7 @@ pub(crate) enum Source {
     Disk {
         /// The bytes and their tree.
         verified: Arc<Verified>,
-        /// Who answers for them.
+        /// The owner, which is told about damage.
         owner: Arc<dyn Owner>,
     },
     /// At an origin, and on their way here.

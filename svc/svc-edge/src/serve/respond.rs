@@ -28,7 +28,7 @@ pub(crate) const TO_THE_END: u64 = u64::MAX;
 pub(crate) struct Asked<'a> {
     pub(crate) method: &'a Method,
     pub(crate) headers: &'a HeaderMap,
-    /// Seconds since 1970.
+    /// The current time in Unix seconds.
     pub(crate) unix: u64,
 }
 

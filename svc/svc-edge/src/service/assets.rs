@@ -49,7 +49,7 @@ impl Visit<'_> {
         }
     }
 
-    async fn load(&self, path: &str) -> Result<Loaded, Deny> {
+    pub(super) async fn load(&self, path: &str) -> Result<Loaded, Deny> {
         let shared = self.shared();
         if self.policy.roots.is_empty() {
             return Ok(Loaded::Nothing);
@@ -90,7 +90,7 @@ fn remember(ram: &crate::ram::Ram, path: &str, known: Option<&Arc<Ready>>, loade
 
 /// A folder has a slash at its end, or the links in its index lead astray. The query stays. The name stands behind `./`,
 /// because a name with a colon in it would be read as a scheme, and one that is empty as another host.
-fn to_folder(raw: &str, query: Option<&str>) -> super::Response {
+pub(super) fn to_folder(raw: &str, query: Option<&str>) -> super::Response {
     let last = raw.rsplit('/').next().unwrap_or(raw);
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     match HeaderValue::try_from(format!("./{last}/{query}")) {

@@ -45,13 +45,23 @@ impl Visit<'_> {
     /// An object that is in RAM, or what is known at once.
     pub(super) fn hot_filled(&self, fill: &Fill, url: &OriginUrl) -> Option<Answer> {
         let request = RequestDirectives::of(self.headers());
-        match fill.find(url, &request, self.unix()) {
+        match self.find(fill, url, &request) {
             Found::Fresh(entry) => self.hot_entry(&entry, HIT),
             Found::Stale(entry) => self.hot_entry(&entry, STALE),
             Found::Refused(refusal) => Some(Err(refusal.into())),
             Found::Missing if self.prefers_async() => Some(self.begin(fill, url, &request)),
             Found::Missing => None,
         }
+    }
+
+    /// What is here for a URL. What is stale begins to be refreshed, as a fill of this client.
+    fn find(&self, fill: &Fill, url: &OriginUrl, request: &RequestDirectives) -> Found {
+        fill.find_holding(url, request, self.unix(), || {
+            let limits = &self.policy.limits;
+            let held = self.client.fill_place_now(limits)?;
+            self.client.charge_fill(limits, self.began)?;
+            Ok(Some(held))
+        })
     }
 
     fn hot_entry(&self, entry: &Entry, status: HeaderValue) -> Option<Answer> {
@@ -64,7 +74,7 @@ impl Visit<'_> {
     /// An object that has to be read, or filled first.
     pub(super) async fn filled(&self, fill: &Fill, url: &OriginUrl, place: Place) -> Answer {
         let request = RequestDirectives::of(self.headers());
-        let (entry, status) = match fill.find(url, &request, self.unix()) {
+        let (entry, status) = match self.find(fill, url, &request) {
             Found::Fresh(entry) => (entry, HIT),
             Found::Stale(entry) => (entry, STALE),
             Found::Refused(refusal) => return Err(refusal.into()),
@@ -124,7 +134,7 @@ impl Visit<'_> {
         Ok(self.told(answer, &stream.head, STREAMED))
     }
 
-    /// Where an entry's bytes are; `None` if they are not to be had from here.
+    /// Where an entry's bytes are; `None` if they are not available from here.
     async fn stored(&self, fill: &Fill, url: &OriginUrl, entry: &Entry) -> Result<Option<Source>, Deny> {
         if let Some(bytes) = entry.held() {
             return Ok(Some(Source::Ram(bytes.clone())));

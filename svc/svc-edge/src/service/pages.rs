@@ -27,7 +27,7 @@ pub(super) fn home(query: Option<&str>) -> Response {
 }
 
 impl Visit<'_> {
-    /// A pack's description.
+    /// Returns the TileJSON description of a pack.
     pub(super) fn tilejson(&self, pack: &str) -> Answer {
         let mounted = packs::find(&self.policy.packs, pack)?;
         let base = format!("{}/edge/tiles/", self.base_url()?);
@@ -35,7 +35,7 @@ impl Visit<'_> {
         self.made(text.into(), JSON, Class::Tile)
     }
 
-    /// The list of packs: a page for whoever says that it wants one.
+    /// The list of packs: a page for clients that accept HTML.
     pub(super) fn packs(&self) -> Answer {
         let answer = if self.wants_html() {
             self.page(preview::packs_html(&self.policy.packs))

@@ -88,6 +88,23 @@ fn what_the_origin_says_is_still_good_is_not_sent_again() {
 }
 
 #[test]
+fn an_answer_without_a_date_that_nothing_has_changed_makes_an_object_fresh_again() {
+    let origin = Origin::start(|_, head| match head.contains("if-none-match") {
+        false => {
+            let old = "date: Sun, 06 Nov 1994 08:49:37 GMT\r\ncache-control: max-age=600\r\n";
+            Act::Say(tagged(old, "body"))
+        }
+        true => Act::Say(b"HTTP/1.1 304 X\r\n\r\n".to_vec()),
+    });
+    let node = Node::start(vec![origin.entry()]);
+    let url = node.url(&origin, "/x");
+    for _ in 0..3 {
+        assert_eq!(node.bytes(&node.fetch(&url).unwrap()), b"body");
+    }
+    assert_eq!(origin.asked(), 2, "it is stale when it comes, validated once, and fresh from then on");
+}
+
+#[test]
 fn what_is_gone_from_the_store_is_fetched_whole() {
     let origin = counting("cache-control: max-age=1\r\nage: 5\r\n");
     let node = Node::start(vec![origin.entry()]);

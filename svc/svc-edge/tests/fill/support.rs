@@ -51,6 +51,8 @@ pub(crate) enum Act {
     Last(Vec<u8>),
     /// Sends the first, and then the second again and again until nobody takes it.
     Forever(Vec<u8>, Vec<u8>),
+    /// Sends the first, the second again and again, with a pause before each, while the third says so, and then the last.
+    Trickle(Vec<u8>, Vec<u8>, Box<dyn Fn() -> bool + Send>, Vec<u8>),
     /// Sends the first, waits, and sends the second.
     Parts(Vec<u8>, Box<dyn FnOnce() + Send>, Vec<u8>),
     /// Sends these one after the other, with a pause before each, and keeps the connection.
@@ -76,6 +78,7 @@ pub(crate) struct Origin {
     pub(crate) addr: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
     accepted: Arc<AtomicUsize>,
+    closed: Arc<AtomicUsize>,
 }
 
 impl Origin {
@@ -83,14 +86,19 @@ impl Origin {
     pub(crate) fn start(script: impl Fn(usize, &str) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let origin = Self { addr, heads: Arc::default(), accepted: Arc::default() };
+        let origin = Self { addr, heads: Arc::default(), accepted: Arc::default(), closed: Arc::default() };
         let (heads, accepted) = (Arc::clone(&origin.heads), Arc::clone(&origin.accepted));
+        let closed = Arc::clone(&origin.closed);
         let script = Arc::new(script);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 accepted.fetch_add(1, Ordering::SeqCst);
                 let (heads, script) = (Arc::clone(&heads), Arc::clone(&script));
-                thread::spawn(move || serve(stream, &heads, &*script));
+                let closed = Arc::clone(&closed);
+                thread::spawn(move || {
+                    serve(stream, &heads, &*script);
+                    closed.fetch_add(1, Ordering::SeqCst);
+                });
             }
         });
         origin
@@ -114,6 +122,11 @@ impl Origin {
     /// How many connections there were.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many connections there were that are over.
+    pub(crate) fn closed(&self) -> usize {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// Its entry on the list: in the clear, on this machine.
@@ -148,6 +161,14 @@ fn serve(mut stream: TcpStream, heads: &Mutex<Vec<String>>, script: &dyn Fn(usiz
                     sent = stream.write_all(&again);
                 }
                 return;
+            }
+            Act::Trickle(first, again, goes_on, last) => {
+                let mut sent = stream.write_all(&first);
+                while sent.is_ok() && goes_on() {
+                    thread::sleep(Duration::from_millis(10));
+                    sent = stream.write_all(&again);
+                }
+                sent.and_then(|()| stream.write_all(&last))
             }
             Act::Parts(first, wait, second) => {
                 let _ = stream.write_all(&first);

@@ -231,7 +231,7 @@ fn a_file_that_is_written_over_while_it_is_served_is_changed_and_not_damaged() {
     let path = edge.path("public/large.bin");
     age(&path);
     assert!(edge.get("/edge/assets/large.bin").body == old);
-    // As cp does: the same file, cut and written anew.
+    // As cp does: the same file, cut and rewritten.
     fs::write(&path, &new).unwrap();
     eventually("the new bytes show", || {
         let answer = edge.get("/edge/assets/large.bin");

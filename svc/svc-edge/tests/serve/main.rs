@@ -1,6 +1,5 @@
 //! A real edge on a real kernel, asked over real sockets.
 
-#![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -14,6 +13,7 @@ mod conditions;
 #[path = "../../../../store/cas/tests/suite/support/damage.rs"]
 mod damage;
 mod damages;
+mod fills;
 mod ingress;
 mod objects;
 mod packs;

@@ -8,7 +8,8 @@ use std::{
     time::SystemTime,
 };
 
-use svc_edge::PackConfig;
+use ron_kernel::readiness::Effect;
+use svc_edge::{PackConfig, RefusedPacks};
 
 use crate::support::{Running, eventually, raster_pack, rename_over, tile_text, write};
 
@@ -47,6 +48,44 @@ fn a_pack_that_is_no_good_is_named_and_the_others_are_served() {
     edge.wait_for_pack("absent", "served");
     edge.wait_for_pack("broken", "served");
     eventually("readiness is content", || edge.standing().is_empty());
+}
+
+/// An edge with one good pack and one broken one, or with the broken one alone.
+fn with_broken_pack(names: &[&str], refused: RefusedPacks) -> Running {
+    let edge = Running::start(
+        |dir| {
+            write(&dir.join("world.pmtiles"), &raster_pack("one"));
+            write(&dir.join("broken.pmtiles"), b"PMTiles\x03 and no more");
+        },
+        |config| {
+            config.packs = names.iter().map(|path| PackConfig::new(path.into())).collect();
+            config.refused_packs = refused;
+        },
+    );
+    edge.wait_for_pack("broken", "refused");
+    edge
+}
+
+#[test]
+fn an_edge_whose_packs_are_all_refused_is_not_ready_and_with_down_one_is_enough() {
+    let down = |edge: &Running| edge.standing().contains("packs_refused");
+    let both = ["world.pmtiles", "broken.pmtiles"];
+    for (names, refused, is_down) in [
+        (&both[1..], RefusedPacks::Report, true),
+        (&both[..], RefusedPacks::Report, false),
+        (&both[..], RefusedPacks::Down, true),
+    ] {
+        let edge = with_broken_pack(names, refused);
+        if names.len() == 2 {
+            edge.wait_for_pack("world", "served");
+        }
+        eventually("readiness tells", || edge.standing().contains("broken:") && down(&edge) == is_down);
+        let worst = if is_down { Effect::ServiceDown } else { Effect::Report };
+        assert_eq!(edge.scope.readiness().worst(Some("edge")), Some(worst), "{names:?} {refused:?}");
+        rename_over(&edge.path("broken.pmtiles"), &raster_pack("mended"));
+        edge.wait_for_pack("broken", "served");
+        eventually("readiness is content", || edge.standing().is_empty());
+    }
 }
 
 #[test]

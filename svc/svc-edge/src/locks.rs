@@ -1,0 +1,19 @@
+//! The locks of the edge beside those of its packs and damages, in the order in which they nest.
+
+use ron_kernel::topology::LockSpec;
+
+const fn lock(name: &'static str, rank: u8, doc: &'static str) -> LockSpec {
+    LockSpec { name, rank, doc }
+}
+
+pub(crate) const FLIGHTS: LockSpec =
+    lock("flights", 30, "what is being made for one of those who wait for it, by name");
+pub(crate) const FILL_LANES: LockSpec = lock(
+    "fill_lanes",
+    40,
+    "the jobs, places and breakers of all origins; a job is queued and taken under it",
+);
+pub(crate) const ORIGIN_CONNECTIONS: LockSpec =
+    lock("origin_connections", 50, "the idle connections to all origins");
+pub(crate) const URL_INDEX: LockSpec =
+    lock("url_index", 60, "the database of URLs; held while it is written, on a blocking thread");

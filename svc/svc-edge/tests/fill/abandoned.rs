@@ -1,0 +1,69 @@
+//! Fills that nobody waits for any more, and fills that wait for others: what they hold, and whom they are blamed on.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use svc_edge::fill::Found;
+use types::Reason;
+
+use crate::support::{Act, Ground, Node, Origin, eventually, reason, tagged, wishes, with_growing_time};
+
+const HEAD: &str =
+    "HTTP/1.1 200 OK\r\netag: \"t\"\r\ncache-control: max-age=60\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// A response of unknown length that keeps coming, fast enough for its fill, until `is_over`.
+fn keeps_coming(is_over: &Arc<AtomicBool>) -> Act {
+    let (chunk, is_over) = ([b"400\r\n".as_slice(), &[b'x'; 1024], b"\r\n"].concat(), Arc::clone(is_over));
+    let goes_on = Box::new(move || !is_over.load(Ordering::SeqCst));
+    Act::Trickle(HEAD.into(), chunk, goes_on, b"0\r\n\r\n".to_vec())
+}
+
+fn ground(origin: &Origin, fill_timeout: Duration) -> Ground {
+    let mut ground = Ground::new(vec![origin.entry()]);
+    ground.config.fill_timeout = fill_timeout.into();
+    ground.config.fill.workers = 1;
+    ground
+}
+
+#[test]
+fn a_response_without_an_end_that_nobody_waits_for_is_not_read_on() {
+    with_growing_time(|time| {
+        let origin = Origin::start(|_, _| keeps_coming(&Arc::default()));
+        let node = Node::on(ground(&origin, time / 2));
+        let url = node.url(&origin, "/live");
+        let soon = node.scope.clock().within(time);
+        let late = node.block_on(node.fill.fetch(&url, &wishes(""), soon));
+        assert_eq!(reason(late), Reason::DownstreamTimeout);
+        eventually("its connection is closed", || origin.closed() == 1);
+        assert_eq!((origin.asked(), node.stored()), (1, 0));
+        eventually("it may be asked for again", || matches!(node.find(&url, ""), Found::Missing));
+    });
+}
+
+#[test]
+fn a_fill_that_waits_too_long_for_its_turn_does_not_count_against_its_origin() {
+    with_growing_time(|time| {
+        let is_over = Arc::<AtomicBool>::default();
+        let over = Arc::clone(&is_over);
+        let origin = Origin::start(move |_, head| match head.starts_with("get /long") {
+            true => keeps_coming(&over),
+            false => Act::Slowly(vec![tagged("", "short")], time / 10),
+        });
+        let node = Node::on(ground(&origin, time));
+        node.fill.begin(&node.url(&origin, "/long"), &wishes("")).unwrap();
+        eventually("it is on its way", || origin.asked() == 1);
+        let (waits, beyond) = (node.url(&origin, "/waits"), node.scope.clock().within(time + time / 2));
+        let late = node.block_on(node.fill.fetch(&waits, &wishes(""), beyond));
+        assert_eq!(reason(late), Reason::DownstreamTimeout);
+        is_over.store(true, Ordering::SeqCst);
+        // The one that waited comes before.
+        node.fetch(&node.url(&origin, "/next")).expect("it is its turn");
+        let asked = node.fetch(&waits).expect("the origin did not fail");
+        assert_eq!(node.bytes(&asked), b"short");
+    });
+}

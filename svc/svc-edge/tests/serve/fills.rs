@@ -1,0 +1,80 @@
+//! What one client may have fetched from origins at once.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use svc_edge::{AllowConfig, Mode, OriginScheme};
+
+use crate::support::{Running, eventually};
+
+/// An origin whose objects are stale when they come, may be served so, and are not given a second time.
+struct Origin {
+    addr: SocketAddr,
+    /// Requests that are not answered.
+    held: Arc<AtomicUsize>,
+}
+
+impl Origin {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (addr, held) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
+        let counted = Arc::clone(&held);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let held = Arc::clone(&counted);
+                thread::spawn(move || {
+                    let mut reader = BufReader::new(stream.try_clone().unwrap());
+                    let (mut head, mut again) = (String::new(), false);
+                    while !again {
+                        head.clear();
+                        while !head.ends_with("\r\n\r\n") {
+                            if !reader.read_line(&mut head).is_ok_and(|len| len > 0) {
+                                return;
+                            }
+                        }
+                        again = head.to_ascii_lowercase().contains("if-none-match");
+                        if !again {
+                            let fields = "etag: \"t\"\r\ncache-control: max-age=1, stale-while-revalidate=600\r\nage: 9\r\n";
+                            let _ = write!(stream, "HTTP/1.1 200 X\r\n{fields}content-length: 3\r\n\r\nold");
+                        }
+                    }
+                    held.fetch_add(1, Ordering::SeqCst);
+                    let _ = reader.read(&mut [0]);
+                });
+            }
+        });
+        Self { addr, held }
+    }
+}
+
+#[test]
+fn refreshes_of_stale_objects_count_toward_the_fills_of_the_client_that_asked() {
+    let origin = Origin::start();
+    let edge = Running::start(
+        |_| {},
+        |config| {
+            config.mode = Mode::Live;
+            let allow = AllowConfig::new(&origin.addr.to_string());
+            config.allow = vec![AllowConfig { scheme: OriginScheme::Http, private: true, ..allow }];
+        },
+    );
+    let path = |name: &str| format!("/edge/assets/{}/{name}", origin.addr);
+    for round in 1..=3 {
+        for nth in 0..8 {
+            let answer = edge.get(&path(&nth.to_string()));
+            assert_eq!((answer.status, answer.text().as_str()), (200, "old"), "{round}: {answer:?}");
+        }
+    }
+    // Half of eight workers are for one client.
+    eventually("its share is under way", || origin.held.load(Ordering::SeqCst) == 4);
+    let answer = edge.get_with(&path("another"), &[("prefer", "respond-async")]);
+    assert_eq!((answer.status, answer.reason().as_str()), (429, "busy"), "{answer:?}");
+    assert_eq!(origin.held.load(Ordering::SeqCst), 4);
+}
