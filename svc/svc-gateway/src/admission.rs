@@ -44,7 +44,7 @@ const LOOKED_AT: usize = 1024;
 pub(crate) struct Admission {
     gate: Arc<Gate<FairRoom>>,
     enabled: AtomicBool,
-    /// Nanoseconds.
+    /// The longest wait for a slot, in nanoseconds.
     max_wait: AtomicU64,
     /// Nanoseconds; tenants slower than this are always shown to the room.
     slow_after: AtomicU64,
@@ -71,7 +71,7 @@ pub(crate) struct Slot {
     stay: Option<Stay>,
     /// Whose it is, where the stay does not say.
     caller: Option<Arc<Caller>>,
-    /// When the request came.
+    /// Time at which the request arrived.
     came: Moment,
     since: Moment,
     shard: InFlightShard,

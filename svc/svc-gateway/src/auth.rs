@@ -3,14 +3,14 @@
 mod jwt_keys;
 mod load;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use captoken::{Bearer, KeyRing, RevocationList, TokenError};
 
 pub(crate) use jwt_keys::JwtKeys;
 pub use load::{AuthError, AuthFiles, Doubt, load_auth, load_revoked, load_root_key};
 
-use crate::jwt::Verifier;
+use crate::{jwt::Verifier, passwords::Users};
 
 /// Everything that credentials are checked with.
 #[derive(Debug)]
@@ -19,11 +19,18 @@ pub(crate) struct Auth {
     revoked: RevocationList,
     /// `None` if no JWTs are taken.
     pub(crate) jwt: Option<Arc<Verifier>>,
+    /// The users of routes with `basic_auth`, by their file.
+    pub(crate) users: BTreeMap<PathBuf, Arc<Users>>,
 }
 
 impl Auth {
-    pub(crate) fn new(ring: KeyRing, revoked: RevocationList, jwt: Option<Arc<Verifier>>) -> Self {
-        Self { ring, revoked, jwt }
+    pub(crate) fn new(
+        ring: KeyRing,
+        revoked: RevocationList,
+        jwt: Option<Arc<Verifier>>,
+        users: BTreeMap<PathBuf, Arc<Users>>,
+    ) -> Self {
+        Self { ring, revoked, jwt, users }
     }
 
     /// Whether there is a key that capabilities could be made with; without one they are not ours to judge.

@@ -112,7 +112,7 @@ impl Reserved {
         self.bytes -= less;
     }
 
-    /// How many bytes are reserved.
+    /// Returns the number of reserved bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }

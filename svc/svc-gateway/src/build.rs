@@ -25,7 +25,7 @@ use ron_transport::{
     proxy_protocol::TrustedSources,
     resolve::Resolver,
     serve::{HttpServer, ListenPlan, Roles, WORKER},
-    tls::{ServerTls, TlsError},
+    tls::{ServedCertificate, ServerTls, TlsError},
 };
 use types::Deadline;
 
@@ -33,13 +33,16 @@ use crate::{
     AuthConfig, AuthError, GatewayConfig, RouteConfig,
     access_log::{AccessLog, OpenError, Output},
     auth::{Auth, AuthFiles, JwtKeys},
+    basic_auth::BasicAuth,
     cache::{CacheStoreError, RouteCache},
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
+    passwords::{self, Users, UsersError},
     policy::{Policies, Policy, Ways},
     proxy::Proxy,
-    redirect::{self, Redirect, ToHttps},
-    router::{GoesTo, Route, Router, Split, narrowing::Narrowing},
+    redirect::{self, ToHttps},
+    respond::OwnAnswer,
+    router::{GoesTo, Guards, Route, Router, Split, narrowing::Narrowing},
     shared::Shared,
     sweeper, transfer,
     upstream::{self, Groups, Upstream, Upstreams},
@@ -61,6 +64,9 @@ pub enum BuildError {
     /// The issuer of JWTs cannot be asked for its keys.
     #[error("gateway: {0}")]
     Jwks(#[from] SettingsError),
+    /// A file of users cannot be used.
+    #[error("gateway: {0}")]
+    Users(#[from] UsersError),
     /// The access log cannot be written.
     #[error("gateway: {0}")]
     AccessLog(#[from] OpenError),
@@ -84,9 +90,9 @@ const WELL_WITHIN: Duration = Duration::from_secs(10);
 /// The two tables a gateway is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewaySettings<'a> {
-    /// `[gateway]`.
+    /// The section `[gateway]` of the configuration.
     pub gateway: &'a GatewayConfig,
-    /// `[auth]`.
+    /// The section `[auth]` of the configuration.
     pub auth: &'a AuthConfig,
     /// Where the node keeps its data; `None` if it must not write anything.
     pub data_dir: Option<&'a Path>,
@@ -107,7 +113,7 @@ impl Ends {
     }
 }
 
-/// A running gateway.
+/// A running gateway service.
 #[derive(Debug)]
 pub struct Gateway {
     scope: Scope,
@@ -140,7 +146,7 @@ impl Gateway {
         let tls = load_tls(scope, config).await?;
         let resolver = Resolver::new(scope);
         let auth_files = Arc::new(AuthFiles::default());
-        let keys = load_keys(scope, &auth_files, settings.auth).await?;
+        let keys = load_keys(scope, &auth_files, (settings.auth, config)).await?;
         let jwt = JwtKeys::new(scope, &resolver, settings, keys.jwks.clone());
         let auth = Arc::new(keys.auth(&jwt));
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
@@ -223,6 +229,11 @@ impl Gateway {
         &self.shared
     }
 
+    /// The certificates that clients are shown.
+    pub(crate) fn certificates(&self) -> Vec<ServedCertificate> {
+        self.server.certificates()
+    }
+
     pub(crate) fn upstreams(&self) -> &Upstreams {
         &self.ends.upstreams
     }
@@ -236,7 +247,7 @@ impl Gateway {
         let (config, auth) = (new.get::<GatewayConfig>(), new.get::<AuthConfig>());
         check_services(&config, self.ends.services.names())?;
         let tls = load_tls(&self.scope, &config).await?;
-        let keys = load_keys(&self.scope, &self.auth_files, &auth).await?;
+        let keys = load_keys(&self.scope, &self.auth_files, (&auth, &config)).await?;
         let (jwt, jwks, checks) = (self.jwt.clone(), keys.jwks.clone(), Arc::new(keys.auth(&self.jwt)));
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
         let output = Output::open(&self.scope, &config.access_log).await?;
@@ -306,20 +317,26 @@ struct Keys {
     ring: KeyRing,
     revoked: RevocationList,
     jwks: Vec<JwksSettings>,
+    users: BTreeMap<PathBuf, Arc<Users>>,
 }
 
 impl Keys {
     fn auth(self, jwt: &JwtKeys) -> Auth {
         let verifier = (!self.jwks.is_empty()).then(|| Arc::clone(jwt.verifier()));
-        Auth::new(self.ring, self.revoked, verifier)
+        Auth::new(self.ring, self.revoked, verifier, self.users)
     }
 }
 
-async fn load_keys(scope: &Scope, files: &Arc<AuthFiles>, config: &AuthConfig) -> Result<Keys, BuildError> {
-    let (files, config) = (Arc::clone(files), config.clone());
+async fn load_keys(
+    scope: &Scope,
+    files: &Arc<AuthFiles>,
+    (auth, gateway): (&AuthConfig, &GatewayConfig),
+) -> Result<Keys, BuildError> {
+    let (files, auth, gateway) = (Arc::clone(files), auth.clone(), gateway.clone());
     let load = move || -> Result<Keys, BuildError> {
-        let (ring, revoked) = files.load(&config)?;
-        Ok(Keys { ring, revoked, jwks: JwksSettings::load(&config)? })
+        let (ring, revoked) = files.load(&auth)?;
+        let users = passwords::load_users(&gateway)?;
+        Ok(Keys { ring, revoked, jwks: JwksSettings::load(&auth)?, users })
     };
     scope.blocking().run("load keys", load).await?
 }
@@ -344,7 +361,7 @@ fn build_policies(
     let cores = scope.planes().cores().iter();
     cores
         .map(|core| {
-            let ways = build_ways(config, ends, groups, &metrics, core.index());
+            let ways = build_ways((config, auth), ends, groups, &metrics, core.index());
             Policy::new(config, generation, ways, Arc::clone(auth))
         })
         .collect()
@@ -352,7 +369,7 @@ fn build_policies(
 
 /// Where requests go from one core.
 fn build_ways(
-    config: &GatewayConfig,
+    (config, auth): (&GatewayConfig, &Auth),
     ends: &Ends,
     groups: &Groups,
     metrics: &[RouteMetrics],
@@ -369,12 +386,16 @@ fn build_ways(
         let goes_to = match (views.find(&route.path), ends.local(&route.service)) {
             (Some(view), _) => GoesTo::View(Arc::clone(view)),
             (None, Some(local)) => GoesTo::Local(local),
-            (None, None) => Split::new(shares).map_or(GoesTo::Elsewhere, GoesTo::Upstreams),
+            (None, None) => Split::new(shares).map_or(GoesTo::Nobody, GoesTo::Upstreams),
         };
-        let redirect =
-            route.redirect.as_ref().and_then(|to| Redirect::new(to, redirect::https_port(config)).ok());
+        let own_answer = OwnAnswer::of(&route, redirect::https_port(config));
         let cache = RouteCache::of(&route, &config.upstream);
-        Arc::new(Route::new(&route, &deciding_fields, goes_to, redirect, cache, metrics.clone()))
+        let basic_auth = route.basic_auth.as_ref().map(|basic| {
+            let users = auth.users.get(&basic.users_path).expect("the file of every route was loaded");
+            BasicAuth::new(basic, Arc::clone(users))
+        });
+        let guards = Guards { deciding_fields: &deciding_fields, basic_auth };
+        Arc::new(Route::new(&route, guards, goes_to, own_answer, cache, metrics.clone()))
     });
     Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
 }

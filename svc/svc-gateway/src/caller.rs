@@ -112,7 +112,7 @@ impl Caller {
 /// What a source of tenants answers.
 enum Told {
     Name(Arc<str>),
-    /// Whoever has this address.
+    /// The client is known only by its address.
     Address,
 }
 

@@ -18,6 +18,9 @@ const CLIENT_CERT: HeaderName = HeaderName::from_static("x-forwarded-client-cert
 /// Hops beyond this are not looked at: no sensible chain is so long.
 const MAX_HOPS: usize = 32;
 
+/// An element of `Forwarded` with more parameters than this names nobody: four are registered.
+const MAX_PAIRS: usize = 8;
+
 /// The client of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
@@ -27,7 +30,7 @@ pub(crate) struct Client {
     pub(crate) key: ClientKey,
     /// Whether it speaks HTTPS, with us or with the trusted proxy in front.
     pub(crate) is_https: bool,
-    /// What the upstream is told.
+    /// The `X-Forwarded-For` field for the upstream.
     forwarded_for: Option<HeaderValue>,
     /// The certificate that the peer showed, which is not the client's behind a trusted proxy.
     certificate: Option<ClientCertificate>,
@@ -61,7 +64,7 @@ impl Client {
         }
     }
 
-    /// Whom this trusted peer names.
+    /// Returns the client that this trusted peer reports.
     fn named(self, headers: &HeaderMap, survey: &Survey, trusted: &TrustedSources) -> Self {
         let chain = Chain::of(headers, survey.fields, trusted);
         let is_https = match last_element(headers, Field::ForwardedProto) {
@@ -233,17 +236,26 @@ fn address(text: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::to_canonical(&ip))
 }
 
-/// The address in an element of `Forwarded`, such as `proto=https;for="[2001:db8::1]:4711"`.
+/// The address in an element of `Forwarded`, such as `proto=https;for="[2001:db8::1]:4711"`. An element that is not as RFC 7239, 4
+/// has it names nobody: one that says something twice could mean either, and one that is cut out of a quoted value was written by
+/// somebody else.
 fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
-    element
-        .split(|byte| *byte == b';')
-        .find_map(|pair| {
-            let (name, value) = pair.trim_ascii().split_at_checked(4)?;
-            let value = value.trim_ascii();
-            let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
-            name.eq_ignore_ascii_case(b"for=").then_some(bare)
-        })
-        .and_then(address)
+    let (mut names, mut named) = ([&[] as &[u8]; MAX_PAIRS], None);
+    let pairs = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty());
+    for (index, pair) in pairs.enumerate() {
+        let equals = pair.iter().position(|byte| *byte == b'=')?;
+        let (name, value) = (&pair[..equals], pair[equals + 1..].trim_ascii());
+        let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+        let is_repeated = names.iter().take(index).any(|known| known.eq_ignore_ascii_case(name));
+        if is_repeated || bare.contains(&b'"') {
+            return None;
+        }
+        *names.get_mut(index)? = name;
+        if name.eq_ignore_ascii_case(b"for") {
+            named = Some(bare);
+        }
+    }
+    named.and_then(address)
 }
 
 #[cfg(test)]
@@ -351,9 +363,24 @@ mod tests {
         ] {
             assert_client("10.0.0.1", &[(FWD, list)], ip, &format!("{ip}, 10.0.0.1"));
         }
-        for list in ["for=_hidden", "for=unknown", "by=1.1.1.1", "", "for=1.1.1.1, for=\"6.6.6.6, x", "fo"] {
+        for list in [
+            "for=_hidden",
+            "for=unknown",
+            "by=1.1.1.1",
+            "",
+            "for=1.1.1.1, for=\"6.6.6.6, x",
+            "fo",
+            "for=1.1.1.1;for=6.6.6.6",
+            "for=6.6.6.6; For=\"1.1.1.1\"",
+            "for=1.1.1.1;proto=http;proto=https",
+            // What stands in quotes is not for us.
+            "for=1.1.1.1;host=\"x,for=6.6.6.6;y=\"",
+            "by=\"x;for=6.6.6.6;y=\"",
+            "for=1.1.1.1;a=;b=;c=;d=;e=;f=;g=;h=",
+        ] {
             assert_client("10.0.0.1", &[(FWD, list)], "10.0.0.1", "10.0.0.1");
         }
+        assert_client("10.0.0.1", &[(FWD, "for=1.1.1.1;;proto=https;")], "1.1.1.1", "1.1.1.1, 10.0.0.1");
     }
 
     #[test]

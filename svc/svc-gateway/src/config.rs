@@ -2,10 +2,15 @@
 
 mod access_log;
 mod auth;
+mod basic_auth;
+mod browser;
 mod cache;
+mod compress;
 mod fairness;
+mod forward_auth;
 mod identity;
 mod limits;
+mod respond;
 mod route;
 mod upstream;
 mod view;
@@ -26,10 +31,15 @@ use crate::jwt::ClaimRule;
 pub use access_log::{AccessFormat, AccessLogConfig};
 pub(crate) use auth::MAX_ISSUERS;
 pub use auth::{AuthConfig, IssuerConfig};
+pub use basic_auth::BasicAuthConfig;
+pub use browser::{CorsConfig, SecurityHeaders};
 pub use cache::{CacheConfig, RouteCacheConfig};
+pub use compress::{CompressCoding, CompressConfig};
 pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig};
+pub use forward_auth::ForwardAuthConfig;
 pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
+pub use respond::RespondConfig;
 pub(crate) use route::Flaw;
 pub use route::{
     Auth, ClaimWanted, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig,
@@ -50,75 +60,78 @@ const SAFE_MAX_IDLE: Duration = Duration::from_secs(3600);
 /// Most claims that all routes and views ask for together: each token is compared with all of them once.
 const MAX_CLAIM_RULES: usize = 1024;
 
-/// The HTTP front door.
+/// The HTTP reverse proxy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GatewayConfig {
     /// Whether the gateway runs.
     pub enabled: bool,
-    /// Where it listens: `127.0.0.1:8080`, `[::]:80`, `unix:/run/gateway.sock` or `inherit:name`.
+    /// The listening address: `127.0.0.1:8080`, `[::]:80`, `unix:/run/gateway.sock` or `inherit:name`.
     pub listen: ListenAddr,
-    /// Connections in all; more are refused.
+    /// The maximum number of connections; further ones are refused.
     pub max_conns: usize,
-    /// Connections of one client; 0 stands for a quarter of `max_conns`. An IPv6 /64 is one client. `trusted_proxies` speak for many
-    /// clients, and only `max_conns` limits their connections; behind a PROXY header the client counts that it names.
+    /// The maximum number of connections of one client; 0 means a quarter of `max_conns`. An IPv6 /64 counts as one
+    /// client. Connections of `trusted_proxies` are limited only by `max_conns`; behind a PROXY header, the client
+    /// that it names is counted.
     pub max_conns_per_client: usize,
-    /// A TLS handshake or a PROXY header.
+    /// Timeout for a TLS handshake or a PROXY header.
     pub handshake_timeout: HumanDuration,
-    /// A whole request head, and each wait for more of a body.
+    /// Timeout for a whole request header, and for each wait for more of a body.
     pub read_timeout: HumanDuration,
-    /// Each wait for the client to take more of a response.
+    /// Timeout for each wait for the client to read more of a response.
     pub write_timeout: HumanDuration,
-    /// Bytes per second that a client must send of a body, or take of a response, on average over the time in which it is
-    /// waited for; 0 for no minimum. A slower upload is answered 408, a slower reader is cut off. Uploads on routes with
-    /// `stream = true` and protocol upgrades are exempt.
+    /// Minimum average rate, in bytes per second, at which a client must send a body or read a response; only time
+    /// spent waiting for the client counts. 0 for no minimum. A slower upload is answered 408, and the connection
+    /// of a slower reader is closed. Uploads on routes with `stream = true` and protocol upgrades are exempt.
     pub min_rate: ByteSize,
-    /// How much longer than `min_rate` allows a client may be waited for in one transfer.
+    /// How far a client may fall behind `min_rate` in one transfer, as time spent waiting for it.
     pub min_rate_grace: HumanDuration,
-    /// From the first byte of a request's head to the last byte of its body; then 408. Each 16 KiB of the body that has
-    /// arrived add a second, so uploads faster than that have all the time they need. `0s` for any time. Uploads on routes
-    /// with `stream = true` are exempt.
+    /// Timeout from the first byte of a request's header to the last byte of its body; then 408. Each 16 KiB of the
+    /// body that has arrived add a second, so faster uploads have all the time they need. `0s` for no limit.
+    /// Uploads on routes with `stream = true` are exempt.
     pub request_timeout: HumanDuration,
-    /// The age at which a connection takes no more requests, give or take a tenth, by chance: HTTP/1.1 answers carry `Connection: close`, HTTP/2 clients get
-    /// a GOAWAY, and requests under way are answered. `0s` for any age.
+    /// The age, with a random variation of 10 %, at which a connection accepts no more requests: HTTP/1.1 responses
+    /// carry `Connection: close`, HTTP/2 clients get a GOAWAY, and requests in progress are completed. `0s` for no
+    /// limit.
     pub max_conn_age: HumanDuration,
-    /// Between two requests on a connection; longer than `limits.park_after`.
+    /// How long a connection may be idle between two requests; longer than `limits.park_after`.
     pub idle_timeout: HumanDuration,
-    /// A connection that has changed its protocol, such as a WebSocket: without a byte in either direction, or with an end
-    /// that takes nothing of what waits for it. Then it closes.
+    /// An upgraded connection, such as a WebSocket, is closed if no byte passes in either direction for this long,
+    /// or if one end does not read the bytes that wait for it.
     pub tunnel_idle_timeout: HumanDuration,
-    /// Whether a server that is not well at start ends the start, instead of being reported.
+    /// Fail startup if an upstream server is unhealthy, instead of only reporting it.
     pub strict_boot: bool,
-    /// What one connection and one request may cost.
+    /// Limits of one connection and one request.
     pub limits: LimitsConfig,
     /// Certificates; empty paths for plain HTTP.
     pub tls: TlsConfig,
-    /// Who sends a PROXY header first: addresses and networks such as `10.0.0.0/8`, or `unix`.
+    /// Clients that start each connection with a PROXY header: addresses and networks such as `10.0.0.0/8`, or
+    /// `unix`.
     pub proxy_protocol: Vec<TrustedSource>,
-    /// Whose word about their client's address is taken: proxies that set `Forwarded` or `X-Forwarded-For`.
+    /// Proxies that are trusted to report their client's address in `Forwarded` or `X-Forwarded-For`.
     pub trusted_proxies: Vec<TrustedSource>,
-    /// How to tell whose request it is; the first that answers counts. A header is believed from whoever can reach the
-    /// listener.
+    /// Sources of a request's tenant, in order; the first that yields one is used. A header is trusted from any
+    /// client that can reach the listener.
     pub tenant_from: Vec<TenantSource>,
-    /// The operator's own networks: their requests are of the class `internal`.
+    /// The operator's own networks; their requests are in the class `internal`.
     pub internal_from: Vec<TrustedSource>,
-    /// How much of the upstreams each tenant may have when there is not enough for all.
+    /// Fair admission: how tenants share the upstreams when there is not enough capacity for all.
     pub fair_queue: FairQueueConfig,
-    /// Shares of tenants inside their class.
+    /// Weights and rate limit of tenants within their class.
     pub drr: DrrConfig,
-    /// Rates of clients and capabilities.
+    /// Rate limits of clients and capabilities.
     pub quotas: QuotasConfig,
-    /// Where responses of routes with `cache` are stored.
+    /// Storage for the responses of routes with `cache`.
     pub cache: CacheConfig,
-    /// A line for each request.
+    /// The access log: one line for each request.
     pub access_log: AccessLogConfig,
-    /// A second listener, in the clear, that sends everybody to HTTPS: `0.0.0.0:80`.
+    /// The address of a second listener without TLS that redirects every request to HTTPS: `0.0.0.0:80`.
     pub redirect_http: Option<ListenAddr>,
-    /// Which paths go where; the longest matching prefix wins.
+    /// Routes: which requests go to which upstream. The longest matching prefix wins.
     pub route: Vec<RouteConfig>,
-    /// The servers behind, by name.
+    /// Upstreams: groups of backend servers, by name.
     pub upstream: BTreeMap<String, UpstreamConfig>,
-    /// Answers put together from several upstreams, by name: `GET /v1/views/<name>`.
+    /// Views: responses combined from several upstreams, by name: `GET /v1/views/<name>`.
     pub view: BTreeMap<String, ViewConfig>,
 }
 

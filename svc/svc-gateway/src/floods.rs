@@ -49,7 +49,7 @@ impl Floods {
     pub(crate) fn refused(&self, client: ClientKey, allowed: &Rate, now: Moment) -> bool {
         let Ok(refusals) = self.0.get_or_insert(&client, now, Refusals::default) else { return false };
         let is_flood = refusals.allowance.check(allowed, now).is_err();
-        // Requests that were under way when the address was turned away are part of the same flood.
+        // Requests that were in progress when the address was turned away are part of the same flood.
         if is_flood && !refusals.is_away(now) {
             refusals.turn_away(now);
         }
@@ -124,7 +124,7 @@ mod tests {
     fn turned_away_for(floods: &Floods, client: ClientKey, millis: u64) -> u64 {
         let allowed = Rate::per_second(10, 10).unwrap();
         assert!((0..=10).any(|_| floods.refused(client, &allowed, at(millis))));
-        // What was under way meanwhile makes it no longer.
+        // What was in progress meanwhile makes it no longer.
         assert!(floods.refused(client, &allowed, at(millis + 1)));
         (1..).find(|after| !floods.turns_away(client, at(millis + after))).unwrap()
     }

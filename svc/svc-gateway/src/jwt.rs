@@ -1,7 +1,7 @@
 //! JSON Web Tokens: who signed a token, for whom, and on whose account it rides.
 //!
 //! ```text
-//! request ─▶ peek (one digest, one look-up) ─▶ admission ─▶ verify (a signature check) ─▶ Claims
+//! request ─▶ peek (one digest, one lookup) ─▶ admission ─▶ verify (a signature check) ─▶ Claims
 //!                                                              ▲
 //!                    verifier_key_refresher ─▶ key set ────────┘
 //! ```

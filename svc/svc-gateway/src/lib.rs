@@ -1,4 +1,5 @@
-//! The HTTP front door: accepts requests, finds their route, passes them to an upstream and streams the answer back.
+//! The HTTP reverse proxy: accepts requests, finds their route, forwards them to an upstream and streams the
+//! response back.
 //!
 //! ```text
 //! listener → core → Proxy::call → Router::find → Upstream → Pool (per core) → server
@@ -6,19 +7,20 @@
 //!
 //! Everything on that path happens on the core that owns the connection; what cores share is read-only or atomic.
 
-// Its models are of what it is built on alone; see `tests/loom.rs`.
-#![cfg(not(loom))]
-
 mod access_log;
 mod admission;
 mod auth;
+mod basic_auth;
+mod browser;
 mod buffers;
 mod build;
 mod cache;
 mod caller;
 mod client_addr;
+mod compress;
 mod config;
 mod floods;
+mod forward_auth;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -26,14 +28,17 @@ mod grpc;
 pub mod guard;
 pub mod jwt;
 mod local;
+mod locks;
 mod message;
 mod objects;
 mod passage;
+mod passwords;
 mod policy;
 mod pool;
 mod proxy;
 mod quotas;
 mod redirect;
+mod respond;
 mod router;
 mod shared;
 mod status;
@@ -50,14 +55,19 @@ pub use auth::{AuthError, AuthFiles, Doubt, load_auth, load_revoked, load_root_k
 pub use build::{BuildError, Gateway, GatewaySettings};
 pub use cache::{CacheStatusReport, CacheStoreError, Purge, PurgeError, StoredVariant};
 pub use config::{
-    AccessFormat, AccessLogConfig, Auth, AuthConfig, BreakerConfig, CacheConfig, ClaimWanted, ClassWeights,
-    ClientAuth, DrrConfig, EjectConfig, EndpointConfig, FairQueueConfig, GatewayConfig, HeaderRulesConfig,
+    AccessFormat, AccessLogConfig, Auth, AuthConfig, BasicAuthConfig, BreakerConfig, CacheConfig,
+    ClaimWanted, ClassWeights, ClientAuth, CompressCoding, CompressConfig, CorsConfig, DrrConfig,
+    EjectConfig, EndpointConfig, FairQueueConfig, ForwardAuthConfig, GatewayConfig, HeaderRulesConfig,
     HeaderWanted, HealthConfig, IssuerConfig, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath,
-    PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig, RetryConfig, RouteCacheConfig, RouteConfig,
-    SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig,
-    ViewConfig,
+    PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig, RespondConfig, RetryConfig, RouteCacheConfig,
+    RouteConfig, SecurityHeaders, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource,
+    UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
 pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};
-pub use status::{ClassStatus, GatewayStatus, ServerStatus, SlotsStatus, TenantStatus, UpstreamStatus};
+pub use passwords::{HashError, LineProblem, UsersError, check_users, hash_password};
+pub use status::{
+    CertificateStatus, ClassStatus, GatewayStatus, ServerError, ServerStatus, SlotsStatus, TenantStatus,
+    UpstreamStatus,
+};
 pub use topology::TOPOLOGY;

@@ -8,12 +8,12 @@ use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::GatewayConfig;
 
-/// An answer under way.
+/// An answer in progress.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, Refusal>> + Send + 'a>>;
 
 /// A service in this process. It is called on the core that serves the client's connection, which `conn` names.
 pub trait LocalService: Send + Sync {
-    /// Answers a request that was admitted, judged and made anew as for an upstream: what comes from the client is the body
+    /// Answers a request that was admitted, judged and rebuilt as for an upstream: what comes from the client is the body
     /// within its limits, the client's address is in `X-Forwarded-For` and its tenant in `X-Omnigate-Tenant`.
     ///
     /// The future is dropped when the client goes away or the deadline passes; the latter is told in
@@ -28,16 +28,16 @@ pub struct LocalServices(BTreeMap<String, Arc<dyn LocalService>>);
 /// A route leads to a service that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownService {
-    /// Where it is configured.
+    /// The setting that names the service.
     pub key: String,
-    /// What was asked for.
+    /// The name of the service that was not found.
     pub name: String,
-    /// What there is.
+    /// The names of the services that exist.
     pub known: Vec<String>,
 }
 
 impl LocalServices {
-    /// The same, with another service.
+    /// Adds a service under this name.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, service: Arc<dyn LocalService>) -> Self {
         self.0.insert(name.into(), service);

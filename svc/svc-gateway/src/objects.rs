@@ -27,7 +27,7 @@ const FOR_EVER: HeaderValue = HeaderValue::from_static("max-age=31536000, immuta
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
-/// An answer of a source under way.
+/// An answer of a source in progress.
 pub type Finding<'a, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send + 'a>>;
 
 /// Where objects come from. Its futures are dropped when the client goes away or its deadline passes.

@@ -1,16 +1,18 @@
 //! A request's way through the gateway: one list of layers, each of which can refuse before the next spends anything.
 
+mod checks;
+
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
 
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method, Version};
 use http_body::Body as _;
-use ron_kernel::{Clock, blame::ClientId};
+use ron_kernel::{Clock, blame::ClientId, lock::Ranked};
 use ron_transport::{
     Conn, Request, Response, UploadWatch, deadline,
     tunnel::{Traffic, TunnelEnd, TunnelLimits, TunnelWatch},
@@ -21,11 +23,13 @@ use crate::{
     access_log::Entry,
     admission::Slot,
     buffers::{self, Reserved},
-    cache::Written,
+    cache::{AtOnce, Written},
     caller::{Caller, ConnMemo},
     client_addr::Client,
+    forward_auth::ForwardAuth,
     guard::{self, BodyLimits, Breach, Payer},
     local::Local,
+    locks,
     message::{self, Field, Onward, Survey},
     policy::Policy,
     proxy::Proxy,
@@ -33,7 +37,7 @@ use crate::{
     router::{GoesTo, Route, Share},
     tenant::StreamPlace,
     trace::Trace,
-    transfer::Holding,
+    transfer::{Holding, InterimTo},
     upstream::{Held, Occupancy, STREAMS_RETRY, Sent},
     views::{self, UpstreamSender, View},
 };
@@ -57,6 +61,8 @@ pub(crate) struct Passage<'a> {
     pub(crate) entry: Option<&'a mut Entry>,
     /// What the client is told of its rates.
     pub(crate) allowance: Option<Verdict>,
+    /// The user whose password was right, on routes that ask for one.
+    pub(crate) user: Option<String>,
     /// Whether refusals are said in gRPC's words.
     pub(crate) is_grpc: bool,
     /// What the request may invalidate in the cache; `None` for reads, and without a cache.
@@ -77,13 +83,21 @@ impl Passage<'_> {
             self.charge_client()?;
             return Err(Refusal::new(Reason::Forbidden, "this is not for clients of this address"));
         }
-        if let Some(elsewhere) = self.redirect(route, request).transpose() {
+        if let Some(preflight) = route.browser.as_ref().and_then(|browser| browser.preflight(request)) {
             self.charge_client()?;
-            return elsewhere;
+            return Ok(preflight);
+        }
+        if let Some(answer) = self.answer_itself(route, request).transpose() {
+            self.charge_client()?;
+            return answer;
         }
         let caller = self.caller(request);
         self.note_caller(&caller);
-        let passed = self.pass_for(&caller, route, request).await;
+        let wish = route.compress.as_ref().map(|compress| compress.wish(request));
+        let mut passed = self.pass_for(&caller, route, request).await;
+        if let (Some(compress), Some(wish), Ok(response)) = (&route.compress, wish, &mut passed) {
+            compress.apply(wish, response, &caller.tenant, &self.proxy.shared.buffers);
+        }
         passed.inspect_err(|refusal| caller.tenant.refused(refusal.reason))
     }
 
@@ -100,11 +114,21 @@ impl Passage<'_> {
         caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, request);
+        if let Some(basic) = &route.basic_auth {
+            Box::pin(self.check_password(basic, request, deadline)).await?;
+        }
+        if let Some(cached) = &route.cache {
+            cached.normalize(request);
+        }
         if let Some(cached) = &route.cache
             && request.method().is_safe()
         {
+            let ask = match self.answer_at_once(caller, (route, cached), request)? {
+                AtOnce::Answer(response) => return Ok(response),
+                AtOnce::Later(ask) => ask,
+            };
             // Boxed, so that the way of other requests is not made longer by it.
-            return Box::pin(self.pass_cached(caller, (route, cached), request, deadline)).await;
+            return Box::pin(self.pass_cached(caller, (route, cached), (request, ask), deadline)).await;
         }
         let Some(cache) = self.proxy.shared.cache.get().filter(|_| !request.method().is_safe()) else {
             return self.pass_on(caller, route, request, deadline).await;
@@ -122,7 +146,7 @@ impl Passage<'_> {
     pub(crate) async fn pass_on(
         &mut self,
         caller: &Arc<Caller>,
-        route: &Route,
+        route: &Arc<Route>,
         request: &mut Request,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
@@ -140,7 +164,7 @@ impl Passage<'_> {
     pub(crate) async fn pass_admitted(
         &mut self,
         caller: &Arc<Caller>,
-        route: &Route,
+        route: &Arc<Route>,
         (request, upload): (&mut Request, Option<UploadWatch>),
         slot: Option<Slot>,
         deadline: Deadline,
@@ -201,11 +225,17 @@ impl Passage<'_> {
         }
     }
 
-    fn redirect(&self, route: &Route, request: &Request) -> Result<Option<Response>, Refusal> {
-        route.redirect.as_ref().map_or(Ok(None), |redirect| redirect.answer(request, self.client.is_https))
+    /// The gateway's own answer to a request; `None` if it is to be passed on.
+    fn answer_itself(&self, route: &Route, request: &Request) -> Result<Option<Response>, Refusal> {
+        let Some(own) = &route.own_answer else { return Ok(None) };
+        let mut answer = own.answer(request, self.client.is_https)?;
+        if let Some(answer) = &mut answer {
+            route.response_headers.apply(answer.headers_mut());
+        }
+        Ok(answer)
     }
 
-    /// Who it is from.
+    /// Returns the caller that the request is from.
     fn caller(&self, request: &Request) -> Arc<Caller> {
         let (shared, headers) = (&self.proxy.shared, request.headers());
         Caller::of(&self.client, self.conn.memo(), headers, self.policy, shared, self.began)
@@ -242,7 +272,7 @@ impl Passage<'_> {
         }
     }
 
-    /// While capacity is lost, writes make way for reads. A drain is no such time: what got in is answered.
+    /// While capacity is lost, writes are shed in favour of reads. A drain is different: admitted requests are answered.
     fn refuse_writes_while_degraded(&self, method: &Method) -> Result<(), Refusal> {
         if method.is_safe() || self.proxy.shutdown.is_draining() {
             return Ok(());
@@ -257,8 +287,8 @@ impl Passage<'_> {
     /// upstream's own timeout counts from when it is asked.
     fn deadline(&self, route: &Route, request: &Request) -> Deadline {
         let fields = self.survey.fields;
-        let wished = if fields.has(Field::TimeoutMs) || fields.has(Field::GrpcTimeout) {
-            deadline::wished(request.headers(), self.began)
+        let wished = if Field::DEADLINES.into_iter().any(|field| fields.has(field)) {
+            deadline::wished(request.headers(), self.began, self.proxy.shared.clock.unix())
         } else {
             Deadline::NEVER
         };
@@ -320,14 +350,15 @@ impl Passage<'_> {
     /// that is a stream.
     async fn forward(
         &mut self,
-        route: &Route,
+        route: &Arc<Route>,
         caller: &Caller,
         (request, upload): (&mut Request, Option<UploadWatch>),
         slot: Option<Slot>,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let upgrade = message::upgrade_wanted(request, &self.survey, &route.upgrade);
-        let stream = if route.stream || upgrade.is_some() { Some(self.open_stream(caller)?) } else { None };
+        let stream =
+            if route.stream || upgrade.is_some() { Some(self.open_stream(caller, route)?) } else { None };
         let slow_after = self.proxy.door.slow_after();
         let mut holding = self.proxy.transfers.hold(
             slot,
@@ -337,7 +368,17 @@ impl Passage<'_> {
         );
         holding.watch_upload(request.body_mut());
         holding.writes(self.written.take());
+        holding.tells(self.interim(route, request));
+        let as_sent = route.forward_auth.as_ref().map(|_| ForwardAuth::note(request));
         self.make_onward(caller, route, request, upgrade);
+        if let (Some(basic), Some(user)) = (&route.basic_auth, self.user.take()) {
+            basic.tell(&user, request.headers_mut());
+        }
+        if let (Some(auth), Some(as_sent)) = (&route.forward_auth, as_sent)
+            && let Some(denied) = Box::pin(self.ask_decider(auth, as_sent, caller, request, deadline)).await?
+        {
+            return Ok(holding.into_response(denied));
+        }
         let answered = match &route.goes_to {
             GoesTo::Upstreams(split) => {
                 let (share, occupancy) = (split.next(), stream.as_ref().map(|stream| &stream.occupancy));
@@ -351,7 +392,7 @@ impl Passage<'_> {
                 self.answer_here(local, request, deadline).await
             }
             GoesTo::View(view) => self.compose(view, request, (&mut holding, caller), deadline).await,
-            GoesTo::Elsewhere => Err(Reason::Internal.into()),
+            GoesTo::Nobody => Err(Reason::Internal.into()),
         };
         let mut response = answered.map_err(|refusal| holding.refusal().unwrap_or(refusal))?;
         if route.cache.is_some() {
@@ -364,6 +405,12 @@ impl Passage<'_> {
             Some(stream) => with_stream(response, stream, self.policy.tunnels),
             None => holding.into_response(response),
         })
+    }
+
+    /// Where interim responses of servers go; `None` if the client cannot take any (RFC 9110, 15.2).
+    pub(crate) fn interim(&self, route: &Arc<Route>, request: &Request) -> Option<InterimTo> {
+        let takes_them = request.version() == Version::HTTP_11;
+        takes_them.then(|| InterimTo { client: self.conn.interim(), route: Arc::clone(route) })
     }
 
     /// Makes a client's request the one that a server gets.
@@ -429,10 +476,11 @@ impl Passage<'_> {
         let clock = self.proxy.shared.clock;
         let (head, _) = std::mem::take(request).into_parts();
         let (slot, tries) = (holding.take_slot().map(Arc::new), AtomicU32::new(0));
-        let memory = Mutex::new(self.proxy.shared.buffers.reserve_nothing(&caller.tenant));
+        let nothing = self.proxy.shared.buffers.reserve_nothing(&caller.tenant);
+        let memory = Ranked::new(&locks::VIEW_MEMORY, nothing);
         let sender = ByName { policy: self.policy, clock, slot, client: caller.tenant.id, tries, memory };
         let answer = view.answer(&head, &sender, clock, deadline.shrunk(VIEW_RESERVE)).await;
-        let memory = sender.memory.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let memory = sender.memory.into_inner();
         let answer = answer.and_then(|answer| hold_memory(answer, memory));
         if let Some(entry) = &mut self.entry {
             entry.line().upstream = Some(Arc::clone(view.upstreams()));
@@ -441,12 +489,12 @@ impl Passage<'_> {
         answer
     }
 
-    fn open_stream(&self, caller: &Caller) -> Result<OpenStream, Refusal> {
+    fn open_stream(&self, caller: &Caller, route: &Route) -> Result<OpenStream, Refusal> {
         let place = caller.tenant.open_stream(self.policy.max_streams).ok_or_else(|| {
             Refusal::new(Reason::Busy, "this tenant has as many streams as it may").retry_after(STREAMS_RETRY)
         })?;
         let occupancy = Occupancy::of_stream(&caller.tenant, caller.address);
-        Ok(OpenStream { _place: place, occupancy })
+        Ok(OpenStream { _place: place, occupancy, route: Arc::clone(&route.label) })
     }
 }
 
@@ -457,10 +505,10 @@ struct ByName<'a> {
     /// The view's slot, which its parts share: it is given back when the last of their servers has finished.
     slot: Option<Arc<Slot>>,
     client: ClientId,
-    /// Of all parts together.
+    /// Number of tries of all parts together.
     tries: AtomicU32,
     /// For what has arrived of the parts. Locked for a few instructions.
-    memory: Mutex<Reserved>,
+    memory: Ranked<Reserved>,
 }
 
 impl UpstreamSender for ByName<'_> {
@@ -479,13 +527,13 @@ impl UpstreamSender for ByName<'_> {
     }
 
     fn reserve(&self, bytes: usize) -> bool {
-        let mut memory = ron_kernel::lock::lock(&self.memory);
+        let mut memory = self.memory.lock();
         let wanted = memory.bytes() + bytes as u64;
         memory.grow(wanted)
     }
 
     fn give_back(&self, bytes: usize) {
-        let mut memory = ron_kernel::lock::lock(&self.memory);
+        let mut memory = self.memory.lock();
         let left = memory.bytes().saturating_sub(bytes as u64);
         memory.shrink(left);
     }
@@ -506,6 +554,8 @@ fn hold_memory(answer: Response, mut memory: Reserved) -> Result<Response, Refus
 struct OpenStream {
     _place: StreamPlace,
     occupancy: Occupancy,
+    /// The name of its route.
+    route: Arc<str>,
 }
 
 /// Keeps a stream's places for as long as the stream is open.
@@ -519,5 +569,11 @@ fn with_stream(mut response: Response, stream: OpenStream, tunnels: TunnelLimits
 }
 
 impl TunnelWatch for OpenStream {
-    fn ended(self: Box<Self>, _: Traffic, _: TunnelEnd) {}
+    /// Writes that a tunnel was cut here. Those whose ends close them or break off are no business of the log.
+    fn ended(self: Box<Self>, _: Traffic, end: TunnelEnd) {
+        if end == TunnelEnd::Idle {
+            let (route, cause) = (&*self.route, "nothing moved for `tunnel_idle_timeout`");
+            tracing::warn!(route, cause, "a tunnel was cut");
+        }
+    }
 }

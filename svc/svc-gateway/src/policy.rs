@@ -31,7 +31,9 @@ pub(crate) struct Policy {
     pub(crate) quantum_bytes: u64,
     pub(crate) auth: Arc<Auth>,
     pub(crate) body: BodyLimits,
-    /// Request bodies of up to this length are read before the request takes a slot.
+    /// Request bodies up to this length are read completely before the request takes a slot, so that a slow upload
+    /// holds no slot; 0 for none. Exempt are gRPC requests, routes with `stream = true`, and requests with
+    /// `Expect: 100-continue`.
     pub(crate) buffer_body_bytes: u64,
     /// Streams that one tenant may have.
     pub(crate) max_streams: u32,

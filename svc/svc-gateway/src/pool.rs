@@ -4,22 +4,33 @@ mod shared;
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use ron_kernel::{Clock, blame::ClientId, metrics::Counter};
-use ron_transport::client::{Home, HttpConn};
+use ron_kernel::{
+    Clock,
+    blame::ClientId,
+    lock::{Ranked, RankedGuard},
+    metrics::Counter,
+};
+use ron_transport::{
+    BodyError,
+    client::{Home, HttpConn},
+};
 use types::Moment;
 
 use crate::{
-    UpstreamConfig,
+    UpstreamConfig, locks,
     upstream::{Seat, Server},
 };
 
 pub(crate) use shared::{Lent, Shared, most_shared};
+
+/// Why a server failed that stopped in the middle of a response.
+const STALLED: &str = "it stopped in the middle of a response: nothing came within the upstream's `timeout`";
 
 /// Connections of one core to one server. On a per-core data plane its lock is hardly ever contended: other cores look in only when the server
 /// may have no more connections.
@@ -27,7 +38,7 @@ pub(crate) use shared::{Lent, Shared, most_shared};
 pub(crate) struct Pool {
     pub(crate) server: Arc<Server>,
     /// In the order in which they fell idle.
-    idle: Mutex<Vec<Idle>>,
+    idle: Ranked<Vec<Idle>>,
     /// Those that carry many requests at once.
     pub(crate) shared: Shared,
     max_idle: AtomicUsize,
@@ -67,7 +78,7 @@ impl Pool {
     pub(crate) fn new(server: Arc<Server>, config: &UpstreamConfig, clock: Clock, stalls: Counter) -> Self {
         let pool = Self {
             server,
-            idle: Mutex::default(),
+            idle: Ranked::new(&locks::POOL_IDLE, Vec::new()),
             shared: Shared::default(),
             max_idle: AtomicUsize::new(0),
             max_age_nanos: AtomicU64::new(0),
@@ -152,8 +163,8 @@ impl Pool {
         None
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle(&self) -> RankedGuard<'_, Vec<Idle>> {
+        self.idle.lock()
     }
 }
 
@@ -196,13 +207,13 @@ impl Link {
     fn stalled_for(&self, client: ClientId) {
         if let Some(pool) = self.pool.upgrade() {
             pool.stalls.inc();
-            pool.server.broke_off(client, pool.clock.now());
+            pool.server.broke_off(client, STALLED, pool.clock.now());
         }
     }
 
-    fn broke_off_for(&self, client: ClientId) {
+    fn broke_off_for(&self, client: ClientId, why: &BodyError) {
         if let Some(pool) = self.pool.upgrade() {
-            pool.server.broke_off(client, pool.clock.now());
+            pool.server.broke_off(client, &why.to_string(), pool.clock.now());
         }
     }
 }
@@ -215,8 +226,8 @@ impl Home for SharedLink {
         self.link.stalled_for(self.client);
     }
 
-    fn broke_off(&self) {
-        self.link.broke_off_for(self.client);
+    fn broke_off(&self, why: &BodyError) {
+        self.link.broke_off_for(self.client, why);
     }
 }
 
@@ -233,8 +244,8 @@ impl Home for Link {
         self.stalled_for(self.client.load(Ordering::Relaxed));
     }
 
-    fn broke_off(&self) {
-        self.broke_off_for(self.client.load(Ordering::Relaxed));
+    fn broke_off(&self, why: &BodyError) {
+        self.broke_off_for(self.client.load(Ordering::Relaxed), why);
     }
 }
 

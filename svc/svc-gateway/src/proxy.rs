@@ -93,6 +93,7 @@ impl Service for Proxy {
             entry: entry.as_mut(),
             is_grpc,
             allowance: None,
+            user: None,
             written: None,
         };
         let mut response = match checked.and_then(|()| passage.check_tenant_fields(&request)) {
@@ -112,6 +113,10 @@ impl Service for Proxy {
 
     fn speaks_for_many(&self, peer: &Peer) -> bool {
         self.policy.load().trusted_proxies.trusts(peer)
+    }
+
+    fn parks(&self, conn: &Conn<ConnMemo>) {
+        conn.memo().forget();
     }
 
     fn refuse_head(&self, conn: &Conn<ConnMemo>, refusal: Refusal) -> Refusal {
@@ -151,11 +156,20 @@ impl Proxy {
             entry.line().route = Some(Arc::clone(&route.label));
         }
         let _in_flight = route.metrics.enter();
+        let told = route.browser.as_ref().map(|browser| (browser, browser.site(request.headers())));
         let answer = passage.pass(route, request).await;
-        let mut response = answer
-            .unwrap_or_else(|refusal| self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc));
+        let mut response = answer.unwrap_or_else(|refusal| {
+            let mut response = self.refused(&refusal, corr_id, passage.entry.take(), passage.is_grpc);
+            if let (Reason::Unauth, Some(basic)) = (refusal.reason, &route.basic_auth) {
+                basic.challenge(response.headers_mut());
+            }
+            response
+        });
         if let Some(allowance) = &passage.allowance {
             allowance.tell(response.headers_mut());
+        }
+        if let Some((browser, site)) = told {
+            browser.dress(site, passage.client.is_https, response.headers_mut());
         }
         self.record(&route.metrics, &method, response.status().as_u16(), began);
         response

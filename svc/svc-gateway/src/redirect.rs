@@ -1,5 +1,7 @@
 //! Sending clients elsewhere: from the clear to HTTPS, or to another origin.
 
+mod place;
+
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -23,14 +25,15 @@ use crate::{
     message::Survey,
     policy::{Policies, Policy},
     quotas,
-    router::{host, path},
+    router::path,
     shared::Shared,
 };
+use place::{Place, sound_host};
 
 /// The port that goes without saying.
 const HTTPS_PORT: u16 = 443;
 
-/// Where clients are sent.
+/// The redirect of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     to: To,
@@ -41,8 +44,8 @@ pub(crate) struct Redirect {
 enum To {
     /// The same host over HTTPS, on this port.
     Https(u16),
-    /// Another origin, without a slash at its end.
-    Origin(String),
+    /// A URL or a path that the route names.
+    Place(Place),
 }
 
 impl Redirect {
@@ -51,21 +54,22 @@ impl Redirect {
         Self { to: To::Https(port), status: StatusCode::PERMANENT_REDIRECT }
     }
 
-    /// A redirect as configured, where HTTPS is served on `https_port`.
+    /// A redirect as configured for a route with this path, where HTTPS is served on `https_port`.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn new(config: &RedirectConfig, https_port: u16) -> Result<Self, Flaw> {
+    pub(crate) fn new(config: &RedirectConfig, route: &str, https_port: u16) -> Result<Self, Flaw> {
         let status = match config.status {
             301 | 302 | 307 | 308 => StatusCode::from_u16(config.status),
             _ => return Err(Flaw::new("redirect.status", "must be 301, 302, 307 or 308")),
         };
         let status = status.map_err(|error| Flaw::new("redirect.status", error.to_string()))?;
-        let to = if config.to == "https" { To::Https(https_port) } else { To::Origin(origin(&config.to)?) };
+        let place = |text| Place::parse(text, route).map_err(|message| Flaw::new("redirect.to", message));
+        let to = if config.to == "https" { To::Https(https_port) } else { To::Place(place(&config.to)?) };
         Ok(Self { to, status })
     }
 
-    /// Whether only those who come in the clear are sent.
+    /// Whether only requests without TLS are redirected.
     pub(crate) fn spares_https(&self) -> bool {
         matches!(self.to, To::Https(_))
     }
@@ -80,10 +84,9 @@ impl Redirect {
         }
         let malformed = || Refusal::new(Reason::Malformed, "a request needs exactly one Host");
         let place = match &self.to {
-            To::Origin(origin) => format!("{origin}{}", path_of(request.uri())),
+            To::Place(place) => place.of(request.uri(), request.headers()).ok_or_else(malformed)?,
             To::Https(port) => {
-                let name = host::of(request.uri(), request.headers()).filter(|name| host::is_sound(name));
-                let name = name.ok_or_else(malformed)?;
+                let name = sound_host(request.uri(), request.headers()).ok_or_else(malformed)?;
                 let port = if *port == HTTPS_PORT { String::new() } else { format!(":{port}") };
                 format!("https://{name}{port}{}", path_of(request.uri()))
             }
@@ -134,7 +137,7 @@ impl Service for ToHttps {
 /// The redirect listener's accept loop.
 pub(crate) const REDIRECT_LISTENER: TaskSpec = TaskSpec {
     name: "redirect_listener",
-    doc: "accepts connections in the clear, to send them to HTTPS",
+    doc: "accepts connections without TLS and redirects them to HTTPS",
     ..LISTENER
 };
 
@@ -162,7 +165,7 @@ pub(crate) fn listener(
     })))
 }
 
-/// Where clients find HTTPS: here, or with whoever ends it in front of us.
+/// Where clients find HTTPS: here, or at the proxy that terminates TLS in front of us.
 pub(crate) fn https_port(config: &GatewayConfig) -> u16 {
     match (&config.listen, config.tls.server_config()) {
         (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
@@ -173,17 +176,6 @@ pub(crate) fn https_port(config: &GatewayConfig) -> u16 {
 /// Path and query; never without the slash at the beginning, or the origin would go on in them.
 fn path_of(uri: &Uri) -> &str {
     uri.path_and_query().map(|path| path.as_str()).filter(|path| path.starts_with('/')).unwrap_or("/")
-}
-
-fn origin(text: &str) -> Result<String, Flaw> {
-    let wrong = || Flaw::new("redirect.to", "must be `https` or an origin such as https://www.example.org");
-    let uri: Uri = text.parse().map_err(|_| wrong())?;
-    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-    let sound = uri.authority().is_some_and(|authority| host::is_sound(authority.as_str()));
-    if !is_http || !sound || uri.query().is_some() || uri.path() != "/" {
-        return Err(wrong());
-    }
-    Ok(text.trim_end_matches('/').to_owned())
 }
 
 #[cfg(test)]
@@ -228,7 +220,7 @@ mod tests {
     #[test]
     fn another_origin_takes_everybody() {
         let config = RedirectConfig { to: "https://www.example.org/".into(), status: 302 };
-        let redirect = Redirect::new(&config, 443).unwrap();
+        let redirect = Redirect::new(&config, "/", 443).unwrap();
         let answer = redirect.answer(&asked("/a?b", "old.example"), true).unwrap().unwrap();
         assert_eq!(
             (answer.status().as_u16(), &answer.headers()[LOCATION]),
@@ -238,19 +230,10 @@ mod tests {
 
     #[test]
     fn what_leads_nowhere_is_told() {
-        for to in [
-            "",
-            "http",
-            "www.example.org",
-            "ftp://a.example",
-            "https://a.example/path",
-            "https://u@a.example",
-            "https://a.example/?q",
-        ] {
-            assert!(Redirect::new(&RedirectConfig { to: to.into(), status: 308 }, 443).is_err(), "{to}");
-        }
+        let at = |to: &str, status| Redirect::new(&RedirectConfig { to: to.into(), status }, "/", 443);
+        assert_eq!(at("www.example.org", 308).unwrap_err().key, "redirect.to");
         for status in [200, 300, 303, 304, 309] {
-            assert!(Redirect::new(&RedirectConfig { to: "https".into(), status }, 443).is_err(), "{status}");
+            assert_eq!(at("https", status).unwrap_err().key, "redirect.status", "{status}");
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::{
     cache::{CacheStoreError, ResponseCache},
     floods::Floods,
     guard::DecodeBudget,
+    passwords::Passwords,
     tenant::Tenants,
     transfer::Transfers,
 };
@@ -33,7 +34,7 @@ const MAX_BUCKETS: usize = 131_072;
 /// The allowances of many, by what they are known by.
 type Buckets<K> = ShardedBook<K, Bucket, RandomState>;
 
-/// What all cores share.
+/// State that all cores share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     /// The transfers that hold slots, by core.
     pub(crate) transfers: Box<[Arc<Transfers>]>,
     pub(crate) floods: Floods,
+    pub(crate) passwords: Passwords,
     /// Stored responses, once there is a route that has any.
     pub(crate) cache: OnceLock<Arc<ResponseCache>>,
     clients: Buckets<ClientKey>,
@@ -67,6 +69,7 @@ impl Shared {
             admission: Admission::new(scope, config),
             decoding: Arc::new(DecodeBudget::new(config.limits.decode_memory.as_u64(), refused)),
             floods: Floods::default(),
+            passwords: Passwords::new(scope),
             cache: OnceLock::new(),
             clients: Buckets::new(MAX_BUCKETS, RandomState::new()),
             capabilities: Buckets::new(MAX_BUCKETS, RandomState::new()),

@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
+use ron_transport::tls::ServedCertificate;
 use serde::Serialize;
 
 use crate::{
@@ -15,7 +16,11 @@ const LISTED: usize = 24;
 /// A gateway at one moment. Counts are totals: who wants a rate takes differences.
 #[derive(Debug, Serialize)]
 pub struct GatewayStatus {
-    /// How the slots are taken.
+    /// The listening address.
+    pub listen: String,
+    /// The certificates that it shows to clients; none without TLS.
+    pub certificates: Vec<CertificateStatus>,
+    /// The slots in use and the admission queue.
     pub slots: SlotsStatus,
     /// Upper bounds of each tenant's `latency`, in milliseconds; the last bucket has none.
     pub latency_bounds_ms: &'static [u64],
@@ -29,6 +34,30 @@ pub struct GatewayStatus {
     pub upstreams: Vec<UpstreamStatus>,
 }
 
+/// A certificate that clients are shown.
+#[derive(Debug, Serialize)]
+pub struct CertificateStatus {
+    /// The file that it was read from.
+    pub path: String,
+    /// The name for which clients are shown it; `None` for the one that is shown where no other fits.
+    pub name: Option<String>,
+    /// The DNS names that it is for.
+    pub dns_names: Vec<String>,
+    /// When it expires, as Unix time in seconds.
+    pub expires: Option<u64>,
+}
+
+impl From<ServedCertificate> for CertificateStatus {
+    fn from(served: ServedCertificate) -> Self {
+        Self {
+            path: served.path.display().to_string(),
+            name: served.name,
+            dns_names: served.dns_names,
+            expires: served.not_after.map(|at| at.as_secs()),
+        }
+    }
+}
+
 /// The slots, and who waits for one.
 #[derive(Debug, Serialize)]
 pub struct SlotsStatus {
@@ -38,58 +67,58 @@ pub struct SlotsStatus {
     pub slots: u32,
     /// Tickets that may wait.
     pub room: usize,
-    /// Tickets that wait.
+    /// Number of requests in the admission queue.
     pub waiting: usize,
-    /// The classes.
+    /// The state of each class.
     pub classes: Vec<ClassStatus>,
 }
 
 /// One class of tenants.
 #[derive(Debug, Serialize)]
 pub struct ClassStatus {
-    /// Its name.
+    /// The name of the class.
     pub name: &'static str,
-    /// Its weight among the classes.
+    /// The weight of the class.
     pub weight: u32,
-    /// Its requests that are upstream.
+    /// Number of its requests that hold a slot.
     pub inside: usize,
-    /// Its tickets that wait.
+    /// Number of its requests in the admission queue.
     pub waiting: usize,
     /// Slot-milliseconds that it has left, or owes if negative.
     pub tokens_ms: i64,
 }
 
-/// One tenant.
+/// The state of one tenant.
 #[derive(Debug, Serialize)]
 pub struct TenantStatus {
     #[serde(skip)]
     pub(crate) key: TenantKey,
     /// Its name, or its address if it has none.
     pub name: String,
-    /// Its class.
+    /// The class of the tenant.
     pub class: &'static str,
-    /// Its weight in its class.
+    /// The weight of the tenant within its class.
     pub weight: u32,
-    /// Requests served.
+    /// Number of requests served.
     pub served: u64,
     /// Milliseconds in which it held slots, each counted.
     pub slot_ms: u64,
     /// Requests by the time from when they came to when they left their slot.
     pub latency: Vec<u32>,
-    /// Refusals by reason.
+    /// Number of refusals, by reason.
     pub refused: BTreeMap<&'static str, u32>,
-    /// Its tickets that wait.
+    /// Number of its requests in the admission queue.
     pub waiting: usize,
-    /// Its streams.
+    /// Number of its open streams.
     pub streams: u32,
 }
 
-/// One upstream.
+/// The state of one upstream.
 #[derive(Debug, Serialize)]
 pub struct UpstreamStatus {
-    /// Its name.
+    /// The name of the upstream.
     pub name: String,
-    /// Its servers.
+    /// The state of each server.
     pub servers: Vec<ServerStatus>,
     /// Tries that failed, by kind.
     pub failures: BTreeMap<&'static str, u64>,
@@ -100,20 +129,33 @@ pub struct UpstreamStatus {
 /// One server of an upstream.
 #[derive(Debug, Serialize)]
 pub struct ServerStatus {
-    /// Where it is.
+    /// The address of the server.
     pub endpoint: String,
     /// `usable`, `open`, `unhealthy` or `ejected`.
     pub state: &'static str,
     /// Its breaker: `closed`, `open` or `half_open`.
     pub breaker: &'static str,
-    /// Its weight.
+    /// The weight of the server.
     pub weight: u32,
-    /// Connections in use.
+    /// Number of connections in use.
     pub busy: usize,
-    /// Connections in all.
+    /// Number of open connections.
     pub connections: usize,
     /// Requests that wait for a connection.
     pub waiting: usize,
+    /// Why a request to it, or its health check, failed last; `None` if none has.
+    pub last_error: Option<ServerError>,
+}
+
+/// The last failure of a server.
+#[derive(Debug, Serialize)]
+pub struct ServerError {
+    /// The cause of the failure.
+    pub cause: String,
+    /// The age of the failure, in milliseconds.
+    pub ago_ms: u64,
+    /// Failures so far, of whatever cause.
+    pub count: u64,
 }
 
 impl Gateway {
@@ -126,6 +168,8 @@ impl Gateway {
             tenant.weight = policy.drr.weight_of(&tenant.key.name);
         }
         GatewayStatus {
+            listen: self.local_addr().to_string(),
+            certificates: self.certificates().into_iter().map(CertificateStatus::from).collect(),
             slots: shared.admission.look(&mut tenants),
             latency_bounds_ms: &LATENCY_BOUNDS_MS,
             known_tenants: shared.tenants.len(),

@@ -11,7 +11,7 @@ use ron_kernel::{
 
 use crate::upstream::Upstreams;
 
-/// How often it looks.
+/// Interval between two sweeps.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The sweeper. Each core has its own: connections belong to a core.

@@ -180,12 +180,12 @@ impl Tenant {
         self.record.ended(ran, since_it_came);
     }
 
-    /// Notes a refusal.
+    /// Counts a refusal.
     pub(crate) fn refused(&self, reason: Reason) {
         self.record.refused(reason);
     }
 
-    /// How its requests fared.
+    /// Returns the record of the tenant's requests.
     pub(crate) fn record(&self) -> &Record {
         &self.record
     }
@@ -238,7 +238,7 @@ pub(crate) struct Tenants {
     books: Books,
 }
 
-/// Where usage is booked.
+/// The meters that usage is booked to.
 #[derive(Clone, Debug)]
 struct Books {
     meters: MeterBook,
@@ -264,7 +264,7 @@ impl Tenants {
         known.unwrap_or_else(|_| Arc::clone(&self.others[key.class.index()]))
     }
 
-    /// How many are known.
+    /// Returns the number of tenants that have state.
     pub(crate) fn len(&self) -> usize {
         self.book.len()
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ron_kernel::topology::{MetricSpec, TimeoutSpec, Topology, joined};
 use ron_transport::{
     client::H2_UPSTREAM,
+    locks::LOCKS,
     serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS, WORKER},
 };
 
@@ -13,6 +14,8 @@ use crate::{
     admission::{self, SCHED, WORK},
     cache::{self, CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES},
     jwt::VERIFIER_KEY_REFRESHER,
+    locks,
+    passwords::PASSWORD_QUEUE,
     redirect::REDIRECT_LISTENER,
     shared,
     sweeper::POOL_SWEEPER,
@@ -23,12 +26,12 @@ use crate::{
 /// Everything the gateway is made of.
 pub static TOPOLOGY: Topology = Topology {
     service: "gateway",
-    purpose: "The HTTP front door: routes requests to upstreams and streams the answers back.",
+    purpose: "The HTTP reverse proxy: routes requests to upstreams and streams the responses back.",
     last_reviewed: "2026-11-17",
     invariants: &[
         "A request never leaves the core that owns its connection.",
         "A request is admitted before anything is spent on it: no signature is checked and no server asked; of bodies, only \
-         small ones are read before, within a budget of memory.",
+         small ones are read before, within a budget of memory. Passwords are checked before, two at once and off the cores.",
         "When slots are short, the tenant furthest below its share goes next, and whoever is above it is refused first.",
         "Connections are capped in all and per client before a byte is read.",
         "Every wait for a client or an upstream has a timeout.",
@@ -53,8 +56,8 @@ pub static TOPOLOGY: Topology = Topology {
         CACHE_WRITER,
     ],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, ABANDONED, CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE],
-    queues: &[WORK, SCHED, WAITING_QUEUE, ACCESS_LOG_QUEUE, CACHE_WRITES],
-    locks: &[],
+    queues: &[WORK, SCHED, WAITING_QUEUE, PASSWORD_QUEUE, ACCESS_LOG_QUEUE, CACHE_WRITES],
+    locks: &joined::<_, { locks::ALL.len() + LOCKS.len() }>(&locks::ALL, &LOCKS),
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &joined::<_, { admission::METRICS.len() + OWN_METRICS.len() }>(
         &admission::METRICS,
@@ -69,7 +72,7 @@ pub static TOPOLOGY: Topology = Topology {
     ],
 };
 
-/// Those beside the HTTP server's.
+/// The timeouts of the gateway, besides those of the HTTP server.
 const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "upstream.<name>.timeout",
@@ -80,7 +83,7 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "upstream.<name>.finish_abandoned",
         default: Duration::from_secs(1),
-        doc: "a server that works on a request that nobody waits for any more; then its connection closes, and the slot is free",
+        doc: "a server that is busy with a request whose client has left; then its connection closes, and the slot is free",
     },
     TimeoutSpec {
         name: "upstream.<name>.connect_timeout",
@@ -95,16 +98,16 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "tunnel_idle_timeout",
         default: Duration::from_secs(60),
-        doc: "a connection that has changed its protocol, without a byte or with an end that takes nothing; then it closes",
+        doc: "an upgraded connection on which no byte passes, or one end does not read; then it closes",
     },
     TimeoutSpec {
         name: "upstream.<name>.idle_timeout",
         default: Duration::from_secs(60),
-        doc: "an upstream connection without a request; then it closes, at the next look every 10 s",
+        doc: "an idle upstream connection; then it closes, at the next check every 10 s",
     },
 ];
 
-/// Those beside admission's.
+/// The metrics of the gateway, besides those of admission.
 const OWN_METRICS: [MetricSpec; shared::METRICS.len() + upstream::METRICS.len() + cache::METRICS.len()] =
     joined(
         &joined::<_, { shared::METRICS.len() + upstream::METRICS.len() }>(

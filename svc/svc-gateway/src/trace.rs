@@ -19,7 +19,7 @@ pub(crate) struct Tracer {
     spans: Spans,
 }
 
-/// What correlates one request.
+/// The ids that correlate one request: correlation id, trace and span.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     /// The value of `X-Corr-ID`, here, upstream and in the response. Its characters need no escaping in logs.
@@ -38,7 +38,7 @@ impl Tracer {
         Self { ids: TraceIds::new(), spans }
     }
 
-    /// Where spans are told.
+    /// Returns the exporter of spans.
     pub(crate) fn spans(&self) -> &Spans {
         &self.spans
     }
@@ -69,7 +69,7 @@ impl Tracer {
 }
 
 impl Trace {
-    /// Tells the upstream.
+    /// Adds the ids to the request for the upstream.
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         headers.insert(Field::CorrId.name(), self.corr_id.clone());
         headers.insert(Field::TraceParent.name(), self.parent.clone());
@@ -78,7 +78,7 @@ impl Trace {
         }
     }
 
-    /// Tells the client.
+    /// Adds the correlation id to the response for the client.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         headers.insert(Field::CorrId.name(), self.corr_id.clone());
     }

@@ -14,28 +14,32 @@ mod body;
 use std::{
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
+use http::response::Parts;
 use http_body::Body as _;
 use ron_kernel::{
     Clock, Scope,
     blame::ClientId,
+    lock::{Ranked, RankedGuard},
     metrics::Counter,
     readiness::Effect,
     supervisor::{TaskCtx, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
-use ron_transport::{Body, Response, caps::ClientKey};
+use ron_transport::{Body, Interim, Response, caps::ClientKey};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
     admission::Slot,
     buffers::{BufferMemory, Frames, Reserved},
     cache::Written,
+    locks, message,
     pool::Pool,
+    router::Route,
     tenant::{StreamPlace, Tenant},
     upstream::Occupancy,
 };
@@ -77,12 +81,12 @@ pub(crate) struct Transfers {
     memory: Arc<BufferMemory>,
     /// Counts the slots that were taken.
     reclaimed: Counter,
-    list: Mutex<List>,
+    list: Ranked<List>,
 }
 
 #[derive(Debug, Default)]
 struct List {
-    /// By number.
+    /// The transfers in progress, by number.
     entries: Vec<Option<Arc<Transfer>>>,
     vacant: Vec<usize>,
 }
@@ -96,9 +100,9 @@ struct Transfer {
     /// The connection to a server that it occupies.
     occupancy: Occupancy,
     /// Locked for a few instructions, also while the answer is locked: reading an answer may move the upload.
-    state: Mutex<State>,
+    state: Ranked<State>,
     /// Locked while it is read.
-    answer: Mutex<Answer>,
+    answer: Ranked<Answer>,
 }
 
 /// An answer's body, and what was read of it ahead of the client.
@@ -141,6 +145,26 @@ pub(crate) struct Holding {
     pool: Weak<Pool>,
     /// What is invalidated once its outcome is known; `None` for a read, and without a cache.
     written: Option<Arc<Written>>,
+    /// Where interim responses go; `None` if the client cannot take any.
+    interim: Option<InterimTo>,
+}
+
+/// Where interim responses of servers go: to the client, as the route would have them.
+#[derive(Debug)]
+pub(crate) struct InterimTo {
+    pub(crate) client: Interim,
+    pub(crate) route: Arc<Route>,
+}
+
+impl InterimTo {
+    fn pass(&self, head: &Parts) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = head.status;
+        response.headers_mut().clone_from(&head.headers);
+        if message::back(&mut response, &self.route.response_headers, None).is_ok() {
+            self.client.pass(head.status, response.headers());
+        }
+    }
 }
 
 /// A transfer in its core's list, taken out when dropped.
@@ -153,7 +177,8 @@ struct Listed {
 
 impl Transfers {
     pub(crate) fn new(clock: Clock, memory: &Arc<BufferMemory>, reclaimed: Counter) -> Arc<Self> {
-        Arc::new(Self { clock, memory: Arc::clone(memory), reclaimed, list: Mutex::default() })
+        let list = Ranked::new(&locks::TRANSFER_LIST, List::default());
+        Arc::new(Self { clock, memory: Arc::clone(memory), reclaimed, list })
     }
 
     /// Takes charge of a request's slot.
@@ -175,11 +200,12 @@ impl Transfers {
             transfer: None,
             pool: Weak::new(),
             written: None,
+            interim: None,
         }
     }
 
-    fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    fn list(&self) -> RankedGuard<'_, List> {
+        self.list.lock()
     }
 
     fn enlist(self: &Arc<Self>, transfer: Transfer) -> Listed {
@@ -203,18 +229,28 @@ impl Transfers {
             let (slot, _answer) = transfer.look(&self.memory, now);
             if slot.is_some() {
                 self.reclaimed.inc();
+                transfer.tell_if_cut();
             }
         }
     }
 }
 
 impl Transfer {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> RankedGuard<'_, State> {
+        self.state.lock()
     }
 
-    fn answer(&self) -> MutexGuard<'_, Answer> {
-        self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    fn answer(&self) -> RankedGuard<'_, Answer> {
+        self.answer.lock()
+    }
+
+    /// Writes why a transfer was cut, if it was. Asked once, when its slot is taken.
+    fn tell_if_cut(&self) {
+        if self.state().is_cut {
+            let tenant = &self.tenant.key.name;
+            let cause = "the client kept it waiting for longer than `slow_after`, and there is no room for one more stream";
+            tracing::warn!(%tenant, cause, "a transfer was cut");
+        }
     }
 
     /// Takes what a transfer must not keep while its client keeps it waiting, or for too long.
@@ -231,7 +267,7 @@ impl Transfer {
         }
         drop(state);
         // Somebody who reads it now does not keep it waiting.
-        let Ok(mut answer) = self.answer.try_lock() else { return (None, None) };
+        let Some(mut answer) = self.answer.try_lock() else { return (None, None) };
         let ended = answer.read_ahead(&self.tenant, memory);
         if ended.is_some() {
             self.occupancy.ends();
@@ -353,8 +389,8 @@ impl Holding {
                 slow_after: self.slow_after,
                 max_streams: self.max_streams,
                 occupancy: Occupancy::of_request(&self.tenant, self.address),
-                state: Mutex::new(State { slot: Some(slot?), ..State::default() }),
-                answer: Mutex::default(),
+                state: Ranked::new(&locks::TRANSFER_STATE, State { slot: Some(slot?), ..State::default() }),
+                answer: Ranked::new(&locks::TRANSFER_ANSWER, Answer::default()),
             };
             self.transfer = Some(self.transfers.enlist(transfer));
         }
@@ -396,6 +432,16 @@ impl Holding {
     /// The write, for a request that nobody waits for while its server works on it.
     pub(crate) fn written(&self) -> Option<&Arc<Written>> {
         self.written.as_ref()
+    }
+
+    /// The client gets interim responses, there.
+    pub(crate) fn tells(&mut self, interim: Option<InterimTo>) {
+        self.interim = interim;
+    }
+
+    /// Passes an interim response on, if the client can take it.
+    pub(crate) fn interim(&self, head: &Parts) {
+        self.interim.iter().for_each(|interim| interim.pass(head));
     }
 
     /// A server may get the request from now on.

@@ -7,6 +7,7 @@
 //! ```
 
 mod budget;
+mod causes;
 mod exchange;
 mod group;
 mod health;
@@ -24,10 +25,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use fairq::StreamLimit;
 use http::HeaderValue;
-use ron_kernel::{
-    blame::Failure,
-    breaker::{State, Ticket},
-};
+use ron_kernel::{blame::Failure, breaker::Ticket};
 use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
@@ -80,7 +78,7 @@ enum Fault {
     Refused(Refusal),
 }
 
-/// How a deadline passed.
+/// The deadline that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Late {
     /// The server used up the upstream's own timeout, or most of it. This alone counts against the server.
@@ -143,7 +141,7 @@ impl Upstream {
         answer
     }
 
-    /// One try.
+    /// Sends the request to one server.
     async fn attempt(&self, request: &mut Request, trip: &mut Trip<'_>) -> Result<Response, Fault> {
         let mut choice = self.choose(trip);
         if std::mem::take(&mut trip.waited) && matches!(choice, Choice::AllTried) {
@@ -202,6 +200,9 @@ impl Upstream {
         if let Some(kind) = kind {
             self.group.metrics.failed(kind);
         }
+        if verdict != Verdict::Good {
+            self.tell_failure(&pool.server, outcome.as_ref().ok(), trip);
+        }
         if verdict == Verdict::Good {
             pool.server.answered(trip.client, trip.now);
         } else {
@@ -213,12 +214,11 @@ impl Upstream {
                 Judged::TestAgain => return pool.server.test_again(ticket),
             }
         }
-        let change = pool.server.record(ticket, verdict, trip.now);
-        if let Some(state) = change {
-            self.tell(pool, if state == State::Open { "its breaker opened" } else { "its breaker closed" });
+        if let Some(state) = pool.server.record(ticket, verdict, trip.now) {
+            pool.server.tell_breaker(state);
         }
         if verdict != Verdict::Good && self.eject(pool, trip.now) {
-            self.tell(pool, "it is left out for a while");
+            pool.server.tell_ejected();
         }
     }
 
@@ -231,9 +231,5 @@ impl Upstream {
             let out = roster.pools().iter().filter(is_out).count();
             out < config.most(roster.pools().len())
         })
-    }
-
-    fn tell(&self, pool: &Pool, what: &str) {
-        tracing::warn!(upstream = self.group.name, server = %pool.server.endpoint, "{what}");
     }
 }

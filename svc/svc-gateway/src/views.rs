@@ -21,7 +21,7 @@ pub(crate) use part::no_memory;
 pub use part::{MAX_PART_BYTES, MAX_PART_DEPTH, MAX_VIEW_BYTES};
 pub use view::View;
 
-/// Where views are found.
+/// The path prefix of all views.
 const PREFIX: &str = "/v1/views/";
 
 /// The route that leads to a view.

@@ -1,4 +1,4 @@
-//! A line while its request is under way.
+//! A line while its request is in progress.
 
 use std::{
     fmt,
@@ -110,7 +110,7 @@ struct Counted<C> {
     to: C,
 }
 
-/// Where bytes are counted.
+/// A counter of the bytes of a body.
 trait Count: Unpin + Send {
     fn count(&mut self, bytes: u64);
 }

@@ -25,10 +25,10 @@ pub(crate) struct Line {
     pub(crate) client: Option<IpAddr>,
     pub(crate) tenant: Option<TenantName>,
     pub(crate) class: &'static str,
-    /// The route's name.
+    /// The name of the route.
     pub(crate) route: Option<Arc<str>>,
     pub(crate) method: Method,
-    /// What was asked for.
+    /// The target of the request, of which the path is logged.
     pub(super) target: Target,
     /// `None` if the client left before it was answered.
     pub(crate) status: Option<u16>,
@@ -38,7 +38,7 @@ pub(crate) struct Line {
     /// Bytes of the response's body, as far as it got.
     pub(crate) bytes_out: u64,
     pub(crate) took: Duration,
-    /// The upstream's name.
+    /// The name of the upstream.
     pub(crate) upstream: Option<Arc<str>>,
     /// How often an upstream was asked.
     pub(crate) tries: u32,

@@ -54,7 +54,7 @@ pub(crate) const ACCESS_LOG_QUEUE: QueueSpec = QueueSpec {
     policy: Policy::DropOldest,
     from: "requests, at the end of their responses",
     to: "access_log_writer",
-    doc: "lines of the access log, at most 16 MiB of them; a line that is forgotten counts as dropped",
+    doc: "lines of the access log, at most 16 MiB of them; a discarded line counts as dropped",
 };
 
 /// All turns: a share of them is a share of the requests.
@@ -124,7 +124,7 @@ impl AccessLog {
         }
     }
 
-    /// Goes on as configured now. A file that was moved away is left, because `output` was opened anew.
+    /// Goes on as configured now. A file that was moved away is left, because `output` was reopened.
     pub(crate) fn commit(&self, config: &AccessLogConfig, output: Output) {
         self.shared.sink.store(Arc::new(Sink { output, format: config.format }));
         self.shared.share.store(share(config), Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::config::AccessLogConfig;
 /// The mode of a file that is made, before the process's mask.
 const MODE: u32 = 0o666;
 
-/// Where the access log goes.
+/// The destination of the access log.
 #[derive(Debug)]
 pub(crate) enum Output {
     /// Standard output; also what a log that is switched off does not write to.
@@ -29,7 +29,7 @@ pub enum OpenError {
     File {
         /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// The blocking pool did not open it.

@@ -14,7 +14,7 @@ use super::{ACCESS_LOG_WRITER, Shared, Sink, Waiting};
 const ACCESS_LOG: LineLog =
     LineLog { task: &ACCESS_LOG_WRITER, name: "access log", job: "write the access log" };
 
-/// Starts it.
+/// Starts the task that writes the access log.
 pub(super) fn start(scope: &Scope, lines: SharedReceiver<Waiting>, shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     let lost = scope.condition("access_log", Effect::Report, Duration::ZERO);

@@ -21,7 +21,7 @@ pub(crate) const WORK: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "requests",
     to: "upstreams",
-    doc: "tickets of requests that wait for a slot; a newcomer at or above its share of a full room is told `busy`",
+    doc: "requests that wait for a slot (tickets); when it is full, a tenant at or above its share gets `busy`",
 };
 
 /// Tickets that made place for somebody further below their share.
@@ -31,7 +31,7 @@ pub(crate) const SCHED: QueueSpec = QueueSpec {
     policy: Policy::DropOldest,
     from: "requests",
     to: "upstreams",
-    doc: "the same room: the oldest ticket of the tenant furthest above its share makes place and is told `shed`",
+    doc: "the same queue: the oldest ticket of the tenant furthest above its share is evicted and gets `shed`",
 };
 
 /// What admission adds to the shared families.
@@ -46,7 +46,7 @@ pub(crate) const METRICS: [MetricSpec; 2] = [
 
 type ByClass = Family<[(&'static str, &'static str); 2], Gauge>;
 
-/// The handles.
+/// The handles of the admission metrics.
 #[derive(Debug)]
 pub(super) struct AdmissionMetrics {
     pub(super) work: QueueMetrics,

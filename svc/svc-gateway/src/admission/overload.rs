@@ -3,18 +3,19 @@
 //!
 //! A flood is not that. Whoever floods is turned away for more than its share, and those beside it are served.
 
-use std::{sync::Mutex, sync::PoisonError, time::Duration};
+use std::time::Duration;
 
 use fairq::Counts;
 use ron_kernel::{
     Scope,
+    lock::Ranked,
     readiness::{Condition, Effect},
 };
 use types::Moment;
 
-use crate::tenant::Class;
+use crate::{locks, tenant::Class};
 
-/// How long it has to go on before writes make way.
+/// How long the overload must last before writes are shed.
 const SUSTAINED: Duration = Duration::from_secs(3);
 /// A pause of this length ends it.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -27,18 +28,18 @@ const SETTLE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(super) struct OverloadWatch {
     condition: Condition,
-    overload: Mutex<Overload>,
+    overload: Ranked<Overload>,
 }
 
 impl OverloadWatch {
     pub(super) fn new(scope: &Scope) -> Self {
         let condition = scope.condition("overload", Effect::ShedWrites, SETTLE);
-        Self { condition, overload: Mutex::default() }
+        Self { condition, overload: Ranked::new(&locks::OVERLOAD, Overload::default()) }
     }
 
     /// Looks at what was counted up to now, class by class. Called by one task alone, some times a second.
     pub(super) fn look(&self, counts: [Counts; Class::ALL.len()], now: Moment) {
-        let mut overload = self.overload.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut overload = self.overload.lock();
         match overload.look(counts, now) {
             true => self.condition.raise("tenants that ask for no more than their share are refused"),
             false if self.condition.stands() => self.condition.clear(),

@@ -1,26 +1,34 @@
 //! What the clients of one connection were promised when they were refused, so that they are recognised when they return.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
 use fairq::Promise;
+use ron_kernel::lock::Ranked;
 use types::Moment;
 
 use super::Door;
-use crate::{caller::Caller, tenant::TenantKey};
+use crate::{caller::Caller, locks, tenant::TenantKey};
 
 /// The most promises that a connection holds. The clients of more are not recognised by it: whoever of their tenant comes on
 /// time has their places.
 const MOST_HELD: usize = 64;
 
-/// The promises of one connection. When it ends, whoever of their tenants comes on time has their places.
-#[derive(Debug, Default)]
+/// The promises of one connection. When it ends, the next requests of their tenants that arrive on time take their
+/// places.
+#[derive(Debug)]
 pub(crate) struct HeldPromises {
     /// How many are held, so that most requests need no lock.
     count: AtomicUsize,
-    held: Mutex<Vec<Held>>,
+    held: Ranked<Vec<Held>>,
+}
+
+impl Default for HeldPromises {
+    fn default() -> Self {
+        Self { count: AtomicUsize::new(0), held: Ranked::new(&locks::CONN_PROMISES, Vec::new()) }
+    }
 }
 
 /// A promise and whose it is.
@@ -37,7 +45,7 @@ impl HeldPromises {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         held.retain(|held| !held.promise.is_over(now));
         let due = |held: &Held| held.promise.is_due(now) && held.caller.tenant.key == *tenant;
         let taken = held.iter().position(due).map(|at| held.swap_remove(at).promise);
@@ -48,7 +56,7 @@ impl HeldPromises {
     /// Holds what a client of this connection was promised.
     pub(super) fn hold(&self, promise: Promise, caller: &Arc<Caller>, door: &Arc<Door>, now: Moment) {
         let more = Held { promise, caller: Arc::clone(caller), door: Arc::clone(door) };
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         held.retain(|held| !held.promise.is_over(now));
         let too_many = if held.len() < MOST_HELD {
             held.push(more);
@@ -70,6 +78,6 @@ impl Held {
 
 impl Drop for HeldPromises {
     fn drop(&mut self) {
-        self.held.get_mut().unwrap_or_else(PoisonError::into_inner).iter().for_each(Held::release);
+        self.held.get_mut().iter().for_each(Held::release);
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 /// What every request is taken to cost where nobody is told apart.
 const ANY_ESTIMATE: Duration = Duration::from_millis(10);
 
-/// The waiting room.
+/// The admission queue, with the fair scheduler.
 #[derive(Debug)]
 pub(super) struct FairRoom {
     queue: FairQueue<TenantName, TicketId>,
@@ -51,7 +51,7 @@ pub(super) struct Newcomer {
 pub(super) enum Stay {
     /// Nobody waited when it came.
     WalkedIn { caller: Arc<Caller>, weight: u32, since: Moment },
-    /// It was its turn.
+    /// The ticket gets a slot.
     Granted(Pass),
 }
 

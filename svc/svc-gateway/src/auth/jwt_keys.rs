@@ -29,7 +29,7 @@ impl JwtKeys {
         Self { verifier, refresher }
     }
 
-    /// What judges tokens.
+    /// Returns the verifier of tokens.
     pub(crate) fn verifier(&self) -> &Arc<Verifier> {
         &self.verifier
     }

@@ -1,14 +1,12 @@
 //! From the files of the `[auth]` table to keys and revocations. Blocking.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-};
+use std::path::{Path, PathBuf};
 
 use captoken::{KeyError, KeyRing, RevocationError, RevocationList, RingError, RootKey};
+use ron_kernel::lock::Ranked;
 use ron_transport::files::{self, FileError};
 
-use crate::config::AuthConfig;
+use crate::{config::AuthConfig, locks};
 
 /// A key file has one line.
 const MAX_KEY_BYTES: u64 = 4096;
@@ -26,7 +24,7 @@ pub enum AuthError {
     BadKey {
         /// The path of the file.
         path: PathBuf,
-        /// What a key looks like.
+        /// The reason why the key is invalid.
         problem: KeyError,
     },
     /// The keys cannot be used together.
@@ -37,7 +35,7 @@ pub enum AuthError {
     BadList {
         /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why the list is invalid.
         problem: RevocationError,
     },
     /// A revocation list is not text.
@@ -52,7 +50,7 @@ pub enum AuthError {
     Doubtful {
         /// The path of the file.
         path: PathBuf,
-        /// What is odd about it.
+        /// What is unusual about the file.
         doubt: Doubt,
     },
 }
@@ -63,15 +61,15 @@ pub enum Doubt {
     /// It has no id, and had some before.
     #[error("it has no id any more, and had {before}")]
     Emptied {
-        /// How many ids it had.
+        /// Number of ids before the reload.
         before: usize,
     },
     /// It is the beginning of what it was before.
     #[error("it is only the beginning of what it was, with {now} of its {before} ids")]
     Shortened {
-        /// How many ids it has.
+        /// Number of ids now.
         now: usize,
-        /// How many ids it had.
+        /// Number of ids before the reload.
         before: usize,
     },
     /// Its last line does not end.
@@ -83,8 +81,14 @@ pub enum Doubt {
 ///
 /// A file that is emptied or cut short by its writer must not lift revocations, so a list is compared with the last one
 /// that was taken from the same path. That text is kept: at most 8 MiB.
-#[derive(Debug, Default)]
-pub struct AuthFiles(Mutex<Option<TakenList>>);
+#[derive(Debug)]
+pub struct AuthFiles(Ranked<Option<TakenList>>);
+
+impl Default for AuthFiles {
+    fn default() -> Self {
+        Self(Ranked::new(&locks::AUTH_FILES, None))
+    }
+}
 
 /// A revocation list that was taken.
 #[derive(Debug)]
@@ -102,7 +106,7 @@ impl AuthFiles {
     pub fn load(&self, config: &AuthConfig) -> Result<(KeyRing, RevocationList), AuthError> {
         let ring = load_ring(config)?;
         let path = &config.revoked;
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.0.lock();
         if path.as_os_str().is_empty() {
             *taken = None;
             return Ok((ring, RevocationList::default()));

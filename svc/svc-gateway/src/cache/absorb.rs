@@ -1,6 +1,6 @@
 //! What becomes of a server's answer: it is stored, updates what is stored, or is passed on as it is.
 
-use std::sync::Arc;
+use std::{ops::Range, pin::pin, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
@@ -19,9 +19,9 @@ use ron_transport::{Body, Response};
 use super::{
     Entry, Head, ResponseCache,
     ask::{self, Ask},
-    entry::{has_bytes, tell},
+    entry::{has_bytes, make_places, tell},
     fill::{Fill, Fresh, Read, Room},
-    flights::{Flight, Landed},
+    flights::{Audience, Flight, Landed},
     load::Loaded,
 };
 use crate::tenant::Tenant;
@@ -32,24 +32,28 @@ pub(crate) const CACHE_FILL: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Workers,
     bound: "the slots, each of which one such response holds until its last byte; those of revalidations besides",
-    doc: "reads a response that is to be stored, as fast as its server sends it, and gives it out to those who asked for it",
+    doc: "reads a response that is to be stored, as fast as its server sends it, and gives it out to those who asked for it; ends two \
+          seconds after the last of them has left",
 };
 
+/// How long others wait for the end of a response that they cannot be given while it arrives.
+const END_WITHIN: Duration = Duration::from_secs(1);
+
 /// Fields that make an answer too large to be stored.
-const MAX_HEAD: u64 = 16 * 1024;
+pub(super) const MAX_HEAD: u64 = 16 * 1024;
 
 /// Marks an answer that must not be stored, whatever it says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unstorable {
     /// Nobody can tell whether it is complete: it ends with its connection.
     EndsWithConnection,
-    /// Its `Connection` named fields, which are no longer there. One of them may have said that it is not to be stored.
+    /// Its `Connection` named fields that may have said that it is not to be stored, and are no longer there.
     NamesFields,
 }
 
 impl Unstorable {
     /// Why an answer must not be stored; `None` if it does not have such a mark.
-    fn of(response: &Response) -> Option<NotStored> {
+    pub(super) fn of(response: &Response) -> Option<NotStored> {
         response.extensions().get().map(|mark| match mark {
             Self::EndsWithConnection => NotStored::Useless,
             Self::NamesFields => NotStored::Connection,
@@ -61,10 +65,10 @@ impl Unstorable {
 #[derive(Debug)]
 pub(super) struct Fetch {
     pub(super) ask: Ask,
-    /// The client's fields.
+    /// The client's header fields.
     pub(super) sent: HeaderMap,
     pub(super) rules: Rules,
-    /// Whose share it counts for.
+    /// The tenant whose share of the cache the response counts towards.
     pub(super) tenant: Arc<Tenant>,
     /// How often its target was invalidated before, about.
     pub(super) generation: u64,
@@ -74,6 +78,8 @@ pub(super) struct Fetch {
     pub(super) stored: Option<Arc<Entry>>,
     /// Whether the request has the stored response's validators instead of conditions of the client.
     pub(super) validates: bool,
+    /// The bytes that the request asks for to complete the stored response, which is a part.
+    pub(super) gap: Option<Range<u64>>,
     /// Whether the stored response answers if the server cannot.
     pub(super) if_error: bool,
     /// The body of the stored response, for as long as its server is asked about it.
@@ -81,13 +87,15 @@ pub(super) struct Fetch {
     /// Those who wait for the answer.
     pub(super) flight: Option<Flight>,
     pub(super) why: Forwarded,
+    /// The status of the server's answer, if it differs from the one that the client gets.
+    pub(super) forwarded_status: Option<u16>,
 }
 
 /// Who is answered from what is stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker<'a> {
     pub(super) ask: &'a Ask,
-    /// The client's fields.
+    /// The client's header fields.
     pub(super) headers: &'a HeaderMap,
     pub(super) rules: &'a Rules,
 }
@@ -95,25 +103,28 @@ pub(super) struct Asker<'a> {
 impl Asker<'_> {
     /// What the client gets of a stored response.
     pub(super) fn answer(&self, entry: &Entry, now: u64) -> Answer {
+        if !self.ask.is_conditional && entry.head.part.is_none() {
+            return Answer::Whole;
+        }
         let (head, stored) = (&entry.head, (entry.len, entry.head.part.as_ref()));
         decide_answer((&self.ask.method, self.headers), (head.status, &head.headers), stored, now)
     }
 }
 
-/// What became of an answer.
+/// The result of handling a server's response.
 pub(super) enum Absorbed {
-    /// The client's answer.
+    /// The response for the client.
     Answer(Response),
     /// It says that something is unchanged which is not what is stored: the request has to be sent without conditions.
     AskAgain(Box<Fetch>),
 }
 
 impl Fetch {
-    fn fields(&self) -> RequestFields<'_> {
+    pub(super) fn fields(&self) -> RequestFields<'_> {
         RequestFields { headers: &self.sent, removed: &self.ask.removed }
     }
 
-    /// Who gets the answer.
+    /// Returns the client that gets the response.
     pub(super) fn asker(&self) -> Asker<'_> {
         Asker { ask: &self.ask, headers: &self.sent, rules: &self.rules }
     }
@@ -126,13 +137,15 @@ impl Fetch {
             tenant: Arc::clone(&self.tenant),
             stored: self.stored.clone(),
             held: self.held.clone(),
+            gap: None,
             flight: None,
             ..*self
         })
     }
 
     fn status(&self) -> CacheStatus {
-        CacheStatus { forwarded: Some(self.why), ..CacheStatus::default() }
+        let forwarded_status = self.forwarded_status;
+        CacheStatus { forwarded: Some(self.why), forwarded_status, ..CacheStatus::default() }
     }
 }
 
@@ -152,6 +165,9 @@ impl ResponseCache {
                 None => Absorbed::AskAgain(Box::new(fetch)),
             };
         }
+        if let Some(gap) = fetch.gap.take() {
+            return self.absorb_rest(fetch, &gap, response);
+        }
         if reuse::is_error(status)
             && fetch.if_error
             && let Some(answer) = self.stale_for_error(&fetch, Some(status))
@@ -164,11 +180,31 @@ impl ResponseCache {
         Absorbed::Answer(self.take_in(fetch, response))
     }
 
+    /// Takes in the answer to a request for what a stored part lacks.
+    fn absorb_rest(self: &Arc<Self>, mut fetch: Fetch, gap: &Range<u64>, response: Response) -> Absorbed {
+        match response.status().as_u16() {
+            206 => match self.completed(&fetch, gap, response) {
+                Some(whole) => {
+                    fetch.forwarded_status = Some(206);
+                    Absorbed::Answer(self.take_in(fetch, whole))
+                }
+                None => Absorbed::AskAgain(Box::new(fetch)),
+            },
+            // It is about the range, for which the client has not asked.
+            304 | 412 | 416 => Absorbed::AskAgain(Box::new(fetch)),
+            _ => Absorbed::Answer(self.take_in(fetch, response)),
+        }
+    }
+
     /// Answers with what is stored though it is stale, because the server cannot answer.
     pub(super) fn stale_for_error(&self, fetch: &Fetch, status: Option<StatusCode>) -> Option<Response> {
         let entry = fetch.stored.as_ref()?;
-        let said = CacheStatus { is_hit: true, detail: Some("grace"), ..fetch.status() };
-        let said = CacheStatus { forwarded_status: status.map(|status| status.as_u16()), ..said };
+        // A hit is not forwarded (RFC 9211, 2.1): without an answer of the server it is as if it had not been asked.
+        let said = match status {
+            Some(status) => CacheStatus { forwarded_status: Some(status.as_u16()), ..fetch.status() },
+            None => CacheStatus { is_hit: true, ..CacheStatus::default() },
+        };
+        let said = CacheStatus { detail: Some("grace"), ..said };
         let answer = self.answer_from(&fetch.asker(), entry, fetch.held.as_ref(), said)?;
         self.counts.stale.inc();
         Some(answer)
@@ -199,6 +235,7 @@ impl ResponseCache {
             None => storage::judge(&fetch.ask.asked, &fetch.rules, stored.head.status, &headers, times),
         };
         storage::strip(&mut headers);
+        make_places(&mut headers);
         let mut head = Head { headers, ..stored.head.clone() };
         match judged {
             Ok(storable) if self.is_update(fetch, &storable, &head) => {
@@ -279,15 +316,19 @@ impl ResponseCache {
 
     /// Passes an answer on that may not be stored, and lets go of what it replaces.
     fn pass_unstorable(&self, fetch: Fetch, response: Response, why: NotStored) -> Response {
-        let replaces = why.is_for_everybody(&fetch.ask.asked) && replaces(response.status());
-        if let Some(stored) = fetch.stored.as_ref().filter(|_| replaces) {
+        let status = response.status();
+        let is_for_everybody = why.is_for_everybody(&fetch.ask.asked);
+        if let Some(stored) = fetch.stored.as_ref().filter(|_| is_for_everybody && replaces(status)) {
             // What replaces it may not be stored, but it is no longer what its server would answer.
             self.index.remove(stored);
         }
-        match replaces {
-            true => self.unstored_for_all(fetch, response, why.word()),
-            false => self.unstored(fetch, response, (why != NotStored::Status).then_some(why.word())),
+        let word = (why != NotStored::Status || replaces(status)).then_some(why.word());
+        // The next client without a cookie is likely to be given one, too. An error may be one client's own.
+        let is_next = is_for_everybody || why == NotStored::SetCookie && !fetch.ask.asked.is_personal();
+        if is_next && replaces(status) && fetch.flight.is_some() {
+            self.remember_unstorable(&fetch.ask, self.now());
         }
+        self.unstored(fetch, response, word)
     }
 
     /// Whether an answer is stored, and which part of its representation it is.
@@ -300,6 +341,10 @@ impl ResponseCache {
     ) -> Result<(Storable, Option<Part>), NotStored> {
         let (status, headers) = (response.status(), response.headers());
         let (as_status, part) = if status == StatusCode::PARTIAL_CONTENT {
+            if fetch.sent.contains_key(header::IF_RANGE) {
+                // It may lack what describes the representation (RFC 9110, 15.3.7): its client has that already.
+                return Err(NotStored::Status);
+            }
             let part = len.and_then(|len| Part::of(headers, len)).ok_or(NotStored::Status)?;
             (StatusCode::OK, Some(part))
         } else {
@@ -308,7 +353,11 @@ impl ResponseCache {
         if let Some(why) = Unstorable::of(response) {
             return Err(why);
         }
-        if part.is_none() && headers.contains_key(header::CONTENT_RANGE) {
+        // In a 200 the field means nothing, unless the server sends a part as if it were all (RFC 9110, 14.4).
+        if part.is_none()
+            && headers.contains_key(header::CONTENT_RANGE)
+            && fetch.sent.contains_key(header::RANGE)
+        {
             return Err(NotStored::Status);
         }
         let times = (fetch.requested_at, received_at);
@@ -327,10 +376,12 @@ impl ResponseCache {
         self.unstored(fetch, response, Some(why))
     }
 
-    /// Passes an answer on that is not stored.
+    /// Forwards a response that is not stored. Waiting clients send requests of their own.
     fn unstored(&self, fetch: Fetch, mut response: Response, why: Option<&'static str>) -> Response {
         tell(&mut response, &CacheStatus { detail: why, ..fetch.status() }, &fetch.rules);
-        // Whoever waits asks when the flight is dropped: each for itself if it is known that the answer is not stored.
+        if let Some(flight) = &fetch.flight {
+            flight.tell(Landed::NotStored);
+        }
         response
     }
 
@@ -348,15 +399,19 @@ impl ResponseCache {
         if let Some(flight) = &flight {
             self.tell_filling(&fetch.ask, flight, &head, (len, &fill));
         }
+        let audience = flight.as_ref().map(Flight::audience);
         let cache = Arc::clone(self);
         self.fills.spawn(async move {
-            fill.read(body, room, |read| {
+            let mut reading = pin!(fill.read(body, room, |read| {
                 let is_stored = cache.keep(&fetch, head, read);
                 if let Some(flight) = flight {
                     flight.tell(if is_stored { Landed::Stored } else { Landed::NotStored });
                 }
-            })
-            .await;
+            }));
+            if tokio::time::timeout(END_WITHIN, reading.as_mut()).await.is_err() {
+                audience.iter().for_each(Audience::wait_no_longer);
+                reading.await;
+            }
         });
         Response::from_parts(parts, follow)
     }
@@ -377,6 +432,7 @@ impl ResponseCache {
     /// Keeps a response that was read; whether it is stored now.
     fn keep(&self, fetch: &Fetch, head: Head, read: Read) -> bool {
         let Read::Whole(bytes) = read else { return false };
+        let (head, bytes) = self.combined(fetch, head, bytes);
         let entry = self.store(&fetch.ask, &fetch.fields(), &fetch.tenant, (head, &bytes), fetch.generation);
         if let (Some(flight), true) = (&fetch.flight, entry.is_some()) {
             flight.tell(Landed::Stored);
@@ -446,6 +502,7 @@ fn stored_fields(headers: &HeaderMap, len: Option<u64>, received_at: u64) -> Hea
     if let Some(len) = len.filter(|len| *len > 0) {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
     }
+    make_places(&mut headers);
     headers
 }
 

@@ -259,7 +259,7 @@ impl Disk {
         }
     }
 
-    /// Begins the log anew after everything was forgotten.
+    /// Begins the log again after everything was forgotten.
     fn begin_anew(&mut self) -> Result<(), WriteError> {
         if self.log.is_empty() {
             self.log.rewrite([])?;
@@ -303,7 +303,7 @@ impl Disk {
     }
 }
 
-/// The key of hashes, which is made anew if there is none: then what was stored before fits no request.
+/// The key of hashes, which is rebuilt if there is none: then what was stored before fits no request.
 #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 fn key_of(file: &Path) -> io::Result<VariantKey> {
     if let Some(key) = std::fs::read(file).ok().and_then(|bytes| bytes.try_into().ok()) {

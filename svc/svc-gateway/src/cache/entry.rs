@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use httpcache::{
     answer::{Answer, Part},
+    partial,
     record::StoredResponse,
     status::CacheStatus,
     storage::{self, Rules},
@@ -16,8 +17,9 @@ use ron_transport::{Body, Response};
 use types::ObjectId;
 
 use super::{journal::Record, restore, shares::Charge};
+use crate::message::Field;
 
-/// `Cache-Status`.
+/// The name of the field `Cache-Status` (RFC 9211).
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// What is known of a response besides its body.
@@ -128,6 +130,9 @@ impl Entry {
         let mut response = self.head.response(body, now);
         *response.status_mut() = status;
         let headers = response.headers_mut();
+        if !matches!(answer, Answer::Whole) {
+            partial::strip_content(headers);
+        }
         match answer {
             Answer::Whole | Answer::NotStored => {}
             Answer::NotModified => drop(headers.remove(header::CONTENT_LENGTH)),
@@ -149,10 +154,18 @@ pub(super) fn has_bytes(answer: &Answer, is_head: bool) -> bool {
 pub(super) fn tell(response: &mut Response, status: &CacheStatus, rules: &Rules) {
     let headers = response.headers_mut();
     storage::strip_targeted(headers, rules);
-    let earlier: Vec<&str> =
-        headers.get_all(CACHE_STATUS).iter().filter_map(|value| value.to_str().ok()).collect();
-    if let Ok(value) = HeaderValue::from_str(&status.behind(&earlier.join(", "))) {
+    let earlier = headers.get_all(CACHE_STATUS).iter().filter_map(|value| value.to_str().ok());
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(status.behind(earlier))) {
         headers.insert(CACHE_STATUS, value);
+    }
+}
+
+/// Makes places among the fields of a stored response for those that every answer gets, so that a copy of them has not to grow.
+pub(super) fn make_places(headers: &mut HeaderMap) {
+    for name in [&header::AGE, &CACHE_STATUS, Field::CorrId.name()] {
+        if !headers.contains_key(name) {
+            headers.insert(name, HeaderValue::from_static(""));
+        }
     }
 }
 

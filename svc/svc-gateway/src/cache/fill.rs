@@ -1,22 +1,29 @@
 //! A response on its way into the store: read from its server as fast as it comes, and given out meanwhile to everybody who
-//! asked for it. No client's pace slows it down.
+//! asked for it. No client's pace slows it down. If all of them have left, it ends soon after.
 
 use std::{
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    pin::{Pin, pin},
+    sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
+use ron_kernel::lock::{Ranked, RankedGuard};
 use ron_transport::{Body, BodyError};
+use tokio::time::{Instant, timeout_at};
 
 use super::entry::Head;
 use crate::{
     buffers::{BufferMemory, Reserved},
+    locks,
     tenant::Tenant,
 };
+
+/// How often it is looked at whether anybody still wants a body.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What is reserved at a time for a body of unknown length.
 const PORTION: u64 = 64 * 1024;
@@ -41,8 +48,14 @@ pub(crate) struct Fresh {
 }
 
 /// A body on its way.
-#[derive(Debug, Default)]
-pub(super) struct Fill(Mutex<State>);
+#[derive(Debug)]
+pub(super) struct Fill(Ranked<State>);
+
+impl Default for Fill {
+    fn default() -> Self {
+        Self(Ranked::new(&locks::CACHE_FILL, State::default()))
+    }
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -55,22 +68,24 @@ struct State {
     room: Option<Room>,
     /// Those who wait for more, by their number.
     waiting: Vec<Option<Waker>>,
+    /// Number of clients that read the response.
+    readers: usize,
 }
 
 #[derive(Debug)]
 enum End {
-    /// All pieces are here.
+    /// All pieces have arrived.
     Whole,
-    /// It broke off.
+    /// The response broke off.
     Broken,
-    /// It became too large to be stored: whoever asked for it first reads the rest itself.
+    /// It became too large to be stored: the first client reads the rest itself.
     Rest(Option<Body>),
 }
 
 /// What became of a body that was read.
 #[derive(Debug)]
 pub(super) enum Read {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
     /// It broke off, or cannot be stored.
     NotStored,
@@ -114,13 +129,16 @@ impl Room {
 }
 
 impl Fill {
-    /// Reads a body to its end. The last piece is given out only after `store` was told of all of them, so that whoever has
+    /// Reads a body to its end, or until nobody has wanted it for a while. The last piece is given out only after `store` was told of all of them, so that whoever has
     /// read the whole finds it stored.
     pub(super) async fn read(&self, mut body: Body, mut room: Room, store: impl FnOnce(Read) + Send) {
         let _unfinished = Unfinished(self);
-        let mut len = 0;
+        let (mut len, mut wanted) = (0, Wanted::begin());
         loop {
-            let last = match body.frame().await {
+            let Some(frame) = wanted.unless_abandoned(self, body.frame()).await else {
+                return store(Read::NotStored);
+            };
+            let last = match frame {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => {
                         len += data.len() as u64;
@@ -181,8 +199,8 @@ impl Fill {
         state.wake();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> RankedGuard<'_, State> {
+        self.0.lock()
     }
 
     /// Gives the body out from its beginning. The first who has read all that was kept of a body that became too large reads
@@ -191,6 +209,7 @@ impl Fill {
         let mut state = self.state();
         let number = state.waiting.len();
         state.waiting.push(None);
+        state.readers += 1;
         drop(state);
         Body::streaming(Follow {
             fill: Arc::clone(self),
@@ -201,6 +220,40 @@ impl Fill {
             len,
             rest: None,
         })
+    }
+}
+
+/// Looks now and then whether anybody wants a body.
+struct Wanted {
+    next_look: Instant,
+    /// Whether somebody did at the last look.
+    was_read: bool,
+}
+
+impl Wanted {
+    fn begin() -> Self {
+        Self { next_look: Instant::now() + LOOK, was_read: true }
+    }
+
+    /// What is to come of a body; `None` if nobody has wanted it at two looks.
+    async fn unless_abandoned<T>(&mut self, fill: &Fill, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        loop {
+            match timeout_at(self.next_look, work.as_mut()).await {
+                // A body that comes in a trickle is looked at all the same.
+                Ok(done) if Instant::now() < self.next_look => return Some(done),
+                outcome => {
+                    let is_read = fill.state().readers > 0;
+                    if !is_read && !self.was_read {
+                        return None;
+                    }
+                    (self.was_read, self.next_look) = (is_read, Instant::now() + LOOK);
+                    if let Ok(done) = outcome {
+                        return Some(done);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -277,6 +330,14 @@ impl Follow {
     }
 }
 
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let mut state = self.fill.state();
+        state.readers -= 1;
+        state.waiting[self.number] = None;
+    }
+}
+
 impl HttpBody for Follow {
     type Data = Bytes;
     type Error = BodyError;
@@ -326,6 +387,10 @@ mod tests {
     use super::*;
 
     fn follower(fill: &Arc<Fill>) -> Follow {
+        let mut state = fill.state();
+        state.readers += 1;
+        state.waiting.push(None);
+        drop(state);
         Follow { fill: Arc::clone(fill), number: 0, at: 0, before: 0, given: 0, len: None, rest: None }
     }
 

@@ -4,16 +4,14 @@
 //! stands for all of the same tenant and address; the first that is admitted, whosever it is, asks for everybody. Otherwise a
 //! client whose own queue is long could have all others wait in it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use ron_kernel::lock::{Ranked, RankedGuard};
 use ron_transport::caps::ClientKey;
 use tokio::sync::watch;
 
 use super::{ask::Ask, fill::Fresh};
-use crate::{caller::Caller, tenant::TenantKey};
+use crate::{caller::Caller, locks, tenant::TenantKey};
 
 /// What came of a request that others wait for.
 #[derive(Clone, Debug)]
@@ -38,9 +36,15 @@ type Queue = (TenantKey, Option<ClientKey>);
 
 type Told = watch::Sender<Option<Landed>>;
 
-/// Requests under way or waiting for slots. No more than there are requests.
-#[derive(Debug, Default)]
-pub(super) struct Flights(Mutex<Table>);
+/// Requests in progress or waiting for slots. No more than there are requests.
+#[derive(Debug)]
+pub(super) struct Flights(Ranked<Table>);
+
+impl Default for Flights {
+    fn default() -> Self {
+        Self(Ranked::new(&locks::CACHE_FLIGHTS, Table::default()))
+    }
+}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -54,7 +58,7 @@ struct Table {
 struct Target {
     /// Tells what comes of the request that was admitted; `None` while all wait for slots.
     flight: Option<Arc<Told>>,
-    /// Those that wait for slots, by their number. Whoever listens hears when one is taken out.
+    /// The requests that wait for slots, by number. Listeners are notified when one is removed.
     queued: HashMap<Queue, (u64, watch::Sender<()>)>,
 }
 
@@ -119,8 +123,8 @@ impl Flights {
         self.table().targets.values().map(of_target).sum()
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> RankedGuard<'_, Table> {
+        self.0.lock()
     }
 }
 
@@ -214,6 +218,17 @@ impl Audience {
     pub(super) async fn gone(&self) {
         self.0.closed().await;
     }
+
+    /// Has those who wait ask for themselves, unless they were told something else.
+    pub(super) fn wait_no_longer(&self) {
+        self.0.send_if_modified(|told| {
+            let is_untold = told.is_none();
+            if is_untold {
+                *told = Some(Landed::NotStored);
+            }
+            is_untold
+        });
+    }
 }
 
 /// Waits until something came of another's request.
@@ -224,6 +239,13 @@ pub(super) async fn wait(mut landing: watch::Receiver<Option<Landed>>) -> Landed
         Ok(landed) => landed.clone().unwrap_or(Landed::Abandoned),
         Err(_) => Landed::Abandoned,
     }
+}
+
+/// Waits until a flight is over, and what came of it is stored or not.
+///
+/// Cancel safe.
+pub(super) async fn ended(mut landing: watch::Receiver<Option<Landed>>) {
+    while landing.changed().await.is_ok() {}
 }
 
 /// Waits until another's request no longer waits for a slot.

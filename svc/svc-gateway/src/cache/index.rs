@@ -3,16 +3,25 @@
 use std::{
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use http::{HeaderMap, Method};
-use httpcache::{answer::decide_answer, variant::RequestFields};
+use httpcache::{
+    answer::decide_answer,
+    partial::{self, MAX_PARTS},
+    variant::RequestFields,
+};
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, sync::Cache};
+use ron_kernel::lock::{Ranked, RankedGuard};
 
-use super::{entry::Entry, shares::Charge};
+use super::{
+    entry::{Entry, Head},
+    shares::Charge,
+};
+use crate::locks;
 
 /// Most responses that are stored for one target and partition; the oldest makes room.
 const MAX_VARIANTS: usize = 32;
@@ -38,7 +47,7 @@ pub(super) fn target_weight(key: &str) -> u64 {
 pub(super) struct Index {
     targets: Cache<Arc<str>, Entries, ByWeight, DefaultHashBuilder, Evictions>,
     /// Held while the responses of a target are changed.
-    stripes: Box<[Mutex<()>]>,
+    stripes: Box<[Ranked<()>]>,
     /// How often something of each part was invalidated.
     generations: Box<[AtomicU64]>,
     hasher: RandomState,
@@ -72,11 +81,11 @@ impl Lifecycle<Arc<str>, Entries> for Evictions {
 /// What the index has for a request.
 #[derive(Debug)]
 pub(super) enum Lookup {
-    /// This response.
+    /// A matching stored response.
     Found(Arc<Entry>),
     /// Responses, but for other requests.
     OtherVariants,
-    /// Nothing.
+    /// No response is stored.
     Nothing,
 }
 
@@ -90,7 +99,7 @@ impl Index {
             .expect("both capacities are set");
         Self {
             targets: Cache::with_options(options, ByWeight, DefaultHashBuilder::default(), Evictions),
-            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            stripes: (0..STRIPES).map(|_| Ranked::new(&locks::CACHE_INDEX, ())).collect(),
             generations: (0..GENERATIONS).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
         }
@@ -114,6 +123,16 @@ impl Index {
             Some(entry) => Lookup::Found(Arc::clone(entry)),
             None => Lookup::OtherVariants,
         }
+    }
+
+    /// The parts that are stored for a request, the newest first.
+    pub(super) fn parts(&self, key: &str, partition: &[u8], fields: &RequestFields<'_>) -> Vec<Arc<Entry>> {
+        let Some(entries) = self.targets.peek(key) else { return Vec::new() };
+        let is_part = |entry: &&Arc<Entry>| {
+            let head = &entry.head;
+            head.part.is_some() && *head.partition == *partition && head.variant.fits(fields)
+        };
+        entries.iter().filter(is_part).cloned().collect()
     }
 
     /// How often something was invalidated that may have been this target.
@@ -151,13 +170,12 @@ impl Index {
     fn put_first(&self, entry: &Arc<Entry>, is_same: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
         let known = self.targets.peek(&*entry.key);
         let is_replaced = |old: &Arc<Entry>| {
-            old.head.partition == entry.head.partition
-                && old.head.part.is_some() == entry.head.part.is_some()
-                && is_same(old)
+            old.head.partition == entry.head.partition && is_same(old) && supersedes(&entry.head, &old.head)
         };
         let known = known.iter().flat_map(|known| known.iter()).cloned();
         let (mut replaced, mut entries): (Vec<_>, Vec<_>) = known.partition(is_replaced);
         entries.insert(0, Arc::clone(entry));
+        replaced.extend(surplus_part(&entries, entry, is_same).map(|index| entries.remove(index)));
         replaced.extend(surplus(&entries, entry).map(|index| entries.remove(index)));
         for old in &replaced {
             old.leave_disk();
@@ -177,7 +195,7 @@ impl Index {
         is_there
     }
 
-    /// Removes a response.
+    /// Removes a stored response from the index.
     pub(super) fn remove(&self, gone: &Arc<Entry>) {
         self.change(&gone.key, |entry| (!Arc::ptr_eq(entry, gone)).then(|| Arc::clone(entry)));
     }
@@ -235,9 +253,9 @@ impl Index {
         }
     }
 
-    fn turn(&self, key: &str) -> MutexGuard<'_, ()> {
+    fn turn(&self, key: &str) -> RankedGuard<'_, ()> {
         let stripe = self.hash(key) % STRIPES;
-        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+        self.stripes[stripe].lock()
     }
 
     fn generation_of(&self, key: &str) -> &AtomicU64 {
@@ -260,6 +278,27 @@ fn surplus(entries: &[Arc<Entry>], newest: &Entry) -> Option<usize> {
         entries.iter().max_by_key(|entry| count(entry)).and_then(|most| oldest(most))
     } else {
         None
+    }
+}
+
+/// Which part makes room for a new one of the same representation; `None` if there is room. Newest first.
+fn surplus_part(entries: &[Arc<Entry>], newest: &Entry, is_same: impl Fn(&Entry) -> bool) -> Option<usize> {
+    let is_part = |entry: &Arc<Entry>| {
+        entry.head.part.is_some() && entry.head.partition == newest.head.partition && is_same(entry)
+    };
+    let count = entries.iter().filter(|entry| is_part(entry)).count();
+    if count > MAX_PARTS { entries.iter().rposition(is_part) } else { None }
+}
+
+/// Whether a new response to the same request leaves an older one without use. Other parts of the same representation stay.
+fn supersedes(new: &Head, old: &Head) -> bool {
+    match (&new.part, &old.part) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(part), Some(older)) => {
+            let is_within = part.range.start <= older.range.start && older.range.end <= part.range.end;
+            is_within || part.len != older.len || !partial::are_same(&old.headers, &new.headers)
+        }
     }
 }
 

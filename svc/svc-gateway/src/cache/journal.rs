@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
@@ -13,14 +13,16 @@ use std::{
 
 use cas::Verified;
 use ron_kernel::{
+    lock::{Ranked, RankedGuard},
     queue::Sender,
     topology::{Policy, QueueSpec},
 };
 use tokio::sync::{Notify, watch};
 
 use super::entry::Entry;
+use crate::locks;
 
-/// The writer's inbox.
+/// The queue of the task that writes responses to disk.
 pub(crate) const CACHE_WRITES: QueueSpec = QueueSpec {
     name: "cache_writes",
     capacity: 1024,
@@ -35,7 +37,7 @@ pub(crate) const CACHE_WRITES: QueueSpec = QueueSpec {
 const UNWRITTEN: u8 = 0;
 /// The writer is to write it, or is writing it.
 const QUEUED: u8 = 1;
-/// It is on the disk.
+/// The response is on disk.
 const WRITTEN: u8 = 2;
 /// It is to be removed from the disk, or is not to be written there.
 const GONE: u8 = 3;
@@ -44,12 +46,12 @@ const GONE: u8 = 3;
 #[derive(Debug)]
 pub(super) struct Journal {
     writes: Sender<Unwritten>,
-    /// Whether somebody writes.
+    /// Whether the writer task is running.
     is_open: AtomicBool,
     next_id: AtomicU64,
     pending_bytes: AtomicU64,
     max_pending: u64,
-    removals: Mutex<Pending>,
+    removals: Ranked<Pending>,
     changed: Notify,
     /// Up to which number removals are on the disk.
     settled: watch::Sender<u64>,
@@ -110,7 +112,7 @@ impl Journal {
             next_id: AtomicU64::new(first),
             pending_bytes: AtomicU64::new(0),
             max_pending,
-            removals: Mutex::default(),
+            removals: Ranked::new(&locks::CACHE_JOURNAL, Pending::default()),
             changed: Notify::new(),
             settled: watch::Sender::new(0),
         })
@@ -219,8 +221,8 @@ impl Journal {
         self.changed.notify_one();
     }
 
-    fn removals(&self) -> MutexGuard<'_, Pending> {
-        self.removals.lock().unwrap_or_else(PoisonError::into_inner)
+    fn removals(&self) -> RankedGuard<'_, Pending> {
+        self.removals.lock()
     }
 }
 

@@ -41,14 +41,14 @@ pub(super) struct Lead {
     pub(super) slot: Option<Slot>,
 }
 
-/// What came of it.
+/// The result of the shared request.
 struct Led {
     absorbed: Result<Absorbed, Refusal>,
     /// How often a server was asked.
     tries: u32,
 }
 
-/// What the task needs.
+/// The state that the task of a shared request needs.
 struct Errand {
     cache: Arc<ResponseCache>,
     fetch: Fetch,
@@ -74,12 +74,13 @@ impl Passage<'_> {
         let caller = self.authorize(caller, route, request)?;
         let (_waits, audience) = (lead.flight.follow(), lead.flight.audience());
         fetch.flight = Some(lead.flight);
-        let holding = self.proxy.transfers.hold(
+        let mut holding = self.proxy.transfers.hold(
             lead.slot,
             (&caller.tenant, caller.address),
             self.proxy.door.slow_after(),
             self.policy.max_streams,
         );
+        holding.tells(self.interim(route, request));
         self.make_onward(&caller, route, request, None);
         let (cache, route) = (Arc::clone(cache), Arc::clone(route));
         let (upstream, request) = (Arc::clone(&share.upstream), std::mem::take(request));

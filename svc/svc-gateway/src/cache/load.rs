@@ -1,17 +1,15 @@
 //! Bodies that are to be given out: from memory, or read from the disk and verified.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use cas::{Cas, ReadError, Verified};
+use ron_kernel::lock::{Ranked, RankedGuard};
 use tokio::sync::watch;
 use types::ObjectId;
 
 use super::{Entry, ResponseCache};
-use crate::{buffers::Reserved, tenant::Tenant};
+use crate::{buffers::Reserved, locks, tenant::Tenant};
 
 /// Bodies up to this length are given out without being kept from eviction: the connection buffers as much.
 const UNPINNED: u64 = 64 * 1024;
@@ -27,8 +25,14 @@ pub(super) struct Loaded {
 }
 
 /// Bodies that are being read from the disk, each of them once.
-#[derive(Debug, Default)]
-pub(super) struct Loads(Mutex<HashMap<ObjectId, watch::Receiver<()>>>);
+#[derive(Debug)]
+pub(super) struct Loads(Ranked<HashMap<ObjectId, watch::Receiver<()>>>);
+
+impl Default for Loads {
+    fn default() -> Self {
+        Self(Ranked::new(&locks::CACHE_LOADS, HashMap::new()))
+    }
+}
 
 /// The turn to read a body.
 struct Turn {
@@ -40,11 +44,11 @@ struct Turn {
 
 /// What came of reading a body.
 enum ReadBody {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes, Option<Verified>),
     /// It is not there, or is not what was stored.
     Gone { is_damaged: bool },
-    /// It cannot be read now.
+    /// The body cannot be read now.
     Unreadable,
 }
 
@@ -52,11 +56,14 @@ impl ResponseCache {
     /// A body that is in memory; `None` if it is not.
     pub(super) fn in_memory(&self, entry: &Entry) -> Option<Loaded> {
         let Some(body) = entry.body else { return Some(Loaded::default()) };
+        if entry.len <= UNPINNED {
+            let bytes = self.bodies.bytes(body).filter(|bytes| bytes.len() as u64 == entry.len)?;
+            return Some(Loaded { bytes, pin: None, reserved: None });
+        }
         let stored = self.bodies.open(body).ok().flatten().filter(|stored| stored.len() == entry.len)?;
         // In memory nothing blocks: the bytes are here and were checked when they came.
         let bytes = stored.read_all().ok()?;
-        let pin = (entry.len > UNPINNED).then(|| Arc::new(stored));
-        Some(Loaded { bytes, pin, reserved: None })
+        Some(Loaded { bytes, pin: Some(Arc::new(stored)), reserved: None })
     }
 
     /// A body from memory or from the disk; `None` if it cannot be had. What is damaged or gone is removed from the index.
@@ -115,8 +122,8 @@ impl Loads {
         Ok(Turn { loads: Arc::clone(self), id, _done: done })
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<ObjectId, watch::Receiver<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> RankedGuard<'_, HashMap<ObjectId, watch::Receiver<()>>> {
+        self.0.lock()
     }
 }
 
@@ -142,7 +149,7 @@ fn read(disk: &Cas, bodies: &Cas, id: ObjectId, len: u64) -> ReadBody {
             ReadBody::Unreadable
         }
         Err(ReadError::Corrupt { .. } | ReadError::OutOfRange) => {
-            // Set aside for a look at it, so that it can be written anew.
+            // Set aside for a look at it, so that it can be rewritten.
             let _ = disk.quarantine(id);
             ReadBody::Gone { is_damaged: true }
         }

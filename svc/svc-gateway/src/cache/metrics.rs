@@ -14,34 +14,30 @@ pub(crate) const METRICS: [MetricSpec; 8] = [
     MetricSpec {
         name: "gateway_cache_requests_total",
         labels: "result",
-        doc: "requests on routes with `cache`, by what the cache did: hit, stale, revalidated, collapsed, miss, bypass",
+        doc: "requests on routes with `cache`, by result: hit, stale, revalidated, collapsed, miss, bypass",
     },
     MetricSpec { name: "gateway_cache_bytes", labels: "", doc: "memory that stored responses take" },
     MetricSpec { name: "gateway_cache_entries", labels: "", doc: "targets with stored responses" },
     MetricSpec {
         name: "gateway_cache_damaged_total",
         labels: "what",
-        doc: "what was found damaged on the disk and not used: body, record",
+        doc: "damaged bodies and records that were found on disk and not used",
     },
     MetricSpec {
         name: "gateway_cache_disk_reads_total",
         labels: "",
         doc: "bodies that were read from the disk and verified",
     },
-    MetricSpec {
-        name: "gateway_cache_disk_bytes",
-        labels: "",
-        doc: "room on the disk that stored bodies take",
-    },
+    MetricSpec { name: "gateway_cache_disk_bytes", labels: "", doc: "disk space that stored bodies use" },
     MetricSpec {
         name: "gateway_cache_purged_total",
         labels: "",
-        doc: "responses that were purged by operators, or marked stale",
+        doc: "responses that operators purged or marked stale",
     },
     MetricSpec {
         name: "gateway_cache_waiting",
         labels: "",
-        doc: "requests that wait for the answer to one of them, or for another of their tenant to be admitted",
+        doc: "requests that wait for a shared response (single-flight), or for another request of their tenant to be admitted",
     },
 ];
 

@@ -26,12 +26,14 @@ mod disk;
 mod entry;
 mod fill;
 mod flights;
+mod hit;
 mod index;
 mod journal;
 mod lead;
 mod load;
 mod metrics;
 mod open;
+mod parts;
 mod pass;
 mod purge;
 mod restore;
@@ -47,7 +49,13 @@ use std::{
 
 use bytes::Bytes;
 use cas::Cas;
-use httpcache::{reuse, storage::Rules, variant::RequestFields};
+use http::Uri;
+use httpcache::{
+    query::{self, Ignored},
+    reuse,
+    storage::Rules,
+    variant::RequestFields,
+};
 use httprules::freshness::Verdict;
 use quick_cache::sync::Cache;
 use ron_kernel::{Clock, blocking::Blocking, supervisor::Children};
@@ -69,6 +77,7 @@ use shares::Shares;
 
 pub(crate) use absorb::{CACHE_FILL, Unstorable};
 pub use disk::CacheStoreError;
+pub(crate) use hit::AtOnce;
 pub(crate) use journal::CACHE_WRITES;
 pub(crate) use lead::CACHE_FETCH;
 pub(crate) use metrics::METRICS;
@@ -79,7 +88,7 @@ pub(crate) use written::Written;
 
 /// Targets that are remembered because their responses cannot be stored: nobody waits for another's answer there.
 const REMEMBERED_UNSTORABLE: usize = 4096;
-/// For how many seconds.
+/// How many seconds requests are not coalesced after an unstorable response.
 const UNSTORABLE_FOR: u64 = 10;
 
 /// By what requests are alike whose responses cannot be stored: the target, the partition, and whether the request has a
@@ -92,11 +101,14 @@ fn unstorable_key(ask: &Ask) -> UnstorableKey {
 }
 
 /// What a route says about its stored responses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RouteCache {
-    /// Tells the responses of this route from those of others, across reloads that change neither it nor where its upstreams are.
-    pub(crate) route: u64,
+    /// Tells the responses of this route from those of others, across reloads that change neither it nor where its upstreams
+    /// are. It is the whole partition of a request of which its server is told nothing else: see `ask`.
+    pub(crate) partition: Arc<[u8]>,
     pub(crate) rules: Rules,
+    /// Query parameters that are removed from requests.
+    ignored: Vec<Ignored>,
 }
 
 impl RouteCache {
@@ -112,7 +124,25 @@ impl RouteCache {
                 upstream.endpoints.iter().map(|server| server.url.to_string()).collect();
             hasher.write(format!("{servers:?} {:?}", upstream.tls).as_bytes());
         }
-        Some(Self { route: hasher.finish(), rules: cache.rules() })
+        Some(Self {
+            partition: Arc::new(hasher.finish().to_le_bytes()),
+            rules: cache.rules(),
+            ignored: cache.ignored(),
+        })
+    }
+
+    /// Removes the query parameters that make no difference from a request.
+    pub(crate) fn normalize(&self, request: &mut Request) {
+        if self.ignored.is_empty() {
+            return;
+        }
+        let Some(target) = query::without(ask::target(request), &self.ignored) else { return };
+        let mut parts = request.uri().clone().into_parts();
+        // What is left of a target is one.
+        parts.path_and_query = target.parse().ok();
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
     }
 }
 
@@ -151,12 +181,12 @@ enum Found {
     Validate(Arc<Entry>, bool),
     /// Responses for other requests.
     OtherVariants,
-    /// Nothing.
+    /// No response is stored.
     Nothing,
 }
 
 impl ResponseCache {
-    /// Seconds since 1970.
+    /// Returns the current time in Unix seconds.
     fn now(&self) -> u64 {
         self.clock.unix().as_secs()
     }

@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -20,7 +20,7 @@ use super::{
     shares::Shares,
     writer::{self, Work},
 };
-use crate::{CacheConfig, buffers::BufferMemory};
+use crate::{CacheConfig, buffers::BufferMemory, locks};
 
 /// The least that a body takes, for a bound on their number.
 const LEAST_IN_MEMORY: u64 = 256;
@@ -66,7 +66,7 @@ impl ResponseCache {
             condition,
             data_dir: data_dir.to_owned(),
             limits,
-            disk: Arc::new(Mutex::new(None)),
+            disk: Arc::new(ron_kernel::lock::Ranked::new(&locks::CACHE_DISK, None)),
         });
         if let Some((disk, found)) = opened
             && let Err(why) = cache.begin_on_disk(&work, blocking, disk, found).await

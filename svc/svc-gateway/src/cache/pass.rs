@@ -1,8 +1,8 @@
 //! A request's way through the cache, before it is admitted.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Method, Uri, Version};
 use httpcache::{
     reuse::{CONDITIONS, conditions},
     status::{CacheStatus, Forwarded},
@@ -14,11 +14,13 @@ use types::{Deadline, Reason, Refusal};
 use super::{
     Entry, Found, ResponseCache, RouteCache,
     absorb::{Absorbed, Asker, Fetch, not_cached},
-    ask::{Ask, Who},
+    ask::Ask,
     entry::tell,
     flights::{self, Flights, Landed, Place, Turn},
+    hit::hit,
     lead::Lead,
     load::Loaded,
+    parts::put_gap,
 };
 use crate::{
     caller::Caller,
@@ -26,10 +28,14 @@ use crate::{
     router::{GoesTo, Route},
 };
 
-/// How often a request waits for another's answer, if that other gets none.
-const MAX_TURNS: u32 = 3;
+/// How often a request waits for another's answer, if that other gets none. More would have a client wait several times as long
+/// as its server may take.
+const MAX_TURNS: u32 = 1;
 /// How often a request waits for another of its own queue to be admitted.
 const MAX_QUEUES: u32 = 8;
+
+/// A longer head can be what its server refuses a request for: common servers take 8 KiB, some 4.
+const USUAL_HEAD: usize = 3 * 1024;
 
 /// What came of looking a request up.
 enum LookedUp {
@@ -44,8 +50,10 @@ enum LookedUp {
 struct Question {
     /// The stored response that the request is about.
     stored: Option<Arc<Entry>>,
-    /// Its body.
+    /// The body of the stored response, if it is loaded.
     held: Option<Loaded>,
+    /// What is asked for to complete it, if it is a part.
+    gap: Option<Range<u64>>,
     /// Whether it answers if the server cannot.
     if_error: bool,
     why: Forwarded,
@@ -54,7 +62,7 @@ struct Question {
 impl Question {
     /// A question about nothing that is stored.
     const fn anew(why: Forwarded) -> Self {
-        Self { stored: None, held: None, if_error: false, why }
+        Self { stored: None, held: None, gap: None, if_error: false, why }
     }
 }
 
@@ -72,7 +80,7 @@ enum Joined {
 
 /// What came of a request before a server is asked.
 enum Asked {
-    /// An answer.
+    /// A response for the client.
     Answer(Response),
     /// A server is to be asked this, and others may wait for its answer.
     Server(Question, Option<Lead>),
@@ -92,6 +100,7 @@ struct Wait {
 struct Original {
     method: Method,
     uri: Uri,
+    version: Version,
     headers: HeaderMap,
 }
 
@@ -99,38 +108,37 @@ impl Original {
     fn of(request: &Request) -> Self {
         let (method, uri, headers) =
             (request.method().clone(), request.uri().clone(), request.headers().clone());
-        Self { method, uri, headers }
+        Self { method, uri, version: request.version(), headers }
     }
 
     fn restore(&self, request: &mut Request) {
         *request = Request::new(Body::empty());
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
+        *request.version_mut() = self.version;
         *request.headers_mut() = self.headers.clone();
     }
 }
 
 impl Passage<'_> {
-    /// Answers a request of a route with a cache: from what is stored, or by asking a server.
+    /// Answers a request of a route with a cache: from what is stored, or by asking a server. `ask` is what the cache knows it
+    /// by, if that has been found out.
     pub(crate) async fn pass_cached(
         &mut self,
         caller: &Arc<Caller>,
         (route, cached): (&Arc<Route>, &RouteCache),
-        request: &mut Request,
+        (request, ask): (&mut Request, Option<Ask>),
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let Some(cache) = self.proxy.shared.cache.get().cloned() else {
             return self.pass_on(caller, route, request, deadline).await;
         };
         let caller = &self.judged(caller, route, request, deadline).await?;
-        let ask = {
-            let tenant = caller.tenant_field.as_ref().map(http::HeaderValue::as_bytes);
-            let who = Who { client: &self.client, survey: &self.survey, tenant };
-            Ask::of(cached.route, &who, request)
-        };
-        let Some(ask) = ask.filter(|ask| !ask.asked.directives.no_store) else {
+        let ask = ask.or_else(|| self.ask(caller, cached, request));
+        let Some(mut ask) = ask.filter(|ask| !ask.asked.directives.no_store) else {
             return self.pass_by((&cache, &cached.rules), caller, route, request, deadline).await;
         };
+        ask.asked.has_conditions |= is_large(request.headers());
         let (question, lead) =
             match self.answer_or_ask(&cache, &ask, cached, (route, caller), request, deadline).await? {
                 Asked::Answer(response) => return Ok(response),
@@ -145,9 +153,11 @@ impl Passage<'_> {
             validates: false,
             stored: question.stored,
             held: question.held,
+            gap: question.gap,
             if_error: question.if_error,
             flight: None,
             why: if ask.asked.directives.no_cache { Forwarded::Request } else { question.why },
+            forwarded_status: None,
             ask,
         };
         self.fetch(&cache, (fetch, lead), (caller, route), request, deadline).await
@@ -172,12 +182,12 @@ impl Passage<'_> {
                 LookedUp::Ask(question) => question,
                 LookedUp::Hit(entry) => {
                     let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
-                    let mut response = hit(cache, &asker, &entry, None, caller, &wait);
+                    let mut response = hit(cache, (&asker, caller), &entry, None, wait.waited);
                     if response.is_none()
                         && let Some(held) = cache.load(&entry, &caller.tenant).await
                     {
                         let asker = Asker { ask, headers: request.headers(), rules: &cached.rules };
-                        response = hit(cache, &asker, &entry, Some(&held), caller, &wait);
+                        response = hit(cache, (&asker, caller), &entry, Some(&held), wait.waited);
                     }
                     if let Some(response) = response {
                         return Ok(Asked::Answer(response));
@@ -217,7 +227,7 @@ impl Passage<'_> {
                 let question = Question { stored: Some(entry), if_error, ..Question::anew(Forwarded::Stale) };
                 LookedUp::Ask(question)
             }
-            Found::OtherVariants => LookedUp::Ask(Question::anew(Forwarded::VaryMiss)),
+            Found::OtherVariants => LookedUp::Ask(cache.question_about_others(ask, request)),
             Found::Nothing => LookedUp::Ask(Question::anew(Forwarded::UriMiss)),
         }
     }
@@ -236,7 +246,7 @@ impl Passage<'_> {
             && wait.queues > 0
             && ask.method == Method::GET
             && !ask.asked.directives.no_cache
-            && !CONDITIONS.iter().any(|name| request.headers().contains_key(name))
+            && !ask.is_conditional
             && !cache.is_known_unstorable(ask, cache.now());
         if !may_wait {
             return Ok(Joined::Alone);
@@ -312,6 +322,7 @@ impl Passage<'_> {
                 && let Some(stored) = &fetch.stored
             {
                 fetch.validates = put_conditions(request.headers_mut(), stored);
+                fetch.gap = fetch.gap.filter(|gap| put_gap(request.headers_mut(), stored, gap));
             }
             let fallback = fetch.fallback();
             let absorbed =
@@ -323,12 +334,13 @@ impl Passage<'_> {
                     fetch.stored = None;
                     fetch.held = None;
                     fetch.validates = false;
+                    fetch.gap = None;
                     // It waits for a slot again, and others must not wait for that.
                     fetch.flight = None;
                     original.restore(request);
                 }
                 Err(refusal) => {
-                    // A client that is in a hurry says nothing about its server.
+                    // A client that is with a short deadline says nothing about its server.
                     let is_down = |fetch: &Fetch| match refusal.reason {
                         Reason::BadGateway => true,
                         Reason::DownstreamTimeout => !fetch.ask.has_deadline,
@@ -381,6 +393,16 @@ impl Passage<'_> {
 }
 
 impl ResponseCache {
+    /// What a server is asked if nothing that is stored of the target answers the request.
+    fn question_about_others(&self, ask: &Ask, request: &Request) -> Question {
+        match self.completable(ask, request) {
+            Some((part, gap)) => {
+                Question { stored: Some(part), gap: Some(gap), ..Question::anew(Forwarded::Partial) }
+            }
+            None => Question::anew(Forwarded::VaryMiss),
+        }
+    }
+
     /// Has the body at hand of what a server is asked about, so that the answer can be that it is unchanged. Without the body
     /// the server is asked for all of it.
     async fn with_body(&self, question: Question, caller: &Caller) -> Question {
@@ -392,26 +414,10 @@ impl ResponseCache {
     }
 }
 
-/// Answers from what is stored, whose body is `held` if it is not in memory by itself; `None` if it cannot be had.
-fn hit(
-    cache: &ResponseCache,
-    asker: &Asker<'_>,
-    entry: &Arc<Entry>,
-    held: Option<&Loaded>,
-    caller: &Caller,
-    wait: &Wait,
-) -> Option<Response> {
-    let waited = wait.waited;
-    let forwarded = waited.then_some(Forwarded::UriMiss);
-    let said = CacheStatus { is_hit: !waited, is_collapsed: waited, forwarded, ..CacheStatus::default() };
-    let response = cache.answer_from(asker, entry, held, said)?;
-    caller.tenant.book_request();
-    if waited {
-        cache.counts.collapsed.inc();
-    } else {
-        cache.counts.hit.inc();
-    }
-    Some(response)
+/// Whether a request's head is so large that its server may refuse it for that.
+fn is_large(headers: &HeaderMap) -> bool {
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    bytes > USUAL_HEAD
 }
 
 /// Makes a request validate a stored response, if that has a validator; whether it has.

@@ -22,13 +22,13 @@ pub enum Purge {
     Url(String),
     /// Those of all URLs that begin like this.
     Prefix(String),
-    /// Those with this tag.
+    /// Responses with this tag.
     Tag(String),
-    /// All.
+    /// All stored responses.
     All,
 }
 
-/// How the cache is doing.
+/// The state of the cache.
 #[derive(Clone, Debug, Serialize)]
 pub struct CacheStatusReport {
     /// Targets with stored responses.
@@ -46,14 +46,14 @@ pub struct CacheStatusReport {
     pub responses: Option<Vec<StoredVariant>>,
 }
 
-/// A stored response.
+/// A stored response, as `cache show` lists it.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoredVariant {
-    /// Its status.
+    /// The status of the response.
     pub status: u16,
     /// For whose requests it was stored.
     pub tenant: String,
-    /// Its age in seconds.
+    /// The age of the response in seconds.
     pub age: u64,
     /// For how many more seconds it is fresh; negative if it is stale.
     pub ttl: i64,
@@ -63,7 +63,7 @@ pub struct StoredVariant {
     pub body: Option<String>,
     /// The fields that select it. Their values may be secret and are not told.
     pub vary: Vec<String>,
-    /// Its tags.
+    /// The tags of the response.
     pub tags: Vec<String>,
     /// Whether it is on the disk.
     pub on_disk: bool,
@@ -99,7 +99,7 @@ fn normal_url(url: &str) -> String {
     format!("{}://{}{slash}{target}", scheme.to_ascii_lowercase(), host.to_ascii_lowercase())
 }
 
-/// Why nothing was purged.
+/// The reason why nothing was purged.
 #[derive(Debug, thiserror::Error)]
 pub enum PurgeError {
     /// No route has a cache.
@@ -111,7 +111,7 @@ pub enum PurgeError {
     /// It is purged from memory, and the disk has not taken note of it.
     #[error("{count} responses were purged, but the disk does not answer: they may come back with a restart")]
     Unsettled {
-        /// How many responses were purged.
+        /// Number of purged responses.
         count: u64,
     },
 }

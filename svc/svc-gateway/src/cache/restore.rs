@@ -49,7 +49,7 @@ impl ResponseCache {
         let begun = blocking.run("begin the cache", begin).await.map_err(|error| error.to_string());
         match begun.and_then(|begun| begun) {
             Ok(disk) => {
-                *ron_kernel::lock::lock(&work.disk) = Some(disk);
+                *work.disk.lock() = Some(disk);
                 let _ = self.disk.set(objects);
                 work.condition.clear();
                 // What does not get into the queue stays in memory alone.

@@ -15,9 +15,9 @@ use types::Deadline;
 
 use super::{
     Entry, ResponseCache, RouteCache,
-    absorb::Fetch,
+    absorb::{Absorbed, Fetch},
     ask::Ask,
-    flights::{Flights, Turn},
+    flights::{self, Flights, Turn},
     pass::put_conditions,
 };
 use crate::{
@@ -43,10 +43,10 @@ pub(crate) const CACHE_REVALIDATE: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Workers,
     bound: "64, of which a tenant has at most half of what others leave; what is beyond is validated by a later request",
-    doc: "asks a server whether a stale response that was given out is still good, and stores its answer",
+    doc: "revalidates a stale response that was served, in the background, and stores the result",
 };
 
-/// One of a tenant's validations under way, until it is dropped.
+/// One of a tenant's validations in progress, until it is dropped.
 struct Validation(Arc<Tenant>);
 
 impl Validation {
@@ -88,9 +88,11 @@ impl Passage<'_> {
             stored: Some(Arc::clone(entry)),
             held: None,
             validates: true,
+            gap: None,
             if_error: false,
             flight: None,
             why: Forwarded::Stale,
+            forwarded_status: None,
         };
         let (mut request, validates) = self.validation(route, caller, request, entry);
         let fetch = Fetch { validates, ..fetch };
@@ -110,6 +112,7 @@ impl Passage<'_> {
             };
             // Others wait for it from now on, and not for the slot.
             let (Ok(slot), Some(flight)) = (slot, place.take_off()) else { return };
+            let landing = flight.follow();
             let fetch = Fetch { flight: Some(flight), requested_at: cache.now(), ..fetch };
             let slot = slot.map(Arc::new);
             let held = (Held::Shared(slot.as_ref(), 0), None);
@@ -118,8 +121,13 @@ impl Passage<'_> {
             };
             message::mark_unstorable(&mut response);
             if message::back(&mut response, &route.response_headers, None).is_ok() {
-                // What is to be stored is read by a child of its own, which has the slot; nobody waits for the answer.
-                drop(cache.absorb(fetch, response.map(|body| body.holding(slot))));
+                // What is to be stored is read by a child of its own, which has the slot. As long as it is wanted here, it
+                // is read on, and counts as a validation.
+                if let Absorbed::Answer(_wanted) =
+                    cache.absorb(fetch, response.map(|body| body.holding(slot)))
+                {
+                    clock.by(times.1, flights::ended(landing)).await;
+                }
             }
         });
     }
@@ -136,7 +144,10 @@ impl Passage<'_> {
         *copy.uri_mut() = request.uri().clone();
         *copy.headers_mut() = request.headers().clone();
         for name in &httpcache::reuse::CONDITIONS {
-            copy.headers_mut().remove(name);
+            // Of a part that part is asked for again, and not all of what may be large.
+            if *name != http::header::RANGE || entry.head.part.is_none() {
+                copy.headers_mut().remove(name);
+            }
         }
         let validates = put_conditions(copy.headers_mut(), entry);
         self.make_onward(caller, route, &mut copy, None);

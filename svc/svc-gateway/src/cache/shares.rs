@@ -3,12 +3,14 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use crate::tenant::TenantKey;
+use ron_kernel::lock::Ranked;
+
+use crate::{locks, tenant::TenantKey};
 
 /// Above this many known tenants, those without stored responses are forgotten.
 const FORGET_ABOVE: usize = 1024;
@@ -23,15 +25,22 @@ pub(super) struct Shares {
     limit: u64,
     /// What one tenant may have of the index, in bytes.
     index_limit: u64,
-    tenants: Mutex<HashMap<TenantKey, Arc<Share>>>,
+    tenants: Ranked<HashMap<TenantKey, Arc<Share>>>,
 }
 
-/// What one tenant has.
-#[derive(Debug, Default)]
+/// How much of the cache one tenant uses.
+#[derive(Debug)]
 struct Share {
     bytes: AtomicU64,
     index_bytes: AtomicU64,
-    stored: Mutex<Stored>,
+    stored: Ranked<Stored>,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        let stored = Ranked::new(&locks::CACHE_SHARE, Stored::default());
+        Self { bytes: AtomicU64::new(0), index_bytes: AtomicU64::new(0), stored }
+    }
 }
 
 /// What was stored for a tenant, the oldest first. Those that are gone are taken out when they are in front, and all of them
@@ -71,7 +80,7 @@ pub(super) struct Victim {
 
 impl Shares {
     pub(super) fn new(limit: u64, index_limit: u64) -> Self {
-        Self { limit, index_limit, tenants: Mutex::default() }
+        Self { limit, index_limit, tenants: Ranked::new(&locks::CACHE_TENANTS, HashMap::new()) }
     }
 
     /// Charges a tenant for a response that is stored under `key` and takes so many bytes of the store and of the index, and
@@ -90,7 +99,7 @@ impl Shares {
         let index_after = share.index_bytes.fetch_add(index_bytes, Ordering::Relaxed) + index_bytes;
         let charge =
             Arc::new(Charge { tenant: tenant.clone(), share: Arc::clone(&share), bytes, index_bytes });
-        let mut stored = locked(&share.stored);
+        let mut stored = share.stored.lock();
         let mut excess = after.saturating_sub(self.limit);
         let mut index_excess = index_after.saturating_sub(self.index_limit);
         let mut victims = Vec::new();
@@ -114,7 +123,7 @@ impl Shares {
     }
 
     fn share(&self, tenant: &TenantKey) -> Arc<Share> {
-        let mut tenants = locked(&self.tenants);
+        let mut tenants = self.tenants.lock();
         if let Some(share) = tenants.get(tenant) {
             return Arc::clone(share);
         }
@@ -132,10 +141,6 @@ impl Drop for Charge {
         self.share.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.share.index_bytes.fetch_sub(self.index_bytes, Ordering::Relaxed);
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -180,7 +185,7 @@ mod tests {
         for _ in 0..10_000 {
             drop(store());
         }
-        assert!(locked(&shares.share(&tenant("a")).stored).list.len() <= 2 * SMALL_LIST);
+        assert!(shares.share(&tenant("a")).stored.lock().list.len() <= 2 * SMALL_LIST);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use cas::Limits;
 use ron_kernel::{
-    lock::lock,
+    lock::Ranked,
     queue::SharedReceiver,
     readiness::{Condition, Effect},
     supervisor::{TaskCtx, TaskResult},
@@ -29,13 +29,13 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// How often the disk is tried that cannot be used yet.
 const TRY_EVERY: Duration = Duration::from_secs(1);
 
-/// The writer.
+/// The task that writes stored responses to disk.
 pub(crate) const CACHE_WRITER: TaskSpec = TaskSpec {
     name: "cache_writer",
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Writers,
-    doc: "writes stored responses and what became of them to the disk, from which a restart reads them",
+    doc: "writes stored responses and their removals to disk, from which a restart reads them",
 };
 
 /// What the writer needs, and keeps if it has to be started again.
@@ -48,7 +48,7 @@ pub(super) struct Work {
     pub(super) data_dir: PathBuf,
     pub(super) limits: Limits,
     /// `None` as long as it cannot be used, and once it is closed.
-    pub(super) disk: Arc<Mutex<Option<Disk>>>,
+    pub(super) disk: Arc<Ranked<Option<Disk>>>,
 }
 
 /// Writes until the node stops.
@@ -85,7 +85,7 @@ struct Writer {
 
 impl Writer {
     fn has_disk(&self) -> bool {
-        lock(&self.work.disk).is_some()
+        self.work.disk.lock().is_some()
     }
 
     /// Tries the disk until it can be used; false if the node stops before. What it has then is validated before it is
@@ -119,7 +119,7 @@ impl Writer {
     async fn round(&mut self, first: Option<Unwritten>) -> bool {
         let mut batch: Vec<Unwritten> = first.into_iter().collect();
         while batch.len() < BATCH
-            && let Some(Some(more)) = futures_util::FutureExt::now_or_never(self.work.inbox.recv())
+            && let Some(more) = self.work.inbox.try_recv()
         {
             batch.push(more);
         }
@@ -130,7 +130,7 @@ impl Writer {
         let removals = Arc::new(self.work.journal.begin_removals());
         let (disk, removed, has_written) =
             (Arc::clone(&self.work.disk), Arc::clone(&removals), !batch.is_empty());
-        let follow = move || lock(&disk).as_mut().map_or(Ok(()), |disk| disk.follow(&removed, &batch));
+        let follow = move || disk.lock().as_mut().map_or(Ok(()), |disk| disk.follow(&removed, &batch));
         let outcome = match self.ctx.scope.blocking().run("write the cache", follow).await {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -155,7 +155,7 @@ impl Writer {
 
     /// Writes what is left, and closes the log.
     async fn finish(&mut self) {
-        self.work.inbox.close().await;
+        self.work.inbox.close();
         while let Some(unwritten) = self.work.inbox.recv().await {
             self.round(Some(unwritten)).await;
         }
@@ -165,7 +165,7 @@ impl Writer {
             return;
         }
         let disk = Arc::clone(&self.work.disk);
-        let close = move || lock(&disk).take().map_or(Ok(()), Disk::close);
+        let close = move || disk.lock().take().map_or(Ok(()), Disk::close);
         if let Ok(Err(error)) = self.ctx.scope.blocking().run("close the cache", close).await {
             tracing::warn!(%error, "the index of the cache could not be closed");
         }

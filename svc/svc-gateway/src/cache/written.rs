@@ -33,7 +33,7 @@ impl Written {
         Arc::new(Self {
             cache: Arc::clone(cache),
             is_https,
-            host: ask::host(request),
+            host: ask::host(request).to_ascii_lowercase(),
             target: ask::target(request).to_owned(),
             method: request.method().clone(),
             sent: AtomicU32::new(0),

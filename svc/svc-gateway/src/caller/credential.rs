@@ -14,10 +14,10 @@ use crate::{
     shared::Shared,
 };
 
-/// How every capability begins.
+/// The prefix of every capability token.
 const CAPABILITY: &[u8] = b"og1.";
 
-/// What a request shows.
+/// The credential that a request presents.
 #[derive(Clone, Debug)]
 pub(crate) enum Credential {
     /// Nothing, or what only the upstream can judge.
@@ -56,7 +56,7 @@ impl Credential {
     }
 
     /// Refuses what was found to be no capability while it was read: that is known before the request gets a slot, and
-    /// whoever forges one must not wait for one.
+    /// a client that forges one must not wait for one.
     ///
     /// # Errors
     /// `unauth`.
@@ -106,7 +106,7 @@ impl Credential {
         matches!(self, Self::UnverifiedJwt)
     }
 
-    /// Whether it is ours and ends here: passed on, it could be used again by whoever sees it.
+    /// Whether it is ours and ends here: if it were forwarded, the server could use it again.
     pub(crate) const fn ends_here(&self) -> bool {
         matches!(self, Self::Capability { .. })
     }

@@ -1,26 +1,29 @@
 //! What a connection's last request told about its caller, so that the next one need not be worked out again.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, header::AUTHORIZATION};
+use ron_kernel::lock::Ranked;
 use ron_transport::caps::ClientKey;
 
 use super::{Caller, Credential};
 use crate::{
     admission::HeldPromises,
     client_addr::{Client, Origin},
+    locks,
     policy::Policy,
 };
 
 /// What is kept for one connection: its last caller, and what its clients were promised.
-#[derive(Default)]
 pub(crate) struct ConnMemo {
-    last: Mutex<Option<Box<Last>>>,
+    last: Ranked<Option<Box<Last>>>,
     promises: HeldPromises,
+}
+
+impl Default for ConnMemo {
+    fn default() -> Self {
+        Self { last: Ranked::new(&locks::CONN_MEMO, None), promises: HeldPromises::default() }
+    }
 }
 
 /// Everything that a caller is told by. The same evidence under the same policy tells the same caller.
@@ -80,7 +83,7 @@ impl ConnMemo {
 
     /// The caller that the same evidence told before, if that still holds.
     pub(super) fn recall(&self, evidence: &Evidence<'_>, unix: Duration) -> Option<Arc<Caller>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         let last = last.as_ref()?;
         let holds = last.generation == evidence.generation
             && last.keys == evidence.keys
@@ -90,6 +93,12 @@ impl ConnMemo {
             && last.tenants.iter().map(Option::as_deref).eq(evidence.tenants())
             && unix < last.until;
         holds.then(|| Arc::clone(&last.caller))
+    }
+
+    /// Lets go of what the next request can tell again.
+    pub(crate) fn forget(&self) {
+        let last = self.last.lock().take();
+        drop(last);
     }
 
     /// Keeps what the evidence told, where it will tell the same next time.
@@ -113,12 +122,12 @@ impl ConnMemo {
             until,
             caller: Arc::clone(caller),
         };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last));
+        *self.last.lock() = Some(Box::new(last));
     }
 }
 
 impl fmt::Debug for ConnMemo {
-    /// Credentials are secret.
+    /// Formats the memo without credentials, which are secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ConnMemo")
     }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessLogConfig {
-    /// Whether it is written.
+    /// Whether the access log is written.
     pub enabled: bool,
-    /// The file it is appended to, opened anew at every reload; empty for standard output.
+    /// The file that lines are appended to; it is reopened at every reload. Empty for standard output.
     pub path: PathBuf,
     /// `json` or `text`.
     pub format: AccessFormat,
@@ -20,7 +20,7 @@ pub struct AccessLogConfig {
     pub sample: f64,
 }
 
-/// How a line is written.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessFormat {

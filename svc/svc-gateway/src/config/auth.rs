@@ -22,7 +22,7 @@ const SAFE_MAX_LEEWAY: Duration = Duration::from_secs(300);
 /// Most issuers of JWTs.
 pub(crate) const MAX_ISSUERS: u32 = 16;
 
-/// Whom to believe: the keys of capability tokens and of JWTs.
+/// Keys that verify capability tokens and JWTs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthConfig {
@@ -31,20 +31,20 @@ pub struct AuthConfig {
     pub root_keys: Vec<PathBuf>,
     /// File with the ids of revoked capability tokens, one per line; empty for none. `omnigate token revoke` adds to it.
     pub revoked: PathBuf,
-    /// Where the issuer of JWTs publishes its keys, such as `https://id.example/keys.json` or `file:/etc/keys.json`;
-    /// empty to take no JWTs.
+    /// The issuer's key set (JWKS), such as `https://id.example/keys.json` or `file:/etc/keys.json`; empty to
+    /// accept no JWTs.
     pub jwks_url: String,
-    /// PEM bundle of the authorities that sign the issuer's server; empty for those that the system trusts.
+    /// PEM bundle of the CA certificates for the issuer's server; empty for the system's.
     pub jwks_ca_path: PathBuf,
-    /// How often the issuer's keys are fetched anew; 10s to 24h.
+    /// How often the issuer's keys are fetched; 10s to 24h.
     pub jwks_refresh: HumanDuration,
-    /// The issuer that a JWT must name; empty for anybody with one of the keys.
+    /// The issuer that a JWT must name in `iss`; empty to accept any JWT signed with one of the keys.
     pub jwt_issuer: String,
-    /// The audience that a JWT must name; empty if they name none.
+    /// The audience that a JWT must name in `aud`; empty to accept JWTs without an audience only.
     pub jwt_audience: String,
-    /// How far the issuer's clock may be from this node's, for the times in a JWT; 5m at most.
+    /// Tolerated difference between the issuer's clock and this node's, for the times in a JWT; 5m at most.
     pub jwt_leeway: HumanDuration,
-    /// Further issuers of JWTs, 16 in all. A token's `iss` says whose keys it is checked with.
+    /// Further issuers of JWTs, 16 in all. A token is verified with the keys of the issuer in its `iss`.
     pub issuer: Vec<IssuerConfig>,
 }
 
@@ -54,18 +54,18 @@ pub struct AuthConfig {
 pub struct IssuerConfig {
     /// The issuer, exactly as its tokens name it in `iss`.
     pub issuer: String,
-    /// Where it publishes its keys: `https://id.example/keys.json` or `file:/etc/keys.json`.
+    /// The issuer's key set (JWKS): `https://id.example/keys.json` or `file:/etc/keys.json`.
     pub jwks_url: String,
-    /// PEM bundle of the authorities that sign its server; empty for those that the system trusts.
+    /// PEM bundle of the CA certificates for the issuer's server; empty for the system's.
     #[serde(default)]
     pub jwks_ca_path: PathBuf,
-    /// How often its keys are fetched anew; 10s to 24h.
+    /// How often the issuer's keys are fetched; 10s to 24h.
     #[serde(default = "default_refresh")]
     pub jwks_refresh: HumanDuration,
     /// The audience that its tokens must name; empty if they name none.
     #[serde(default)]
     pub audience: String,
-    /// How far its clock may be from this node's; 5m at most.
+    /// Tolerated difference between the issuer's clock and this node's; 5m at most.
     #[serde(default = "default_leeway")]
     pub leeway: HumanDuration,
 }

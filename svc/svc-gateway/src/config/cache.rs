@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use httpcache::storage::Rules;
+use httpcache::{query::Ignored, storage::Rules};
 use ron_kernel::config::{ByteSize, HumanDuration, Problems};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// More memory for stored responses than this needs `danger_ok`.
 const SAFE_MAX_BYTES: ByteSize = ByteSize::gib(16);
+/// Most query parameters that a route ignores: each request with a query is compared with them.
+const MAX_IGNORED: usize = 64;
 /// With less than this hardly anything could be stored.
 const MIN_BYTES: ByteSize = ByteSize::mib(1);
 
@@ -16,17 +18,18 @@ const MIN_BYTES: ByteSize = ByteSize::mib(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheConfig {
-    /// Memory for stored responses: seven eighths for the bodies that were used last, of which equal ones are stored once, and
-    /// one eighth for the index: the fields of all stored responses, about 1 KiB each. What was not used for longest makes room.
+    /// Memory for stored responses: seven eighths for the most recently used bodies (equal bodies are stored once),
+    /// and one eighth for the index, at about 1 KiB per stored response. The least recently used entries are
+    /// evicted.
     pub max_bytes: ByteSize,
-    /// Room on the disk for bodies, in `gateway-cache` in `node.data_dir`: what is stored there outlasts restarts. `0B` stores
-    /// in memory alone, as `node.amnesia` does.
+    /// Disk space for bodies, in `gateway-cache` of `node.data_dir`; they survive restarts. `0B` stores responses
+    /// in memory only, as `node.amnesia` does.
     pub disk_bytes: ByteSize,
-    /// The longest body that is stored; longer ones are passed on. Until it is complete, a body is also held in
-    /// `limits.buffer_memory`.
+    /// The longest body that is stored; longer ones are only forwarded. Until it is complete, a body is also held
+    /// in `limits.buffer_memory`.
     pub max_object_bytes: ByteSize,
-    /// The share of the store and of its index that responses to one tenant's requests may take, in percent; its oldest ones
-    /// make room.
+    /// The largest share of the store and of its index for the responses of one tenant, in percent; beyond it, the
+    /// tenant's oldest responses are evicted.
     pub tenant_percent: u8,
 }
 
@@ -63,18 +66,23 @@ impl CacheConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RouteCacheConfig {
-    /// For how long after it became stale a response answers when its server cannot, unless the server or the request
+    /// How long after it became stale a response may be used if its server fails, unless the server or the request
     /// forbids it.
     pub grace: HumanDuration,
-    /// For how long a response is fresh if its server does not say and there is no `Last-Modified` to compute it from. Only
-    /// for statuses that may be stored without being told, such as 200 and 404, and not for requests with cookies.
+    /// How long a response is fresh if its server gives no lifetime and there is no `Last-Modified` to compute one
+    /// from. Only for statuses that are cacheable by default, such as 200 and 404, and not for requests with
+    /// cookies.
     pub default_ttl: HumanDuration,
-    /// The longest time for which a response is fresh, whatever its server says; `0s` for any.
+    /// The longest lifetime of a response, whatever its server says; `0s` for no limit.
     pub max_ttl: HumanDuration,
-    /// Whether responses with `Set-Cookie` are stored, cookie and all, if they say how long they are fresh. Everybody who is
-    /// answered from the cache then gets the same cookie.
+    /// Whether responses with `Set-Cookie` are stored, including the cookie, if they state how long they are fresh.
+    /// All clients that get a stored response then get the same cookie.
     pub store_set_cookie: bool,
-    /// Whether clients get the fields `Cache-Tag` and `Surrogate-Key`, which tell by which tags a response is purged.
+    /// Query parameters that do not affect responses, such as `"fbclid"`; a `*` at the end matches all with that
+    /// prefix, such as `"utm_*"`. They are removed from the cache key and from the forwarded request.
+    pub ignore_query: Vec<String>,
+    /// Whether clients get the fields `Cache-Tag` and `Surrogate-Key`, which carry the tags that responses are
+    /// purged by.
     pub keep_tags: bool,
 }
 
@@ -85,12 +93,29 @@ impl Default for RouteCacheConfig {
             default_ttl: Duration::ZERO.into(),
             max_ttl: Duration::ZERO.into(),
             store_set_cookie: false,
+            ignore_query: Vec::new(),
             keep_tags: false,
         }
     }
 }
 
 impl RouteCacheConfig {
+    /// What is wrong with `ignore_query`, if anything is.
+    pub(crate) fn flaw(&self) -> Option<String> {
+        if self.ignore_query.len() > MAX_IGNORED {
+            return Some(format!("has more than {MAX_IGNORED} names"));
+        }
+        let wrong = self.ignore_query.iter().find(|name| Ignored::read(name).is_none())?;
+        Some(format!(
+            "`{wrong}` is neither the name of a query parameter nor the beginning of names before a `*`"
+        ))
+    }
+
+    /// The query parameters that make no difference.
+    pub(crate) fn ignored(&self) -> Vec<Ignored> {
+        self.ignore_query.iter().filter_map(|name| Ignored::read(name)).collect()
+    }
+
     /// What the operator says about storing.
     pub(crate) fn rules(&self) -> Rules {
         let max = self.max_ttl.as_duration().as_secs();

@@ -25,43 +25,45 @@ const MAX_BURST: f64 = 3600.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FairQueueConfig {
-    /// Whether requests are admitted at all before they go upstream; without it nothing is bounded here.
+    /// Whether requests go through admission. Without it, the number of concurrent requests to upstreams is not
+    /// limited.
     pub enabled: bool,
-    /// Who goes next: the tenant furthest below its share, or whoever came first.
+    /// Which waiting request is next: one of the tenant furthest below its share, or the oldest one.
     pub order: Order,
-    /// Requests upstream at once, over all cores. More wait.
+    /// Slots: the maximum number of concurrent requests to upstreams, over all cores. Further requests wait.
     pub max_inflight: u32,
-    /// Requests that may wait. At worst this × `limits.max_head_bytes` is held for them.
+    /// Length of the admission queue. At worst, waiting requests hold this × `limits.max_head_bytes`.
     pub max_waiting: u32,
-    /// How long a request may wait for its slot; then it is refused with `busy`.
+    /// How long a request may wait for a slot; then it is refused with `busy`.
     pub max_wait: HumanDuration,
-    /// So many bytes of a request's body cost as much as a millisecond of a slot.
+    /// The number of body bytes that cost a tenant as much as one slot-millisecond.
     pub quantum_bytes: ByteSize,
-    /// A tenant is slow if its requests hold a slot longer than this: those that have ended, on average, or more than a
-    /// sixteenth of `max_inflight` that still run. Slow tenants together hold at most 80 % of `max_inflight`, one of them at most
-    /// half. A client that keeps its transfer waiting for longer than this in all loses its slot, and so does a response whose
-    /// body takes ten times as long.
+    /// A tenant is slow if its requests hold a slot longer than this: finished requests on average, or more than a
+    /// sixteenth of `max_inflight` that are still running. Slow tenants together hold at most 80 % of
+    /// `max_inflight`, and one of them at most half. A client that stalls its transfer for longer than this in
+    /// total loses its slot, and so does a response whose body takes ten times as long.
     pub slow_after: HumanDuration,
-    /// Tenants remembered at once; more share one entry of their class.
+    /// The maximum number of tenants with their own state; further tenants share one entry per class.
     pub max_tenants: usize,
-    /// Responses that a tenant may have outside its slots: upgrades, and routes with `stream = true`.
+    /// The maximum number of a tenant's responses that hold no slot: upgraded connections, and routes with
+    /// `stream = true`.
     pub max_streams: u32,
-    /// How much each class counts against the others.
+    /// Weight of each class.
     pub weights: ClassWeights,
 }
 
-/// Who goes next.
+/// Which waiting request is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// The tenant furthest below its share of its class, of the class furthest below its share.
     #[default]
     Fair,
-    /// Whoever came first.
+    /// The oldest request is next.
     Fifo,
 }
 
-/// How much each class counts against the others.
+/// Weight of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClassWeights {
@@ -77,11 +79,11 @@ pub struct ClassWeights {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DrrConfig {
-    /// What a tenant counts that is not named in `tenant_quanta`.
+    /// Weight of tenants that `tenant_quanta` does not list.
     pub default_quantum: u32,
-    /// What these tenants count, by name.
+    /// Weights of tenants, by name.
     pub tenant_quanta: BTreeMap<String, u32>,
-    /// Requests a second of one tenant; 0 for no limit.
+    /// Requests per second of one tenant; 0 for no limit.
     pub rate_limit_rps: u32,
 }
 
@@ -89,16 +91,16 @@ pub struct DrrConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QuotasConfig {
-    /// Requests a second of one client address; 0 for no limit. An IPv6 /64 is one client.
+    /// Requests per second of one client address; 0 for no limit. An IPv6 /64 counts as one address.
     pub per_ip_rps: u32,
     /// Refusals a second of one client address, because its own rate, that of its tenant or that of its capability is used up;
     /// an address that is refused more often is turned away: its connections end, and new ones are closed unread. This lasts a
     /// second, and twice as long, up to twelve seconds, each time that the address floods again within 30 seconds. 0 for no
     /// limit, and there is none without `per_ip_rps`.
     pub refusals_rps: u32,
-    /// Requests a second under one capability; 0 for no limit.
+    /// Requests per second with one capability token; 0 for no limit.
     pub per_cap_rps: u32,
-    /// How many seconds' worth of a rate may come at once.
+    /// Burst size of the rate limits, in seconds of the rate.
     pub burst: f64,
 }
 

@@ -14,12 +14,12 @@ pub enum TenantSource {
     Capability,
     /// A claim of a verified JWT, such as `sub`.
     Jwt(String),
-    /// A header that the network in front sets. Whoever can reach the gateway can set it too.
+    /// A header that the network in front sets. Any client that reaches the gateway can set it too.
     Header(HeaderName),
     /// The client's certificate: its first URI, else its first DNS name, else its common name. That of a trusted proxy
     /// names nobody.
     Cert,
-    /// The client's address.
+    /// The tenant is the client's address.
     Ip,
 }
 

@@ -35,39 +35,42 @@ const SAFE_BUFFER_BODY: ByteSize = ByteSize::mib(1);
 /// More memory for buffered bodies than this needs `danger_ok`.
 const SAFE_BUFFER_MEMORY: ByteSize = ByteSize::gib(4);
 
-/// What one connection and one request may cost.
+/// Limits of one connection and one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Header fields in a request; more are answered 431.
+    /// The maximum number of header fields in a request; more are answered 431.
     pub max_headers: usize,
-    /// Bytes in a request's head. At worst, connections hold `max_conns` × 2 × 64 KiB of buffers, or × this if it is
-    /// more.
+    /// The maximum size of a request's header. At worst, connections hold `max_conns` × 2 × 64 KiB of buffers, or ×
+    /// this if it is more.
     pub max_head_bytes: ByteSize,
-    /// Streams at once on an HTTP/2 connection. At worst, one that uploads and downloads on all of them holds this × 160
-    /// KiB, 32 KiB of it for uploads in tiny frames.
+    /// Concurrent streams on an HTTP/2 connection. At worst, a connection that uploads and downloads on all of them
+    /// holds this × 160 KiB, 32 KiB of it for uploads in tiny frames.
     pub h2_streams: u32,
-    /// Streams that an HTTP/2 client may open and reset before they were looked at; more end its connection.
+    /// Streams that an HTTP/2 client may open and reset before the gateway has processed them; more close its
+    /// connection.
     pub h2_pending_resets: usize,
     /// The longest body of a request, as sent; more is answered 413 `body_cap`.
     pub max_body_bytes: ByteSize,
-    /// How many times its size a compressed body may expand to, beyond its first 64 KiB; more is answered 413
+    /// The largest ratio of decoded to compressed size of a body, beyond its first 64 KiB; more is answered 413
     /// `decoded-ratio`.
     pub decode_ratio_max: u32,
     /// The longest body of a request after decoding; more is answered 413 `decoded-cap`.
     pub decode_abs_cap_bytes: ByteSize,
-    /// What the decoders of compressed bodies hold in memory, all together; one tenant has half of what the others leave. What
-    /// does not fit is answered 503 `degraded`, or 429 `busy` for the tenant's half. A decoder holds 48 KiB (gzip, deflate) or
-    /// up to what it has decoded (br: 20 MiB, zstd: 9 MiB at most), for as long as the client takes to send the body.
+    /// Memory for all decoders of compressed request bodies; one tenant gets at most half of what the others leave.
+    /// A body that does not fit is answered 503 `degraded`, or 429 `busy` if its tenant's half is used up. A
+    /// decoder holds 48 KiB (gzip, deflate) or up to what it has decoded (br: 20 MiB, zstd: 9 MiB at most), for as
+    /// long as the client takes to send the body.
     pub decode_memory: ByteSize,
-    /// Request bodies of up to this length are read before the request takes a slot, so that a client that sends slowly holds
-    /// none; 0 for none. Not those of gRPC, of routes with `stream = true`, and with `Expect: 100-continue`.
+    /// Request bodies up to this length are read completely before the request takes a slot, so that a slow upload
+    /// holds no slot; 0 for none. Exempt are gRPC requests, routes with `stream = true`, and requests with
+    /// `Expect: 100-continue`.
     pub buffer_body_bytes: ByteSize,
-    /// Memory for such bodies, and for answers that their clients do not read, all together; one tenant has half of what the
-    /// others leave, and a quarter of it at most. What does not fit is not buffered. Beyond it, every tenant may have one
-    /// answer of a view, up to as much again in all.
+    /// Memory for such bodies and for responses that their clients have not read yet. One tenant gets at most half
+    /// of what the others leave, and at most a quarter of the whole. What does not fit is not buffered. In
+    /// addition, every tenant may have one response of a view, up to as much again in all.
     pub buffer_memory: ByteSize,
-    /// Between two requests, how long a connection keeps its buffers.
+    /// How long an idle connection keeps its buffers.
     pub park_after: HumanDuration,
 }
 

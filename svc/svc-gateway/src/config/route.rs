@@ -9,7 +9,10 @@ use ron_transport::proxy_protocol::TrustedSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::RouteCacheConfig;
+use super::{
+    BasicAuthConfig, CompressConfig, CorsConfig, ForwardAuthConfig, RespondConfig, RouteCacheConfig,
+    SecurityHeaders,
+};
 use crate::jwt::ClaimRule;
 
 pub(crate) use check::{check_routes, check_upstream};
@@ -21,8 +24,8 @@ pub(crate) use check::{check_routes, check_upstream};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteConfig {
-    /// A prefix of the request's path, beginning with `/`. It matches whole segments: `/api` covers `/api/x`, not
-    /// `/apix`. The longest prefix wins; of equal ones the more narrowly described: by host, then methods, then headers.
+    /// A prefix of the request's path, beginning with `/`. It matches whole segments: `/api` matches `/api/x`, not
+    /// `/apix`. The longest prefix wins; among equal ones, the more specific: by host, then methods, then headers.
     pub path: String,
     /// The upstream's name.
     #[serde(default)]
@@ -45,51 +48,75 @@ pub struct RouteConfig {
     /// Only with these header fields: `{ x-version = "2" }` for a value, `true` for any, `false` for none.
     #[serde(default)]
     pub headers: BTreeMap<String, HeaderWanted>,
-    /// Who needs a credential: `none`, `mutations` (all methods but GET, HEAD, OPTIONS and TRACE) or `always`.
+    /// Which requests need a credential: `none`, `mutations` (all methods except GET, HEAD, OPTIONS and TRACE) or
+    /// `always`.
     #[serde(default)]
     pub auth: Auth,
-    /// Only for clients of these addresses and networks, such as `10.0.0.0/8` or `unix`; others are answered 403. Empty for
-    /// everybody. 1024 at most.
+    /// Only clients with these addresses and networks, such as `10.0.0.0/8` or `unix`, are allowed; others are
+    /// answered 403. Empty for all clients. 1024 at most.
     #[serde(default)]
     pub allow_from: Vec<TrustedSource>,
-    /// Not for clients of these addresses and networks, even if `allow_from` has them; 1024 at most.
+    /// Clients with these addresses and networks are answered 403, even if `allow_from` includes them; 1024 at
+    /// most.
     #[serde(default)]
     pub deny_from: Vec<TrustedSource>,
-    /// Only with a JWT that has these claims, for every method: `{ scope = "read:items" }`, or a list of values of which one
-    /// is enough. A text is the value (in `scope` and `scp`: one of its words), a list contains it. A name that begins with
-    /// `/` is a JSON pointer, such as `/realm_access/roles`.
+    /// Claims that every request's JWT must have: `{ scope = "read:items" }`, or a list of values of which one is
+    /// enough. A string claim must equal the value (in `scope` and `scp`: contain it as a word); a list must
+    /// contain it. A name that begins with `/` is a JSON pointer, such as `/realm_access/roles`.
     #[serde(default)]
     pub require_claims: BTreeMap<String, ClaimWanted>,
-    /// Whether the path is removed from what the upstream sees.
+    /// Only for users in a file, with their password: `{ users_path = "users" }`.
+    #[serde(default)]
+    pub basic_auth: Option<BasicAuthConfig>,
+    /// An authorization server that decides about each request before it is forwarded:
+    /// `{ upstream = "auth", path = "/verify" }`.
+    #[serde(default)]
+    pub forward_auth: Option<ForwardAuthConfig>,
+    /// Whether the route's path is removed from the request path before it is forwarded.
     #[serde(default)]
     pub strip_prefix: bool,
-    /// What replaces the path in what the upstream sees; empty to leave it.
+    /// What replaces the route's path in the forwarded request; empty to leave it.
     #[serde(default)]
     pub rewrite: String,
-    /// Tightens the upstream's timeout.
+    /// A timeout shorter than the upstream's.
     #[serde(default)]
     pub timeout: Option<HumanDuration>,
-    /// Bytes in a request's body, instead of the gateway's limit.
+    /// The longest request body, instead of the gateway's limit.
     #[serde(default)]
     pub max_body_bytes: Option<ByteSize>,
-    /// Whether answers are long-lived streams, which hold no slot.
+    /// Whether responses are long-lived streams, which hold no slot.
     #[serde(default)]
     pub stream: bool,
     /// Protocols that a client may change to, such as `websocket`.
     #[serde(default)]
     pub upgrade: Vec<String>,
-    /// Stores responses and answers with them, as a shared cache does: `{ }`, or with settings, such as `{ grace = "1m" }`.
+    /// Stores and reuses responses, as a shared HTTP cache does: `{ }`, or with settings, such as
+    /// `{ grace = "1m" }`.
     #[serde(default)]
     pub cache: Option<RouteCacheConfig>,
-    /// What is changed in the header of requests.
+    /// Compresses responses for clients that accept it: `{ }` for text of 1 KiB or more, or with settings, such as
+    /// `{ types = ["text/*"] }`.
+    #[serde(default)]
+    pub compress: Option<CompressConfig>,
+    /// Lets pages of other sites use the route: `{ allow_origins = ["https://app.example.org"] }`.
+    #[serde(default)]
+    pub cors: Option<CorsConfig>,
+    /// Response fields that make browsers protect their users, unless the server sends them: `off`, `basic` or
+    /// `strict`.
+    #[serde(default)]
+    pub security_headers: SecurityHeaders,
+    /// Changes to the header of requests.
     #[serde(default)]
     pub request_headers: HeaderRulesConfig,
-    /// What is changed in the header of responses.
+    /// Changes to the header of responses.
     #[serde(default)]
     pub response_headers: HeaderRulesConfig,
-    /// Sends clients elsewhere: `{ to = "https", status = 308 }`.
+    /// Redirects clients: `{ to = "https", status = 308 }`.
     #[serde(default)]
     pub redirect: Option<RedirectConfig>,
+    /// Answers every request itself, before credentials and admission: `{ status = 503, body = "Back at noon." }`.
+    #[serde(default)]
+    pub respond: Option<RespondConfig>,
 }
 
 /// An upstream's part of a route's requests.
@@ -98,7 +125,7 @@ pub struct RouteConfig {
 pub struct SplitConfig {
     /// The upstream's name.
     pub upstream: String,
-    /// Its share, relative to the others'; 0 for none.
+    /// The upstream's share, relative to the others; 0 for none.
     #[serde(default = "one")]
     pub weight: u16,
 }
@@ -117,9 +144,9 @@ pub enum HeaderWanted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ClaimWanted {
-    /// This.
+    /// The claim must have this value.
     One(String),
-    /// One of these.
+    /// The claim must have one of these values.
     AnyOf(Vec<String>),
 }
 
@@ -134,16 +161,16 @@ impl ClaimWanted {
     }
 }
 
-/// Who needs a credential.
+/// Which requests need a credential.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Auth {
-    /// Nobody.
+    /// No request needs a credential.
     #[default]
     None,
-    /// Whoever changes something.
+    /// Requests with an unsafe method need a credential.
     Mutations,
-    /// Everybody.
+    /// Every request needs a credential.
     Always,
 }
 
@@ -152,20 +179,22 @@ pub enum Auth {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeaderRulesConfig {
-    /// Fields that get this value instead of any they have.
+    /// Fields that are set to this value and replace existing ones.
     pub set: BTreeMap<String, String>,
-    /// Fields that get this value beside any they have.
+    /// Fields that are added with this value; existing ones stay.
     pub add: BTreeMap<String, String>,
-    /// Fields that are taken away.
+    /// Fields that are removed.
     pub remove: Vec<String>,
 }
 
-/// Where clients are sent.
+/// The redirect of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedirectConfig {
-    /// `https` sends those who come in the clear to the same place over HTTPS; an origin such as
-    /// `https://www.example.org` sends everybody there.
+    /// `https` sends those who come in the clear to the same place over HTTPS. All others send everybody: an origin such as
+    /// `https://www.example.org` to the same path and query there; a URL or a path such as `/new/{rest}{query}` to that place.
+    /// `{path}` is the path as it came, `{rest}` what follows the route's `path`, `{query}` the query with its `?`, and `{host}`
+    /// the host without its port.
     pub to: String,
     /// 301, 302, 307 or 308.
     #[serde(default = "permanent")]

@@ -28,42 +28,44 @@ const MAX_ENDPOINTS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UpstreamConfig {
-    /// The servers: `http://127.0.0.1:9001`, `https://app`, `http+unix:/run/app.sock`, or `{ url = "http://app:9001", weight = 3 }`.
-    /// Of two drawn by weight, the less loaded one gets the request. Every address of a host name is a server.
+    /// The servers: `http://127.0.0.1:9001`, `https://app`, `http+unix:/run/app.sock`, or
+    /// `{ url = "http://app:9001", weight = 3 }`. Two servers are drawn by weight, and the less loaded one gets the
+    /// request (power of two choices). Every address of a host name is a server.
     pub endpoints: Vec<EndpointConfig>,
-    /// What the servers speak: `http1`, `h2`, or `auto`, which lets them choose over TLS and is HTTP/1.1 in the clear.
-    /// Connections that change their protocol, such as WebSockets, need `http1`.
+    /// The servers' protocol: `http1`, `h2`, or `auto`, which negotiates over TLS (ALPN) and uses HTTP/1.1
+    /// otherwise. Upgraded connections, such as WebSockets, need `http1`.
     pub protocol: Protocol,
-    /// How servers with `https:` prove themselves.
+    /// TLS settings for servers with `https:` URLs.
     pub tls: UpstreamTlsConfig,
-    /// From a request's head to the response's head, all tries included, and each wait for more of the response's
-    /// body.
+    /// Timeout from a request's header to the response's header, including all tries, and for each wait for more of
+    /// the response's body.
     pub timeout: HumanDuration,
-    /// How long a server may finish a request that nobody waits for any more: its client has left, or its deadline has
-    /// passed. The request keeps its slot meanwhile, because the server is still at work; then the connection closes. `0s`
-    /// closes it at once.
+    /// How long a server may go on with a request whose client has left or whose deadline has passed. The request
+    /// keeps its slot meanwhile, because the server is still busy; then the connection is closed. `0s` closes it at
+    /// once.
     pub finish_abandoned: HumanDuration,
-    /// The longest wait for one server to accept a connection, TLS included; then the next one is tried.
+    /// Timeout for connecting to one server, including TLS; then the next server is tried.
     pub connect_timeout: HumanDuration,
-    /// Connections to one server, over all cores. Streams hold at most half of them, one tenant has at most half as many as are free of
-    /// these. With at
-    /// least twice `fair_queue.max_inflight`, requests always find connections beside them.
+    /// The maximum number of connections to one server, over all cores. Streams hold at most half of them, and one
+    /// tenant at most half as many as are free of these. Set it to at least twice `fair_queue.max_inflight`, so
+    /// that requests always find connections beside streams.
     pub max_conns: usize,
-    /// Requests that may wait for one of `max_conns` to come free, per server; more are answered 429.
+    /// Requests that may wait for one of the `max_conns` connections, per server; more are answered 429.
     pub max_waiting: usize,
     /// Idle connections kept per core and server.
     pub max_idle: usize,
-    /// How long an idle connection is kept; shorter than the servers' own, or requests meet closed connections.
+    /// How long an idle connection is kept. It must be shorter than the servers' own idle timeout, or requests are
+    /// sent on closed connections.
     pub idle_timeout: HumanDuration,
-    /// How often host names are looked up again.
+    /// How often host names are resolved.
     pub resolve_every: HumanDuration,
-    /// Trying again.
+    /// Retries of requests.
     pub retry: RetryConfig,
-    /// Leaving alone a server that fails.
+    /// Circuit breaker: stops requests to a failing server.
     pub breaker: BreakerConfig,
-    /// Leaving out, for a while, a server that answers worse than the others.
+    /// Outlier ejection: stops using a server for a while if it responds worse than the others.
     pub eject: EjectConfig,
-    /// Asking servers how they are.
+    /// Active health checks.
     pub health: HealthConfig,
 }
 
@@ -90,7 +92,7 @@ impl Default for UpstreamConfig {
 }
 
 impl UpstreamConfig {
-    /// How its servers are spoken to over TLS; `None` if all are spoken to in the clear.
+    /// How its servers are spoken to over TLS; `None` if all are used without TLS.
     #[must_use]
     pub fn client_tls(&self) -> Option<ClientTlsConfig> {
         self.speaks_https().then(|| self.tls.client_config(self.protocol))

@@ -22,15 +22,15 @@ const SAFE_MAX_BUDGET: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ViewConfig {
-    /// Who needs a credential: `none`, `mutations` (nobody: a view can only be read) or `always`.
+    /// Which requests need a credential: `none`, `mutations` (no request, because a view is read-only) or `always`.
     pub auth: Auth,
-    /// Only for clients of these addresses and networks; see `route[].allow_from`.
+    /// Only clients with these addresses and networks are allowed; see `route[].allow_from`.
     pub allow_from: Vec<TrustedSource>,
-    /// Not for clients of these addresses and networks; see `route[].deny_from`.
+    /// Clients with these addresses and networks are answered 403; see `route[].deny_from`.
     pub deny_from: Vec<TrustedSource>,
-    /// Only with a JWT that has these claims; see `route[].require_claims`.
+    /// Claims that the JWT must have; see `route[].require_claims`.
     pub require_claims: BTreeMap<String, ClaimWanted>,
-    /// What it is made of, fetched at the same time; 16 at most.
+    /// The parts of the view, which are fetched in parallel; 16 at most.
     pub parts: Vec<PartConfig>,
 }
 
@@ -38,16 +38,17 @@ pub struct ViewConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PartConfig {
-    /// Its key in the answer: letters, digits, `-` and `_`; not beginning with `_`.
+    /// The part's key in the response: letters, digits, `-` and `_`; it must not begin with `_`.
     pub name: String,
-    /// The upstream that has it.
+    /// The upstream that the part is fetched from.
     pub upstream: String,
-    /// What to ask for. A path with a query is used as it is; one without gets the client's query.
+    /// The path that is requested. A path with a query is used as it is; a path without one gets the client's
+    /// query.
     pub path: PartPath,
-    /// How long it may take, within the time that the whole request has.
+    /// Timeout of the part, within the timeout of the whole request.
     #[serde(default = "default_budget")]
     pub budget: HumanDuration,
-    /// Whether the view can do without: then a missing part is `null` and listed in `_partial`.
+    /// Whether the view succeeds without this part: a missing part is then `null` and listed in `_partial`.
     #[serde(default)]
     pub optional: bool,
 }

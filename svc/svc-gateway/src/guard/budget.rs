@@ -21,7 +21,7 @@ use crate::{
 
 /// What is taken at a time, so that the budget is asked seldom.
 const PORTION: u64 = 64 * 1024;
-/// When whoever is refused may try again: nobody knows when a slow client is done.
+/// `Retry-After` of a refusal, a constant: the end of a slow upload cannot be predicted.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What the decoders of a node may hold.
@@ -44,14 +44,14 @@ impl DecodeBudget {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// What is held now.
+    /// Returns the number of bytes that decoders hold now.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 }
 
-/// Who pays for a decoder.
+/// The tenant that a decoder's memory is charged to.
 #[derive(Clone, Copy, Debug)]
 pub struct Payer<'a> {
     budget: &'a Arc<DecodeBudget>,
@@ -59,7 +59,7 @@ pub struct Payer<'a> {
 }
 
 impl<'a> Payer<'a> {
-    /// The budget alone.
+    /// Charges only the common budget, and no tenant.
     #[must_use]
     pub const fn nobody(budget: &'a Arc<DecodeBudget>) -> Self {
         Self { budget, tenant: None }

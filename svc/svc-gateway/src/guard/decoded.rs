@@ -29,7 +29,7 @@ pub(super) struct Decoded {
     breach: Breach,
     /// Read and not decoded yet.
     chunk: Bytes,
-    /// Where the next piece goes.
+    /// The buffer for the next decoded piece.
     piece: Vec<u8>,
     rest: Rest,
 }

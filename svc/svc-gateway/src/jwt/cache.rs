@@ -2,13 +2,15 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
+use ron_kernel::lock::{Ranked, RankedGuard};
 
 use super::Claims;
+use crate::locks;
 
 /// Parts with a lock of their own, so that cores seldom meet at one.
 const SHARDS: usize = 16;
@@ -29,7 +31,7 @@ impl TokenDigest {
 /// are used once does not displace those in use.
 #[derive(Debug)]
 pub(super) struct TokenCache {
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Ranked<Shard>]>,
     shard_capacity: usize,
 }
 
@@ -48,7 +50,7 @@ struct Entry {
 impl TokenCache {
     /// A cache of at most `capacity` tokens, at some 250 bytes each.
     pub(super) fn new(capacity: usize) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let shards = (0..SHARDS).map(|_| Ranked::new(&locks::TOKEN_CACHE, Shard::default())).collect();
         Self { shards, shard_capacity: capacity / SHARDS }
     }
 
@@ -76,9 +78,9 @@ impl TokenCache {
         }
     }
 
-    fn shard(&self, token: &TokenDigest) -> MutexGuard<'_, Shard> {
+    fn shard(&self, token: &TokenDigest) -> RankedGuard<'_, Shard> {
         let index = usize::from(token.0[0]) % SHARDS;
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[index].lock()
     }
 }
 
@@ -117,7 +119,7 @@ mod tests {
     }
 
     fn len(cache: &TokenCache) -> usize {
-        let shards = cache.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner));
+        let shards = cache.shards.iter().map(Ranked::lock);
         shards
             .map(|shard| {
                 assert_eq!(shard.entries.len(), shard.order.len());

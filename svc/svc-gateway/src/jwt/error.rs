@@ -29,10 +29,10 @@ pub enum JwtError {
     /// It lacks a claim that is needed, or the claim is of the wrong type.
     #[error("the token's claim `{0}` is missing or not what it should be")]
     Claim(&'static str),
-    /// Its time is over.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
-    /// Its time has not come.
+    /// The token is not valid yet.
     #[error("the token is not valid yet")]
     NotYet,
     /// Somebody else issued it.

@@ -25,16 +25,16 @@ use super::{JwksSettings, JwksSource, KeyError, KeySet};
 /// The largest key set read.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Why no keys were had.
+/// The reason why the keys could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The server cannot be spoken to.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It broke off.
+    /// The connection broke off.
     #[error("the server failed: {0}")]
     Send(#[from] SendFault),
-    /// It was too slow.
+    /// The issuer did not answer within this time.
     #[error("the key set did not arrive within {0:?}")]
     Timeout(Duration),
     /// It has something else to say.
@@ -46,7 +46,7 @@ pub enum FetchError {
     /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
     File(std::io::Error),
-    /// The pool that reads files is not to be had.
+    /// The pool that reads files is not available.
     #[error(transparent)]
     Blocking(#[from] BlockingError),
     /// The document has no keys.
@@ -69,7 +69,7 @@ impl Retryable for FetchError {
     }
 }
 
-/// What a fetch works with.
+/// The state that a fetch needs.
 #[derive(Clone, Debug)]
 pub(super) struct Fetcher {
     pub(super) clock: Clock,
@@ -117,7 +117,7 @@ impl Fetcher {
     }
 }
 
-/// Blocking.
+/// Reads the file; this call blocks.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let document = files::read_regular(path, MAX_BYTES as u64)?;
     if document.len() > MAX_BYTES {

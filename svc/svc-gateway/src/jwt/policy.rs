@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::ClaimRule;
 use crate::{AuthConfig, GatewayConfig, TenantSource};
 
-/// What is asked of tokens.
+/// The requirements on tokens of one issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Whose tokens are taken. Of several, each has a name.

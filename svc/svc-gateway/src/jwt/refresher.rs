@@ -1,4 +1,4 @@
-//! The task that keeps the keys of all issuers fresh, and the old ones while no new ones are to be had.
+//! The task that keeps the keys of all issuers fresh, and the old ones while no new ones are available.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ const TRIES: RetryPolicy = RetryPolicy {
 /// Tries of all issuers at once.
 const MAX_TRIES: u32 = TRIES.max_tries * MAX_ISSUERS;
 
-/// The refresher.
+/// The task that fetches the issuers' keys.
 pub const VERIFIER_KEY_REFRESHER: TaskSpec = TaskSpec {
     name: "verifier_key_refresher",
     plane: Plane::Control,

@@ -18,12 +18,12 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Asks at once.
+    /// Starts with a fetch that is due at once.
     pub(super) fn new(now: Moment) -> Self {
         Self { last: None, due: now, failures: 0 }
     }
 
-    /// When it is time.
+    /// Returns the time of the next fetch.
     pub(super) fn due(&self) -> Moment {
         self.due
     }
@@ -36,7 +36,7 @@ impl Schedule {
         self.due = now.after(every.mul_f64(1.0 - 0.1 * rng.f64()));
     }
 
-    /// Asked in vain.
+    /// Records a failed fetch.
     pub(super) fn failed(&mut self, now: Moment, every: Duration) {
         self.failures = self.failures.saturating_add(1);
         self.last = Some(now);

@@ -16,7 +16,7 @@ use crate::{AuthConfig, config::IssuerConfig};
 pub struct JwksSettings {
     /// Whose keys they are, as its tokens name it; empty for anybody who has one of the keys.
     pub issuer: String,
-    /// Where from.
+    /// The source of the keys: a URL or a file.
     pub source: JwksSource,
     /// Whom to trust, for a server that is spoken to over TLS.
     pub tls: Option<ClientTls>,
@@ -37,13 +37,13 @@ pub enum SettingsError {
     /// The authorities cannot be used.
     #[error("jwks_ca_path: {0}")]
     Tls(#[from] TlsError),
-    /// There are none.
+    /// There are no trusted root certificates.
     #[error("this system keeps no list of authorities where others do: name one in jwks_ca_path")]
     NoRoots,
 }
 
 impl JwksSettings {
-    /// Every five minutes, five seconds at most, ten seconds apart, in the clear.
+    /// Every five minutes, five seconds at most, ten seconds apart, without TLS.
     #[must_use]
     pub const fn new(source: JwksSource) -> Self {
         Self {

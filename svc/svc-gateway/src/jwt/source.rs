@@ -7,7 +7,7 @@ use ron_transport::addr::{EndpointError, HttpUrl, HttpUrlError, Scheme};
 /// Where a key set is had from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JwksSource {
-    /// A server.
+    /// A key set on a server.
     Http(HttpUrl),
     /// A file, for tests and for nodes without a network.
     File(PathBuf),

@@ -25,7 +25,7 @@ pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// without rules.
 const CACHE_CAPACITY: usize = 10_000;
 
-/// What a verified token says.
+/// The claims of a verified token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// On whose account the request goes; `None` if the token does not say.
@@ -59,7 +59,7 @@ pub struct Verifier {
     pub(super) keys_wanted: Notify,
 }
 
-/// The keys with what they verified: whoever replaces the keys forgets it with them, and a check that is under way
+/// The keys with what they verified: whoever replaces the keys forgets it with them, and a check that is in progress
 /// meanwhile can leave nothing behind.
 struct State {
     /// Counts states from the first.
@@ -102,7 +102,7 @@ impl Verifier {
     }
 
     /// What a token says that was verified lately; `None` for any other, which [`Verifier::verify`] has to judge. One
-    /// digest and one look-up, cheap enough for requests that are not admitted yet.
+    /// digest and one lookup, cheap enough for requests that are not admitted yet.
     #[must_use]
     pub fn peek(&self, token: &str, now: Moment) -> Option<Arc<Claims>> {
         if token.len() > MAX_TOKEN_BYTES {

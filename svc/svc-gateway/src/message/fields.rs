@@ -18,7 +18,7 @@ macro_rules! fields {
             $(#[doc = concat!("`", $text, "`.")] $field,)*
         }
 
-        /// In the order of [`Field`].
+        /// The names of the fields, in the order of [`Field`].
         static NAMES: [HeaderName; COUNT] = [$($name,)*];
 
         const COUNT: usize = [$($text,)*].len();
@@ -52,6 +52,8 @@ fields! {
     Tenant = "x-omnigate-tenant", HeaderName::from_static("x-omnigate-tenant");
     TimeoutMs = "x-request-timeout-ms", HeaderName::from_static("x-request-timeout-ms");
     GrpcTimeout = "grpc-timeout", HeaderName::from_static("grpc-timeout");
+    RequestTimeout = "request-timeout", HeaderName::from_static("request-timeout");
+    Deadline = "deadline", HeaderName::from_static("deadline");
     Forwarded = "forwarded", FORWARDED;
     ForwardedFor = "x-forwarded-for", HeaderName::from_static("x-forwarded-for");
     ForwardedProto = "x-forwarded-proto", HeaderName::from_static("x-forwarded-proto");
@@ -77,7 +79,11 @@ fields! {
 }
 
 impl Field {
-    /// Its name.
+    /// Those in which clients say how long they wait.
+    pub(crate) const DEADLINES: [Self; 4] =
+        [Self::TimeoutMs, Self::GrpcTimeout, Self::RequestTimeout, Self::Deadline];
+
+    /// Returns the name of the field.
     pub(crate) fn name(self) -> &'static HeaderName {
         &NAMES[self as usize]
     }
@@ -216,7 +222,7 @@ impl Fields {
         Field::MethodOverride,
     ]);
 
-    /// What proxies tell servers of their clients, and the gateway writes anew.
+    /// What proxies tell servers of their clients, and the gateway writes again.
     pub(crate) const FORWARDED: Self = Self::all(&[Field::ForwardedFor, Field::ForwardedProto]);
 
     const fn all(fields: &[Field]) -> Self {

@@ -5,6 +5,7 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE},
 };
 use http_body::Body as _;
+use httpcache::storage;
 use ron_transport::Response;
 use types::{Reason, Refusal};
 
@@ -57,15 +58,16 @@ pub(crate) fn back(
 }
 
 /// Marks a server's response that must not be stored: its body has no length, is not chunked, and ends with the connection,
-/// so that nobody can tell whether it is complete; or its `Connection` names fields, so that [`back`] removes what could say
-/// for whom it is. To be called before [`back`].
+/// so that nobody can tell whether it is complete; or its `Connection` names fields that could say for whom it is, which
+/// [`back`] removes. To be called before [`back`].
 pub(crate) fn mark_unstorable(response: &mut Response) {
     let headers = response.headers();
     let is_framed = response.version() > Version::HTTP_11
         || response.body().is_end_stream()
         || headers.contains_key(TRANSFER_ENCODING)
         || headers.contains_key(CONTENT_LENGTH);
-    let why = if named(headers).any(|name| headers.contains_key(name)) {
+    let hides = |name: &HeaderName| headers.contains_key(name) && storage::concerns_storing(name);
+    let why = if named(headers).any(|name| hides(&name)) {
         Unstorable::NamesFields
     } else if is_framed {
         return;

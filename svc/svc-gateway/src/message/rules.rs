@@ -52,7 +52,7 @@ impl HeaderRules {
         self.remove.iter().chain(self.set.iter().map(|(name, _)| name))
     }
 
-    /// Makes the changes.
+    /// Applies the rules to the header.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);

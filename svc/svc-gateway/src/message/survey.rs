@@ -7,13 +7,13 @@ use types::{Reason, Refusal};
 use super::fields::{Field, Fields, Meaning};
 use crate::router::host;
 
-/// What a request's header holds.
+/// The result of validating a request's header.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) fields: Fields,
     /// Fields that `Connection` names, and those that some servers take for one of ours.
     pub(super) doomed: Vec<HeaderName>,
-    /// Fields such as `x-forwarded-…`, beside the two that are written anew; only a trusted proxy may send them.
+    /// Fields such as `x-forwarded-…`, beside the two that are rewritten; only a trusted proxy may send them.
     pub(crate) forwarded: Vec<HeaderName>,
     /// Whether some names could be taken for those of other fields, such as `my_field` for `my-field`.
     pub(super) has_odd_names: bool,
@@ -112,7 +112,7 @@ impl Survey {
                     ) => {
                         return Err(malformed("Connection names a field that is not the connection's"));
                     }
-                    // They end here anyway, or are written anew.
+                    // They end here anyway, or are rewritten.
                     Some(_) => {}
                     None if !headers.contains_key(&name) => {}
                     None => self.doomed.push(name),

@@ -1,15 +1,17 @@
 //! Connections of one core to one server that carry many requests at once.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicU8, Ordering},
 };
 
+use ron_kernel::lock::{Ranked, RankedGuard};
 use ron_transport::client::H2Conn;
 use tokio::sync::Semaphore;
 use types::Moment;
 
 use super::Link;
+use crate::locks;
 
 /// Requests at once that the connections of one core to a server have room for: four connections of a hundred requests, more
 /// connections if the server takes fewer requests on each. When all are full, requests wait for their turn on one of them.
@@ -25,11 +27,11 @@ const UNKNOWN: u8 = 0;
 const ONE_AT_A_TIME: u8 = 1;
 const MANY_AT_ONCE: u8 = 2;
 
-/// The shared connections.
+/// The shared HTTP/2 connections of a core.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Nothing is locked under it.
-    conns: Mutex<Vec<Lent>>,
+    conns: Ranked<Vec<Lent>>,
     speaks: AtomicU8,
     /// One connection is opened at a time: the others who need one find room on it.
     opening: Semaphore,
@@ -45,7 +47,11 @@ pub(crate) struct Lent {
 
 impl Default for Shared {
     fn default() -> Self {
-        Self { conns: Mutex::default(), speaks: AtomicU8::new(UNKNOWN), opening: Semaphore::new(1) }
+        Self {
+            conns: Ranked::new(&locks::POOL_SHARED, Vec::new()),
+            speaks: AtomicU8::new(UNKNOWN),
+            opening: Semaphore::new(1),
+        }
     }
 }
 
@@ -118,8 +124,8 @@ impl Shared {
         close(over);
     }
 
-    fn conns(&self) -> MutexGuard<'_, Vec<Lent>> {
-        self.conns.lock().unwrap_or_else(PoisonError::into_inner)
+    fn conns(&self) -> RankedGuard<'_, Vec<Lent>> {
+        self.conns.lock()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{client_addr::Origin, config::RouteConfig};
 /// The addresses that a route serves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct AddressRules {
-    /// Empty for everybody.
+    /// The allowed sources; empty for all clients.
     allow: Box<[TrustedSource]>,
     deny: Box<[TrustedSource]>,
 }

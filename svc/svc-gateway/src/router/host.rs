@@ -23,7 +23,7 @@ pub(crate) fn without_port(host: &str) -> &str {
 /// Hosts that a route is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HostPattern {
-    /// This one.
+    /// Exactly this host.
     Exact(Box<str>),
     /// Those of one label before this, which begins with a dot.
     Wildcard(Box<str>),

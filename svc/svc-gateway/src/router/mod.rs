@@ -21,13 +21,17 @@ pub(crate) use rewrite::Rewrite;
 pub(crate) use split::{Share, Split};
 
 use crate::{
+    basic_auth::BasicAuth,
+    browser::Browser,
     cache::RouteCache,
     caller::Credential,
+    compress::Compress,
     config::{Auth, RouteConfig},
+    forward_auth::ForwardAuth,
     jwt::ClaimRule,
     local::Local,
     message::{GuardedFields, HeaderRules, Survey},
-    redirect::Redirect,
+    respond::OwnAnswer,
     views::View,
 };
 use addresses::AddressRules;
@@ -42,14 +46,15 @@ pub(crate) struct Route {
     /// The name in metrics and the access log.
     pub(crate) label: Arc<str>,
     pub(crate) goes_to: GoesTo,
-    pub(crate) redirect: Option<Redirect>,
+    /// What the gateway answers itself; `None` if it passes everything on.
+    pub(crate) own_answer: Option<Box<OwnAnswer>>,
     pub(crate) metrics: RouteMetrics,
     pub(crate) auth: Auth,
     /// The addresses that it serves.
     pub(crate) addresses: AddressRules,
     /// What a token has to say.
     claims: Box<[ClaimRule]>,
-    /// Tightens the upstream's.
+    /// A timeout shorter than the upstream's.
     pub(crate) timeout: Option<Duration>,
     /// Instead of the gateway's.
     pub(crate) max_body_bytes: Option<u64>,
@@ -65,42 +70,63 @@ pub(crate) struct Route {
     pub(crate) response_headers: HeaderRules,
     /// What is said about stored responses; `None` if there are none.
     pub(crate) cache: Option<RouteCache>,
+    /// What is compressed; `None` for nothing.
+    pub(crate) compress: Option<Compress>,
+    /// The users that may pass; `None` for everybody.
+    pub(crate) basic_auth: Option<Box<BasicAuth>>,
+    /// Who decides about its requests; `None` for nobody beside the gateway.
+    pub(crate) forward_auth: Option<Box<ForwardAuth>>,
+    /// What browsers are told; `None` for nothing.
+    pub(crate) browser: Option<Box<Browser>>,
 }
 
 /// Who answers the requests of a route.
 #[derive(Debug)]
 pub(crate) enum GoesTo {
-    /// One of these.
+    /// One of these upstreams, by weight.
     Upstreams(Split),
     /// A service in this process.
     Local(Local),
     /// Several, each a part of the answer.
     View(Arc<View>),
-    /// Nobody here: everybody is redirected.
-    Elsewhere,
+    /// Nobody: the gateway answers all of them itself.
+    Nobody,
+}
+
+/// What decides about requests beside a route's own settings.
+#[derive(Debug)]
+pub(crate) struct Guards<'a> {
+    /// Fields that name tenants or choose a route, whichever.
+    pub(crate) deciding_fields: &'a [HeaderName],
+    /// The users that may pass.
+    pub(crate) basic_auth: Option<BasicAuth>,
 }
 
 impl Route {
-    /// A route as configured, where `deciding_fields` name tenants or choose a route, this one or another. What the
-    /// configuration's check refuses is left out.
+    /// A route as configured. What the configuration's check refuses is left out.
     pub(crate) fn new(
         config: &RouteConfig,
-        deciding_fields: &[HeaderName],
+        Guards { deciding_fields, basic_auth }: Guards<'_>,
         goes_to: GoesTo,
-        redirect: Option<Redirect>,
+        own_answer: Option<OwnAnswer>,
         cache: Option<RouteCache>,
         metrics: RouteMetrics,
     ) -> Self {
         let replacement = if config.strip_prefix { "/" } else { &config.rewrite };
         let (narrowing, request_headers) =
             (Narrowing::new(config).0, HeaderRules::new(&config.request_headers).0);
+        let forward_auth = config.forward_auth.as_ref().map(|auth| Box::new(ForwardAuth::new(auth)));
+        let decided = forward_auth.iter().flat_map(|auth| auth.guarded());
+        let named = basic_auth.iter().flat_map(BasicAuth::guarded);
+        let guarded = request_headers.guarded().chain(deciding_fields).chain(decided).chain(named);
+        let guarded = GuardedFields::new(guarded);
         Self {
-            guarded: Arc::new(GuardedFields::new(request_headers.guarded().chain(deciding_fields))),
+            guarded: Arc::new(guarded),
             prefix: config.path.clone(),
             narrowing,
             label: config.label().into(),
             goes_to,
-            redirect,
+            own_answer: own_answer.map(Box::new),
             metrics,
             auth: config.auth,
             addresses: AddressRules::new(config),
@@ -113,6 +139,10 @@ impl Route {
             request_headers,
             response_headers: HeaderRules::new(&config.response_headers).0,
             cache,
+            compress: config.compress.as_ref().map(Compress::new),
+            basic_auth: basic_auth.map(Box::new),
+            forward_auth,
+            browser: Browser::new(config).map(Box::new),
         }
     }
 
@@ -206,7 +236,7 @@ impl Miss {
         }
     }
 
-    /// What the client is told.
+    /// Returns the refusal for the client.
     pub(crate) fn refusal(&self, path: &str) -> Refusal {
         match self {
             Self::Ambiguous(why) => Refusal::new(Reason::Malformed, *why),

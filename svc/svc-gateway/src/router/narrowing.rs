@@ -23,7 +23,7 @@ fn is_echo(method: &Method) -> bool {
 /// The requests under a path that a route is for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Narrowing {
-    /// Empty for any.
+    /// The hosts of the route; empty for any.
     pub(super) hosts: Vec<HostPattern>,
     /// Empty for any; sorted by name.
     pub(super) methods: Vec<Method>,

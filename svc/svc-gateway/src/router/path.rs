@@ -43,7 +43,7 @@ pub(crate) struct Segments<'a> {
     plain: bool,
 }
 
-/// One segment.
+/// One segment of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment<'a> {
     raw: &'a str,
@@ -101,7 +101,7 @@ impl<'a> Segment<'a> {
         self.compare(name) == Ordering::Equal
     }
 
-    /// Its bytes, decoded, without parameters.
+    /// Returns the decoded bytes of the segment, without parameters.
     fn name(self) -> impl Iterator<Item = u8> + 'a {
         decoded(self.raw).take_while(|byte| *byte != b';')
     }

@@ -4,7 +4,7 @@ use http::{Uri, uri::PathAndQuery};
 
 use super::path::{Segments, trim_separators};
 
-/// How a route changes paths.
+/// How a route changes the path of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rewrite {
     /// How many segments of the path are replaced.

@@ -14,12 +14,12 @@ pub(crate) struct Split {
     turn: AtomicU32,
 }
 
-/// An upstream's part.
+/// The share of one upstream.
 #[derive(Debug)]
 pub(crate) struct Share {
     /// The sum of all weights up to its own.
     up_to: u32,
-    /// The upstream's name.
+    /// The name of the upstream.
     pub(crate) name: Arc<str>,
     pub(crate) upstream: Arc<Upstream>,
 }

@@ -11,13 +11,13 @@ use super::{host::HostPattern, narrowing::Narrowing, path::Segments};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) path: &'a str,
-    /// Without its port.
+    /// The host of the request, without its port.
     pub(crate) host: Option<&'a str>,
     pub(crate) method: &'a Method,
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// What became of a lookup.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Lookup {
     /// The route with this index.
@@ -28,7 +28,7 @@ pub(crate) enum Lookup {
     NotFound,
 }
 
-/// All routes by their path.
+/// All routes, in a tree by path segments.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// The first is the root.
@@ -43,9 +43,9 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 struct Node {
     parent: usize,
-    /// Sorted by name.
+    /// The child nodes, sorted by segment.
     children: Vec<(Box<str>, usize)>,
-    /// The narrowest first.
+    /// The routes of this path, the most specific first.
     entries: Vec<Entry>,
 }
 

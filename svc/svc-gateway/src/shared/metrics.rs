@@ -2,13 +2,14 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
-use ron_kernel::{Scope, topology::MetricSpec};
+use ron_kernel::{Scope, lock::Ranked, topology::MetricSpec};
 
 use super::Shared;
+use crate::locks;
 
 /// Tenants with a label of their own; all others share one.
 const LABELLED: usize = 20;
@@ -26,17 +27,17 @@ pub(crate) const METRICS: [MetricSpec; 7] = [
     MetricSpec {
         name: "gateway_decode_refused_total",
         labels: "",
-        doc: "compressed bodies refused because decoders hold as much memory as they may",
+        doc: "compressed request bodies that were refused because the decoders' memory limit was reached",
     },
     MetricSpec {
         name: "gateway_buffer_bytes",
         labels: "",
-        doc: "memory that buffers bodies of requests and answers of slow clients",
+        doc: "memory for buffered request bodies and for responses of slow clients",
     },
     MetricSpec {
         name: "gateway_slots_reclaimed_total",
         labels: "",
-        doc: "slots taken from transfers whose clients kept them waiting",
+        doc: "slots taken from transfers that were stalled by their clients",
     },
 ];
 
@@ -61,12 +62,15 @@ pub(super) fn publish(scope: &Scope, shared: &Arc<Shared>) {
     scope.sampled(move || {
         degraded.set(readiness.sheds_writes().into());
         let shared = watched.upgrade();
+        if let Some(shared) = &shared {
+            shared.passwords.sample();
+        }
         let sampled = |count: Option<u64>| i64::try_from(count.unwrap_or(0)).unwrap_or(i64::MAX);
         known.set(sampled(shared.as_ref().map(|shared| shared.tenants.len() as u64)));
         decoding.set(sampled(shared.as_ref().map(|shared| shared.decoding.held())));
         buffers.set(sampled(shared.as_ref().map(|shared| shared.buffers.held())));
     });
-    let (watched, labelled) = (Arc::downgrade(shared), Mutex::default());
+    let (watched, labelled) = (Arc::downgrade(shared), Ranked::new(&locks::BUSIEST_LABELS, Vec::new()));
     scope.housekept(move || publish_busiest(&busiest, service, &watched, &labelled));
 }
 
@@ -97,7 +101,7 @@ fn publish_busiest(
     family: &Family<Labels, Gauge>,
     service: &'static str,
     shared: &Weak<Shared>,
-    labelled: &Mutex<Vec<Labels>>,
+    labelled: &Ranked<Vec<Labels>>,
 ) {
     let Some(shared) = shared.upgrade() else { return };
     let labels = |tenant: String, class: &'static str| -> Labels {
@@ -109,7 +113,7 @@ fn publish_busiest(
         .map(|(key, served)| (labels(key.name.to_string(), key.class.name()), served))
         .collect();
     now.push((labels("other".to_owned(), "any"), others));
-    let mut before = labelled.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut before = labelled.lock();
     for gone in before.iter().filter(|labels| now.iter().all(|(kept, _)| kept != *labels)) {
         family.remove(gone);
     }

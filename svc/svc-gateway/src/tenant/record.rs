@@ -35,7 +35,7 @@ pub(crate) struct Totals {
     pub(crate) served: u64,
     pub(crate) slot_time: Duration,
     pub(crate) latency: [u32; LATENCY_BOUNDS_MS.len() + 1],
-    /// Those that occurred.
+    /// Number of refusals, by the reasons that occurred.
     pub(crate) refused: Vec<(Reason, u32)>,
 }
 

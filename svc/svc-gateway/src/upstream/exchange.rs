@@ -2,17 +2,19 @@
 
 use std::{error::Error, pin::pin, sync::Arc};
 
+use http::response::Parts;
 use ron_kernel::topology::{ChildSpec, Plane, Stage};
 use ron_transport::{
     BodyError, Request, Response,
     addr::Scheme,
-    client::{self, AnyConn, Home, HttpConn, OnLeave, Security, SendFault, Unanswered},
+    client::{self, AnyConn, Home, HttpConn, RequestWatch, Security, SendFault, Unanswered},
     dial::{self, DialError},
 };
 use types::{Reason, Refusal};
 
 use super::{
-    Fault, Held, Late, Upstream, group::Group, retry, retry::Trip, seats::Grant, seats::Seat, server::Server,
+    Fault, Held, Late, Upstream, causes, group::Group, retry, retry::Trip, seats::Grant, seats::Seat,
+    server::Server,
 };
 use crate::pool::{Idle, Lent, Link, Pool};
 
@@ -31,9 +33,9 @@ const MOST_REFUSED: u32 = 3;
 
 /// A connection and its way home.
 enum Ready {
-    /// For this request alone.
+    /// A connection for this request alone.
     Own(HttpConn, Arc<Link>),
-    /// With others.
+    /// A connection that is shared with other requests.
     Shared(Lent),
 }
 
@@ -46,7 +48,7 @@ pub(super) enum NotReached {
     /// The connection cannot be spoken on.
     #[error(transparent)]
     Connect(#[from] client::ConnectError),
-    /// It took too long.
+    /// A timeout passed.
     #[error("it took too long to connect")]
     Late,
 }
@@ -108,7 +110,7 @@ impl Upstream {
             trip.answer(self.group.tools.clock, answer).await
         };
         leaving.over(&outcome, trip);
-        self.answer(request, outcome)
+        self.answer(request, outcome, trip)
     }
 
     async fn request_with_others(
@@ -130,7 +132,7 @@ impl Upstream {
         if matches!(outcome, Err(Late::Server)) {
             held.conn.retire_if_silent(before);
         }
-        let response = self.answer(request, outcome)?;
+        let response = self.answer(request, outcome, trip)?;
         // The connection's seat is taken for as long as any response is on its way.
         Ok(response.map(|body| body.holding((load, held.link))))
     }
@@ -149,11 +151,13 @@ impl Upstream {
         &self,
         request: &mut Request,
         outcome: Result<Result<Response, SendFault>, Late>,
+        trip: &mut Trip<'_>,
     ) -> Result<Response, Fault> {
         match outcome {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(SendFault::Unsent(unsent))) => {
                 *request = *unsent;
+                trip.cause = Some("it closed the connection before the request was sent".to_owned());
                 Err(Fault::Unreached)
             }
             Ok(Err(SendFault::Broken(error))) => {
@@ -164,11 +168,12 @@ impl Upstream {
                 if let Some(limit) = error.downcast_ref() {
                     return Err(Fault::Refused(self.too_large(*limit)));
                 }
-                tracing::debug!(upstream = self.group.name, %error, "a server failed");
+                trip.cause = Some(causes::broken(&*error));
                 Err(Fault::Broken)
             }
             Err(late) => {
                 self.group.tools.families.timeouts().rpc.inc();
+                trip.cause = Some(self.late(late));
                 Err(Fault::Late(late))
             }
         }
@@ -200,8 +205,10 @@ impl Upstream {
             return Ok(Ready::Shared(held));
         }
         let clock = self.group.tools.clock;
-        let opening = clock.by(trip.deadline, pool.shared.opening()).await;
-        let _opening = opening.ok_or(Fault::Late(Late::Connection))?;
+        let Some(_opening) = clock.by(trip.deadline, pool.shared.opening()).await else {
+            trip.cause = Some(self.late(Late::Connection));
+            return Err(Fault::Late(Late::Connection));
+        };
         if pool.shared.is_ruled_out() {
             return self.own(pool, trip).await;
         }
@@ -231,19 +238,20 @@ impl Upstream {
             }
             None => {
                 self.group.tools.families.timeouts().connect.inc();
+                trip.cause = Some(self.late(Late::Connection));
                 Err(Fault::Late(Late::Connection))
             }
         }
     }
 
-    async fn open(&self, pool: &Arc<Pool>, seat: Seat, trip: &Trip<'_>) -> Result<Ready, Fault> {
+    async fn open(&self, pool: &Arc<Pool>, seat: Seat, trip: &mut Trip<'_>) -> Result<Ready, Fault> {
         let clock = self.group.tools.clock;
         let now = clock.now();
         let left = trip.deadline.remaining(now);
         let within = left.min(self.group.config.connect_timeout.as_duration());
         let opened = reach(&self.group, &pool.server, within).await;
         let conn = opened.map_err(|error| {
-            tracing::debug!(upstream = self.group.name, %error, "a server was not reached");
+            trip.cause = Some(causes::not_reached(&error, within));
             if !matches!(error, NotReached::Late) {
                 return Fault::Broken;
             }
@@ -290,7 +298,8 @@ pub(super) async fn reach(
     tools.clock.by(deadline, opened).await.unwrap_or(Err(NotReached::Late))
 }
 
-/// Hears of a request that nobody waits for any more while its server works on it.
+/// Hears of a request that nobody waits for any more while its server works on it, and of what the server says before its
+/// answer.
 ///
 /// Its slot is there for what the server does. It is given back when the server has answered, or has had
 /// `finish_abandoned` for it; otherwise a client that leaves at once could have a server do more than there are slots.
@@ -310,14 +319,22 @@ impl<'h> Leaving<'h, '_> {
         trip.holding = self.holding;
     }
 
-    fn watch(&mut self) -> Option<&mut (dyn OnLeave + '_)> {
-        let waits = !self.group.config.finish_abandoned.as_duration().is_zero();
-        if self.holding.is_some() && waits { Some(self) } else { None }
+    fn watch(&mut self) -> Option<&mut (dyn RequestWatch + '_)> {
+        if self.holding.is_some() { Some(self) } else { None }
     }
 }
 
-impl OnLeave for Leaving<'_, '_> {
+impl RequestWatch for Leaving<'_, '_> {
+    fn interim(&mut self, head: &Parts) {
+        if let Some(Held::Own(holding)) = &self.holding {
+            holding.interim(head);
+        }
+    }
+
     fn left(&mut self, request: Unanswered) {
+        if self.group.config.finish_abandoned.as_duration().is_zero() {
+            return;
+        }
         let Some(slot) = self.holding.as_mut().and_then(Held::slot) else { return };
         let written = self.holding.as_ref().and_then(Held::written).cloned();
         let tools = &self.group.tools;

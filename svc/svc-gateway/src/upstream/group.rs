@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use arc_swap::{ArcSwap, Guard};
-use ron_kernel::{Clock, Scope, blocking::Blocking, metrics::LatencyHistogram, supervisor::Children};
+use ron_kernel::{
+    Clock, Scope, blocking::Blocking, failures::FailureLog, metrics::LatencyHistogram, supervisor::Children,
+};
 use ron_transport::{
     addr::{Endpoint, Host, Target},
     client::{Drivers, H2Options},
@@ -25,6 +27,9 @@ use crate::{
     pool::Pool,
 };
 
+/// The most servers of one upstream whose failures are written into one line.
+const MOST_NAMED: usize = 4;
+
 /// The groups in force, by name.
 pub(crate) type Groups = BTreeMap<String, Arc<Group>>;
 
@@ -35,7 +40,7 @@ pub(crate) struct Upstreams {
     groups: Arc<ArcSwap<Groups>>,
 }
 
-/// What every group works with.
+/// The tools that every upstream uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     pub(crate) clock: Clock,
@@ -149,8 +154,10 @@ pub(crate) struct Group {
     pub(super) may_share: bool,
     pub(super) budget: RetryShares,
     pub(crate) metrics: GroupMetrics,
+    /// Requests that got no answer although no server failed.
+    pub(super) unanswered: FailureLog,
     members: ArcSwap<Vec<Member>>,
-    /// The same by core.
+    /// The rosters, by core.
     rosters: Box<[Arc<ArcSwap<Roster>>]>,
 }
 
@@ -160,7 +167,7 @@ pub(crate) struct Member {
     /// As configured: its address may be one of several of its name.
     origin: Endpoint,
     pub(crate) server: Arc<Server>,
-    /// By core.
+    /// The connection pools, by core.
     pools: Arc<[Arc<Pool>]>,
 }
 
@@ -179,7 +186,7 @@ impl Group {
         let members = config.endpoints.iter().flat_map(|endpoint| {
             let kept: Vec<_> = known.iter().filter(|member| member.origin == endpoint.url).cloned().collect();
             if kept.is_empty() {
-                vec![Member::new(endpoint, endpoint.url.clone(), config, tools)]
+                vec![Member::new(name, endpoint, endpoint.url.clone(), config, tools)]
             } else {
                 kept
             }
@@ -198,6 +205,7 @@ impl Group {
             tls,
             budget: RetryShares::new(config.retry.budget_permille()),
             metrics: tools.families.of(name),
+            unanswered: FailureLog::default(),
             rosters: rosters.collect(),
             members: ArcSwap::from_pointee(members),
         }
@@ -207,7 +215,7 @@ impl Group {
         self.members.load()
     }
 
-    /// How shared connections are opened.
+    /// Returns the options for opening shared connections.
     pub(super) fn h2_options(&self) -> H2Options {
         H2Options { stall_limit: Some(self.config.timeout.as_duration()), ..H2Options::default() }
     }
@@ -237,7 +245,8 @@ impl Group {
         }
         let known =
             |wanted: &Endpoint| before.iter().filter(of_endpoint).find(|m| m.server.endpoint == *wanted);
-        let fresh = |wanted: &Endpoint| Member::new(endpoint, wanted.clone(), &self.config, &self.tools);
+        let fresh =
+            |wanted: &Endpoint| Member::new(&self.name, endpoint, wanted.clone(), &self.config, &self.tools);
         let members = self.config.endpoints.iter().flat_map(|configured| {
             if configured == endpoint {
                 let of_name = wanted.iter().map(|at| known(at).cloned().unwrap_or_else(|| fresh(at)));
@@ -265,6 +274,13 @@ impl Group {
         self.members().iter().any(|member| member.server.standing(now) == Standing::Usable)
     }
 
+    /// Why requests to its servers failed last, by server; those that have not failed are left out.
+    pub(super) fn last_failures(&self) -> Vec<(String, Arc<str>)> {
+        let failed =
+            |member: &Member| Some((member.server.endpoint.to_string(), member.server.last_failure()?.cause));
+        self.members().iter().filter_map(failed).take(MOST_NAMED).collect()
+    }
+
     /// Puts the configuration into force for servers that were there before.
     fn apply_config(&self) {
         for member in self.members().iter() {
@@ -280,9 +296,15 @@ impl Group {
 }
 
 impl Member {
-    fn new(configured: &EndpointConfig, at: Endpoint, config: &UpstreamConfig, tools: &Tools) -> Self {
+    fn new(
+        upstream: &str,
+        configured: &EndpointConfig,
+        at: Endpoint,
+        config: &UpstreamConfig,
+        tools: &Tools,
+    ) -> Self {
         let (queue, refusals) = (tools.families.queue(), tools.families.stream_refusals());
-        let server = Arc::new(Server::new(at, configured, config, queue, refusals.clone()));
+        let server = Arc::new(Server::new(upstream, at, configured, config, queue, refusals.clone()));
         let stalls = &tools.families.timeouts().rpc;
         let pool = || Arc::new(Pool::new(Arc::clone(&server), config, tools.clock, stalls.clone()));
         let pools: Arc<[Arc<Pool>]> = (0..tools.cores).map(|_| pool()).collect();

@@ -13,10 +13,10 @@ use ron_transport::{
 };
 use types::Moment;
 
-use super::{exchange, group::Group, server::Server};
+use super::{causes, exchange, group::Group, server::Server};
 use crate::config::EndpointConfig;
 
-/// What health checks call themselves.
+/// The `User-Agent` of health checks.
 const AGENT: &str = concat!("omnigate/", env!("CARGO_PKG_VERSION"), " health");
 
 /// Asks a server how it is, and books the answer: for its health, and for its breaker if that waits for a test.
@@ -28,6 +28,9 @@ pub(super) async fn check(group: &Group, server: &Server) {
     };
     let answer = ask(group, server).await;
     let (well, name, at) = (answer.is_ok(), group.name.as_str(), &server.endpoint);
+    if let Err(why) = &answer {
+        server.did_badly(&format!("health check: {why}"), clock.now());
+    }
     match (server.checked(well, &group.config.health), &answer) {
         (Some(false), Err(why)) => {
             tracing::warn!(upstream = name, server = %at, %why, "a server is unhealthy");
@@ -37,7 +40,9 @@ pub(super) async fn check(group: &Group, server: &Server) {
     }
     if let Some(ticket) = trial {
         let outcome = if well { Outcome::Success } else { Outcome::Failure };
-        server.breaker.record(ticket, outcome, clock.now());
+        if let Some(state) = server.breaker.record(ticket, outcome, clock.now()) {
+            server.tell_breaker(state);
+        }
     }
 }
 
@@ -73,12 +78,13 @@ async fn ask(group: &Group, server: &Server) -> Result<(), String> {
         }
         Err(format!("it answered {}", status.as_u16()))
     };
-    clock.by(deadline, asked).await.unwrap_or_else(|| Err("it did not answer in time".to_owned()))
+    let late = || Err(format!("it did not answer within {}", health.timeout));
+    clock.by(deadline, asked).await.unwrap_or_else(late)
 }
 
 async fn reach(group: &Group, server: &Server) -> Result<AnyConn, String> {
     let within = group.config.connect_timeout.as_duration();
-    exchange::reach(group, server, within).await.map_err(|error| error.to_string())
+    exchange::reach(group, server, within).await.map_err(|error| causes::not_reached(&error, within))
 }
 
 fn question(group: &Group, server: &Server) -> Result<Request, String> {

@@ -20,17 +20,17 @@ pub(crate) const METRICS: [MetricSpec; 6] = [
     MetricSpec {
         name: "downstream_latency_seconds",
         labels: "service",
-        doc: "From when an upstream, or a service in this process, is asked to the head of its response, retries included; it is the service here",
+        doc: "Time from a request to an upstream, or to a service in this process, until the header of its response, including retries; the label service is the upstream",
     },
     MetricSpec {
         name: "upstream_failures_total",
         labels: "upstream, kind",
-        doc: "Tries that failed: connect, broken, late or status, which is a 502, 503 or 504",
+        doc: "Failed tries by kind: connect, broken, late, or status (502, 503 or 504)",
     },
     MetricSpec {
         name: "upstream_servers",
         labels: "upstream, state",
-        doc: "Servers that are usable, open (their breaker is), unhealthy or ejected, sampled",
+        doc: "Servers by state: usable, open (circuit breaker), unhealthy or ejected; sampled",
     },
     MetricSpec {
         name: "upstream_connections",
@@ -40,12 +40,12 @@ pub(crate) const METRICS: [MetricSpec; 6] = [
     MetricSpec {
         name: "upstream_streams",
         labels: "upstream",
-        doc: "What occupies a server without holding a slot: tunnels, streams and transfers of slow clients, sampled",
+        doc: "Streams that occupy a connection to a server without holding a slot: tunnels, streams and transfers of slow clients; sampled",
     },
     MetricSpec {
         name: "upstream_streams_refused_total",
         labels: "limit",
-        doc: "Streams refused, and transfers of slow clients ended, by whose share of a server's connections was used up: tenant, address or all",
+        doc: "Streams refused, and transfers of slow clients ended, by the share of a server's connections that was used up: tenant, address or all",
     },
 ];
 
@@ -79,14 +79,14 @@ impl Timeouts {
     }
 }
 
-/// How a try failed.
+/// The way in which a try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// The server could not be reached.
     Connect,
     /// It broke off before its answer, or answered nonsense.
     Broken,
-    /// It was too late.
+    /// The server did not answer in time.
     Late,
     /// It answered 502, 503 or 504.
     Status,
@@ -106,7 +106,7 @@ const STANDINGS: [(Standing, &str); 4] = [
     (Standing::Ejected, "ejected"),
 ];
 
-/// What a standing is called.
+/// Returns the metric label of a server's state.
 pub(super) fn standing_name(standing: Standing) -> &'static str {
     STANDINGS.iter().find(|(known, _)| *known == standing).map_or("unknown", |(_, name)| name)
 }
@@ -161,7 +161,7 @@ impl UpstreamFamilies {
         self.queue.clone()
     }
 
-    /// Counts refused streams.
+    /// Returns the counters of refused streams.
     pub(super) fn stream_refusals(&self) -> &StreamRefusals {
         &self.stream_refusals
     }

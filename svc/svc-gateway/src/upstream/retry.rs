@@ -34,7 +34,7 @@ pub(super) struct Trip<'a> {
     pub(super) deadline: Deadline,
     /// The upstream's own timeout, if `deadline` is its end; `None` if the request has to be answered sooner.
     own_timeout: Option<Duration>,
-    /// When the present try began.
+    /// Time at which the current try began.
     pub(super) attempt_began: Moment,
     pub(super) tried: Tried,
     /// What a stream occupies; `None` for anything else.
@@ -48,8 +48,12 @@ pub(super) struct Trip<'a> {
     pub(super) tries: u32,
     /// Servers that could not be reached since the last wait.
     moves: u32,
-    /// Whether it has just waited, so that servers may be tried anew.
+    /// Whether it has just waited, so that servers may be tried again.
     pub(super) waited: bool,
+    /// Why the present try failed, in words for operators; `None` before it has.
+    pub(super) cause: Option<String>,
+    /// Whether the failure of a server was kept and written, which is why the request gets no answer.
+    pub(super) is_told: bool,
 }
 
 impl<'a> Trip<'a> {
@@ -76,6 +80,8 @@ impl<'a> Trip<'a> {
             tries: 1,
             moves: 0,
             waited: false,
+            cause: None,
+            is_told: false,
         }
     }
 
@@ -98,7 +104,7 @@ pub(super) fn occupancy<'o>(
 /// What a request holds on its way to a server.
 #[derive(Debug)]
 pub(crate) enum Held<'a> {
-    /// What it was admitted with.
+    /// The slot or stream place that the request was admitted with.
     Own(&'a mut Holding),
     /// The slot of the view that it is a part of, if there is one, and whose request it is; 0 if it is nobody's.
     Shared(Option<&'a Arc<Slot>>, ClientId),
@@ -208,6 +214,9 @@ impl Upstream {
             }
         };
         self.group.metrics.latency.observe(trip.now.since(trip.began));
+        if let Err(refusal) = &answer {
+            self.tell_unanswered(refusal, trip);
+        }
         answer
     }
 
@@ -271,7 +280,6 @@ impl Upstream {
 
     /// What the client is told of an answer that is larger than is taken. The server did what it was asked to do.
     pub(super) fn too_large(&self, limit: LargeHead) -> Refusal {
-        tracing::warn!(upstream = self.group.name, error = %limit, "an answer is too large to be passed on");
         let what = format!("the answer of upstream `{}` cannot be passed on: {limit}", self.group.name);
         Refusal::new(Reason::BadGateway, what)
     }

@@ -22,7 +22,7 @@ pub(crate) struct Roster {
     ends: Vec<u32>,
 }
 
-/// Whom to ask.
+/// The result of choosing a server.
 #[derive(Debug)]
 pub(crate) enum Choice {
     /// This one, and the breaker's permission.

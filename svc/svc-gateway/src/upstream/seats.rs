@@ -7,26 +7,29 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use ron_kernel::metrics::QueueMetrics;
+use ron_kernel::{
+    lock::{Ranked, RankedGuard},
+    metrics::QueueMetrics,
+};
 use tokio::sync::oneshot;
 
 use super::server::Server;
-use crate::pool::Idle;
+use crate::{locks, pool::Idle};
 
 /// How many connections to one server are opened at once.
 const MAX_OPENING: usize = 8;
 
-/// What a waiter gets.
+/// The result of waiting for a connection.
 #[derive(Debug)]
 pub(crate) enum Grant {
-    /// It may open a connection.
+    /// The request may open a connection.
     Open(Seat),
-    /// It may use this one.
+    /// The request may use this idle connection.
     Use(Idle),
 }
 
@@ -45,7 +48,7 @@ pub(crate) struct Seats {
     waiting: AtomicUsize,
     max_waiting: AtomicUsize,
     /// Nothing is locked or dropped under it.
-    queue: Mutex<VecDeque<oneshot::Sender<Grant>>>,
+    queue: Ranked<VecDeque<oneshot::Sender<Grant>>>,
     metrics: QueueMetrics,
 }
 
@@ -57,7 +60,7 @@ impl Seats {
             max_open: AtomicUsize::new(max_open),
             waiting: AtomicUsize::new(0),
             max_waiting: AtomicUsize::new(max_waiting),
-            queue: Mutex::default(),
+            queue: Ranked::new(&locks::UPSTREAM_SEATS, VecDeque::new()),
             metrics,
         }
     }
@@ -83,7 +86,7 @@ impl Seats {
         self.waiting() > 0
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
@@ -133,8 +136,8 @@ impl Seats {
         next
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<oneshot::Sender<Grant>>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> RankedGuard<'_, VecDeque<oneshot::Sender<Grant>>> {
+        self.queue.lock()
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{
 use ron_kernel::{
     blame::{Blame, ClientId, Failure},
     breaker::{Admit, Breaker, Outcome, State, Ticket},
+    failures::{FailureLog, LastFailure},
     metrics::QueueMetrics,
 };
 use ron_transport::addr::{Endpoint, Host, Target};
@@ -29,16 +30,19 @@ const UNHEALTHY: u8 = 2;
 /// One server, as all cores see it.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Where it is dialled.
+    /// The upstream that it belongs to.
+    upstream: Box<str>,
+    /// The address that is dialled.
     pub(crate) endpoint: Endpoint,
     /// What its certificate has to be for.
     pub(crate) name: String,
     pub(crate) breaker: Breaker,
     blame: Blame,
+    failures: FailureLog,
     pub(crate) seats: Seats,
     pub(crate) streams: ServerStreams,
     weight: AtomicU32,
-    /// Connections in use.
+    /// Number of connections in use.
     busy: AtomicUsize,
     health: AtomicU8,
     /// Health checks in a row that speak against `health`.
@@ -56,9 +60,9 @@ pub(crate) struct Server {
 /// Why a server is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is used.
+    /// The server is in use.
     Usable,
-    /// Its breaker is not closed.
+    /// The circuit breaker is not closed.
     Open,
     /// It does not pass its health checks.
     Unhealthy,
@@ -67,8 +71,9 @@ pub(crate) enum Standing {
 }
 
 impl Server {
-    /// A server at `endpoint`, configured as `origin`, which may have a name where the other has an address.
+    /// A server of an upstream at `endpoint`, configured as `origin`, which may have a name where the other has an address.
     pub(super) fn new(
+        upstream: &str,
         endpoint: Endpoint,
         origin: &EndpointConfig,
         config: &UpstreamConfig,
@@ -76,6 +81,7 @@ impl Server {
         stream_refusals: StreamRefusals,
     ) -> Self {
         Self {
+            upstream: upstream.into(),
             endpoint,
             name: match origin.url.target() {
                 Target::Tcp { host: Host::Ip(ip), .. } => ip.to_string(),
@@ -84,6 +90,7 @@ impl Server {
             },
             breaker: Breaker::new(config.breaker.policy()),
             blame: Blame::default(),
+            failures: FailureLog::default(),
             seats: Seats::new(config.max_conns, config.max_waiting, queue),
             streams: ServerStreams::new(config.protocol, stream_refusals),
             weight: AtomicU32::new(origin.weight),
@@ -117,7 +124,7 @@ impl Server {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// Connections in use.
+    /// Returns the number of connections in use.
     pub(crate) fn busy(&self) -> usize {
         self.busy.load(Ordering::Relaxed)
     }
@@ -211,14 +218,56 @@ impl Server {
     }
 
     /// Books a response to a client that began well and was broken off.
-    pub(crate) fn broke_off(&self, client: ClientId, now: Moment) {
+    pub(crate) fn broke_off(&self, client: ClientId, why: &str, now: Moment) {
+        self.failed(why, now);
         self.blame.take_back(client);
         if self.breaker.state() == State::Closed
             && self.judge(Verdict::Failed, Failure::Answer, client, now) == Judged::Counts
             && let Admit::Pass(ticket) = self.breaker.check(now)
+            && let Some(state) = self.record(ticket, Verdict::Failed, now)
         {
-            self.record(ticket, Verdict::Failed, now);
+            self.tell_breaker(state);
         }
+    }
+
+    /// Keeps why a request to it failed, and writes it to the log unless it was written a moment ago.
+    pub(crate) fn failed(&self, cause: &str, now: Moment) {
+        if let Some(unwritten) = self.failures.note(cause, now) {
+            let (upstream, server) = (&*self.upstream, &self.endpoint);
+            tracing::warn!(upstream, %server, cause, unwritten, "a request to a server failed");
+        }
+    }
+
+    /// Keeps what speaks against it without a line in the log: an answer that is passed on, or a health check, which is
+    /// written when it changes the server's health.
+    pub(super) fn did_badly(&self, why: &str, now: Moment) {
+        self.failures.keep(why, now);
+    }
+
+    /// Why a request to it failed last; `None` if none has.
+    pub(crate) fn last_failure(&self) -> Option<LastFailure> {
+        self.failures.last()
+    }
+
+    /// Writes that its breaker has opened or closed, and why.
+    pub(super) fn tell_breaker(&self, state: State) {
+        let (upstream, server) = (&*self.upstream, &self.endpoint);
+        if state == State::Open {
+            let cause = &*self.cause();
+            tracing::warn!(upstream, %server, cause, "its breaker opened");
+        } else {
+            tracing::warn!(upstream, %server, "its breaker closed");
+        }
+    }
+
+    /// Writes that it is left out for a while, and why.
+    pub(super) fn tell_ejected(&self) {
+        let (upstream, server, cause) = (&*self.upstream, &self.endpoint, &*self.cause());
+        tracing::warn!(upstream, %server, cause, "it is left out for a while");
+    }
+
+    fn cause(&self) -> Arc<str> {
+        self.last_failure().map_or_else(|| "unknown".into(), |last| last.cause)
     }
 
     /// Leaves it out for a while, if it has done badly often enough and `others` says that it may.
@@ -272,7 +321,7 @@ impl Server {
 /// What a failed request says of its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
-    /// It counts against the server.
+    /// The failure counts against the server.
     Counts,
     /// It may be the client's doing.
     SaysNothing,
@@ -315,7 +364,7 @@ mod tests {
             let (depth, dropped, busy) = (Gauge::default(), Counter::default(), Counter::default());
             let queue = QueueMetrics { depth, dropped, busy };
             let origin = EndpointConfig { weight, .."http://127.0.0.1:9".parse().unwrap() };
-            Self::new(origin.url.clone(), &origin, config, queue, StreamRefusals::default())
+            Self::new("example", origin.url.clone(), &origin, config, queue, StreamRefusals::default())
         }
 
         /// Books a request that went so.

@@ -8,7 +8,7 @@ use super::{
     metrics::standing_name,
     server::Server,
 };
-use crate::status::{ServerStatus, UpstreamStatus};
+use crate::status::{ServerError, ServerStatus, UpstreamStatus};
 
 impl Upstreams {
     /// Every upstream at this moment, by name.
@@ -40,5 +40,10 @@ fn server(server: &Server, now: Moment) -> ServerStatus {
         busy: server.busy(),
         connections: server.seats.open(),
         waiting: server.seats.waiting(),
+        last_error: server.last_failure().map(|last| ServerError {
+            cause: last.cause.to_string(),
+            ago_ms: u64::try_from(now.since(last.at).as_millis()).unwrap_or(u64::MAX),
+            count: last.count,
+        }),
     }
 }

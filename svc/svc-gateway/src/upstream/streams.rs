@@ -6,20 +6,24 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use fairq::{StreamLimit, StreamLimits, StreamOwner, StreamShares};
-use ron_kernel::metrics::Counter;
+use ron_kernel::{
+    lock::{Ranked, RankedGuard},
+    metrics::Counter,
+};
 use ron_transport::{caps::ClientKey, client::H2Options};
 use types::{Reason, Refusal};
 
 use super::server::Server;
 use crate::{
     config::Protocol,
+    locks,
     pool::{Pool, most_shared},
     tenant::{Tenant, TenantKey},
 };
@@ -27,7 +31,7 @@ use crate::{
 /// When a refused stream may be tried again. A constant, because nobody knows when a stream ends.
 pub(crate) const STREAMS_RETRY: Duration = Duration::from_secs(5);
 
-/// Whose a stream is.
+/// The tenant and the client address that a stream belongs to.
 pub(crate) type Owner = StreamOwner<TenantKey, ClientKey>;
 
 /// The limits by their names in metrics.
@@ -63,7 +67,7 @@ impl StreamRefusals {
 #[derive(Debug)]
 pub(crate) struct ServerStreams {
     /// Nothing is locked under it.
-    shares: Mutex<StreamShares<TenantKey, ClientKey>>,
+    shares: Ranked<StreamShares<TenantKey, ClientKey>>,
     /// Requests at once on a connection that is shared; 0 where each connection takes one request at a time.
     shared_places: AtomicUsize,
     refusals: StreamRefusals,
@@ -71,7 +75,8 @@ pub(crate) struct ServerStreams {
 
 impl ServerStreams {
     pub(super) fn new(protocol: Protocol, refusals: StreamRefusals) -> Self {
-        let streams = Self { shares: Mutex::default(), shared_places: AtomicUsize::new(0), refusals };
+        let shares = Ranked::new(&locks::STREAM_SHARES, StreamShares::default());
+        let streams = Self { shares, shared_places: AtomicUsize::new(0), refusals };
         streams.learn(protocol == Protocol::H2);
         streams
     }
@@ -100,8 +105,8 @@ impl ServerStreams {
         })
     }
 
-    fn shares(&self) -> MutexGuard<'_, StreamShares<TenantKey, ClientKey>> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shares(&self) -> RankedGuard<'_, StreamShares<TenantKey, ClientKey>> {
+        self.shares.lock()
     }
 }
 
@@ -146,7 +151,7 @@ impl Drop for ServerPlace {
 pub(crate) struct Occupancy {
     owner: Owner,
     /// Locked before the shares of a server.
-    state: Mutex<Occupied>,
+    state: Ranked<Occupied>,
 }
 
 #[derive(Debug, Default)]
@@ -161,12 +166,12 @@ struct Occupied {
 impl Occupancy {
     /// That of a request which holds a slot.
     pub(crate) fn of_request(tenant: &Tenant, address: Option<ClientKey>) -> Self {
-        Self { owner: owner(tenant, address), state: Mutex::default() }
+        Self { owner: owner(tenant, address), state: Ranked::new(&locks::OCCUPANCY, Occupied::default()) }
     }
 
     /// That of a stream.
     pub(crate) fn of_stream(tenant: &Tenant, address: Option<ClientKey>) -> Self {
-        let state = Mutex::new(Occupied { is_stream: true, ..Occupied::default() });
+        let state = Ranked::new(&locks::OCCUPANCY, Occupied { is_stream: true, ..Occupied::default() });
         Self { owner: owner(tenant, address), state }
     }
 
@@ -219,8 +224,8 @@ impl Occupancy {
         *self.state() = Occupied::default();
     }
 
-    fn state(&self) -> MutexGuard<'_, Occupied> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> RankedGuard<'_, Occupied> {
+        self.state.lock()
     }
 }
 
@@ -245,7 +250,7 @@ mod tests {
 
     fn occupancy(tenant: &str, is_stream: bool) -> Occupancy {
         let tenant = TenantKey { class: Class::Authed, name: TenantName::Named(tenant.into()) };
-        let state = Mutex::new(Occupied { is_stream, ..Occupied::default() });
+        let state = Ranked::new(&locks::OCCUPANCY, Occupied { is_stream, ..Occupied::default() });
         Occupancy { owner: StreamOwner { tenant, address: None }, state }
     }
 

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::config::EndpointConfig;
 
-/// Checks and look-ups under way at once.
+/// Checks and lookups in progress at once.
 const MAX_AT_ONCE: usize = 32;
 /// How often it looks whether something is due.
 const TICK: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ pub(crate) const WAITING_QUEUE: QueueSpec = QueueSpec {
     doc: "first come, first served, within the request's deadline; one per server, `max_waiting` long",
 };
 
-/// Starts the task.
+/// Starts the task of health checks and name resolution.
 pub(crate) fn start(scope: &Scope, upstreams: &Upstreams) {
     let condition = scope.condition("upstream_down", Effect::Report, SETTLE);
     let upstreams = upstreams.clone();
@@ -71,6 +71,13 @@ enum Duty {
     Lookup(String, String),
 }
 
+/// An upstream without a usable server, and why its servers failed.
+fn in_words(group: &Group) -> String {
+    let causes: Vec<String> =
+        group.last_failures().iter().map(|(server, why)| format!("{server}: {why}")).collect();
+    if causes.is_empty() { group.name.clone() } else { format!("{} ({})", group.name, causes.join("; ")) }
+}
+
 /// A duty with all that it needs.
 struct Work {
     duty: Duty,
@@ -83,13 +90,13 @@ enum Task {
     Lookup { endpoint: EndpointConfig, name: String, port: u16 },
 }
 
-/// A duty under way; it ends with when it is due again.
+/// A duty in progress; it ends with when it is due again.
 type Job = Pin<Box<dyn Future<Output = (Duty, Moment)> + Send>>;
 
 struct Watch {
     upstreams: Upstreams,
     condition: Condition,
-    /// When what is to be done next; [`Moment::END`] while it is under way.
+    /// When what is to be done next; [`Moment::END`] while it is in progress.
     due: HashMap<Duty, Moment>,
 }
 
@@ -118,7 +125,7 @@ impl Watch {
     fn report(&self, now: Moment) {
         let groups = self.upstreams.groups();
         let down = groups.values().filter(|group| !group.has_usable(now));
-        let names: Vec<&str> = down.map(|group| group.name.as_str()).collect();
+        let names: Vec<String> = down.map(|group| in_words(group)).collect();
         if names.is_empty() {
             self.condition.clear();
         } else {
@@ -126,7 +133,7 @@ impl Watch {
         }
     }
 
-    /// What is due, at most so much; each is marked as under way.
+    /// What is due, at most so much; each is marked as in progress.
     fn take_due(&mut self, now: Moment, most: usize) -> Vec<Work> {
         let all = self.duties();
         let known: HashSet<&Duty> = all.iter().map(|work| &work.duty).collect();
@@ -181,7 +188,7 @@ impl Work {
 }
 
 impl Upstreams {
-    /// See [`crate::Gateway::all_healthy_once`].
+    /// Waits until all servers are healthy once: see [`crate::Gateway::all_healthy_once`].
     pub(crate) async fn all_healthy_once(&self, deadline: Deadline) -> Result<(), Vec<String>> {
         let groups = self.groups().values().cloned().collect::<Vec<_>>();
         let mut missing: Vec<(Arc<Group>, EndpointConfig)> = Vec::new();

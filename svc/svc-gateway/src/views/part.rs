@@ -21,7 +21,7 @@ use types::{Deadline, Moment, Reason, Refusal};
 use super::UpstreamSender;
 use crate::PartConfig;
 
-/// The largest part.
+/// The maximum size of a part in bytes.
 pub const MAX_PART_BYTES: usize = 1024 * 1024;
 /// The deepest that the lists and objects of a part may be nested: what many parsers of JSON take, whose stack a deeper one
 /// would overflow.
@@ -55,7 +55,7 @@ pub(super) struct Part {
     budget: Duration,
 }
 
-/// Why a part is missing.
+/// The reason why a part is missing.
 #[derive(Debug)]
 pub(super) struct Missing {
     refusal: Refusal,

@@ -33,6 +33,11 @@ fn ask_on(stream: &mut TcpStream, method: &str) -> String {
 
 fn try_ask_on(stream: &mut TcpStream, method: &str) -> io::Result<String> {
     write!(stream, "{method} /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")?;
+    read_answer(stream)
+}
+
+/// A whole answer.
+fn read_answer(stream: &mut TcpStream) -> io::Result<String> {
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
     loop {
         let read = stream.read(&mut buffer)?;
@@ -53,7 +58,12 @@ fn try_ask_on(stream: &mut TcpStream, method: &str) -> io::Result<String> {
 fn while_capacity_is_lost_writes_are_told_to_come_back_and_reads_are_answered() {
     let gateway = start();
     let mut client = connect(&gateway);
+    let degraded = || {
+        let text = gateway.scope.all_metrics().prometheus_text();
+        text.lines().find_map(|line| line.strip_prefix("gateway_degraded{")?.rsplit(' ').next()?.parse().ok())
+    };
     let lost = gateway.scope.condition("test_loss", Effect::ShedWrites, Duration::ZERO);
+    wait_until("it is not degraded", || degraded() == Some(0));
     lost.raise("half of it is gone");
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
         let answer = ask_on(&mut client, method);
@@ -66,8 +76,10 @@ fn while_capacity_is_lost_writes_are_told_to_come_back_and_reads_are_answered() 
         let answer = ask_on(&mut client, method);
         assert!(answer.starts_with("HTTP/1.1 200 "), "{method}: {answer}");
     }
+    wait_until("it is told that it is degraded", || degraded() == Some(1));
     lost.clear();
     assert!(ask_on(&mut client, "POST").starts_with("HTTP/1.1 200 "));
+    wait_until("it is told that it is not", || degraded() == Some(0));
 }
 
 /// Lets the clients of a test end, also when it fails.
@@ -145,23 +157,42 @@ fn live_connections(gateway: &Running) -> usize {
     children.iter().filter(|child| (child.0, child.1) == ("gateway", "connection")).map(|child| child.2).sum()
 }
 
+/// Sends the head of a request with a body, and waits until the gateway asks for the body: the request is in flight.
+fn begin_request(stream: &mut TcpStream) {
+    let head = "GET /x HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\nexpect: 100-continue\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let (mut told, mut byte) = (Vec::new(), [0]);
+    while !told.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        told.extend(byte);
+    }
+    assert!(told.starts_with(b"HTTP/1.1 100 "), "{}", String::from_utf8_lossy(&told));
+}
+
+/// Whether the request of [`begin_request`] is answered once its body is there.
+fn request_ends_well(stream: &mut TcpStream) -> bool {
+    let answered = stream.write_all(b"x").and_then(|()| read_answer(stream));
+    answered.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+}
+
 /// Whether a connection still answers.
 fn answers(stream: &mut TcpStream) -> bool {
     try_ask_on(stream, "GET").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
 }
 
 #[test]
-fn half_of_the_workers_killed_take_their_connections_with_them_and_no_others() {
+fn half_of_the_workers_killed_take_the_requests_of_their_connections_with_them_and_no_others() {
     let gateway = start();
     let cores = gateway.scope.planes().cores();
     let (killed, spared) = cores.split_at(cores.len().div_ceil(2));
     for round in 1..=3 {
         let mut clients: Vec<_> = (0..cores.len() * 8).map(|_| connect(&gateway)).collect();
         assert!(clients.iter_mut().all(answers), "round {round}");
+        clients.iter_mut().for_each(begin_request);
         let expected: usize = spared.iter().map(|core| core.load()).sum();
         kill_workers(&gateway, killed.len());
         wait_until("their connections are gone", || live_connections(&gateway) == expected);
-        let left: Vec<_> = clients.iter_mut().map(answers).collect();
+        let left: Vec<_> = clients.iter_mut().map(request_ends_well).collect();
         let left = left.iter().filter(|answered| **answered).count();
         assert!(left == expected && left < clients.len(), "round {round}: {left} of {expected}");
         let state = gateway.scope.readiness().service("gateway");

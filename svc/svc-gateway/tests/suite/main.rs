@@ -1,6 +1,5 @@
 //! One program for all of these tests: each more would be linked on its own.
 
-#![cfg(not(loom))]
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests fail with the reason")]
 
 mod auth;

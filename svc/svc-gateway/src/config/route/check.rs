@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, rc::Rc};
 use http::uri::PathAndQuery;
 use ron_kernel::config::Problems;
 
-use super::{ClaimWanted, Flaw, RouteConfig};
+use super::{Auth, ClaimWanted, Flaw, RouteConfig};
 use crate::{
-    config::UpstreamConfig,
+    config::{CompressConfig, CorsConfig, ForwardAuthConfig, RouteCacheConfig, UpstreamConfig},
     message::HeaderRules,
     redirect::Redirect,
     router::{host::HostPattern, narrowing::Narrowing},
@@ -32,8 +32,12 @@ pub(crate) fn check_routes(
         flaws.extend(check_path(&route.path));
         flaws.extend(route.check_messages());
         flaws.extend(route.check_target());
+        flaws.extend(route.check_respond());
         flaws.extend(route.check_access());
         flaws.extend(route.check_cache());
+        flaws.extend(route.compress.iter().flat_map(CompressConfig::check));
+        flaws.extend(route.cors.iter().flat_map(CorsConfig::check));
+        flaws.extend(route.forward_auth.iter().flat_map(ForwardAuthConfig::check));
         for Flaw { key, message } in flaws {
             problems.at(at(&key), message);
         }
@@ -82,7 +86,9 @@ fn check_upstreams(
     let split = route.split.iter().enumerate();
     let named = split.map(|(index, share)| (format!("split[{index}].upstream"), share.upstream.as_str()));
     let only = (!route.upstream.is_empty()).then(|| ("upstream".to_owned(), route.upstream.as_str()));
-    for (key, name) in only.into_iter().chain(named) {
+    let decides = route.forward_auth.as_ref();
+    let decides = decides.map(|auth| ("forward_auth.upstream".to_owned(), auth.upstream.as_str()));
+    for (key, name) in only.into_iter().chain(decides).chain(named) {
         check_upstream(name, upstreams, at(&key), problems);
     }
 }
@@ -126,7 +132,11 @@ impl RouteConfig {
     /// What is wrong with where it leads.
     fn check_target(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
-        let goes_on = self.shares().next().is_some() || !self.service.is_empty();
+        let is_passed_on = self.shares().next().is_some() || !self.service.is_empty();
+        let goes_on = is_passed_on || self.respond.is_some();
+        if is_passed_on && self.respond.is_some() {
+            flaws.push(Flaw::new("respond", "takes the place of an upstream: set one of them"));
+        }
         if !self.service.is_empty() && self.shares().next().is_some() {
             flaws.push(Flaw::new("service", "takes the place of an upstream: set one of them"));
         }
@@ -135,7 +145,7 @@ impl RouteConfig {
         } else if !self.split.is_empty() && self.split.iter().all(|share| share.weight == 0) {
             flaws.push(Flaw::new("split", "must give some upstream a weight above 0"));
         }
-        match self.redirect.as_ref().map(|redirect| Redirect::new(redirect, ANY_PORT)) {
+        match self.redirect.as_ref().map(|redirect| Redirect::new(redirect, &self.path, ANY_PORT)) {
             None if !goes_on => flaws
                 .push(Flaw::new("upstream", "must name an upstream, or `service` a service in this process")),
             Some(Err(flaw)) => flaws.push(flaw),
@@ -143,9 +153,27 @@ impl RouteConfig {
                 flaws.push(Flaw::new("upstream", "must name an upstream for those who come over HTTPS"));
             }
             Some(Ok(redirect)) if !redirect.spares_https() && goes_on => {
-                flaws.push(Flaw::new("redirect.to", "sends everybody elsewhere: the upstream is not used"));
+                let message = "sends everybody elsewhere: the upstream is not used, nor is `respond`";
+                flaws.push(Flaw::new("redirect.to", message));
             }
             None | Some(Ok(_)) => {}
+        }
+        flaws
+    }
+
+    /// What is wrong with answering its requests here.
+    fn check_respond(&self) -> Vec<Flaw> {
+        let Some(respond) = &self.respond else { return Vec::new() };
+        let mut flaws = respond.check();
+        let unused = [
+            ("auth", self.auth != Auth::None),
+            ("require_claims", !self.require_claims.is_empty()),
+            ("basic_auth", self.basic_auth.is_some()),
+            ("forward_auth", self.forward_auth.is_some()),
+            ("compress", self.compress.is_some()),
+        ];
+        for (key, _) in unused.into_iter().filter(|(_, is_set)| *is_set) {
+            flaws.push(Flaw::new(key, "has no effect with `respond`, which answers everybody before that"));
         }
         flaws
     }
@@ -155,6 +183,14 @@ impl RouteConfig {
         let mut flaws = Vec::new();
         if self.cache.is_some() && self.shares().next().is_none() {
             flaws.push(Flaw::new("cache", "is for routes to an upstream"));
+        }
+        if let Some(flaw) = self.cache.as_ref().and_then(RouteCacheConfig::flaw) {
+            flaws.push(Flaw::new("cache.ignore_query", flaw));
+        }
+        if self.cache.is_some() && self.forward_auth.is_some() {
+            let message =
+                "is not for routes with `forward_auth`: a stored response would answer without asking";
+            flaws.push(Flaw::new("cache", message));
         }
         if self.cache.is_some() && self.stream {
             flaws.push(Flaw::new("cache", "is not for routes with `stream`, whose answers have no end"));
@@ -168,6 +204,18 @@ impl RouteConfig {
         for (key, list) in [("allow_from", &self.allow_from), ("deny_from", &self.deny_from)] {
             if list.len() > MAX_NETWORKS {
                 flaws.push(Flaw::new(key, format!("has more than {MAX_NETWORKS} entries")));
+            }
+        }
+        if let Some(basic) = &self.basic_auth {
+            flaws.extend(basic.check());
+            if self.auth != Auth::None || !self.require_claims.is_empty() {
+                let message = "reads `Authorization`, as `auth` and `require_claims` do: set one of them";
+                flaws.push(Flaw::new("basic_auth", message));
+            }
+            if self.cache.is_some() && !basic.user_header.is_empty() {
+                let message =
+                    "is not for routes with `cache`: what is stored for one user would answer others";
+                flaws.push(Flaw::new("basic_auth.user_header", message));
             }
         }
         for (claim, wanted) in &self.require_claims {

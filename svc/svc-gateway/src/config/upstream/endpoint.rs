@@ -16,9 +16,9 @@ const MAX_WEIGHT: u32 = 1000;
 /// One server: `"http://127.0.0.1:9001"`, or `{ url = "http://127.0.0.1:9001", weight = 3 }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointConfig {
-    /// Where it is.
+    /// The server's URL.
     pub url: Endpoint,
-    /// Its share of the requests beside the other servers', from 1 to 1000.
+    /// The server's weight relative to the other servers, from 1 to 1000.
     pub weight: u32,
 }
 
@@ -26,9 +26,9 @@ pub struct EndpointConfig {
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Weighted {
-    /// Where the server is.
+    /// The server's URL.
     url: Endpoint,
-    /// Its share of the requests beside the other servers', from 1 to 1000.
+    /// The server's weight relative to the other servers, from 1 to 1000.
     #[serde(default = "one")]
     weight: u32,
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// More tries of one request than this only multiply the load on what is failing.
 const MAX_TRIES: u32 = 10;
-/// How far back `breaker.error_rate` looks.
+/// The time over which `breaker.error_rate` is measured.
 const BREAKER_WINDOW: Duration = Duration::from_secs(10);
 /// Fewer results than this are no rate.
 const BREAKER_MIN_SAMPLES: u32 = 20;
@@ -25,16 +25,17 @@ const BREAKER_CAP_FACTOR: u32 = 8;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryConfig {
-    /// Tries in all, the first included; 1 turns retries off.
+    /// The maximum number of tries, including the first; 1 turns retries off.
     pub max_tries: u32,
-    /// The first wait is between this and twice this; each next one doubles.
+    /// The first delay is random, between this and twice this; each further delay is twice as long.
     pub base: HumanDuration,
-    /// The longest wait.
+    /// The longest delay between two tries.
     pub cap: HumanDuration,
-    /// Retries as a share of the requests to the upstream, so that they cannot multiply the load of an outage. Each tenant has its
-    /// own share, of its own requests; three a second are free. There are 16 shares, so with more tenants some have the same.
+    /// The retry budget: retries as a share of the requests to the upstream, so that they cannot multiply the load
+    /// of an outage. Each tenant has its own budget, from its own requests; three retries per second are free.
+    /// There are 16 budgets, so with more tenants some share one.
     pub budget: f64,
-    /// Answers that are tried again, beside connections that break before the answer begins.
+    /// Response statuses that are retried, besides connections that break before the response begins.
     pub statuses: Vec<u16>,
 }
 
@@ -43,40 +44,44 @@ pub struct RetryConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerConfig {
-    /// Opens when this share of the results of the last 10 s, 20 at least, are failures; 0 turns this rule off.
+    /// Opens when this share of the results of the last 10 s, at least 20 results, are failures; 0 turns this rule
+    /// off.
     pub error_rate: f64,
     /// Opens after this many failures in a row; 0 turns this rule off.
     pub consecutive: u32,
-    /// How long the server is left alone before it is asked again, once: by a health check where there is one, else by
-    /// a request. Doubles with each failure, up to eight times this.
+    /// How long the breaker stays open before the server is tested once: by a health check if there is one,
+    /// otherwise by a request. Doubles with each failure, up to eight times this.
     pub open_for: HumanDuration,
 }
 
-/// Leaving out, for a while, a server that answers worse than the others. A server on its own is never left out.
+/// Outlier ejection: stops using a server for a while if it responds worse than the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EjectConfig {
-    /// After this many failures or answers of 500 and above in a row; 0 turns it off.
+    /// The number of consecutive failures or responses of 500 and above after which a server is ejected; 0 turns it
+    /// off.
     pub consecutive: u32,
-    /// For how long the first time; the second time twice as long, and so on.
+    /// How long a server is ejected the first time; twice as long the second time, and so on.
     pub base: HumanDuration,
-    /// The largest share of the servers that may be left out at once.
+    /// The largest share of the servers that may be ejected at the same time.
     pub max_share: f64,
 }
 
-/// Asking servers how they are.
+/// Active health checks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HealthConfig {
-    /// The path asked for with GET, such as `/healthz`; empty for no health checks. Any answer from 200 to 399 is good.
+    /// The path that is requested with GET, such as `/healthz`; empty for no health checks. Any status from 200 to
+    /// 399 is a success.
     pub path: String,
-    /// How often each server is asked.
+    /// The interval between two health checks of a server.
     pub interval: HumanDuration,
-    /// How long it may take to answer.
+    /// Timeout of a health check.
     pub timeout: HumanDuration,
-    /// Good answers in a row until an unhealthy server is used again.
+    /// Consecutive successes until an unhealthy server is used again.
     pub healthy_after: u32,
-    /// Bad ones in a row until a healthy server is not. The very first answer decides alone.
+    /// Consecutive failures until a healthy server is taken out of use. The very first health check takes effect
+    /// alone.
     pub unhealthy_after: u32,
 }
 
@@ -194,7 +199,7 @@ impl HealthConfig {
         }
     }
 
-    /// Whether servers are asked.
+    /// Returns true if health checks are enabled.
     pub(crate) fn is_on(&self) -> bool {
         !self.path.is_empty()
     }

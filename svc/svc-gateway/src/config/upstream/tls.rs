@@ -10,15 +10,18 @@ use serde::{Deserialize, Serialize};
 /// The public authorities, where most systems keep them.
 const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
+/// Most certificates that an upstream may have pinned.
+const MAX_PINS: usize = 64;
+
 /// The version of HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// HTTP/1.1.
+    /// Only HTTP/1.1 is used.
     Http1,
-    /// HTTP/2; in the clear the server has to know.
+    /// HTTP/2; without TLS the server must support it.
     H2,
-    /// What the server chooses over TLS; HTTP/1.1 in the clear.
+    /// What the server chooses over TLS; HTTP/1.1 without TLS.
     #[default]
     Auto,
 }
@@ -37,13 +40,16 @@ impl From<Protocol> for client::Protocol {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UpstreamTlsConfig {
-    /// PEM bundle of the authorities that sign the servers.
+    /// PEM bundle of the CA certificates for the servers' certificates.
     pub ca_path: PathBuf,
-    /// PEM certificate chain shown to servers that ask for one; empty for none.
+    /// PEM chain of the client certificate for servers that request one; empty for none.
     pub cert_path: PathBuf,
-    /// Its PEM private key, mode 0600.
+    /// The client certificate's PEM private key, mode 0600.
     pub key_path: PathBuf,
-    /// What the servers' certificates are for, if not for the host in their URL; empty for that.
+    /// SHA-256 fingerprints of the servers' certificates, such as `["sha256:9F:86:…"]`; empty for none. Servers that show one of
+    /// these are believed whoever signed it, whatever its names and dates, and no others are. 64 at most.
+    pub pin: Vec<String>,
+    /// The name in the servers' certificates if it is not the host in their URLs; empty for that host.
     pub server_name: String,
 }
 
@@ -53,6 +59,7 @@ impl Default for UpstreamTlsConfig {
             ca_path: SYSTEM_BUNDLE.into(),
             cert_path: PathBuf::new(),
             key_path: PathBuf::new(),
+            pin: Vec::new(),
             server_name: String::new(),
         }
     }
@@ -68,18 +75,38 @@ impl UpstreamTlsConfig {
         if self.ca_path.as_os_str().is_empty() {
             problems.at(format!("{at}ca_path"), "must say who signs the servers' certificates");
         }
+        if !self.pin.is_empty() && self.ca_path != Self::default().ca_path {
+            problems
+                .at(format!("{at}ca_path"), "is not used, because `pin` says which certificates are accepted")
+                .help("remove one of the two");
+        }
+        if self.pin.len() > MAX_PINS {
+            problems.at(format!("{at}pin"), format!("has more than {MAX_PINS} entries"));
+        }
+        for (index, pin) in self.pin.iter().enumerate() {
+            if let Err(error) = pin.parse::<tls::Fingerprint>() {
+                problems.at(format!("{at}pin[{index}]"), error.to_string());
+            }
+        }
         tls::settings::check_pair(at, &self.cert_path, &self.key_path, problems);
     }
 
-    /// What the TLS library needs.
+    /// Returns the settings for the TLS library.
     pub(crate) fn client_config(&self, protocol: Protocol) -> tls::ClientTlsConfig {
         let identity =
             tls::IdentityFiles { cert_path: self.cert_path.clone(), key_path: self.key_path.clone() };
+        // What the configuration's check refuses is left out.
+        let pins: Vec<_> = self.pin.iter().filter_map(|pin| pin.parse().ok()).collect();
+        let roots = if self.pin.is_empty() {
+            tls::Roots::File(self.ca_path.clone())
+        } else {
+            tls::Roots::Pinned(pins)
+        };
         tls::ClientTlsConfig {
             identity: (!self.cert_path.as_os_str().is_empty()).then_some(identity),
             alpn: client::Protocol::from(protocol).alpn(),
             server_name: (!self.server_name.is_empty()).then(|| self.server_name.clone()),
-            ..tls::ClientTlsConfig::new(tls::Roots::File(self.ca_path.clone()))
+            ..tls::ClientTlsConfig::new(roots)
         }
     }
 }
