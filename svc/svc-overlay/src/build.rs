@@ -3,6 +3,7 @@
 use std::{
     collections::HashSet,
     fmt,
+    net::SocketAddr,
     path::Path,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
@@ -31,6 +32,8 @@ use ron_transport::{
 };
 use types::NodeId;
 
+#[cfg(feature = "quic")]
+use crate::quic::QuicDoor;
 use crate::{
     OverlayConfig,
     conditions::{Conditions, Sight, Supplies},
@@ -58,7 +61,7 @@ pub enum BuildError {
     /// The socket cannot be had.
     #[error("overlay: {0}")]
     Bind(#[from] BindError),
-    /// The socket could be reached by other machines, in the clear.
+    /// The socket could be reached by other machines, without TLS.
     #[error(
         "overlay: {0} can be reached from other machines, in the clear: use security = \"mtls\" or \"token\""
     )]
@@ -107,11 +110,13 @@ impl fmt::Debug for OverlaySettings<'_> {
     }
 }
 
-/// A running overlay.
+/// A running overlay service.
 pub struct Overlay {
     scope: Scope,
     shared: Arc<Shared>,
     door: Arc<Door>,
+    #[cfg(feature = "quic")]
+    quic: Option<Arc<QuicDoor>>,
     dialers: Arc<Dialers>,
     idle: Duration,
     tokens: LoadTokens,
@@ -148,12 +153,16 @@ impl Overlay {
         let shared = share(scope, &config, identity, settings, store);
         Gossip::start(&shared);
         let door = Door::open(scope, &shared, listener);
+        #[cfg(feature = "quic")]
+        let quic = open_quic(scope, &config, &door, &shared, from.held_elsewhere.clone())?;
         let dialers = Arc::new(Dialers::new(scope, &shared, from.held_elsewhere));
         dialers.follow(&config.peers);
         Ok(Arc::new(Self {
             scope: scope.clone(),
             shared,
             door,
+            #[cfg(feature = "quic")]
+            quic,
             dialers,
             idle: from.idle,
             tokens: from.tokens,
@@ -165,7 +174,7 @@ impl Overlay {
         &self.shared
     }
 
-    /// Who this node is.
+    /// Returns the id of this node.
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.shared.me
@@ -175,6 +184,15 @@ impl Overlay {
     #[must_use]
     pub fn local_addr(&self) -> ListenAddr {
         self.door.local_addr()
+    }
+
+    /// Where it listens for QUIC, with the port the system chose; `None` if it does not.
+    #[must_use]
+    pub fn quic_addr(&self) -> Option<SocketAddr> {
+        #[cfg(feature = "quic")]
+        return self.quic.as_ref().map(|quic| quic.local_addr());
+        #[cfg(not(feature = "quic"))]
+        None
     }
 
     /// The listening socket, to hand it to a successor; `None` once the node drains.
@@ -220,7 +238,7 @@ impl Overlay {
         Subscription::open(&self.shared, topic, By::Node, Some(after), usize::MAX).await
     }
 
-    /// Who is connected.
+    /// Returns the connected peers.
     #[must_use]
     pub fn peers(&self) -> Vec<PeerInfo> {
         PeerInfo::all(&self.shared)
@@ -330,6 +348,8 @@ fn share(
         objects: Objects::new(scope, &config.objects, store.0, store.1),
         readers: scope.children(&READER),
         writers: scope.children(&WRITER),
+        #[cfg(feature = "quic")]
+        quic_drivers: ron_transport::quic::Drivers::new(scope, &crate::quic::QUIC_DRIVER),
         numbers: AtomicU64::new(1),
         readiness: scope.readiness().service(scope.service()),
         lives,
@@ -392,10 +412,27 @@ fn make_tls(config: &OverlayConfig, key: &NodeKey) -> Result<Option<Tls>, TlsErr
     let by_token = config.security == Security::Token;
     let accepts = move |key: &PeerKey| by_token || listed.contains(&NodeId::of_key(key.ed25519()));
     let options = RawKeyOptions { alpn: vec![b"oap/1".to_vec()], pq: config.pq.groups() };
+    let server = RawServerTls::new(key, &options, accepts.clone())?;
+    let client = RawClientTls::new(key, &options, accepts)?;
     Ok(Some(Tls {
-        server: RawServerTls::new(key, &options, accepts.clone())?,
-        client: RawClientTls::new(key, &options, accepts)?,
+        #[cfg(feature = "quic")]
+        quic: crate::quic::QuicTls::new(&server, &client),
+        server,
+        client,
     }))
+}
+
+/// Listens for QUIC, if that is configured.
+#[cfg(feature = "quic")]
+fn open_quic(
+    scope: &Scope,
+    config: &OverlayConfig,
+    door: &Arc<Door>,
+    shared: &Arc<Shared>,
+    held_elsewhere: Option<IsHeldElsewhere>,
+) -> Result<Option<Arc<QuicDoor>>, BuildError> {
+    let Some(ListenAddr::Tcp(addr)) = &config.quic_listen else { return Ok(None) };
+    Ok(Some(QuicDoor::open(scope, door, shared, *addr, held_elsewhere)?))
 }
 
 fn refuse_open(config: &OverlayConfig, addr: &ListenAddr) -> Result<(), BuildError> {

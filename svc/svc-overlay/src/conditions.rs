@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -17,10 +17,12 @@ use std::{
 use oap::Topic;
 use ron_kernel::{
     Scope,
-    lock::lock,
+    lock::Ranked,
     readiness::{Condition, Effect},
 };
 use types::Moment;
+
+use crate::locks;
 
 /// A queue in which everything waits for so long is a standing one: the shard takes less than comes in.
 const WAITS_LONG: Duration = Duration::from_millis(100);
@@ -32,7 +34,7 @@ const OVERLOADED_AFTER: Duration = Duration::from_secs(3);
 const ISOLATED_AFTER: Duration = Duration::from_secs(10);
 /// How long handshakes and topics are looked at before they are judged.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Handshakes that had to make way for newcomers in a window; fewer are no flood.
+/// Handshakes that were dropped for new ones in a window; fewer are no flood.
 const DISPLACED_MANY: u64 = 32;
 /// A topic that misses so many publications in a window, and one in [`STARVED_PART`], is starved.
 const STARVED_MANY: u64 = 10;
@@ -54,7 +56,7 @@ pub(crate) struct Supply {
 }
 
 impl Supply {
-    /// A publication came.
+    /// Records that a publication arrived.
     pub(crate) fn came(&self) {
         self.delivered.fetch_add(1, Relaxed);
     }
@@ -70,25 +72,30 @@ impl Supply {
 }
 
 /// The topics that subscribers of this node hear of; as many as the node takes part in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Supplies {
-    /// Nothing else is locked under it.
-    topics: Mutex<BTreeMap<Topic, Arc<Supply>>>,
+    topics: Ranked<BTreeMap<Topic, Arc<Supply>>>,
+}
+
+impl Default for Supplies {
+    fn default() -> Self {
+        Self { topics: Ranked::new(&locks::TOPIC_SUPPLIES, BTreeMap::new()) }
+    }
 }
 
 impl Supplies {
     /// The counters of a topic.
     pub(crate) fn of(&self, topic: &Topic) -> Arc<Supply> {
-        Arc::clone(lock(&self.topics).entry(topic.clone()).or_default())
+        Arc::clone(self.topics.lock().entry(topic.clone()).or_default())
     }
 
     /// Nobody hears of the topic any more.
     pub(crate) fn forget(&self, topic: &Topic) {
-        lock(&self.topics).remove(topic);
+        self.topics.lock().remove(topic);
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        lock(&self.topics).iter().map(|(topic, supply)| (topic.clone(), supply.counts())).collect()
+        self.topics.lock().iter().map(|(topic, supply)| (topic.clone(), supply.counts())).collect()
     }
 }
 
@@ -101,7 +108,7 @@ pub(crate) struct Sight {
     pub(crate) min_peers: usize,
     /// The number of peers that are connected.
     pub(crate) peers: usize,
-    /// Handshakes that ever had to make way.
+    /// Number of handshakes that were ever dropped for others.
     pub(crate) displaced: u64,
     /// How far the clock is behind the node's lives.
     pub(crate) behind: Duration,
@@ -115,7 +122,7 @@ pub(crate) struct Conditions {
     handshakes: Condition,
     starved: Condition,
     clock: Condition,
-    judge: Mutex<Judge>,
+    judge: Ranked<Judge>,
 }
 
 impl Conditions {
@@ -126,13 +133,13 @@ impl Conditions {
             handshakes: scope.condition("handshakes_crowded", Effect::Report, SETTLE),
             starved: scope.condition("topic_starved", Effect::Report, SETTLE),
             clock: scope.condition("clock_behind", Effect::Report, SETTLE),
-            judge: Mutex::default(),
+            judge: Ranked::new(&locks::JUDGE, Judge::default()),
         }
     }
 
     /// Looks, and says what has changed.
     pub(crate) fn look(&self, sight: &Sight, supplies: &Supplies, now: Moment) {
-        let changes = lock(&self.judge).look(sight, || supplies.counts(), now);
+        let changes = self.judge.lock().look(sight, || supplies.counts(), now);
         for change in changes {
             let (condition, reason) = match change {
                 Change::Overload(reason) => (&self.overload, reason),

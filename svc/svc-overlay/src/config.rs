@@ -9,16 +9,18 @@ mod security;
 use std::{collections::BTreeSet, time::Duration};
 
 use ron_kernel::config::{Checks, HumanDuration, Problems, Secret, Table};
-use ron_transport::addr::ListenAddr;
+use ron_transport::{addr::ListenAddr, socks5::Socks5Proxy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use api::{ApiAuth, ApiConfig};
 pub use limits::{EgressPolicy, GossipConfig, PeerLimits, TimeoutsConfig, TransportConfig};
 pub use objects::ObjectsConfig;
-pub use peer::{PeerAddr, PeerAddrError};
+pub use peer::{PeerAddr, PeerAddrError, Transport};
 pub use security::{PqConfig, Security};
 pub(crate) use security::{is_reachable, public_key};
+
+use crate::quic;
 
 /// Longer handshakes than this need `danger_ok`: each holds one of few places.
 const SAFE_MAX_HANDSHAKE: Duration = Duration::from_secs(30);
@@ -27,50 +29,58 @@ const MAX_PEERS: usize = 4096;
 /// More topics than this do not fit a greeting.
 const MAX_TOPICS: usize = oap::HELLO_TOPICS_MAX;
 
-/// The gossip plane between nodes.
+/// The gossip overlay between nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OverlayConfig {
     /// Whether the overlay runs.
     pub enabled: bool,
-    /// Where it listens: `127.0.0.1:9500`, `[::]:9500`, `unix:/run/overlay.sock` or `inherit:name`.
+    /// The listening address: `127.0.0.1:9500`, `[::]:9500`, `unix:/run/overlay.sock` or `inherit:name`.
     pub listen: ListenAddr,
-    /// Nodes that are dialled, and may dial: `"b3:<node id>@node-b.example:9500"`. Without `b3:<node id>@` whoever answers
-    /// there is taken, which needs `security = "token"` or `"plaintext"`.
+    /// The UDP address for QUIC, in addition to `listen`: `0.0.0.0:9500`. If absent, QUIC is off. Needs a build
+    /// with `--features quic`.
+    pub quic_listen: Option<ListenAddr>,
+    /// Nodes that this node dials, and that may dial it: `"b3:<node id>@node-b.example:9500"`, or
+    /// `"b3:<node id>@quic://node-b.example:9500"` over QUIC. Without `b3:<node id>@`, any node that answers there
+    /// is accepted, which needs `security = "token"` or `"plaintext"`.
     pub peers: Vec<PeerAddr>,
-    /// How many peers have to be connected: with fewer for ten seconds the node reports `isolated`. Counts only if `peers`
-    /// names some; 0 for never.
+    /// A SOCKS5 proxy, such as Tor's, through which `peers` are dialled, except those at Unix sockets:
+    /// `socks5://127.0.0.1:9050`. It resolves their names, also those that end in `.onion`. If absent, peers are
+    /// dialled directly.
+    pub proxy: Option<Socks5Proxy>,
+    /// The minimum number of connected peers: with fewer for ten seconds, the node reports `isolated`. Applies only
+    /// if `peers` is not empty; 0 for never.
     pub min_peers: usize,
-    /// Ids of nodes that may dial and are not dialled.
+    /// Ids of nodes that may dial this node and are not dialled by it.
     pub allow: Vec<String>,
-    /// Topics this node takes part in from its start, and passes on: `"omnigate/accounting"`.
+    /// Topics that this node participates in, and relays, from its start: `"omnigate/accounting"`.
     pub topics: Vec<String>,
-    /// Topics in which only what its publisher signed is taken, and what this node publishes is signed.
+    /// Topics in which only publications signed by their publisher are accepted, and this node signs its own.
     pub signed_topics: Vec<String>,
-    /// Ed25519 keys of nodes whose signatures are checked though they are no neighbours: 64 hexadecimal digits each, as
-    /// `omnigate node key` prints them there.
+    /// Ed25519 keys of nodes that are not neighbours and whose signatures are verified: 64 hexadecimal digits each,
+    /// as `omnigate node key` prints them on that node.
     pub publishers: Vec<String>,
-    /// `mtls`: nodes prove their keys, and only listed ones are let in. `token`: nodes prove their keys, and those that are
-    /// not listed show a token with the scope `overlay.join`. `plaintext`: in the clear, between addresses of this machine
-    /// only.
+    /// `mtls`: nodes prove their keys, and only listed nodes are accepted. `token`: nodes prove their keys, and
+    /// nodes that are not listed present a token with the scope `overlay.join`. `plaintext`: no TLS, between
+    /// addresses of this machine only.
     pub security: Security,
-    /// The token this node shows; needed to be let in where its id is not listed.
+    /// The token that this node presents to peers that do not list its id.
     pub token: Option<Secret>,
-    /// Post-quantum key exchange.
+    /// Settings of the post-quantum key exchange.
     pub pq: PqConfig,
-    /// From the connection to the end of both greetings; then it closes.
+    /// Timeout from the connection to the end of both HELLOs; then the connection closes.
     pub handshake_timeout: HumanDuration,
-    /// How long peers may keep us waiting.
+    /// Timeouts of peers.
     pub timeouts: TimeoutsConfig,
-    /// What one peer may cost.
+    /// Limits of one peer.
     pub peer: PeerLimits,
-    /// How publications travel.
+    /// Distribution of publications (gossip).
     pub gossip: GossipConfig,
-    /// How many connections.
+    /// Limits of connections.
     pub transport: TransportConfig,
-    /// Objects that peers may ask for and offer.
+    /// Objects that peers may request and offer.
     pub objects: ObjectsConfig,
-    /// Where applications publish and subscribe.
+    /// The listener for applications that publish and subscribe.
     pub api: ApiConfig,
 }
 
@@ -79,7 +89,9 @@ impl Default for OverlayConfig {
         Self {
             enabled: false,
             listen: ListenAddr::Tcp(([127, 0, 0, 1], 9500).into()),
+            quic_listen: None,
             peers: Vec::new(),
+            proxy: None,
             min_peers: 1,
             allow: Vec::new(),
             topics: Vec::new(),
@@ -104,12 +116,14 @@ impl Table for OverlayConfig {
     const RESTART: &'static [&'static str] = &[
         "enabled",
         "security",
+        "quic_listen",
         "api.enabled",
         "api.max_publishing",
         "gossip.relay_fanout",
         "gossip.burst_budget_frames",
         "gossip.history",
         "gossip.window",
+        "gossip.pattern_hops",
         "gossip.cache_messages",
         "gossip.cache_bytes",
         "gossip.max_topics",
@@ -125,6 +139,8 @@ impl Table for OverlayConfig {
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
         self.check_security(problems);
+        self.check_quic(problems);
+        self.check_proxy(problems);
         self.check_peers(problems);
         self.check_topics(problems);
         self.check_publishers(problems);
@@ -161,6 +177,47 @@ impl OverlayConfig {
         }
         if let Some(problem) = self.token.as_ref().and_then(|token| unusable(token.expose())) {
             problems.at("token", problem).help("make one with `omnigate token mint --scope overlay.join`");
+        }
+    }
+
+    /// QUIC has to be compiled in, is never without TLS, and listens on an address and a port.
+    fn check_quic(&self, problems: &mut Problems) {
+        let listens = self.quic_listen.iter().map(|_| "quic_listen".to_owned());
+        let dialled = self.peers.iter().enumerate().filter(|(_, peer)| peer.transport == Transport::Quic);
+        for at in listens.chain(dialled.map(|(index, _)| format!("peers.{index}"))) {
+            if !quic::QUIC_AVAILABLE {
+                problems
+                    .at(at, "QUIC is not part of this program")
+                    .help("build it with `cargo build --features quic`, or use TCP");
+            } else if self.security == Security::Plaintext {
+                problems
+                    .at(at, "QUIC is always encrypted, and this node speaks in the clear")
+                    .help("use security = \"mtls\" or \"token\"");
+            }
+        }
+        if let Some(addr) = self.quic_listen.as_ref().filter(|addr| !matches!(addr, ListenAddr::Tcp(_))) {
+            problems.at("quic_listen", format!("{addr} is no address and port, which QUIC needs"));
+        }
+    }
+
+    /// What a proxy is for must go through it, and nothing beside it.
+    fn check_proxy(&self, problems: &mut Problems) {
+        for (index, peer) in self.peers.iter().enumerate() {
+            let at = format!("peers.{index}");
+            match &self.proxy {
+                None if peer.is_onion() => problems
+                    .at(at, "names that end in `.onion` are known to Tor alone")
+                    .help("set overlay.proxy = \"socks5://127.0.0.1:9050\", where Tor listens"),
+                Some(_) if peer.transport == Transport::Quic => problems
+                    .at(at, "QUIC would go around `overlay.proxy`, which carries TCP alone")
+                    .help("dial the peer over TCP, or remove overlay.proxy"),
+                _ => continue,
+            };
+        }
+        if self.proxy.is_some() && self.security == Security::Plaintext {
+            problems
+                .at("proxy", "would be shown everything, because this node speaks in the clear")
+                .help("use security = \"mtls\" or \"token\"");
         }
     }
 

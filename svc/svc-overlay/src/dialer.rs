@@ -9,13 +9,20 @@ use ron_kernel::{
     supervisor::Children,
     topology::{ChildSpec, LockSpec, Plane, Stage},
 };
-use ron_transport::{dial::dial, resolve::Resolver};
+#[cfg(feature = "quic")]
+use ron_transport::dial::resolve;
+use ron_transport::{
+    dial::{DialError, dial, dial_through},
+    resolve::Resolver,
+};
 
 use crate::{
     IsHeldElsewhere, PeerAddr,
-    session::{self, Began, CloseReason, Ending},
+    session::{self, Began, CloseReason, Ending, Link},
     shared::Shared,
 };
+#[cfg(feature = "quic")]
+use crate::{config::Transport, quic::QuicLink};
 
 /// Keeps a session with one peer.
 pub(crate) const DIALER: ChildSpec = ChildSpec {
@@ -26,7 +33,7 @@ pub(crate) const DIALER: ChildSpec = ChildSpec {
     doc: "dials a peer, supervises the session, and dials again after a pause that doubles from 50-100 ms to 2 s",
 };
 
-/// The dialers' lock.
+/// The lock of the dialers.
 pub(crate) const CFG_SNAPSHOT: LockSpec = LockSpec {
     name: "cfg_snapshot",
     rank: 10,
@@ -39,14 +46,17 @@ const BACKOFF: Backoff = Backoff::Spread {
     max: Duration::from_millis(100),
     cap: Duration::from_secs(2),
 };
-/// A session that lasted so long was a good one: the pauses begin anew.
+/// A session that lasted so long was a good one: the pauses start again.
 const GOOD: Duration = Duration::from_secs(5);
+
+/// How long a proxy may take to connect: one of Tor builds a circuit first.
+const PROXY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long another process may keep this node's sessions: longer than a drain safely takes. One that has ended and was not
 /// reaped by whoever started it counts as alive.
-const HELD_FOR: Duration = Duration::from_secs(8);
+pub(crate) const HELD_FOR: Duration = Duration::from_secs(8);
 /// How often it is looked whether it does.
-const HELD_LOOK: Duration = Duration::from_millis(20);
+pub(crate) const HELD_LOOK: Duration = Duration::from_millis(20);
 
 /// The dialers of a node.
 pub(crate) struct Dialers {
@@ -150,7 +160,7 @@ async fn keep(shared: &Arc<Shared>, resolver: &Resolver, peer: &PeerAddr, stop: 
             }
         }
         let began = shared.clock.now();
-        attempt_once(shared, resolver, peer, stop).await;
+        attempt_once(shared, resolver, peer, attempt, stop).await;
         attempt = if shared.clock.now().since(began) >= GOOD { 0 } else { attempt + 1 };
         let pause = BACKOFF.delay(attempt, &mut rng);
         tokio::select! {
@@ -164,20 +174,25 @@ async fn keep(shared: &Arc<Shared>, resolver: &Resolver, peer: &PeerAddr, stop: 
 }
 
 /// Dials once, and sees the session, if there is one, to its end.
-async fn attempt_once(shared: &Arc<Shared>, resolver: &Resolver, peer: &PeerAddr, stop: &Ending) {
-    let timeout = shared.settings.load().handshake;
-    let stream = tokio::select! {
+async fn attempt_once(
+    shared: &Arc<Shared>,
+    resolver: &Resolver,
+    peer: &PeerAddr,
+    attempt: u32,
+    stop: &Ending,
+) {
+    let link = tokio::select! {
         biased;
         _ = stop.heard() => return,
         () = shared.scope.shutdown().reached(Stage::Intake) => return,
-        dialled = dial(&peer.endpoint, resolver, timeout) => match dialled {
-            Ok(stream) => stream,
+        reached = reach(shared, resolver, peer, attempt) => match reached {
+            Ok(link) => link,
             Err(error) => return tracing::debug!(%peer, %error, "a peer cannot be reached"),
         },
     };
     let place = peer.to_string();
     let began = Began::Here { expected: peer.id, place: place.clone() };
-    let session = session::run(shared, stream, began, None);
+    let session = session::run(shared, link, began, None);
     tokio::pin!(session);
     let outcome = tokio::select! {
         biased;
@@ -194,4 +209,26 @@ async fn attempt_once(shared: &Arc<Shared>, resolver: &Resolver, peer: &PeerAddr
     if let Err(error) = outcome {
         tracing::info!(%peer, "no session: {error}");
     }
+}
+
+/// What a session with `peer` can be made of. Over QUIC each attempt is for the next address of its name.
+#[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "TCP tries all addresses at once"))]
+async fn reach(
+    shared: &Shared,
+    resolver: &Resolver,
+    peer: &PeerAddr,
+    attempt: u32,
+) -> Result<Link, DialError> {
+    let timeout = shared.settings.load().handshake;
+    #[cfg(feature = "quic")]
+    if peer.transport == Transport::Quic {
+        let addresses = resolve(&peer.endpoint, resolver, timeout).await?;
+        let turn = attempt as usize % addresses.len().max(1);
+        return Ok(Link::Quic(QuicLink::To(addresses[turn])));
+    }
+    let dialled = match &shared.settings.load_full().proxy {
+        None => dial(&peer.endpoint, resolver, timeout).await,
+        Some(proxy) => dial_through(proxy, &peer.endpoint, resolver, PROXY_PATIENCE).await,
+    };
+    dialled.map(Link::Socket)
 }

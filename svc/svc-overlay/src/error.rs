@@ -6,11 +6,13 @@
 //! | `Busy` | 429 `busy` | yes | `busy_rejections_total`, `queue_dropped_total` |
 //! | `Timeout` | 504 `downstream_timeout` | yes | `io_timeouts_total{op}` |
 //! | `Canceled` | 503 `draining` | no | `tasks_canceled_total{kind}` |
-//! | `Lagging` | 500 `internal` | no | `overlay_lost_total{reason="lagging"}` |
 //! | `FrameTooLarge` | 413 `body_cap` | no | `frame_reject_total{reason="size"}` |
-//! | `Backpressure` | 429 `busy` | yes | `backpressure_events_total{peer}` |
 //! | `Degraded` | 503 `degraded` | yes | `readyz_degraded{cause}`, `overlay_published_total{verdict="refused"}` |
 //! | `TooManyTopics` | 429 `quota` | no | `rejected_total{reason="quota"}` |
+//!
+//! Two things are told elsewhere, because no caller waits for them: a subscriber that falls behind gets
+//! [`Delivery::Lagging`](crate::Delivery) with the number it missed (`overlay_lost_total{reason="lagging"}`), and a peer that
+//! is too slow loses its own frames, by name (`backpressure_events_total{peer}`).
 
 use ron_kernel::{Fault, queue::SendError, retry::Retryable};
 use types::{Reason, Refusal};
@@ -24,24 +26,15 @@ pub enum OverlayError {
     /// It did not end in time.
     #[error("{op} took too long")]
     Timeout {
-        /// Which, as in `io_timeouts_total`.
+        /// The operation that timed out, as it appears in `io_timeouts_total`.
         op: &'static str,
     },
-    /// The node stops.
+    /// The node is shutting down.
     #[error("the node is stopping")]
     Canceled,
-    /// A subscriber was too slow.
-    #[error("{missed} publications were missed")]
-    Lagging {
-        /// How many.
-        missed: u64,
-    },
     /// A publication has at most 64 KiB.
     #[error("a publication has at most {} bytes", oap::PUBLICATION_MAX)]
     FrameTooLarge,
-    /// A peer takes what it is sent too slowly.
-    #[error("a peer is too slow")]
-    Backpressure,
     /// Publications are refused for now: a condition with the effect `shed_writes` stands.
     #[error("publications are refused for now; /readyz says why")]
     Degraded,
@@ -51,14 +44,13 @@ pub enum OverlayError {
 }
 
 impl OverlayError {
-    /// What a client is told.
+    /// Returns the reason that a client is given.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         match self {
-            Self::Busy | Self::Backpressure => Reason::Busy,
+            Self::Busy => Reason::Busy,
             Self::Timeout { .. } => Reason::DownstreamTimeout,
             Self::Canceled => Reason::Draining,
-            Self::Lagging { .. } => Reason::Internal,
             Self::FrameTooLarge => Reason::BodyCap,
             Self::Degraded => Reason::Degraded,
             Self::TooManyTopics => Reason::Quota,
@@ -68,7 +60,7 @@ impl OverlayError {
 
 impl Retryable for OverlayError {
     fn retryable(&self) -> bool {
-        matches!(self, Self::Busy | Self::Timeout { .. } | Self::Backpressure | Self::Degraded)
+        matches!(self, Self::Busy | Self::Timeout { .. } | Self::Degraded)
     }
 }
 
@@ -84,7 +76,7 @@ impl<T> From<SendError<T>> for OverlayError {
 impl From<OverlayError> for Refusal {
     fn from(error: OverlayError) -> Self {
         match error {
-            OverlayError::Busy | OverlayError::Backpressure => Fault::Busy.into(),
+            OverlayError::Busy => Fault::Busy.into(),
             OverlayError::Canceled => Fault::Canceled.into(),
             OverlayError::Degraded => Fault::Degraded.into(),
             OverlayError::Timeout { op } => Fault::Timeout { op }.into(),
@@ -103,9 +95,7 @@ mod tests {
             (OverlayError::Busy, Reason::Busy, 429, true),
             (OverlayError::Timeout { op: "write" }, Reason::DownstreamTimeout, 504, true),
             (OverlayError::Canceled, Reason::Draining, 503, false),
-            (OverlayError::Lagging { missed: 3 }, Reason::Internal, 500, false),
             (OverlayError::FrameTooLarge, Reason::BodyCap, 413, false),
-            (OverlayError::Backpressure, Reason::Busy, 429, true),
             (OverlayError::TooManyTopics, Reason::Quota, 429, false),
             (OverlayError::Degraded, Reason::Degraded, 503, true),
         ] {

@@ -3,23 +3,25 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 use ron_transport::caps::ClientKey;
 use tokio::sync::Notify;
+
+use crate::locks;
 
 /// Handshakes of connections that others began, so many at a time. A connection that finds no place takes that of another: the
 /// oldest of the address that has the most.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
     /// Nothing else is locked under it.
-    places: Mutex<Places>,
+    places: Ranked<Places>,
     most: usize,
-    /// How many ever had to make way.
+    /// How many were ever dropped for others.
     displaced: AtomicU64,
 }
 
@@ -27,7 +29,7 @@ pub(crate) struct Handshakes {
 struct Places {
     /// In the order they were taken; a number is used once.
     taken: std::collections::BTreeMap<u64, Taken>,
-    /// How many each address has.
+    /// Number of handshakes per client address.
     counts: HashMap<ClientKey, usize>,
     next: u64,
 }
@@ -49,17 +51,18 @@ pub(crate) struct Place {
 impl Handshakes {
     /// So many places, at least one.
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { places: Mutex::default(), most: most.max(1), displaced: AtomicU64::new(0) })
+        let places = Ranked::new(&locks::HANDSHAKES, Places::default());
+        Arc::new(Self { places, most: most.max(1), displaced: AtomicU64::new(0) })
     }
 
-    /// How many connections ever had to make way for others.
+    /// How many connections ever were dropped for others.
     pub(crate) fn displaced(&self) -> u64 {
         self.displaced.load(Relaxed)
     }
 
-    /// A place for a connection from this address; the second part says whether another had to make way.
+    /// A place for a connection from this address; the second part says whether another was dropped.
     pub(crate) fn take(self: &Arc<Self>, client: ClientKey) -> (Place, bool) {
-        let mut places = lock(&self.places);
+        let mut places = self.places.lock();
         let is_full = places.taken.len() >= self.most;
         if is_full {
             self.displaced.fetch_add(1, Relaxed);
@@ -109,7 +112,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.all.places).remove(self.number);
+        self.all.places.lock().remove(self.number);
     }
 }
 
@@ -124,7 +127,7 @@ mod tests {
     }
 
     fn is_displaced(place: &Place) -> bool {
-        !lock(&place.all.places).taken.contains_key(&place.number)
+        !place.all.places.lock().taken.contains_key(&place.number)
     }
 
     #[test]
@@ -150,6 +153,6 @@ mod tests {
         let places: Vec<_> = (1..=2).map(|number| handshakes.take(client(number))).collect();
         assert!(places.iter().all(|(_, displaced)| !displaced));
         drop(places);
-        assert!(lock(&handshakes.places).counts.is_empty());
+        assert!(handshakes.places.lock().counts.is_empty());
     }
 }

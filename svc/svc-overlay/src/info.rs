@@ -10,13 +10,13 @@ use crate::shared::Shared;
 /// A peer with a session.
 #[derive(Clone, Debug)]
 pub struct PeerInfo {
-    /// Who.
+    /// The id of the peer.
     pub node: NodeId,
-    /// Where.
+    /// The address of the peer.
     pub place: String,
-    /// Whether this node dialled.
+    /// Whether this node dialled the peer.
     pub dialled: bool,
-    /// The group whose keys were exchanged; none in the clear.
+    /// The group whose keys were exchanged; none without TLS.
     pub key_exchange: Option<&'static str>,
     /// How long the session has lasted.
     pub up: Duration,
@@ -35,7 +35,7 @@ pub struct PeerInfo {
 /// A topic that this node takes part in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicInfo {
-    /// Its name.
+    /// The name of the topic.
     pub topic: Topic,
     /// Publications that came here since the node takes part.
     pub delivered: u64,
@@ -44,7 +44,7 @@ pub struct TopicInfo {
 }
 
 impl TopicInfo {
-    /// All of them, by name.
+    /// Returns all topics, sorted by name.
     pub(crate) fn all(shared: &Shared) -> Vec<Self> {
         let counts = shared.supplies.counts().into_iter();
         counts.map(|(topic, (delivered, missing))| Self { topic, delivered, missing }).collect()

@@ -1,13 +1,13 @@
 //! The overlay: OAP/1 sessions between nodes, and gossip that accounts for what it loses.
 //!
 //! ```text
-//! listener → greeter ┐
+//! listener → greeter ┐                (TLS over TCP, or QUIC)
 //!                    ├→ connection: TLS → HELLO → reader → gossip shard → outbox → writer
 //! dialer ────────────┘                                  └→ subscribers of this node → applications
 //! ```
 //!
-//! Every publication that this node takes on is delivered, passed on, or named: to subscribers as a gap, to operators in the
-//! loss report.
+//! Every publication that this node accepts is delivered, relayed, or reported: to subscribers as a gap, to
+//! operators in the loss report.
 
 #[cfg(not(loom))]
 mod api;
@@ -34,6 +34,8 @@ mod listener;
 #[cfg(not(loom))]
 mod lives;
 #[cfg(not(loom))]
+mod locks;
+#[cfg(not(loom))]
 mod losses;
 #[cfg(not(loom))]
 mod metrics;
@@ -44,6 +46,8 @@ mod objects;
 pub mod outbox;
 #[cfg(not(loom))]
 mod peers;
+#[cfg(not(loom))]
+mod quic;
 #[cfg(not(loom))]
 mod session;
 #[cfg(not(loom))]
@@ -67,7 +71,7 @@ pub use build::{BuildError, IsHeldElsewhere, LoadTokens, Overlay, OverlaySetting
 #[cfg(not(loom))]
 pub use config::{
     ApiAuth, ApiConfig, EgressPolicy, GossipConfig, ObjectsConfig, OverlayConfig, PeerAddr, PeerAddrError,
-    PeerLimits, PqConfig, Security, TimeoutsConfig, TransportConfig,
+    PeerLimits, PqConfig, Security, TimeoutsConfig, Transport, TransportConfig,
 };
 #[cfg(not(loom))]
 pub use error::OverlayError;
@@ -83,6 +87,8 @@ pub use losses::{Loss, LossSum, LossSums, NamedGap};
 pub use node_key::{NODE_KEY_FILE, NodeKeyError, load_or_make as load_or_make_node_key};
 #[cfg(not(loom))]
 pub use objects::{Object, ObjectError, ObjectReader, ObjectStore, Upload};
+#[cfg(not(loom))]
+pub use quic::QUIC_AVAILABLE;
 #[cfg(not(loom))]
 pub use subscription::Subscription;
 #[cfg(not(loom))]

@@ -2,13 +2,13 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::Duration,
 };
 
 use ron_kernel::{
     Scope,
-    lock::lock,
+    lock::{Ranked, RankedGuard},
     queue::{SendError, Sender, SharedReceiver},
     readiness::Effect,
     supervisor::{Children, TaskCtx, TaskFault, TaskResult},
@@ -22,9 +22,12 @@ use ron_transport::{
 };
 use tokio::sync::Notify;
 
+#[cfg(feature = "quic")]
+use crate::quic::QuicLink;
 use crate::{
     handshakes::Place,
-    session::{self, Began, CONNECTION, NoSession},
+    locks,
+    session::{self, Began, CONNECTION, Link, NoSession},
     shared::Shared,
 };
 
@@ -36,7 +39,7 @@ pub(crate) const RESTART: Restart = Restart::OnFailure {
     then: Escalation::FailClosed,
 };
 
-/// Accepts connections.
+/// The task that accepts connections.
 pub(crate) const LISTENER: TaskSpec = TaskSpec {
     name: "listener",
     plane: Plane::Control,
@@ -67,10 +70,20 @@ pub(crate) const INGRESS_WORK: QueueSpec = QueueSpec {
 /// How long to leave the backlog alone when the system is out of descriptors or memory.
 const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 
+/// A connection that has come, before its handshake.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// Over a socket of its own.
+    Socket(RawStream),
+    /// A connection over QUIC.
+    #[cfg(feature = "quic")]
+    Quic(QuicLink),
+}
+
 /// A connection that was accepted.
 #[derive(Debug)]
 struct Accepted {
-    stream: RawStream,
+    arrived: Arrived,
     peer: Peer,
     permit: ConnPermit,
 }
@@ -82,7 +95,7 @@ pub(crate) struct Door {
     waiting: Sender<Accepted>,
     changed: Notify,
     /// Nothing else is locked under it.
-    sockets: Mutex<Sockets>,
+    sockets: Ranked<Sockets>,
 }
 
 #[derive(Debug)]
@@ -96,19 +109,22 @@ struct Sockets {
 }
 
 impl Door {
-    /// Starts accepting.
+    /// Starts to accept connections.
     pub(crate) fn open(scope: &Scope, shared: &Arc<Shared>, listener: Listener) -> Arc<Self> {
         let (waiting, accepted) = scope.queue(&INGRESS_WORK, "session");
         let door = Arc::new(Self {
             shared: Arc::clone(shared),
             waiting,
             changed: Notify::new(),
-            sockets: Mutex::new(Sockets {
-                addr: listener.local_addr().clone(),
-                asked_for: listener.asked_for().clone(),
-                listening: Some(Arc::new(listener)),
-                replaced: Vec::new(),
-            }),
+            sockets: Ranked::new(
+                &locks::OAP_SOCKETS,
+                Sockets {
+                    addr: listener.local_addr().clone(),
+                    asked_for: listener.asked_for().clone(),
+                    listening: Some(Arc::new(listener)),
+                    replaced: Vec::new(),
+                },
+            ),
         });
         let accepting = Arc::clone(&door);
         scope.task(&LISTENER, move |ctx| accept(Arc::clone(&accepting), ctx));
@@ -162,8 +178,8 @@ impl Door {
         self.changed.notify_one();
     }
 
-    fn sockets(&self) -> MutexGuard<'_, Sockets> {
-        lock(&self.sockets)
+    fn sockets(&self) -> RankedGuard<'_, Sockets> {
+        self.sockets.lock()
     }
 
     fn stop(&self) -> Vec<Arc<Listener>> {
@@ -173,23 +189,24 @@ impl Door {
         all
     }
 
-    /// Closes sockets; whoever waited in a backlog is still served.
+    /// Closes sockets; connections in the backlog are still served.
     fn retire(&self, listeners: Vec<Arc<Listener>>) {
         for listener in listeners {
             let waiting = match Arc::try_unwrap(listener) {
                 Ok(listener) => listener.close(),
                 Err(shared) => shared.drain_backlog(usize::from(BACKLOG)),
             };
-            waiting.into_iter().for_each(|(stream, peer)| self.admit(stream, peer));
+            waiting.into_iter().for_each(|(stream, peer)| self.admit(Arrived::Socket(stream), peer));
         }
     }
 
-    fn admit(&self, stream: RawStream, peer: Peer) {
+    /// Lets a connection wait for its handshake, if it finds room.
+    pub(crate) fn admit(&self, arrived: Arrived, peer: Peer) {
         let metrics = self.shared.scope.metrics();
         let cap = match self.shared.caps.try_admit(ClientKey::of(&peer)) {
             Ok(permit) => {
                 // A full queue has counted it; the connection closes as it goes.
-                if let Err(SendError::Busy(_)) = self.waiting.try_send(Accepted { stream, peer, permit }) {
+                if let Err(SendError::Busy(_)) = self.waiting.try_send(Accepted { arrived, peer, permit }) {
                     self.shared.metrics.rejected("busy");
                 }
                 return;
@@ -219,7 +236,7 @@ async fn accept(door: Arc<Door>, ctx: TaskCtx) -> TaskResult {
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => door.admit(stream, peer),
+            Ok((stream, peer)) => door.admit(Arrived::Socket(stream), peer),
             Err(error) => match AcceptFault::of(&error) {
                 AcceptFault::Connection => {}
                 AcceptFault::Resources => {
@@ -240,16 +257,8 @@ async fn greet(
     accepted: SharedReceiver<Accepted>,
     ctx: TaskCtx,
 ) -> TaskResult {
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            // Whoever still waits is let go: this node takes in nobody any more.
-            () = ctx.stopping() => return Ok(()),
-            next = accepted.recv() => match next {
-                Some(accepted) => accepted,
-                None => return Ok(()),
-            },
-        };
+    // Whoever still waits at the stop is let go: this node takes in nobody any more.
+    while let Some(accepted) = accepted.recv_until_stop(&ctx).await {
         let (place, displaced) = shared.handshakes.take(ClientKey::of(&accepted.peer));
         if displaced {
             shared.metrics.rejected("busy");
@@ -262,15 +271,20 @@ async fn greet(
             serve(&shared, accepted, place).await;
         });
     }
+    Ok(())
 }
 
 async fn serve(shared: &Arc<Shared>, accepted: Accepted, place: Place) {
-    let Accepted { stream, peer, permit } = accepted;
-    let stream = match stream.register() {
-        Ok(stream) => stream,
-        Err(error) => return tracing::warn!(%error, "a connection cannot be watched"),
+    let Accepted { arrived, peer, permit } = accepted;
+    let link = match arrived {
+        Arrived::Socket(stream) => match stream.register() {
+            Ok(stream) => Link::Socket(stream),
+            Err(error) => return tracing::warn!(%error, "a connection cannot be watched"),
+        },
+        #[cfg(feature = "quic")]
+        Arrived::Quic(link) => Link::Quic(link),
     };
-    match session::run(shared, stream, Began::There(peer), Some(place)).await {
+    match session::run(shared, link, Began::There(peer), Some(place)).await {
         Ok(_) => {}
         // Counted when it lost its place; whoever floods is not to fill the log.
         Err(error @ NoSession::Displaced) => tracing::debug!(%peer, "no session: {error}"),

@@ -62,7 +62,7 @@ impl Lives {
     }
 }
 
-/// Blocking.
+/// Reads the counter of incarnations; this call blocks.
 fn read(path: &Path) -> u64 {
     let text = files::read_regular(path, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)

@@ -28,7 +28,7 @@ const LATEST: usize = 16;
 /// Sums that are kept, each of a peer, a topic and a reason; those that did not grow for the longest are added up together.
 pub(crate) const SUMS: usize = 1024;
 
-/// The report's lock.
+/// The lock of the loss report.
 pub(crate) const METRICS_BUFFER: LockSpec = LockSpec {
     name: "metrics_buffer",
     rank: 30,
@@ -36,8 +36,7 @@ pub(crate) const METRICS_BUFFER: LockSpec = LockSpec {
 };
 
 /// Why publications do not get through.
-pub(crate) const REASONS: [&str; 15] = [
-    "busy",
+pub(crate) const REASONS: [&str; 14] = [
     "backpressure",
     "closed",
     "quota",
@@ -66,11 +65,11 @@ pub struct Loss {
     pub id: MessageId,
     /// The number of the last one.
     pub last: u64,
-    /// Where: the queue's name.
+    /// The name of the queue that lost them.
     pub queue: &'static str,
     /// On the way to or from whom; [`None`] if to a subscriber of this node.
     pub peer: Option<NodeId>,
-    /// Why.
+    /// The reason for the loss.
     pub reason: &'static str,
 }
 
@@ -79,34 +78,34 @@ pub struct Loss {
 pub struct LossSum {
     /// On the way to or from whom; [`None`] if to a subscriber of this node.
     pub peer: Option<NodeId>,
-    /// Where.
+    /// The topic of the lost publications.
     pub topic: Topic,
-    /// Why.
+    /// The reason for the loss.
     pub reason: &'static str,
-    /// How many.
+    /// Number of lost publications.
     pub count: u64,
 }
 
 /// A gap that subscribers here were told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedGap {
-    /// When, in Unix time.
+    /// Unix time of the gap.
     pub at: Duration,
-    /// What is missing, and why.
+    /// The missing publications and the reason.
     pub gap: Gap,
 }
 
 /// How many publications were lost in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LossSums {
-    /// By peer, topic and reason.
+    /// Totals by peer, topic and reason.
     pub sums: Vec<LossSum>,
     /// Those of sums that made way for others.
     pub others: u64,
 }
 
 impl Loss {
-    /// How many publications.
+    /// Returns the number of publications in the run.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.last.saturating_sub(self.id.seq).saturating_add(1)

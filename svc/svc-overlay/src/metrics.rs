@@ -1,17 +1,13 @@
 //! What the overlay counts beyond the shared families.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
-use ron_kernel::{Scope, lock::lock, topology::MetricSpec};
+use ron_kernel::{Scope, lock::Ranked, topology::MetricSpec};
 use types::NodeId;
 
 use crate::{
-    losses,
+    locks, losses,
     objects::{OBJECT_BYTES, OBJECTS_TOTAL},
     session::CloseReason,
 };
@@ -42,7 +38,7 @@ pub(crate) const METRICS: [MetricSpec; 14] = [
     MetricSpec {
         name: "overlay_lost_total",
         labels: "reason",
-        doc: "publications given up on the way to or from a peer; each is in the loss report",
+        doc: "publications lost on the way to or from a peer; each is in the loss report",
     },
     MetricSpec {
         name: "overlay_published_total",
@@ -52,25 +48,25 @@ pub(crate) const METRICS: [MetricSpec; 14] = [
     MetricSpec {
         name: "overlay_delivered_total",
         labels: "",
-        doc: "publications handed to subscribers here",
+        doc: "publications delivered to local subscribers",
     },
     MetricSpec {
         name: "overlay_gaps_total",
         labels: "",
-        doc: "publications that subscribers here were told are missing",
+        doc: "publications that were reported as missing to local subscribers; a gap counts for a million at most",
     },
     MetricSpec { name: "overlay_peers", labels: "", doc: "peers with a session" },
     MetricSpec {
         name: "overlay_outlived_total",
         labels: "",
-        doc: "times that peers knew a later life of this node than its present one: its clock went back",
+        doc: "times that peers knew a later incarnation of this node than the current one: its clock was set back",
     },
     OBJECTS_TOTAL,
     OBJECT_BYTES,
 ];
 
-/// Why frames are refused.
-pub(crate) const REJECTS: [&str; 14] = [
+/// The reasons for rejected frames, as metric labels.
+pub(crate) const REJECTS: [&str; 15] = [
     "size",
     "malformed",
     "unknown_kind",
@@ -81,6 +77,7 @@ pub(crate) const REJECTS: [&str; 14] = [
     "forbidden",
     "quota",
     "busy",
+    "shed",
     "limit",
     "mismatch",
     "tls",
@@ -109,8 +106,8 @@ pub(crate) struct OverlayMetrics {
     losses: [Counter; losses::REASONS.len()],
     published: [Counter; VERDICTS.len()],
     backpressure: Family<PeerLabels, Counter>,
-    /// The peers that have a label. Nothing else is locked under it.
-    named: Arc<Mutex<BTreeMap<NodeId, Counter>>>,
+    /// The peers that have a label.
+    named: Arc<Ranked<BTreeMap<NodeId, Counter>>>,
 }
 
 impl OverlayMetrics {
@@ -152,7 +149,7 @@ impl OverlayMetrics {
             losses: losses::REASONS.map(|reason| child(&lost, ("reason", reason))),
             published: VERDICTS.map(|verdict| child(&published, ("verdict", verdict))),
             backpressure,
-            named: Arc::default(),
+            named: Arc::new(Ranked::new(&locks::PEER_LABELS, BTreeMap::new())),
         }
     }
 
@@ -194,7 +191,7 @@ impl OverlayMetrics {
 
     /// Counts a publication that waited too long for `peer`.
     pub(crate) fn backpressure(&self, peer: NodeId) {
-        let mut named = lock(&self.named);
+        let mut named = self.named.lock();
         let counter = match named.get(&peer) {
             Some(counter) => counter.clone(),
             None if named.len() < NAMED_PEERS => {

@@ -7,7 +7,7 @@ use ron_transport::tls::{TlsError, raw_key::NodeKey};
 /// The file's name in the node's data.
 pub const NODE_KEY_FILE: &str = "node.key";
 
-/// Why there is no key.
+/// The reason why the node has no key.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeKeyError {
     /// The file is there and cannot be used, or a key cannot be made.
@@ -16,9 +16,9 @@ pub enum NodeKeyError {
     /// The folder cannot be made.
     #[error("the node's key: {} cannot be made: {error}", .path.display())]
     Folder {
-        /// Which.
+        /// The path of the key file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         error: std::io::Error,
     },
 }

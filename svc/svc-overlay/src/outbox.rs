@@ -12,23 +12,18 @@
 
 use std::{
     fmt, mem,
-    sync::PoisonError,
     task::{Context, Poll, Waker},
 };
 
-#[cfg(loom)]
-use loom::sync::{Mutex, MutexGuard};
-#[cfg(not(loom))]
-use std::sync::{Mutex, MutexGuard};
-
 use gossip::{Lanes, Next, Pushed, WhenFull};
+use lock::{Guard, Lock};
 
 /// Something that can be written.
 pub trait Parcel {
-    /// How many bytes.
+    /// Returns the size in bytes.
     fn len(&self) -> usize;
 
-    /// Whether it has none.
+    /// Returns true if the size is zero.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -42,7 +37,7 @@ pub trait Parcel {
 pub struct Limits {
     /// Frames the writer takes at a time; at least one.
     pub permits: usize,
-    /// Publications that wait.
+    /// Number of queued publications.
     pub queued: usize,
     /// Bytes of publications that wait.
     pub queued_bytes: usize,
@@ -63,7 +58,7 @@ pub enum Refused<F> {
     Closed(F),
 }
 
-/// What the writer got.
+/// What the writer took from the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// Frames to be written.
@@ -85,7 +80,7 @@ enum Open {
 /// The box of one connection.
 pub struct Outbox<F> {
     limits: Limits,
-    state: Mutex<State<F>>,
+    state: Lock<State<F>>,
 }
 
 struct State<F> {
@@ -101,7 +96,7 @@ struct State<F> {
 }
 
 impl<F: Parcel> Outbox<F> {
-    /// An empty box.
+    /// Makes an empty send queue.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         let when_full = if limits.drop_oldest { WhenFull::DropOldest } else { WhenFull::RejectNew };
@@ -113,7 +108,7 @@ impl<F: Parcel> Outbox<F> {
             writer: None,
             bulk_waits: Vec::new(),
         };
-        Self { limits, state: Mutex::new(state) }
+        Self { limits, state: lock::new(state) }
     }
 
     /// Puts a control frame in.
@@ -163,7 +158,7 @@ impl<F: Parcel> Outbox<F> {
         }
     }
 
-    /// Resolves once bulk's place is free. Whoever is first takes it with [`Outbox::bulk`].
+    /// Resolves once the place for bulk data is free. The first caller takes it with [`Outbox::bulk`].
     pub fn poll_bulk(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if state.bulk.is_none() || state.open != Open::Yes {
@@ -237,15 +232,15 @@ impl<F: Parcel> Outbox<F> {
         left
     }
 
-    /// Publications that wait.
+    /// Returns the number of queued publications.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.lock().lanes.gossip_len()
     }
 
     /// What it does leaves the state sound at each step, so a panic elsewhere does not spoil it.
-    fn lock(&self) -> MutexGuard<'_, State<F>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, State<F>> {
+        lock::take(&self.state)
     }
 }
 
@@ -272,11 +267,39 @@ impl<F: Parcel> State<F> {
 }
 
 /// Lets go of the lock, and then wakes the writer.
-fn wake<F>(mut state: MutexGuard<'_, State<F>>) {
+fn wake<F>(mut state: Guard<'_, State<F>>) {
     let writer = state.writer.take();
     drop(state);
     if let Some(writer) = writer {
         writer.wake();
+    }
+}
+
+/// The lock as the service has it, with its rank.
+#[cfg(not(loom))]
+mod lock {
+    pub(super) use ron_kernel::lock::{Ranked as Lock, RankedGuard as Guard};
+
+    pub(super) fn new<T>(value: T) -> Lock<T> {
+        Lock::new(&crate::locks::OUTBOX, value)
+    }
+
+    pub(super) fn take<T>(lock: &Lock<T>) -> Guard<'_, T> {
+        lock.lock()
+    }
+}
+
+/// The lock as the model checker has it.
+#[cfg(loom)]
+mod lock {
+    pub(super) use loom::sync::{Mutex as Lock, MutexGuard as Guard};
+
+    pub(super) fn new<T>(value: T) -> Lock<T> {
+        Lock::new(value)
+    }
+
+    pub(super) fn take<T>(lock: &Lock<T>) -> Guard<'_, T> {
+        lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

@@ -8,11 +8,11 @@ use types::NodeId;
 
 use crate::session::{CloseReason, Conn};
 
-/// The index's lock.
+/// The lock of the index of peers.
 pub(crate) const PEER_INDEX: LockSpec = LockSpec {
     name: "peer_index",
     rank: 20,
-    doc: "who is connected: changed when a session begins or ends, read by operators and dialers; held for one look-up",
+    doc: "the connected peers: changed when a session begins or ends, read by operators and dialers; held for one look-up",
 };
 
 /// The sessions of a node, by peer.
@@ -112,7 +112,7 @@ impl Peers {
         self.index.lock().by_node.values().map(|entry| entry.conn.outbox.queued()).sum()
     }
 
-    /// How many there are.
+    /// Returns the number of connected peers.
     pub(crate) fn count(&self) -> usize {
         self.index.lock().by_node.len()
     }

@@ -18,12 +18,13 @@ use quota::Rate;
 use ron_kernel::{Clock, Scope, readiness::ServiceReadiness, supervisor::Children};
 use ron_transport::{
     caps::ConnCaps,
+    socks5::Socks5Proxy,
     tls::raw_key::{NodeKey, PeerKey, RawClientTls, RawServerTls},
 };
 use types::NodeId;
 
 use crate::{
-    ObjectsConfig, OverlayConfig, TimeoutsConfig,
+    GossipConfig, ObjectsConfig, OverlayConfig, TimeoutsConfig,
     conditions::Supplies,
     config::{EgressPolicy, Security, public_key},
     error::OverlayError,
@@ -40,7 +41,7 @@ use crate::{
 
 /// Frames that wait for a peer.
 pub(crate) const EGRESS_FRAMES: usize = 512;
-/// Bytes of them.
+/// The maximum size of a peer's send queue in bytes.
 pub(crate) const EGRESS_BYTES: usize = 8 * 1024 * 1024;
 /// Answers that wait for a peer; one that does not take so many does not read.
 pub(crate) const CONTROL_FRAMES: usize = 1024;
@@ -68,6 +69,9 @@ pub(crate) struct Shared {
     pub(crate) objects: Objects,
     pub(crate) readers: Children,
     pub(crate) writers: Children,
+    /// What moves the packets of connections over QUIC.
+    #[cfg(feature = "quic")]
+    pub(crate) quic_drivers: ron_transport::quic::Drivers,
     pub(crate) numbers: AtomicU64,
     /// Whether publications are refused for now.
     pub(crate) readiness: ServiceReadiness,
@@ -109,6 +113,8 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<Tls>,
     pub(crate) tokens: Arc<TokenKeys>,
     pub(crate) handshake: Duration,
+    /// Peers are dialled through it.
+    pub(crate) proxy: Option<Socks5Proxy>,
     pub(crate) waits: Waits,
     pub(crate) inflight_frames: usize,
     pub(crate) rate: Option<Rate>,
@@ -131,9 +137,12 @@ pub(crate) struct Settings {
 pub(crate) struct Tls {
     pub(crate) server: RawServerTls,
     pub(crate) client: RawClientTls,
+    /// The TLS settings for QUIC.
+    #[cfg(feature = "quic")]
+    pub(crate) quic: crate::quic::QuicTls,
 }
 
-/// What tokens are checked with.
+/// The keys that verify tokens.
 #[derive(Debug, Default)]
 pub(crate) struct TokenKeys {
     pub(crate) ring: KeyRing,
@@ -165,16 +174,14 @@ impl Settings {
             tls,
             tokens,
             handshake: config.handshake_timeout.as_duration(),
+            proxy: config.proxy.clone(),
             waits: waits(&config.timeouts, idle),
             inflight_frames: config.peer.inflight_frames,
             max_rps,
             rate: Rate::per_second(max_rps, max_rps.saturating_mul(2)).ok(),
             max_frame: u32::try_from(config.gossip.max_frame_bytes.as_u64()).unwrap_or(oap::FRAME_MAX),
             min_peers: if config.peers.is_empty() { 0 } else { config.min_peers },
-            features: match config.gossip.checksums {
-                true => Features::OBJECTS.with(Features::CRC32C),
-                false => Features::OBJECTS,
-            },
+            features: features(&config.gossip),
             chunk: config.gossip.chunk_bytes.as_usize(),
             drop_oldest: config.gossip.egress_policy == EgressPolicy::DropOldest,
             topics: topics(&config.topics),
@@ -211,7 +218,7 @@ impl Settings {
         }
     }
 
-    /// This node's token for one connection: whoever gets hold of it can use it nowhere else.
+    /// This node's token for one connection: its receiver cannot use it anywhere else.
     fn bound_token(&self, channel: &[u8; captoken::CHANNEL_LEN]) -> Option<oap::Token> {
         let token = self.token.clone()?.attenuate(&Caveat::Channel(channel)).ok()?;
         oap::Token::new(Bytes::copy_from_slice(token.encode().as_bytes()))
@@ -256,6 +263,16 @@ impl Settings {
             Err(_) => Err("the node is not listed, and its token does not let it join"),
         }
     }
+}
+
+fn features(config: &GossipConfig) -> Features {
+    let mut features = Features::OBJECTS;
+    for (feature, is_wanted) in
+        [(Features::CRC32C, config.checksums), (Features::PATTERNS, config.pattern_hops > 0)]
+    {
+        features = if is_wanted { features.with(feature) } else { features };
+    }
+    features
 }
 
 fn waits(config: &TimeoutsConfig, idle: Duration) -> Waits {

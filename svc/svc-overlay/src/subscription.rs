@@ -69,7 +69,7 @@ impl Subscription {
         }
     }
 
-    /// The topic.
+    /// Returns the topic of the subscription.
     #[must_use]
     pub const fn topic(&self) -> &Topic {
         &self.topic

@@ -28,7 +28,7 @@ pub fn event_json(delivery: &Delivery) -> (&'static str, Value) {
     }
 }
 
-/// What is missing, and why.
+/// Formats a gap as JSON.
 #[must_use]
 pub fn gap_json(gap: &Gap) -> Value {
     json!({
@@ -52,7 +52,7 @@ pub fn id_json(id: &MessageId) -> Value {
     })
 }
 
-/// What became of a publication.
+/// Formats the result of a publication as JSON.
 #[must_use]
 pub fn published_json(published: &Published) -> Value {
     let verdict = if published.accepted { "accepted" } else { "local_only" };

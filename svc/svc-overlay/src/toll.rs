@@ -6,13 +6,15 @@ use std::{
     collections::BTreeMap,
     fmt, mem,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed},
     },
 };
 
 use oap::Topic;
-use ron_kernel::{Shutdown, lock::lock};
+use ron_kernel::{Shutdown, lock::Ranked};
+
+use crate::locks;
 
 /// Topics that are told apart; peers can name as many as they like.
 const TOPICS: usize = 32;
@@ -24,7 +26,7 @@ pub(crate) struct Toll {
     /// Those who may still give something up.
     parties: AtomicUsize,
     /// Nothing else is locked under it.
-    sum: Mutex<Sum>,
+    sum: Ranked<Sum>,
 }
 
 /// Somebody who may give publications up. The last of them to go tells what the drain cost, in good order or not.
@@ -39,13 +41,17 @@ struct Sum {
 
 impl Toll {
     pub(crate) fn new(shutdown: Shutdown) -> Arc<Self> {
-        Arc::new(Self { shutdown, parties: AtomicUsize::new(0), sum: Mutex::default() })
+        Arc::new(Self {
+            shutdown,
+            parties: AtomicUsize::new(0),
+            sum: Ranked::new(&locks::DRAIN_SUM, Sum::default()),
+        })
     }
 
     /// Counts publications of a topic that were given up, if the node drains.
     pub(crate) fn add(&self, topic: &Topic, count: u64) {
         if self.shutdown.is_draining() {
-            lock(&self.sum).add(topic, count);
+            self.sum.lock().add(topic, count);
         }
     }
 
@@ -56,7 +62,7 @@ impl Toll {
     }
 
     fn tell(&self) {
-        let sum = mem::take(&mut *lock(&self.sum));
+        let sum = mem::take(&mut *self.sum.lock());
         if sum.total > 0 {
             let (lost, topics) = (sum.total, sum.to_string());
             tracing::warn!(lost, topics, "publications were given up while the node drained");

@@ -2,24 +2,27 @@
 
 use std::time::Duration;
 
-use ron_kernel::topology::{TimeoutSpec, Topology};
+use ron_kernel::topology::{LockSpec, TimeoutSpec, Topology, joined};
+use ron_transport::locks::{CONNECTION_CAPS, RESOLVER};
 
 use crate::{
     dialer::{CFG_SNAPSHOT, DIALER},
     gossip::{COMMANDS, GOSSIP_EGRESS, GOSSIP_INGRESS, SHARD, SUBSCRIBER},
     listener::{GREETER, INGRESS_WORK, LISTENER},
+    locks,
     losses::METRICS_BUFFER,
     metrics::METRICS,
     objects::{OBJECT_STREAM, STREAM},
     peers::PEER_INDEX,
+    quic::{QUIC_DRIVER, QUIC_LISTENER},
     session::{CONNECTION, LINGER, PERMIT_WAIT, READER, WRITER},
 };
 
 /// Everything the overlay is made of.
 pub static TOPOLOGY: Topology = Topology {
     service: "overlay",
-    purpose: "The gossip plane between nodes: sessions, publications and objects, with every loss accounted for.",
-    last_reviewed: "2026-11-16",
+    purpose: "The gossip overlay between nodes: sessions, publications and objects, with every loss accounted for.",
+    last_reviewed: "2026-11-17",
     invariants: &[
         "A connection has exactly one reader and one writer; the reader never writes.",
         "A publication that was taken on is delivered, or named: in the loss report where it was given up, and as a gap to its subscribers.",
@@ -29,19 +32,23 @@ pub static TOPOLOGY: Topology = Topology {
         "In the clear only addresses of this machine are listened on and dialled.",
         "With amnesia nothing is written: the node's key lasts as long as the process.",
     ],
-    tasks: &[LISTENER, GREETER, SHARD],
-    children: &[CONNECTION, READER, WRITER, DIALER, STREAM],
+    tasks: &[LISTENER, QUIC_LISTENER, GREETER, SHARD],
+    children: &[CONNECTION, READER, WRITER, DIALER, STREAM, QUIC_DRIVER],
     queues: &[INGRESS_WORK, GOSSIP_INGRESS, GOSSIP_EGRESS, COMMANDS, SUBSCRIBER, OBJECT_STREAM],
-    locks: &[CFG_SNAPSHOT, PEER_INDEX, METRICS_BUFFER],
+    locks: &joined::<_, { OTHER_LOCKS.len() + locks::OWN.len() }>(&OTHER_LOCKS, &locks::OWN),
     timeouts: &TIMEOUTS,
     metrics: &METRICS,
     trade_offs: &[
         "A full queue to a peer refuses the newcomer, which keeps what is sent fresh; `gossip.egress_policy` turns it round.",
         "A publication waits for a slow peer five seconds at most; who missed it asks for it once it catches up.",
         "Topics are spread over tasks by their names: one very busy topic has one core.",
+        "Over QUIC the library has queues of its own between a socket and its connections, in packets; what a peer may send before it is read is bounded, 1 MiB for each connection.",
         "A second connection between two nodes costs a handshake; the one that the lower node id dialled stays.",
     ],
 };
+
+/// Those of its peers, dialers and losses, and of the transport below.
+const OTHER_LOCKS: [LockSpec; 5] = [CFG_SNAPSHOT, PEER_INDEX, METRICS_BUFFER, CONNECTION_CAPS, RESOLVER];
 
 const TIMEOUTS: [TimeoutSpec; 6] = [
     TimeoutSpec {
@@ -57,12 +64,12 @@ const TIMEOUTS: [TimeoutSpec; 6] = [
     TimeoutSpec {
         name: "timeouts.write",
         default: Duration::from_secs(5),
-        doc: "each wait for the peer to take more; then the connection closes",
+        doc: "each wait for the peer to read more; then the connection closes",
     },
     TimeoutSpec {
         name: "timeouts.idle",
         default: Duration::from_secs(30),
-        doc: "silence of a peer, which is asked half-way; then the connection closes (15 s on a micronode)",
+        doc: "silence of a peer, which gets a PING after half of it; then the connection closes (15 s on a micronode)",
     },
     TimeoutSpec {
         name: "permit_wait",
@@ -72,6 +79,6 @@ const TIMEOUTS: [TimeoutSpec; 6] = [
     TimeoutSpec {
         name: "linger",
         default: LINGER,
-        doc: "from the end of a session until its socket is let go: what waits is written, the peer's end is read",
+        doc: "from the end of a session until its socket is closed: queued frames are written, and the peer's end is read",
     },
 ];

@@ -16,7 +16,7 @@ use crate::{Feed, told};
 /// How long a stream may be silent before a comment shows that it is alive.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// One subscriber's stream.
+/// The event stream of one subscriber.
 struct Stream {
     feed: Feed,
     state: Arc<State>,

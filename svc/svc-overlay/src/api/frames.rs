@@ -10,7 +10,7 @@ use types::{Reason, Refusal};
 
 use crate::{Cursor, Delivery, Published, told};
 
-/// What a client says.
+/// A message from a client.
 #[derive(PartialEq, Eq)]
 pub(super) enum Op {
     /// Presents the token by which all later messages are judged.
@@ -21,7 +21,7 @@ pub(super) enum Op {
     Subscribe { number: Option<u64>, filter: Filter, after: Option<Cursor> },
 }
 
-/// As it is written.
+/// The JSON form of a client's message.
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 enum Written {
@@ -89,7 +89,7 @@ impl Op {
     }
 }
 
-/// Something is heard.
+/// Makes the frame for an event.
 pub(super) fn event(cursor: &Cursor, delivery: &Delivery) -> String {
     let (kind, mut data) = told::event_json(delivery);
     // The event's own id; a publication's name is in the fields beside it.
@@ -106,13 +106,13 @@ pub(super) fn published(number: Option<u64>, published: &Published) -> String {
     data.to_string()
 }
 
-/// A subscription stands.
+/// Makes the frame that confirms a subscription.
 pub(super) fn subscribed(number: Option<u64>, filter: &Filter) -> String {
     let topics: Value = filter.patterns().map(|pattern| pattern.as_str().to_owned()).collect();
     json!({ "type": "subscribed", "ref": number, "topics": topics }).to_string()
 }
 
-/// Something was refused.
+/// Makes the frame for a refusal.
 pub(super) fn refused(number: Option<u64>, refusal: &Refusal, corr_id: &str) -> String {
     let wait = refusal.retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
     json!({

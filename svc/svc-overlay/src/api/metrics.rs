@@ -18,15 +18,11 @@ pub(super) const METRICS: [MetricSpec; 4] = [
         labels: "limit",
         doc: "subscriptions and publications that were refused, by the limit that was met: subscribers of the node, of a client, of a token; publications at once, of a client, of a token",
     },
-    MetricSpec {
-        name: "api_events_total",
-        labels: "event",
-        doc: "events that were told to subscribers, by their kind",
-    },
+    MetricSpec { name: "api_events_total", labels: "event", doc: "events sent to subscribers, by kind" },
     MetricSpec {
         name: "api_missed_total",
         labels: "",
-        doc: "publications that subscribers were told they missed: they read too slowly, or came back too late",
+        doc: "publications that subscribers missed, because they read too slowly or resumed too late",
     },
 ];
 
@@ -48,7 +44,7 @@ pub(super) struct ApiMetrics {
 /// Why a publication is refused before anybody looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooMuch {
-    /// As many wait as may.
+    /// The maximum number of publications wait for their verdicts.
     Publishing,
     /// The limit of one client address.
     Client,

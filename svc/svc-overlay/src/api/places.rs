@@ -1,16 +1,14 @@
 //! How many may subscribe at once: on this node, from one address, and with one token.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use captoken::TokenId;
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 use ron_transport::caps::ClientKey;
 
-/// How many at most.
+use crate::locks;
+
+/// The maximum numbers of subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlaceLimits {
     pub(super) node: usize,
@@ -18,7 +16,7 @@ pub(super) struct PlaceLimits {
     pub(super) token: usize,
 }
 
-/// Which limit is met.
+/// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
     Node,
@@ -29,7 +27,7 @@ pub(super) enum Full {
 impl Full {
     pub(super) const ALL: [Self; 3] = [Self::Node, Self::Client, Self::Token];
 
-    /// Its name in metrics.
+    /// Returns the name of the limit in metrics.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -39,7 +37,7 @@ impl Full {
     }
 }
 
-/// Who has how many places. Whoever has none takes no memory.
+/// The number of places per client. A client without places takes no memory.
 #[derive(Debug, Default)]
 struct Held {
     all: usize,
@@ -87,8 +85,14 @@ fn less<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
 }
 
 /// The places of a node.
-#[derive(Debug, Default)]
-pub(super) struct Places(Mutex<Held>);
+#[derive(Debug)]
+pub(super) struct Places(Ranked<Held>);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(Ranked::new(&locks::API_PLACES, Held::default()))
+    }
+}
 
 /// A place; given back when dropped.
 #[derive(Debug)]
@@ -106,19 +110,19 @@ impl Places {
         token: Option<TokenId>,
         limits: PlaceLimits,
     ) -> Result<Place, Full> {
-        lock(&self.0).take(client, token, limits)?;
+        self.0.lock().take(client, token, limits)?;
         Ok(Place { places: Arc::clone(self), client, token })
     }
 
-    /// How many are taken.
+    /// Returns the number of subscribers.
     pub(super) fn taken(&self) -> usize {
-        lock(&self.0).all
+        self.0.lock().all
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.places.0).give_back(self.client, self.token);
+        self.places.0.lock().give_back(self.client, self.token);
     }
 }
 
@@ -160,7 +164,7 @@ mod tests {
                 prop_assert!(held.len() <= LIMITS.node);
             }
             held.clear();
-            let left = lock(&places.0);
+            let left = places.0.lock();
             prop_assert!(left.all == 0 && left.clients.is_empty() && left.tokens.is_empty());
         }
     }

@@ -5,10 +5,10 @@ use oap::Topic;
 use topics::Filter;
 use types::{Reason, Refusal};
 
-/// What every path begins with.
+/// The prefix of every path.
 const PREFIX: &str = "/v1/topics/";
 
-/// What is asked for.
+/// The resource that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// Publish the body of the request in this topic.
@@ -24,7 +24,7 @@ impl Route {
     pub(super) const NAMES: [&str; 3] =
         ["/v1/topics/{topic}", "/v1/topics/{pattern}/events", "/v1/topics/{pattern}/ws"];
 
-    /// Its place among [`NAMES`](Self::NAMES).
+    /// Returns the index in [`NAMES`](Self::NAMES).
     pub(super) const fn index(&self) -> usize {
         match self {
             Self::Publish(_) => 0,

@@ -23,7 +23,8 @@ use super::{
 use crate::{Cursor, told};
 
 /// Fields that pages of other origins may send.
-const ALLOWED_FIELDS: &str = "authorization, content-type, last-event-id, x-corr-id, x-request-timeout-ms";
+const ALLOWED_FIELDS: &str = "authorization, content-type, deadline, last-event-id, request-timeout, x-corr-id, \
+                              x-request-timeout-ms";
 
 /// The handler of one core.
 #[derive(Debug)]
@@ -63,7 +64,8 @@ impl Handler {
                 let (caller, client) = self.caller(conn, request)?;
                 caller.may_publish(topic.as_str())?;
                 self.state.admit_publication(client, &caller)?;
-                let wished = deadline::wished(&request.headers, self.state.scope.clock().now());
+                let clock = self.state.scope.clock();
+                let wished = deadline::wished(&request.headers, clock.now(), clock.unix());
                 let published = self.state.publish(topic, read(body).await?, wished).await?;
                 Ok(json(StatusCode::OK, &told::published_json(&published)))
             }

@@ -97,7 +97,7 @@ fn lists(headers: &HeaderMap, name: &header::HeaderName, wanted: &str) -> bool {
     elements(headers, name).any(|element| element.eq_ignore_ascii_case(wanted))
 }
 
-/// Who speaks.
+/// The client of a WebSocket.
 pub(super) struct From {
     conn: ConnInfo,
     client: ClientKey,
@@ -131,7 +131,7 @@ impl From {
 
 /// Begins a WebSocket that hears of `filter`.
 ///
-/// Whoever shows a token in the request is judged before it begins; others have a moment to show one.
+/// A token in the request is checked before the WebSocket starts; other clients have a short time to send one.
 pub(super) fn open(
     state: &Arc<State>,
     upgrade: Upgrade,
@@ -163,11 +163,11 @@ struct Session {
     place: Place,
 }
 
-/// Why a socket ends.
+/// The reason why a WebSocket ends.
 enum End {
     /// The client has gone, or does not take what it is sent.
     Gone,
-    /// It is told why.
+    /// The client is told this close code and reason.
     Told(CloseCode, &'static str),
 }
 

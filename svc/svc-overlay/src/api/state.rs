@@ -61,7 +61,7 @@ impl ApiSettings {
     }
 }
 
-/// Whose publications are counted together.
+/// The key by which the rate of publications is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Who {
     Token(TokenId),

@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use ron_kernel::topology::{ChildSpec, Plane, Stage, TimeoutSpec, Topology, joined};
-use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, Roles, TIMEOUTS};
+use ron_transport::{
+    locks::LOCKS,
+    serve::{CONNECTION, H2_STREAM, LISTENER, Roles, TIMEOUTS},
+};
 
 use super::{events::KEEP_ALIVE, metrics::METRICS, socket::AUTH_WAIT};
+use crate::locks::API_PLACES;
 
-/// One WebSocket.
+/// The task of one WebSocket.
 pub(super) const SOCKET: ChildSpec = ChildSpec {
     kind: "socket",
     plane: Plane::Data,
     stop: Stage::Writers,
     bound: "api.max_subscribers, with those of event streams",
-    doc: "reads what one client says over a WebSocket, and tells it what it subscribes to",
+    doc: "reads the messages of one WebSocket client, and sends it the events of its subscriptions",
 };
 
 /// The parts of the HTTP server.
@@ -40,7 +44,7 @@ pub static API_TOPOLOGY: Topology = Topology {
     tasks: &[LISTENER],
     children: &[CONNECTION, H2_STREAM, SOCKET],
     queues: &[],
-    locks: &[],
+    locks: &joined::<_, { LOCKS.len() + 1 }>(&[API_PLACES], &LOCKS),
     timeouts: &ALL_TIMEOUTS,
     metrics: &METRICS,
     trade_offs: &[
@@ -61,7 +65,7 @@ const ALL_TIMEOUTS: [TimeoutSpec; TIMEOUTS.len() + 3] = joined(
         TimeoutSpec {
             name: "keep_alive",
             default: KEEP_ALIVE,
-            doc: "silence of a stream; then a comment or a ping shows that it is alive, and its token is looked at again",
+            doc: "silence of a stream; then a comment or a ping keeps it alive, and its token is checked again",
         },
         TimeoutSpec {
             name: "auth_wait",

@@ -24,10 +24,10 @@ const MORE_CONNS: usize = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApiAuth {
-    /// Whoever shows a capability token with the right to the topic.
+    /// Callers present a capability token that covers the topic.
     #[default]
     Token,
-    /// Whoever reaches it.
+    /// Callers need no token.
     None,
 }
 
@@ -35,35 +35,39 @@ pub enum ApiAuth {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiConfig {
-    /// Whether it runs.
+    /// Whether the listener for applications runs.
     pub enabled: bool,
-    /// Where it listens: `127.0.0.1:9510`, `unix:/run/topics.sock` or `inherit:name`.
+    /// The listening address: `127.0.0.1:9510`, `unix:/run/topics.sock` or `inherit:name`.
     pub listen: ListenAddr,
     /// Certificates; empty paths for plain HTTP.
     pub tls: TlsConfig,
-    /// `token`: callers show a capability token, checked with `[auth]`'s root keys. `none`: callers show nothing, which only
-    /// addresses of this machine may offer.
+    /// `token`: callers present a capability token, which is verified with the root keys in `[auth]`. `none`:
+    /// callers need no token; allowed only on addresses of this machine.
     pub auth: ApiAuth,
     /// Origins of web pages that may use it besides its own: `"https://chat.example"`; `"*"` for all.
     pub allow_origins: Vec<String>,
-    /// Subscribers at once, by event streams and WebSockets. Each takes a connection and up to `box_bytes`.
+    /// Concurrent subscribers, by event streams and WebSockets. Each takes a connection and up to `box_bytes`.
     pub max_subscribers: usize,
-    /// Subscribers at once from one address; 0 stands for a quarter of `max_subscribers`. An IPv6 /64 is one address.
+    /// Concurrent subscribers from one address; 0 means a quarter of `max_subscribers`. An IPv6 /64 counts as one
+    /// address.
     pub max_subscribers_per_client: usize,
-    /// Subscribers at once with one token, or others made from it; 0 stands for a quarter of `max_subscribers`.
+    /// Concurrent subscribers with one token, including tokens attenuated from it; 0 means a quarter of
+    /// `max_subscribers`.
     pub max_subscribers_per_token: usize,
-    /// Bytes of publications that may wait for one subscriber, in at most 1024 events; of what comes beyond it, the subscriber is
-    /// told how many it missed. All of them together take at most this times `max_subscribers`, less where they share topics.
+    /// Bytes of publications queued for one subscriber, in at most 1024 events; beyond it, the subscriber is told
+    /// how many it missed. All queues together take at most this times `max_subscribers`, less if subscribers share
+    /// topics.
     pub box_bytes: ByteSize,
-    /// Publications a second with one token, or from one address that shows none; as many may come at once. 0 for no limit.
+    /// Publications per second with one token, or from one address without a token, with a burst of one second. 0
+    /// for no limit.
     pub publish_rps: u32,
-    /// Publications a second from one address, whatever tokens it shows; as many may come at once. 0 for no limit.
+    /// Publications per second from one address, whatever its tokens, with a burst of one second. 0 for no limit.
     pub client_publish_rps: u32,
-    /// Publications of all callers that wait for their verdict at once; more are answered 429 `busy`.
+    /// Publications of all callers that may wait for their verdict; more are answered 429 `busy`.
     pub max_publishing: usize,
     /// How long a publication may wait for its verdict; a caller may ask for less.
     pub publish_timeout: HumanDuration,
-    /// Each wait for a subscriber to take more; then its connection closes.
+    /// Timeout for each wait for a subscriber to read more; then its connection closes.
     pub write_timeout: HumanDuration,
 }
 

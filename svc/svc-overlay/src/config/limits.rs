@@ -27,7 +27,7 @@ const SAFE_MAX_BURST: u32 = 512;
 
 /// The smallest window: publishers prove their heads once in 256 publications.
 const MIN_WINDOW: usize = 1024;
-/// The largest window.
+/// The maximum of `gossip.window`.
 const MAX_WINDOW: usize = 1 << 20;
 /// With one that says what is gone, as many as a new subscriber's queue takes.
 const MAX_RETAINED: usize = crate::gossip::SUBSCRIBER.capacity - 1;
@@ -42,16 +42,16 @@ const SAFE_MAX_PUBLISHERS: usize = 65_536;
 /// More bytes of events of a topic than this need `danger_ok`.
 const SAFE_MAX_RETAINED: ByteSize = ByteSize::mib(64);
 
-/// How long peers may keep us waiting.
+/// Timeouts of peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TimeoutsConfig {
-    /// From the first byte of a frame to its last; then the connection closes.
+    /// Timeout from the first byte of a frame to its last; then the connection closes.
     pub read: HumanDuration,
-    /// Each wait for the peer to take more; then the connection closes.
+    /// Timeout for each wait for the peer to read more; then the connection closes.
     pub write: HumanDuration,
-    /// Silence of a peer, though it was asked half-way whether it is there; then the connection closes. `0s` stands for 15s
-    /// on a micronode and 30s on a macronode.
+    /// How long a peer may be silent; it gets a PING after half of this time. Then the connection closes. `0s`
+    /// means 15s on a micronode and 30s on a macronode.
     pub idle: HumanDuration,
 }
 
@@ -77,14 +77,14 @@ impl TimeoutsConfig {
     }
 }
 
-/// What one peer may cost.
+/// Limits of one peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PeerLimits {
-    /// Frames on their way to a peer, or from it to the gossip engine, at a time; the others wait.
+    /// Frames in flight to a peer, or from it to the gossip engine; further frames wait.
     pub inflight_frames: usize,
-    /// Frames a second of one peer, beside pieces of objects; as many again may come at once. More are refused with `quota`;
-    /// 0 for no limit.
+    /// Frames per second of one peer, not counting pieces of objects, with a burst of one second. More are refused
+    /// with `quota`; 0 for no limit.
     pub max_rps: u32,
 }
 
@@ -114,42 +114,50 @@ pub enum EgressPolicy {
     DropOldest,
 }
 
-/// How publications travel.
+/// Distribution of publications (gossip).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GossipConfig {
-    /// Neighbours that a publication is pushed to; the others are told of it and ask.
+    /// Number of neighbours that a publication is pushed to (eager push); the others get an announcement and
+    /// request it.
     pub relay_fanout: usize,
-    /// Publications of one topic on their way to one peer at a time; beyond it they are announced instead of pushed.
+    /// Publications of one topic in flight to one peer; beyond it they are announced instead of pushed.
     pub burst_budget_frames: u32,
     /// The most bytes of an object in one frame; at most 64KiB.
     pub chunk_bytes: ByteSize,
-    /// The longest frame that is read; 128KiB to 1MiB. The smaller of both sides' is agreed.
+    /// The longest frame that is accepted; 128KiB to 1MiB. Two peers use the smaller of their limits.
     pub max_frame_bytes: ByteSize,
     /// Whether frames have checksums where the peer wants them too; TLS has its own.
     pub checksums: bool,
     /// What a full queue to a peer does with one more publication: `reject_new` or `drop_oldest`.
     pub egress_policy: EgressPolicy,
-    /// Publications before the first one heard of a publisher that are asked for; older ones are named as a gap.
+    /// Publications before the first one received from a publisher that are requested; older ones are reported as a
+    /// gap.
     pub history: u64,
-    /// Numbers of a publisher that are told apart below the highest one, and how far one may be beyond what its publisher has
-    /// proven: a power of two from 1024 to 1048576. What is missing is named once it is so far behind. Takes an eighth of so
-    /// many bytes for each publisher of each topic, 4 KiB by default.
+    /// The sequence numbers of a publisher that are tracked below its highest one, and how far a number may be
+    /// beyond what its publisher has signed: a power of two from 1024 to 1048576. A missing publication is reported
+    /// once it is this far behind. Takes an eighth of this in bytes for each publisher of each topic, 4 KiB by
+    /// default.
     pub window: usize,
-    /// Publications kept for peers that ask, on each core.
+    /// Number of links that the patterns of local subscribers are announced over, so that topics are found at nodes
+    /// that are not neighbours: at most 8. With 0, patterns match topics of neighbours only, and this node relays
+    /// none.
+    pub pattern_hops: u8,
+    /// Publications kept for peers that request them, on each core.
     pub cache_messages: usize,
-    /// Bytes of them, on each core: what the overlay's caches take at most is this times `node.cores`.
+    /// Bytes of publications kept for peers, on each core: the overlay's caches take at most this times
+    /// `node.cores`.
     pub cache_bytes: ByteSize,
-    /// Topics that this node or its peers take part in, on each core; a quarter is left to this node's own. About 1 KiB each,
-    /// beside what its publishers take.
+    /// Topics that this node or its peers participate in, on each core; a quarter is reserved for this node's own.
+    /// About 1 KiB each, besides what their publishers take.
     pub max_topics: usize,
-    /// Publishers remembered of one topic, each start of one by itself; some 300 bytes each and its window.
+    /// Publishers remembered per topic, each incarnation counted separately; about 300 bytes each, and the window.
     pub max_publishers: usize,
-    /// Events of a topic that are kept for subscribers that come back: at most 1023.
+    /// Events of a topic that are kept for subscribers that resume: at most 1023.
     pub retain_events: usize,
-    /// Bytes of them, for each topic that somebody subscribes to here or `topics` names.
+    /// Bytes of kept events, for each topic that has a local subscriber or that `topics` lists.
     pub retain_bytes: ByteSize,
-    /// Bytes of them, for all topics on each core; beyond it, the topic that keeps the most keeps less.
+    /// Bytes of kept events, for all topics on each core; beyond it, the topic that keeps the most keeps fewer.
     pub retain_all_bytes: ByteSize,
 }
 
@@ -164,6 +172,7 @@ impl Default for GossipConfig {
             egress_policy: EgressPolicy::default(),
             history: 32,
             window: 32_768,
+            pattern_hops: 4,
             cache_messages: 32_768,
             cache_bytes: ByteSize::mib(64),
             max_topics: 1024,
@@ -190,6 +199,9 @@ impl GossipConfig {
         }
         if self.chunk_bytes == ByteSize::bytes(0) || self.chunk_bytes > MAX_CHUNK {
             problems.at("gossip.chunk_bytes", format!("must be at most {MAX_CHUNK}, and more than nothing"));
+        }
+        if self.pattern_hops > oap::PATTERN_HOPS_MAX {
+            problems.at("gossip.pattern_hops", format!("must be at most {}", oap::PATTERN_HOPS_MAX));
         }
         self.check_memory(danger_ok, problems);
     }
@@ -221,7 +233,7 @@ impl GossipConfig {
         problems.guard("gossip.retain_all_bytes", self.retain_all_bytes, SAFE_MAX_CACHE, danger_ok);
     }
 
-    /// The engine's settings.
+    /// Returns the settings of the gossip engine.
     pub(crate) fn engine(&self) -> gossip::Settings {
         gossip::Settings {
             relay_fanout: self.relay_fanout,
@@ -237,13 +249,14 @@ impl GossipConfig {
     }
 }
 
-/// How many connections.
+/// Limits of connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransportConfig {
     /// Connections in all; more are refused.
     pub max_conns: usize,
-    /// Connections from one address; 0 stands for a quarter of `max_conns`. An IPv6 /64 is one address.
+    /// The maximum number of connections from one address; 0 means a quarter of `max_conns`. An IPv6 /64 counts as
+    /// one address.
     pub max_conns_per_client: usize,
 }
 

@@ -11,19 +11,19 @@ const SAFE_MAX_STREAMS: usize = 4096;
 /// Longer waits than this need `danger_ok`: each holds a stream.
 const SAFE_MAX_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Objects that peers may ask for and offer.
+/// Objects that peers may request and offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ObjectsConfig {
-    /// The largest object that is taken from a peer.
+    /// The largest object that is accepted from a peer.
     pub max_object_bytes: ByteSize,
-    /// What the store in `cas` of `node.data_dir` may hold; what was not asked for the longest goes first.
+    /// The maximum size of the store in `cas` of `node.data_dir`; the least recently used objects are evicted.
     pub max_bytes: ByteSize,
-    /// What is held in RAM instead with `node.amnesia`.
+    /// The maximum size of the store in RAM, which is used with `node.amnesia`.
     pub ram_bytes: ByteSize,
-    /// Objects that are sent to and taken from peers at a time; more are refused with `busy`.
+    /// Concurrent transfers of objects to and from peers; more are refused with `busy`.
     pub streams: usize,
-    /// How long a peer may leave an object where it is; then its stream is given up.
+    /// How long a transfer may make no progress; then its stream is closed.
     pub patience: HumanDuration,
 }
 

@@ -7,15 +7,26 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use types::NodeId;
 
+/// What carries a session with a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// TCP or a Unix socket, with TLS where the node is configured so.
+    Socket,
+    /// A session over QUIC.
+    Quic,
+}
+
 /// A node and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PeerAddr {
-    /// Who is to answer; [`None`] to take whoever does.
+    /// The expected node; [`None`] to accept any.
     pub id: Option<NodeId>,
-    /// Where.
+    /// The transport of the session.
+    pub transport: Transport,
+    /// The address of the peer.
     pub endpoint: Endpoint,
-    /// Where, as it was written.
+    /// The address as it was written.
     place: String,
 }
 
@@ -26,7 +37,7 @@ pub enum PeerAddrError {
     #[error("before `@` stands the id of a node: `b3:` and 64 lower-case hexadecimal digits")]
     Id,
     /// What stands behind it is no place.
-    #[error("write b3:<node id>@host:port or b3:<node id>@unix:/path: {0}")]
+    #[error("write b3:<node id>@host:port, b3:<node id>@quic://host:port or b3:<node id>@unix:/path: {0}")]
     Place(EndpointError),
 }
 
@@ -42,6 +53,14 @@ impl PeerAddr {
     }
 }
 
+impl PeerAddr {
+    /// Whether only Tor knows the name (RFC 7686).
+    pub(super) fn is_onion(&self) -> bool {
+        matches!(self.endpoint.target(), Target::Tcp { host: Host::Name(name), .. }
+            if name.trim_end_matches('.').ends_with(".onion"))
+    }
+}
+
 impl FromStr for PeerAddr {
     type Err = PeerAddrError;
 
@@ -50,12 +69,15 @@ impl FromStr for PeerAddr {
             Some((id, place)) => (Some(id.parse().map_err(|_| PeerAddrError::Id)?), place),
             None => (None, text),
         };
-        let url = match place.strip_prefix("unix:") {
-            Some(path) => format!("http+unix:{path}"),
-            None => format!("http://{place}"),
+        let (transport, url) = if let Some(path) = place.strip_prefix("unix:") {
+            (Transport::Socket, format!("http+unix:{path}"))
+        } else if let Some(place) = place.strip_prefix("quic://") {
+            (Transport::Quic, format!("http://{place}"))
+        } else {
+            (Transport::Socket, format!("http://{place}"))
         };
         let endpoint = url.parse().map_err(PeerAddrError::Place)?;
-        Ok(Self { id, endpoint, place: place.to_owned() })
+        Ok(Self { id, transport, endpoint, place: place.to_owned() })
     }
 }
 
@@ -90,7 +112,7 @@ impl JsonSchema for PeerAddr {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "A node and where it is: its id, `@`, and a host and port or `unix:` and a path.",
+            "description": "A node and where it is: its id, `@`, and a host and port, `quic://` and a host and port, or `unix:` and a path.",
             "examples": ["node-b.example:9500"],
         })
     }
@@ -105,8 +127,13 @@ mod tests {
 
     #[test]
     fn a_peer_reads_as_it_is_written() {
-        for text in [&format!("{ID}@node-b.example:9500"), &format!("{ID}@[::1]:9500"), "127.0.0.1:9500"] {
-            assert_eq!(text.parse::<PeerAddr>().unwrap().to_string(), *text);
+        let quic = format!("{ID}@quic://node-b.example:9500");
+        for text in
+            [&format!("{ID}@node-b.example:9500"), &format!("{ID}@[::1]:9500"), "127.0.0.1:9500", &quic]
+        {
+            let peer: PeerAddr = text.parse().unwrap();
+            assert_eq!(peer.to_string(), *text);
+            assert_eq!(peer.transport == Transport::Quic, text.contains("quic"));
         }
         let unix: PeerAddr = format!("{ID}@unix:/run/o.sock").parse().unwrap();
         assert!(unix.is_local() && unix.id.is_some());
@@ -115,8 +142,17 @@ mod tests {
     #[test]
     fn what_is_no_peer_is_refused() {
         assert_eq!("b3:xyz@host:1".parse::<PeerAddr>(), Err(PeerAddrError::Id));
-        for text in ["", "@host:1", "host:0", "host:port", "http://host:1", "host:1/path", &format!("{ID}@")]
-        {
+        for text in [
+            "",
+            "@host:1",
+            "host:0",
+            "host:port",
+            "http://host:1",
+            "host:1/path",
+            "quic:/x",
+            "quic://",
+            &format!("{ID}@"),
+        ] {
             assert!(text.parse::<PeerAddr>().is_err(), "{text}");
         }
     }

@@ -12,7 +12,7 @@ use ron_transport::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How nodes know each other.
+/// How nodes authenticate each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Security {
@@ -21,7 +21,7 @@ pub enum Security {
     Mtls,
     /// Over TLS; both prove their keys, and those that are not listed show a token.
     Token,
-    /// In the clear, between addresses of this machine only.
+    /// Without TLS, between addresses of this machine only.
     Plaintext,
 }
 
@@ -29,7 +29,7 @@ pub enum Security {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PqConfig {
-    /// `hybrid` offers X25519MLKEM768 first; `off` offers classical groups alone.
+    /// `hybrid` offers X25519MLKEM768 first; `off` offers only classical groups.
     pub mode: PqMode,
     /// Peers without post-quantum key exchange: `allow` them, or `deny` them.
     pub fallback: PqFallback,

@@ -1,14 +1,12 @@
 //! What writers tell the shards: what has left, and what will not.
 
-use std::sync::Mutex;
-
 use gossip::{Kind, Packet};
 use oap::Topic;
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 use tokio::sync::Notify;
 
 use super::Gossip;
-use crate::session::Conn;
+use crate::{locks, session::Conn};
 
 /// A packet in a peer's box.
 #[derive(Debug)]
@@ -51,11 +49,16 @@ pub(super) enum Note {
 }
 
 /// What writers have told a shard. Bounded by what the shard has put into their boxes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Feedback {
-    /// Nothing else is locked under it.
-    notes: Mutex<Notes>,
+    notes: Ranked<Notes>,
     told: Notify,
+}
+
+impl Default for Feedback {
+    fn default() -> Self {
+        Self { notes: Ranked::new(&locks::FEEDBACK, Notes::default()), told: Notify::new() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -68,12 +71,12 @@ struct Notes {
 impl Feedback {
     /// From now on there is somebody who hears.
     pub(super) fn open(&self) {
-        lock(&self.notes).is_heard = true;
+        self.notes.lock().is_heard = true;
     }
 
-    /// Tells something. What nobody will hear comes back, to be accounted for by whoever tells it.
+    /// Sends feedback. What cannot be delivered is returned, and the caller accounts for it.
     pub(super) fn add(&self, note: Note) -> Result<(), Note> {
-        let mut notes = lock(&self.notes);
+        let mut notes = self.notes.lock();
         if !notes.is_heard {
             return Err(note);
         }
@@ -89,12 +92,12 @@ impl Feedback {
     /// Takes everything that was told; what was in `taken` is dropped.
     pub(super) fn take(&self, taken: &mut Vec<Note>) {
         taken.clear();
-        std::mem::swap(&mut lock(&self.notes).list, taken);
+        std::mem::swap(&mut self.notes.lock().list, taken);
     }
 
     /// Nobody hears any more; what was told last is to be taken after this.
     pub(super) fn close(&self) {
-        lock(&self.notes).is_heard = false;
+        self.notes.lock().is_heard = false;
     }
 
     /// Resolves once something was told. May resolve though it was taken meanwhile.

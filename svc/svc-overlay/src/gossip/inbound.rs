@@ -22,13 +22,13 @@ const SHED_RETRY_MS: u32 = 1000;
 pub(super) struct Batch {
     pub(super) conn: Arc<Conn>,
     pub(super) messages: Vec<Message>,
-    /// When it was handed over.
+    /// Time at which it was queued.
     pub(super) since: Moment,
     /// The peer may send as many more once this is dropped.
     pub(super) permits: Option<OwnedSemaphorePermit>,
 }
 
-/// What a reader has gathered.
+/// The messages that a reader has collected for a shard.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     shards: Box<[Vec<Message>]>,
@@ -102,33 +102,31 @@ impl Inbound {
 fn refuse_for_now(conn: &Conn, messages: Vec<Message>) {
     for message in messages {
         conn.shared().metrics.rejected("busy");
-        refuse(conn, message, "busy", (ErrorCode::Busy, "too much is waiting to be looked at"), RETRY_MS);
+        refuse(conn, message, (ErrorCode::Busy, "too much is waiting to be looked at"), RETRY_MS);
     }
 }
 
-/// Refuses a publication while a condition with the effect `shed_writes` stands. The peer keeps it, and offers it again.
+/// Refuses a publication while a condition with the effect `shed_writes` stands. It was never taken on, so it is no loss: the
+/// peer keeps it, and offers it again.
 pub(crate) fn refuse_while_shedding(conn: &Conn, message: Message) {
-    conn.shared().metrics.rejected("busy");
-    let told = (ErrorCode::Busy, "publications are refused for now");
-    refuse(conn, message, "busy", told, SHED_RETRY_MS);
+    conn.shared().metrics.rejected("shed");
+    refuse(conn, message, (ErrorCode::Busy, "publications are refused for now"), SHED_RETRY_MS);
 }
 
 /// Refuses what comes when the shards of a node that drains have ended.
 fn refuse_for_good(conn: &Conn, messages: Vec<Message>) {
-    let told = (ErrorCode::Draining, "the node stops");
-    messages.into_iter().for_each(|message| refuse(conn, message, "closed", told, 0));
+    for message in messages {
+        if let Message::Publish(publication) = &message {
+            let id = publication.id.clone();
+            conn.shared().losses.add(id, GOSSIP_INGRESS.name, Some(conn.peer), "closed");
+        }
+        refuse(conn, message, (ErrorCode::Draining, "the node stops"), 0);
+    }
 }
 
-fn refuse(
-    conn: &Conn,
-    message: Message,
-    reason: &'static str,
-    (code, why): (ErrorCode, &str),
-    retry_after_ms: u32,
-) {
+/// Tells the peer that a publication was not taken on.
+fn refuse(conn: &Conn, message: Message, (code, why): (ErrorCode, &str), retry_after_ms: u32) {
     if let Message::Publish(publication) = message {
-        let id = publication.id;
-        conn.shared().losses.add(id.clone(), GOSSIP_INGRESS.name, Some(conn.peer), reason);
-        conn.refuse(code, why, Some(id), retry_after_ms);
+        conn.refuse(code, why, Some(publication.id), retry_after_ms);
     }
 }

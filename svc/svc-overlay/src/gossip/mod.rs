@@ -9,23 +9,21 @@
 mod feedback;
 mod inbound;
 mod pace;
+mod patterns;
 mod retention;
 mod shard;
 mod signatures;
 mod subscribers;
 mod waiting;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use gossip::Settings;
 use oap::Topic;
 use ron_kernel::{
     Clock, Scope,
-    lock::lock,
+    lock::Ranked,
     queue::{Receiver, SendError, Sender},
     topology::{Policy, QueueSpec},
 };
@@ -44,9 +42,9 @@ pub(crate) use subscribers::{After, Due, Heard, Joined, Place, SUBSCRIBER, Sink}
 pub use subscribers::{Delivery, Gap};
 use waiting::Waiting;
 
-use crate::{OverlayConfig, error::OverlayError, session::Conn, shared::Shared};
+use crate::{OverlayConfig, error::OverlayError, locks, session::Conn, shared::Shared};
 
-/// What readers hand over.
+/// The queue from readers to a shard.
 pub(crate) const GOSSIP_INGRESS: QueueSpec = QueueSpec {
     name: "gossip_ingress",
     capacity: 512,
@@ -56,7 +54,7 @@ pub(crate) const GOSSIP_INGRESS: QueueSpec = QueueSpec {
     doc: "gossip messages of one read of one peer, at most 64 at a time; a full queue refuses them with busy, and what is lost is reported",
 };
 
-/// What waits for a peer.
+/// The queue from a shard to a peer.
 pub(crate) const GOSSIP_EGRESS: QueueSpec = QueueSpec {
     name: "gossip_egress",
     capacity: crate::shared::EGRESS_FRAMES,
@@ -81,6 +79,8 @@ pub(crate) const COMMANDS: QueueSpec = QueueSpec {
 pub(crate) struct Gossip {
     shards: Box<[Handle]>,
     settings: Settings,
+    /// Links that patterns of subscribers here go over; zero for none.
+    pattern_hops: u8,
     retained: Retained,
     clock: Clock,
 }
@@ -93,10 +93,12 @@ struct Handle {
     feedback: Arc<Feedback>,
     /// How long what others hand over waits: in the ingress queue, and in that of commands.
     waiting: [Waiting; 2],
-    /// Subscribers that have gone and are still known; no more than there are. Nothing else is locked under it.
-    departed: Mutex<Vec<u64>>,
-    /// The other ends, while the shard's task is not running. Nothing else is locked under it.
-    receivers: Mutex<Option<Receivers>>,
+    /// Subscribers that have gone and are still known; no more than there are.
+    departed: Ranked<Vec<u64>>,
+    /// The topics of the configuration that the shard has not heard of yet.
+    followed: Ranked<Option<Vec<Topic>>>,
+    /// The other ends, while the shard's task is not running.
+    receivers: Ranked<Option<Receivers>>,
 }
 
 /// The ends that a shard's task holds.
@@ -109,13 +111,13 @@ struct Receivers {
 /// What became of a publication of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// Its name.
+    /// The id of the publication.
     pub id: oap::MessageId,
     /// Whether a neighbour has taken it on; else it is known here only.
     pub accepted: bool,
 }
 
-/// Who publishes or subscribes.
+/// The client that publishes or subscribes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// The node itself, or its operator.
@@ -141,7 +143,7 @@ enum Command {
         topic: Topic,
         body: Bytes,
         by: By,
-        /// When it was asked for.
+        /// Time at which the publication was requested.
         since: Moment,
         done: oneshot::Sender<Result<Published, OverlayError>>,
     },
@@ -161,10 +163,8 @@ enum Command {
     },
     /// A subscriber is among the departed.
     Leave,
-    /// The configuration's topics are these from now on.
-    Follow {
-        topics: Vec<Topic>,
-    },
+    /// The configuration has other topics.
+    Follow,
 }
 
 impl Gossip {
@@ -179,13 +179,15 @@ impl Gossip {
                 commands,
                 feedback: Arc::default(),
                 waiting: Default::default(),
-                departed: Mutex::default(),
-                receivers: Mutex::new(Some(receivers)),
+                departed: Ranked::new(&locks::DEPARTED, Vec::new()),
+                followed: Ranked::new(&locks::FOLLOWED, None),
+                receivers: Ranked::new(&locks::SHARD_RECEIVERS, Some(receivers)),
             }
         };
         Self {
             shards: scope.planes().cores().iter().map(make).collect(),
             settings: config.gossip.engine(),
+            pattern_hops: config.gossip.pattern_hops,
             clock: scope.clock(),
             retained: Retained {
                 events: config.gossip.retain_events,
@@ -198,6 +200,11 @@ impl Gossip {
     /// Starts the shards' tasks.
     pub(crate) fn start(shared: &Arc<Shared>) {
         shard::start(shared);
+    }
+
+    /// Returns the number of shards.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
     }
 
     /// Where a reader gathers what it hands over.
@@ -308,7 +315,7 @@ impl Gossip {
     pub(crate) fn follow(&self, topics: &[Topic]) {
         for (index, shard) in self.shards.iter().enumerate() {
             let topics = topics.iter().filter(|topic| self.shard_of(topic) == index).cloned().collect();
-            let _ = shard.commands.try_send(Command::Follow { topics });
+            shard.follows(topics);
         }
     }
 
@@ -328,19 +335,54 @@ fn shard_of(topic: &Topic, shards: usize) -> usize {
 impl Handle {
     /// A subscriber has gone. A shard that cannot be told now, because much is asked of it, looks when it gets to that.
     fn departs(&self, sink: u64) {
-        lock(&self.departed).push(sink);
+        self.departed.lock().push(sink);
         let _ = self.commands.try_send(Command::Leave);
     }
 
+    /// The configuration has these topics from now on. A shard that cannot be told now looks when it gets to that, so that
+    /// no reload is lost.
+    fn follows(&self, topics: Vec<Topic>) {
+        *self.followed.lock() = Some(topics);
+        let _ = self.commands.try_send(Command::Follow);
+    }
+
+    fn take_followed(&self) -> Option<Vec<Topic>> {
+        self.followed.lock().take()
+    }
+
     fn take_departed(&self) -> Vec<u64> {
-        std::mem::take(&mut *lock(&self.departed))
+        std::mem::take(&mut *self.departed.lock())
     }
 
     fn take_receivers(&self) -> Option<Receivers> {
-        lock(&self.receivers).take()
+        self.receivers.lock().take()
     }
 
     fn give_back(&self, receivers: Receivers) {
-        *lock(&self.receivers) = Some(receivers);
+        *self.receivers.lock() = Some(receivers);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use ron_kernel::Kernel;
+
+    #[test]
+    fn a_shard_that_cannot_be_told_of_new_topics_finds_the_latest_of_them_later() {
+        let kernel = Kernel::builder("test").build().unwrap();
+        let gossip = Gossip::new(&kernel.scope(&crate::TOPOLOGY), &OverlayConfig::default());
+        let topics = ["news", "weather"].map(|name| Topic::new(name).unwrap());
+        for shard in &gossip.shards {
+            while shard.commands.try_send(Command::Leave).is_ok() {}
+        }
+        gossip.follow(&topics[..1]);
+        gossip.follow(&topics);
+        let mut heard: Vec<_> =
+            gossip.shards.iter().flat_map(|shard| shard.take_followed().unwrap()).collect();
+        heard.sort();
+        assert_eq!(heard, topics);
+        assert!(gossip.shards.iter().all(|shard| shard.take_followed().is_none()), "each is heard once");
     }
 }

@@ -13,7 +13,7 @@ use super::subscribers::Delivery;
 pub(super) struct Retained {
     /// Events: fewer than a new subscriber's queue takes, so that it has room for one that says what is gone.
     pub(super) events: usize,
-    /// Bytes of bodies.
+    /// Total size of the kept bodies in bytes.
     pub(super) bytes: usize,
     /// Bytes of bodies of all topics of a shard.
     pub(super) all_bytes: usize,
@@ -123,7 +123,7 @@ impl Retention {
         (gone, kept.map(|(own, (number, event))| (*number, self.id(own), event)))
     }
 
-    /// What came after an event.
+    /// Returns the events after the given one.
     pub(super) fn after(&self, heard: EventId) -> Resumed<'_> {
         let is_known = heard.life == self.life && heard.number <= self.last;
         let heard = if is_known { heard.number } else { 0 };

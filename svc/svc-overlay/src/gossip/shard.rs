@@ -20,7 +20,7 @@ use types::Moment;
 
 use super::{
     Batch, By, Command, Feedback, GOSSIP_EGRESS, GOSSIP_INGRESS, Handle, Published, Pushed, Receivers,
-    feedback::Note, pace::Pace, shard_of, signatures::Keys, subscribers::Subscribers,
+    feedback::Note, pace::Pace, patterns::Patterns, shard_of, signatures::Keys, subscribers::Subscribers,
 };
 use crate::{
     error::OverlayError,
@@ -31,13 +31,13 @@ use crate::{
     toll::Party,
 };
 
-/// Drives an engine.
+/// The task that drives a gossip engine.
 pub(crate) const SHARD: TaskSpec = TaskSpec {
     name: "gossip_shard",
     plane: Plane::Data,
     restart: RESTART,
     stop: Stage::Workers,
-    doc: "decides what becomes of the publications of its topics: pushes, announces, asks, delivers",
+    doc: "runs the gossip engine of its topics: pushes, announces, requests and delivers publications",
 };
 
 /// Commands and batches taken at a time before what follows from them is done.
@@ -96,13 +96,21 @@ struct Shard {
     shared: Arc<Shared>,
     index: u16,
     engine: Engine,
-    /// By the peers' small numbers.
+    /// The peers, indexed by their small numbers.
     peers: Vec<Option<PeerSlot>>,
     /// Peers with something pending.
     touched: Vec<usize>,
     subscribers: Subscribers,
     /// Topics of the configuration.
     configured: Vec<Topic>,
+    /// The patterns that peers have subscribed to.
+    patterns: Patterns,
+    /// Peers want others than those that topics are compared with.
+    has_news: bool,
+    /// When patterns are looked at next.
+    look_at: Option<Moment>,
+    /// Then peers are told all of them, and not only what is new.
+    tells_again: bool,
     /// Topics that patterns mean and there was no room for.
     refused: BTreeSet<Topic>,
     tickets: HashMap<u64, oneshot::Sender<Result<Published, OverlayError>>>,
@@ -139,6 +147,10 @@ impl Shard {
                 Arc::clone(&shared.supplies),
             ),
             configured: Vec::new(),
+            patterns: Patterns::default(),
+            has_news: false,
+            look_at: None,
+            tells_again: false,
             refused: BTreeSet::new(),
             tickets: HashMap::new(),
             next_ticket: 0,
@@ -176,6 +188,7 @@ impl Shard {
         while end.is_none_or(|end| clock.now() < end && is_awaited(self)) {
             let timer = self.timer.unwrap_or(Moment::END);
             let leaving = self.leaving.unwrap_or(Moment::END);
+            let looking = self.look_at.unwrap_or(Moment::END);
             tokio::select! {
                 biased;
                 () = ctx.stopping(), if end.is_none() => end = Some(clock.now().after(LAST_VERDICTS)),
@@ -191,6 +204,7 @@ impl Shard {
                 },
                 () = clock.sleep_until(timer), if self.timer.is_some() => self.event(Event::Tick, clock.now()),
                 () = clock.sleep_until(leaving), if self.leaving.is_some() => self.leave_unwanted(clock.now()),
+                () = clock.sleep_until(looking), if self.look_at.is_some() => self.look_at_patterns(clock.now()),
             }
             for _ in 0..TURN {
                 let Some(command) = receivers.commands.try_recv() else { break };
@@ -198,6 +212,7 @@ impl Shard {
             }
             let now = clock.now();
             self.forget_departed(now);
+            self.follow_told(now);
             self.hear(&feedback, now);
             // Else feedback, which comes as long as anything is on its way, would keep what has come in waiting.
             if let Some(batch) = receivers.ingress.try_recv() {
@@ -291,7 +306,7 @@ impl Shard {
                 let _ = done.send(joined);
             }
             Command::Leave => self.forget_departed(now),
-            Command::Follow { topics } => self.follow(topics, now),
+            Command::Follow => self.follow_told(now),
         }
     }
 
@@ -310,6 +325,7 @@ impl Shard {
             self.notice(&topic, now);
             self.event(Event::Message { from: peer, message: Message::Subscribe(topic) }, now);
         }
+        self.look_soon(now);
     }
 
     fn down(&mut self, number: u64, slot: u32, now: Moment) {
@@ -323,6 +339,9 @@ impl Shard {
         self.act(now);
         self.hand_out();
         self.peers[at] = None;
+        if self.patterns.gone(slot) {
+            self.wanted_has_changed(now);
+        }
         self.event(Event::PeerDown { peer: PeerKey(slot) }, now);
     }
 
@@ -344,6 +363,10 @@ impl Shard {
         while messages.peek().is_some() {
             let now = self.shared.clock.now();
             for message in messages.by_ref().take(slice) {
+                if let Message::Patterns(list) = message {
+                    self.hear_patterns(slot, list, now);
+                    continue;
+                }
                 if let Message::Subscribe(topic) = &message {
                     self.notice(topic, now);
                 }
@@ -413,7 +436,7 @@ impl Shard {
                     self.subscribers.deliver(&packet, hops, late, metrics, losses);
                 }
                 Action::Gap(gap) => {
-                    if self.subscribers.has(&gap.topic) {
+                    if self.subscribers.is_told_of(&gap.topic) {
                         self.shared.losses.add_gap(&gap);
                     }
                     self.subscribers.gap(&gap, &self.shared.metrics);

@@ -1,5 +1,7 @@
 //! Subscribers of this node, and what they hear.
 
+mod relayed;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -38,18 +40,20 @@ pub(crate) const SUBSCRIBER: QueueSpec = QueueSpec {
     doc: "publications and gaps; a subscriber that falls behind is told how many it missed, and each is in the loss report",
 };
 
+/// One gap counts for no more than so many: a publisher can sign a number as high as it likes, and counters must not wrap.
+const GAP_COUNTS: u64 = 1 << 20;
 /// Gaps take at most this part of a subscriber's queue, one in so many: publishers that somebody invents cause gaps, and these
 /// must not keep out what honest ones publish.
 const GAP_SHARE: usize = 2;
 
-/// What a subscriber hears.
+/// An event for a subscriber.
 #[derive(Clone, Debug)]
 pub enum Delivery {
-    /// Something was published.
+    /// A publication arrived.
     Publication {
-        /// Its name.
+        /// The id of the publication.
         id: MessageId,
-        /// What was published.
+        /// The body of the publication.
         body: bytes::Bytes,
         /// How many links it came over; zero if it was published here.
         hops: u8,
@@ -85,7 +89,7 @@ pub(crate) struct Place {
     pub(crate) number: u64,
 }
 
-/// A subscriber's end.
+/// The sending side of a subscription.
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) number: u64,
@@ -156,7 +160,7 @@ impl Sink {
 enum Unheard {
     /// The subscriber is too slow.
     Busy,
-    /// It has gone.
+    /// The subscriber has gone.
     Gone,
 }
 
@@ -170,9 +174,9 @@ fn size(delivery: &Delivery) -> usize {
 /// Where a subscriber of many topics was in what this shard tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// It begins now.
+    /// Start with the next event.
     Now,
-    /// It heard this one last.
+    /// Resume after this event.
     Heard { life: u64, number: u64 },
     /// It was somewhere, and where is not known.
     Unknown,
@@ -187,9 +191,7 @@ pub(crate) struct Joined {
     pub(crate) gone: Option<u64>,
 }
 
-/// The subscribers of a shard, by topic.
-///
-/// Whoever subscribes by a pattern is among the subscribers of every topic here that the pattern means.
+/// The subscribers of a shard, by topic. A subscriber with a pattern is one of every local topic that matches it.
 #[derive(Debug)]
 pub(super) struct Subscribers {
     topics: HashMap<Topic, Audience>,
@@ -218,6 +220,8 @@ struct Audience {
     supply: Arc<Supply>,
     /// It is taken part in because a pattern means it.
     found: bool,
+    /// It is taken part in because a peer wants it by a pattern; nothing is kept of it while nobody hears of it here.
+    relayed: bool,
     /// Nobody hears of it, and when that has lasted long enough.
     leave_at: Option<Moment>,
 }
@@ -384,16 +388,18 @@ impl Subscribers {
         self.topics.values().filter_map(|audience| audience.leave_at).min()
     }
 
-    /// Forgets the topics whose moment has come; those that are not configured are to be left.
+    /// Forgets the topics whose moment has come; those that are neither configured nor wanted by peers are to be left.
     pub(super) fn take_unwanted(
         &mut self,
         now: Moment,
         is_configured: impl Fn(&Topic) -> bool,
+        is_relayed: impl Fn(&Topic) -> bool,
     ) -> Vec<Topic> {
         let mut unwanted = Vec::new();
         self.topics.retain(|topic, audience| {
             let is_over = audience.leave_at.is_some_and(|at| at <= now);
-            if is_over && is_configured(topic) {
+            if is_over && (is_configured(topic) || is_relayed(topic)) {
+                audience.relayed = !is_configured(topic);
                 audience.leave_at = None;
                 return true;
             }
@@ -452,10 +458,10 @@ impl Subscribers {
 
     /// Tells everybody of a gap.
     pub(super) fn gap(&mut self, gap: &Gap, metrics: &OverlayMetrics) {
-        if !self.has(&gap.topic) {
+        if !self.is_told_of(&gap.topic) {
             return;
         }
-        let missing = gap.to.saturating_sub(gap.from).saturating_add(1);
+        let missing = gap.to.saturating_sub(gap.from).saturating_add(1).min(GAP_COUNTS);
         metrics.gaps.inc_by(missing);
         let Some(heard) = self.keep(&gap.topic, Delivery::Gap(gap.clone())) else { return };
         let Some(audience) = self.topics.get(&gap.topic) else { return };
@@ -472,6 +478,9 @@ impl Subscribers {
     /// Keeps an event of a topic for those who come back, within what may be kept of all topics.
     fn keep(&mut self, topic: &Topic, delivery: Delivery) -> Option<Heard> {
         let audience = self.topics.get_mut(topic)?;
+        if audience.relayed && audience.sinks.is_empty() {
+            return None;
+        }
         self.told += 1;
         let before = audience.retention.bytes();
         let id = audience.retention.keep(self.told, delivery.clone());
@@ -508,6 +517,7 @@ impl Subscribers {
                 retention: Retention::new(*life, *retained),
                 supply: supplies.of(topic),
                 found: false,
+                relayed: false,
                 leave_at: None,
             }
         })
@@ -579,8 +589,8 @@ mod tests {
         let at = Moment::from_nanos;
         assert!(subscribers.hold(&topic("a"), at(60)) && !subscribers.hold(&topic("a"), at(90)));
         assert_eq!(subscribers.next_leaving(), Some(at(90)));
-        assert!(subscribers.take_unwanted(at(89), |_| false).is_empty());
-        assert_eq!(subscribers.take_unwanted(at(90), |_| false), [topic("a")]);
+        assert!(subscribers.take_unwanted(at(89), |_| false, |_| false).is_empty());
+        assert_eq!(subscribers.take_unwanted(at(90), |_| false, |_| false), [topic("a")]);
         // Those of the configuration are not left.
         subscribers.follow(topic("b"));
         assert!(!subscribers.hold(&topic("b"), at(100)));

@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use cas::{Committed, Writer};
 use oap::{Chunks, Features, Get, Start};
+use ron_kernel::blocking::BlockingDrop;
 use types::{NodeId, ObjectId};
 
 use super::{
@@ -60,7 +61,7 @@ enum Reading {
 #[derive(Debug)]
 pub struct Upload {
     shared: Arc<Shared>,
-    writer: Option<Writer>,
+    writer: Option<BlockingDrop<Writer>>,
 }
 
 impl ObjectStore {
@@ -201,25 +202,25 @@ async fn ask(conn: Arc<Conn>, id: ObjectId) -> Result<(Arc<Conn>, u64), ObjectEr
 }
 
 impl Object {
-    /// Its name.
+    /// Returns the name of the object.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         self.id
     }
 
-    /// Its length in bytes, proven.
+    /// Returns the proven length of the object in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if the object has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it is stored here.
+    /// Returns true if the object is stored on this node.
     #[must_use]
     pub fn is_here(&self) -> bool {
         matches!(self.source, Source::Here(_))
@@ -302,7 +303,8 @@ impl Upload {
     pub async fn commit(mut self) -> Result<(ObjectId, u64), ObjectError> {
         let given_up = || ObjectError::Store("a part of it could not be written".to_owned());
         let writer = self.writer.take().ok_or_else(given_up)?;
-        let Committed { id, len, .. } = self.shared.objects.store.write(move || writer.commit()).await?;
+        let Committed { id, len, .. } =
+            self.shared.objects.store.write(move || writer.into_inner().commit()).await?;
         Ok((id, len))
     }
 }

@@ -23,10 +23,10 @@ use super::{line::Stop, store::StoreError};
 /// Why an object was not had or not handed over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// Nobody has it.
+    /// Neither this node nor a peer has the object.
     #[error("nobody has this object")]
     NotFound,
-    /// It has no such part.
+    /// The object has no such range.
     #[error("the object has no such part")]
     Range,
     /// A peer sent bytes that are not the object's.
@@ -50,13 +50,13 @@ pub enum ObjectError {
     /// The peer refused it.
     #[error("the peer refused: {0}")]
     Refused(ErrorCode),
-    /// The store failed.
+    /// The local store failed.
     #[error("the store failed: {0}")]
     Store(String),
 }
 
 impl ObjectError {
-    /// What a client is told.
+    /// Returns the reason that a client is given.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         match self {

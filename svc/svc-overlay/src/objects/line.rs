@@ -21,7 +21,7 @@ pub(crate) const OBJECT_STREAM: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "reader",
     to: "object_stream",
-    doc: "what a peer says on one stream, within its credit; a peer that needs more frames for it is reset with limit",
+    doc: "frames of one stream from a peer, within its credit; a stream with more frames is reset with limit",
 };
 
 /// What is heard on a stream.

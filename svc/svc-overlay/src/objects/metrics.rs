@@ -3,14 +3,14 @@
 use prometheus_client::metrics::{counter::Counter, family::Family};
 use ron_kernel::{Scope, topology::MetricSpec};
 
-/// What became of objects.
+/// Counter of transferred objects, by outcome.
 pub(crate) const OBJECTS_TOTAL: MetricSpec = MetricSpec {
     name: "overlay_objects_total",
     labels: "op, outcome",
-    doc: "objects asked of peers (get), offered to them (put), sent to them (serve) and taken from them (take)",
+    doc: "objects requested from peers (get), offered to them (put), sent to them (serve) and accepted from them (take)",
 };
 
-/// How many bytes they had.
+/// Counter of the bytes of transferred objects.
 pub(crate) const OBJECT_BYTES: MetricSpec = MetricSpec {
     name: "overlay_object_bytes_total",
     labels: "dir",
@@ -26,7 +26,7 @@ pub(super) enum Op {
     Take,
 }
 
-/// What became of it.
+/// The outcome of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,

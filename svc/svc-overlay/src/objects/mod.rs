@@ -16,14 +16,11 @@ mod serve;
 mod store;
 mod unfinished;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use cas::Cas;
 use oap::{ErrorCode, Fault, Frame, Incoming, Message, Start};
-use ron_kernel::{Scope, lock::lock, queue::SendError, supervisor::Children};
+use ron_kernel::{Scope, lock::Ranked, queue::SendError, supervisor::Children};
 use tokio::sync::Semaphore;
 
 pub use api::{Object, ObjectReader, ObjectStore, Upload};
@@ -33,7 +30,7 @@ pub(crate) use metrics::{OBJECT_BYTES, OBJECTS_TOTAL};
 pub(crate) use serve::STREAM;
 pub(crate) use store::open;
 
-use crate::{ObjectsConfig, session::Conn};
+use crate::{ObjectsConfig, locks, session::Conn};
 use line::{Ear, Line, Told};
 use metrics::ObjectMetrics;
 use store::Store;
@@ -45,7 +42,7 @@ pub(crate) struct Objects {
     store: Store,
     metrics: ObjectMetrics,
     /// Who hears what is said on which stream of which session. Nothing else is locked under it.
-    ears: Mutex<HashMap<(u64, u32), Ear>>,
+    ears: Ranked<HashMap<(u64, u32), Ear>>,
     /// Places for streams that peers open.
     places: Arc<Semaphore>,
     /// What peers have begun to hand over.
@@ -59,7 +56,7 @@ impl Objects {
         Self {
             store: Store::new(cas, scope.blocking()),
             metrics: ObjectMetrics::new(scope),
-            ears: Mutex::default(),
+            ears: Ranked::new(&locks::TRANSFERS, HashMap::new()),
             places: Arc::new(Semaphore::new(config.streams)),
             unfinished: Unfinished::new(capacity),
             serving: scope.children(&STREAM),
@@ -94,7 +91,7 @@ impl Objects {
 
     /// The session has ended, and all its streams with it.
     pub(crate) fn gone(&self, conn: &Arc<Conn>) {
-        lock(&self.ears).retain(|(number, _), _| *number != conn.number);
+        self.ears.lock().retain(|(number, _), _| *number != conn.number);
     }
 
     /// Opens a stream of ours.
@@ -125,12 +122,12 @@ impl Objects {
 
     fn listen(&self, conn: &Arc<Conn>, stream: u32) -> Line {
         let (line, ear) = Line::new(conn, stream);
-        lock(&self.ears).insert((conn.number, stream), ear);
+        self.ears.lock().insert((conn.number, stream), ear);
         line
     }
 
     fn tell(&self, conn: &Conn, stream: u32, told: Told) {
-        let queue = lock(&self.ears).get(&(conn.number, stream)).map(|ear| ear.queue.clone());
+        let queue = self.ears.lock().get(&(conn.number, stream)).map(|ear| ear.queue.clone());
         let Some(queue) = queue else { return };
         match queue.try_send(told) {
             // Who has something to hear looks at its credit anyway.
@@ -146,7 +143,7 @@ impl Objects {
 
     /// The stream is over; its owner hears why after all that was said before.
     fn over(&self, conn: &Conn, stream: u32, fault: Fault) {
-        let ear = lock(&self.ears).remove(&(conn.number, stream));
+        let ear = self.ears.lock().remove(&(conn.number, stream));
         if let Some(ear) = ear {
             // The first reason stands.
             let _ = ear.fate.set(fault);
@@ -154,7 +151,7 @@ impl Objects {
     }
 
     fn forget(&self, conn: u64, stream: u32) {
-        lock(&self.ears).remove(&(conn, stream));
+        self.ears.lock().remove(&(conn, stream));
     }
 }
 

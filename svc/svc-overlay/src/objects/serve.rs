@@ -32,7 +32,7 @@ pub(super) const COME_BACK_MS: u32 = 1000;
 /// Why a peer does not get, or give, what it wants.
 #[derive(Debug)]
 enum Failed {
-    /// It is told so.
+    /// The peer is sent this error.
     Fault(Fault),
     /// It knows, or cannot be told.
     Stop(Stop),

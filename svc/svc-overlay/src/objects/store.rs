@@ -6,7 +6,7 @@ use b3tree::Prover;
 use bytes::Bytes;
 use cas::{Cas, Limits, OpenError, ReadError, Verified, WriteError, Writer};
 use oap::{Checker, Data, NotTheObject};
-use ron_kernel::blocking::{Blocking, BlockingError};
+use ron_kernel::blocking::{Blocking, BlockingDrop, BlockingError};
 use types::ObjectId;
 
 use crate::ObjectsConfig;
@@ -42,7 +42,7 @@ pub(super) struct Stored(Arc<Verified>);
 #[derive(Debug)]
 pub(super) struct Arriving {
     pub(super) checker: Checker,
-    writer: Option<Writer>,
+    writer: Option<BlockingDrop<Writer>>,
 }
 
 /// Opens the store: in the node's folder, or in memory if nothing may be written. Blocking.
@@ -109,12 +109,13 @@ impl Store {
         Ok(self.blocking.run("read a piece", read).await??)
     }
 
-    /// Begins an object.
+    /// Begins an object. Given up, its file is removed on a thread of the pool.
     ///
     /// Cancel safe.
-    pub(super) async fn writer(&self) -> Result<Writer, StoreError> {
-        let cas = Arc::clone(&self.cas);
-        Ok(self.blocking.run("begin an object", move || cas.begin()).await??)
+    pub(super) async fn writer(&self) -> Result<BlockingDrop<Writer>, StoreError> {
+        let (cas, blocking) = (Arc::clone(&self.cas), self.blocking.clone());
+        let begin = move || cas.begin().map(|writer| blocking.drop_on_pool("give an object up", writer));
+        Ok(self.blocking.run("begin an object", begin).await??)
     }
 
     /// Does something with an object that is being written.
@@ -163,12 +164,12 @@ impl Store {
     pub(super) async fn finish(&self, arriving: Arriving) -> Result<(), StoreError> {
         arriving.checker.finish()?;
         let Some(writer) = arriving.writer else { return Ok(()) };
-        self.write(move || writer.commit()).await.map(drop)
+        self.write(move || writer.into_inner().commit()).await.map(drop)
     }
 }
 
 impl Stored {
-    /// The object's length.
+    /// Returns the length of the object in bytes.
     pub(super) fn len(&self) -> u64 {
         self.0.len()
     }

@@ -1,12 +1,11 @@
 //! Objects that peers have begun to hand over: what they will take counts against the store before it has come.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 use types::NodeId;
+
+use crate::locks;
 
 /// One peer may have begun objects of this part of the store: one in so many. A single object always may.
 const PEER_SHARE: u64 = 4;
@@ -15,7 +14,7 @@ const PEER_SHARE: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Unfinished {
     /// Nothing else is locked under it.
-    taken: Mutex<Taken>,
+    taken: Ranked<Taken>,
     /// Bytes that the store may hold.
     capacity: u64,
 }
@@ -47,12 +46,12 @@ pub(super) enum NoRoom {
 impl Unfinished {
     /// For a store of so many bytes.
     pub(super) fn new(capacity: u64) -> Arc<Self> {
-        Arc::new(Self { taken: Mutex::default(), capacity })
+        Arc::new(Self { taken: Ranked::new(&locks::UNFINISHED, Taken::default()), capacity })
     }
 
     /// Room for an object of so many bytes from a peer.
     pub(super) fn reserve(self: &Arc<Self>, peer: NodeId, len: u64) -> Result<Reserved, NoRoom> {
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         if taken.total.saturating_add(len) > self.capacity {
             return Err(NoRoom::Store);
         }
@@ -70,7 +69,7 @@ impl Unfinished {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        let mut taken = lock(&self.all.taken);
+        let mut taken = self.all.taken.lock();
         taken.total -= self.len;
         if let Some(bytes) = taken.peers.get_mut(&self.peer) {
             *bytes -= self.len;
@@ -99,7 +98,7 @@ mod tests {
         drop(first);
         assert!(unfinished.reserve(node(1), 25).is_ok());
         drop(other);
-        assert!(lock(&unfinished.taken).peers.is_empty());
+        assert!(unfinished.taken.lock().peers.is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use types::Moment;
 
 use super::close::CloseReason;
 
-/// How long peers may keep us waiting.
+/// Timeouts of peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waits {
     /// From the first byte of a frame to its last.
@@ -39,11 +39,11 @@ pub(crate) struct Activity {
 /// What is to be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// Look again then.
+    /// Check again at this time.
     Wait(Moment),
     /// Ask the peer whether it is there, and look again then.
     Ask(Moment),
-    /// It has taken too long.
+    /// The peer exceeded a timeout; close the session.
     Close(CloseReason),
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum CloseReason {
     Duplicate,
     /// The peer is not in the configuration any more.
     Removed,
-    /// The node drains.
+    /// The node is draining.
     Draining,
     /// The reader or the writer is gone.
     Crashed,
@@ -51,7 +51,7 @@ impl CloseReason {
         "crashed",
     ];
 
-    /// Its place among the labels.
+    /// Returns the index among the metric labels.
     pub(crate) const fn index(self) -> usize {
         match self {
             Self::PeerClosed => 0,

@@ -5,7 +5,7 @@ use std::{
     future::poll_fn,
     net::IpAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -14,7 +14,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use oap::{Agreed, ErrorCode, Fault, Frame, Goaway, Hello, Message, MessageId, Session};
 use quota::Bucket;
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 use ron_transport::tls::raw_key::PeerKey;
 use tokio::sync::{Notify, Semaphore};
 use types::{Moment, NodeId};
@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     gossip::Pushed,
+    locks,
     outbox::{Outbox, Parcel, Refused},
     shared::Shared,
     toll::Party,
@@ -61,13 +62,13 @@ pub(crate) struct Greeted {
     pub(crate) agreed: Agreed,
     pub(crate) peer: NodeId,
     pub(crate) topics: Vec<oap::Topic>,
-    /// Whether this node dialled.
+    /// Whether this node dialled the peer.
     pub(crate) dialled: bool,
-    /// Where the peer is.
+    /// The address of the peer.
     pub(crate) place: String,
-    /// The group whose keys were exchanged; none in the clear.
+    /// The group whose keys were exchanged; none without TLS.
     pub(crate) key_exchange: Option<&'static str>,
-    /// The key the peer has proven; none in the clear.
+    /// The key the peer has proven; none without TLS.
     pub(crate) key: Option<PeerKey>,
     /// What let the peer in; absent if it is listed, or nobody has to be.
     pub(crate) admitted_by: Option<Admission>,
@@ -84,7 +85,7 @@ pub(crate) struct Admission {
     pub(crate) ip: Option<IpAddr>,
 }
 
-/// One session.
+/// The state of one session.
 pub(crate) struct Conn {
     /// Unlike any other of this node's life.
     pub(crate) number: u64,
@@ -104,11 +105,11 @@ pub(crate) struct Conn {
     said_goaway: AtomicBool,
     /// Messages that may come from this peer before the gossip engine has finished with earlier ones.
     pub(crate) ingress: Arc<Semaphore>,
-    /// How many permits there are.
+    /// The total number of permits.
     pub(crate) ingress_limit: usize,
     /// The peer's small number in the index.
     slot: AtomicU32,
-    /// The peer's rate.
+    /// The rate limit of the peer.
     pub(crate) rate: Bucket,
     /// What the peer takes a second.
     send_rate: SendRate,
@@ -116,7 +117,7 @@ pub(crate) struct Conn {
     pub(crate) frames_out: AtomicU64,
     pub(crate) outbox: Outbox<OutFrame>,
     /// Streams and their states. Nothing else is locked under it.
-    streams: Mutex<Session>,
+    streams: Ranked<Session>,
     /// Tasks of this session that are alive: the reader and the writer.
     tasks: AtomicU64,
     task_ended: Notify,
@@ -151,7 +152,7 @@ impl Conn {
             frames_in: AtomicU64::new(0),
             frames_out: AtomicU64::new(0),
             outbox: Outbox::new(settings.egress()),
-            streams: Mutex::new(greeted.session),
+            streams: Ranked::new(&locks::SESSION, greeted.session),
             tasks: AtomicU64::new(0),
             task_ended: Notify::new(),
             abandoned: Ending::default(),
@@ -159,7 +160,7 @@ impl Conn {
         })
     }
 
-    /// What all sessions share.
+    /// Returns the state that all sessions share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -211,7 +212,7 @@ impl Conn {
 
     /// Looks at or changes the streams and their states.
     pub(crate) fn with_session<T>(&self, change: impl FnOnce(&mut Session) -> T) -> T {
-        change(&mut lock(&self.streams))
+        change(&mut self.streams.lock())
     }
 
     /// Whether what let the peer in does so no more.

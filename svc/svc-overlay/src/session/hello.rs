@@ -1,4 +1,4 @@
-//! The beginning of a session: TLS, then both HELLOs, all within one deadline.
+//! The beginning of a session: TLS or QUIC, then both HELLOs, all within one deadline.
 
 use std::io;
 
@@ -28,21 +28,31 @@ const NOTSENT_LOWAT: u32 = 128 * 1024;
 /// What tokens are bound to: bytes exported from the TLS connection for the node that shows one (docs/oap-1.md).
 const CHANNEL_LABEL: &[u8] = b"EXPERIMENTAL OAP/1 token";
 
-/// Who began the connection.
+/// What a session is made of.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// A connected socket.
+    Socket(Stream),
+    /// A connection over QUIC.
+    #[cfg(feature = "quic")]
+    Quic(crate::quic::QuicLink),
+}
+
+/// The side that opened the connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Began {
     /// This node, which looks for that one, if it looks for any in particular.
     Here {
-        /// Whom.
+        /// The id of the dialled node, if it is known.
         expected: Option<NodeId>,
-        /// Where, for operators.
+        /// The dialled address, for operators.
         place: String,
     },
-    /// The peer.
+    /// The peer dialled from this address.
     There(Peer),
 }
 
-/// Why no session came about.
+/// The reason why no session was established.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoSession {
     /// The connection failed.
@@ -60,7 +70,7 @@ pub(crate) enum NoSession {
     /// There were too many handshakes, and this was the oldest of the address that had the most.
     #[error("a newcomer took its place among the handshakes")]
     Displaced,
-    /// It took too long.
+    /// The handshake took too long.
     #[error("the handshake took too long")]
     Late,
 }
@@ -77,11 +87,11 @@ impl NoSession {
 pub(crate) async fn greet(
     shared: &Shared,
     settings: &Settings,
-    stream: Stream,
+    link: Link,
     began: Began,
 ) -> Result<(Wire, Greeted), NoSession> {
     let deadline = shared.clock.within(settings.handshake);
-    let greeted = shared.scope.by("handshake", deadline, try_greet(shared, settings, stream, began)).await;
+    let greeted = shared.scope.by("handshake", deadline, try_greet(shared, settings, link, began)).await;
     let outcome = greeted.unwrap_or(Err(NoSession::Late));
     match &outcome {
         Err(NoSession::Late | NoSession::Tls(HandshakeError::Timeout { .. })) => {
@@ -97,11 +107,10 @@ pub(crate) async fn greet(
 async fn try_greet(
     shared: &Shared,
     settings: &Settings,
-    stream: Stream,
+    link: Link,
     began: Began,
 ) -> Result<(Wire, Greeted), NoSession> {
-    hold_little(&stream);
-    let mut wire = secure(settings, stream, &began).await?;
+    let mut wire = secure(shared, settings, link, &began).await?;
     match introduce(shared, settings, &mut wire, &began).await {
         Ok(greeted) => Ok((wire, greeted)),
         Err(error) => {
@@ -123,10 +132,20 @@ fn hold_little(stream: &Stream) {
     }
 }
 
-async fn secure(settings: &Settings, stream: Stream, began: &Began) -> Result<Wire, NoSession> {
-    let Some(tls) = settings.tls.as_ref().filter(|_| settings.security != Security::Plaintext) else {
-        return Ok(Wire::Plain(stream));
+#[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "QUIC's tasks are children of the node"))]
+async fn secure(shared: &Shared, settings: &Settings, link: Link, began: &Began) -> Result<Wire, NoSession> {
+    let tls = settings.tls.as_ref().filter(|_| settings.security != Security::Plaintext);
+    let stream = match link {
+        Link::Socket(stream) => stream,
+        #[cfg(feature = "quic")]
+        Link::Quic(link) => {
+            let quic = &tls.ok_or(io::Error::from(io::ErrorKind::Unsupported))?.quic;
+            let stream = quic.establish(link, &shared.quic_drivers).await.map_err(HandshakeError::from)?;
+            return Ok(Wire::Quic(Box::new(stream)));
+        }
     };
+    hold_little(&stream);
+    let Some(tls) = tls else { return Ok(Wire::Plain(stream)) };
     let secured = match began {
         Began::Here { .. } => tls.client.connect(stream, settings.handshake).await?,
         Began::There(_) => tls.server.accept(stream, settings.handshake).await?,
@@ -134,7 +153,7 @@ async fn secure(settings: &Settings, stream: Stream, began: &Began) -> Result<Wi
     Ok(Wire::Tls(Box::new(secured)))
 }
 
-/// Whoever dialled speaks first: who has not been let in learns nothing of this node.
+/// The dialler sends first, so a node that is not accepted learns nothing about this node.
 async fn introduce(
     shared: &Shared,
     settings: &Settings,
@@ -159,6 +178,7 @@ async fn introduce(
     let agreed = agreed.ok_or(NoSession::refused(ErrorCode::OutOfOrder, "no HELLO"))?;
     let place = match began {
         Began::Here { place, .. } => place.clone(),
+        Began::There(peer) if wire.is_quic() => format!("quic://{peer}"),
         Began::There(peer) => peer.to_string(),
     };
     let (key_exchange, key) = (wire.key_exchange(), wire.peer_key());
@@ -174,8 +194,8 @@ async fn introduce(
     Ok(Greeted { session, agreed, peer, topics, dialled, place, key_exchange, key, admitted_by })
 }
 
-/// What the ends of a connection have in common for tokens that a node shows on it; none in the clear. The node is part of
-/// it, so that nobody can show a token back to the node that it came from.
+/// What the ends of a connection have in common for tokens that a node shows on it; none without TLS. The node is
+/// part of it, so that nobody can show a token back to the node that it came from.
 fn channel_of(wire: &Wire, shown_by: NodeId) -> Option<[u8; captoken::CHANNEL_LEN]> {
     wire.export(CHANNEL_LABEL, shown_by.as_bytes())
 }
@@ -216,7 +236,7 @@ fn judge(
     settings.admits(theirs, channel_of(wire, theirs.node), ip, shared.clock.unix()).or_else(unauth)
 }
 
-/// Writes one frame.
+/// Writes one frame to the connection.
 async fn say(wire: &mut Wire, frame: &Frame) -> io::Result<()> {
     let bytes = frame.to_bytes().map_err(io::Error::other)?;
     wire.write_all(&bytes).await?;

@@ -1,7 +1,7 @@
 //! Sessions: one supervisor, one reader and one writer per connection.
 //!
 //! ```text
-//! accepted or dialled ─▶ TLS ─▶ HELLO ─▶ reader ─▶ gossip shards, object streams
+//! accepted or dialled ─▶ TLS or QUIC ─▶ HELLO ─▶ reader ─▶ gossip shards, object streams
 //!                                        writer ◀─ outbox: control, gossip, bulk
 //! ```
 //!
@@ -20,19 +20,19 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use oap::{ErrorCode, Frame, Message};
 use ron_kernel::topology::{ChildSpec, Plane, Stage};
-use ron_transport::{stream::Stream, wire::Wire};
+use ron_transport::wire::Wire;
 
 pub(crate) use activity::Waits;
 pub(crate) use close::{CloseReason, Ending};
 pub(crate) use conn::{Conn, Greeted, OutFrame};
-pub(crate) use hello::{Began, NoSession, greet};
+pub(crate) use hello::{Began, Link, NoSession, greet};
 pub(crate) use reader::reject_label;
 pub(crate) use writer::PERMIT_WAIT;
 
 use crate::{handshakes::Place, shared::Shared, toll::Party};
 use activity::Judgement;
 
-/// A session's supervisor.
+/// The task that supervises a session.
 pub(crate) const CONNECTION: ChildSpec = ChildSpec {
     kind: "connection",
     plane: Plane::Data,
@@ -41,7 +41,7 @@ pub(crate) const CONNECTION: ChildSpec = ChildSpec {
     doc: "one connection: its handshake, then its timer and its end; starts the reader and the writer",
 };
 
-/// A session's reader.
+/// The task that reads from a peer.
 pub(crate) const READER: ChildSpec = ChildSpec {
     kind: "reader",
     plane: Plane::Data,
@@ -50,7 +50,7 @@ pub(crate) const READER: ChildSpec = ChildSpec {
     doc: "reads frames and brings them to the gossip shards and object streams; never writes",
 };
 
-/// A session's writer.
+/// The task that writes to a peer.
 pub(crate) const WRITER: ChildSpec = ChildSpec {
     kind: "writer",
     plane: Plane::Data,
@@ -71,13 +71,13 @@ const TOKEN_LOOK: Duration = Duration::from_secs(5);
 /// Not cancel safe: dropped, the session's end is not told to the rest of the node.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
-    stream: Stream,
+    link: Link,
     began: Began,
     place: Option<Place>,
 ) -> Result<CloseReason, NoSession> {
     // In a box of their own, because a session is held for long and its handshake is large.
     let settings = shared.settings.load_full();
-    let greeting = Box::pin(greet(shared, &settings, stream, began));
+    let greeting = Box::pin(greet(shared, &settings, link, began));
     let greeted = match &place {
         None => greeting.await,
         Some(place) => tokio::select! {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use oap::{Decoder, ErrorCode, Fault, Frame, Incoming, Message, Parser, Topic};
+use oap::{Decoder, ErrorCode, Fault, Features, Frame, Incoming, Message, Parser, Topic, WantedPattern};
 use quota::Rate;
 use ron_transport::wire::Wire;
 use tokio::io::{AsyncReadExt, ReadHalf};
@@ -139,7 +139,7 @@ impl Reader<'_> {
     }
 
     /// Hands over what was gathered. However long that takes is this node's doing, so the time of a frame that has begun,
-    /// which is `partial`, begins anew.
+    /// which is `partial`, starts again.
     ///
     /// Not cancel safe: dropped, what was gathered is lost with the session.
     async fn hand_over(&mut self, now: Moment, partial: bool) {
@@ -211,9 +211,22 @@ impl Reader<'_> {
             self.refuse_for_rate(message, wait);
         } else if matches!(message, Message::Publish(_)) && self.conn.shared().sheds_publications() {
             refuse_while_shedding(self.conn, message);
+        } else if let Message::Patterns(list) = message {
+            return self.patterns(&list);
         } else if let Some(topic) = topic_of(&message) {
             let shard = self.inbound.shard_of(topic);
             self.inbound.add(shard, message);
+        }
+        Ok(())
+    }
+
+    /// Patterns may mean topics of every shard.
+    fn patterns(&mut self, list: &[WantedPattern]) -> Result<(), CloseReason> {
+        if !self.conn.agreed.features.has(Features::PATTERNS) {
+            return Err(self.violated(ErrorCode::UnknownKind, &"patterns were not agreed on"));
+        }
+        for shard in 0..self.conn.shared().gossip.shards() {
+            self.inbound.add(shard, Message::Patterns(list.to_vec()));
         }
         Ok(())
     }
@@ -261,7 +274,7 @@ fn broken(error: &io::Error, in_the_middle: bool) -> CloseReason {
     if is_end { CloseReason::PeerClosed } else { CloseReason::Broken }
 }
 
-/// What a violation counts as.
+/// Returns the metric label of a protocol violation.
 pub(crate) fn reject_label(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::FrameCap | ErrorCode::TooLarge => "size",
@@ -290,6 +303,7 @@ const fn is_gossip(message: &Message) -> bool {
             | Message::Subscribe(_)
             | Message::Unsubscribe(_)
             | Message::Accepted(_)
+            | Message::Patterns(_)
     )
 }
 

@@ -70,7 +70,7 @@ impl Drop for InHand<'_> {
     }
 }
 
-/// Publications that waited too long are not worth sending; whoever wants one asks for it.
+/// Publications that waited too long are not sent; a peer that wants one requests it.
 fn give_up_late(conn: &Conn, batch: &mut Vec<OutFrame>, now: types::Moment) {
     let is_late = |frame: &mut OutFrame| frame.pushed.is_some() && now.since(frame.since) > PERMIT_WAIT;
     if !batch.iter_mut().any(is_late) {
@@ -92,7 +92,7 @@ async fn write_batch(conn: &Conn, wire: &mut WriteHalf<Wire>, batch: &[OutFrame]
     while at < batch.len() {
         let (rest, skip) = (&batch[at..], offset);
         let mut written = poll_fn(|cx| {
-            // Made anew at each poll, so that no idle connection holds it.
+            // Made again at each poll, so that no idle connection holds it.
             let mut pieces = [IoSlice::new(&[]); PIECES];
             for (piece, frame) in pieces.iter_mut().zip(rest) {
                 *piece = IoSlice::new(&frame.bytes);
@@ -115,7 +115,7 @@ async fn write_batch(conn: &Conn, wire: &mut WriteHalf<Wire>, batch: &[OutFrame]
             (at, offset) = (at + 1, 0);
         }
         if at < batch.len() {
-            // The peer took something: its time begins anew.
+            // The peer took something: its time starts again.
             conn.activity.writing(clock.now());
         }
     }

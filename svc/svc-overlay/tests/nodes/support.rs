@@ -43,7 +43,7 @@ pub(crate) fn snapshot(lines: &str) -> Snapshot {
     loader.load(sources).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }
 
-/// The lines of a node in the clear, on a port of the system's choice. Waits that `more` does not set are long, so that a busy
+/// The lines of a node without TLS, on a port of the system's choice. Waits that `more` does not set are long, so that a busy
 /// machine is not taken for a slow peer.
 pub(crate) fn plain(more: &str) -> String {
     let mut lines = "listen = \"127.0.0.1:0\"\nsecurity = \"plaintext\"\n".to_owned();

@@ -1,0 +1,92 @@
+//! Patterns that peers tell of: what a node does about them.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use oap::{ErrorCode, Features, Hello, IWant, Message, Publication, Topic, WantedPattern};
+
+use crate::support::{Hand, Node, any_node, hello, plain, publication};
+
+/// A peer that has the feature.
+fn join(addr: SocketAddr, number: u64) -> Hand {
+    let mut hand = Hand::connect(addr);
+    hand.say(Message::Hello(Hello { features: Features::PATTERNS, ..hello(any_node(number)) }));
+    let Some(Message::Hello(theirs)) = hand.hear() else { panic!("no HELLO") };
+    assert!(theirs.features.has(Features::PATTERNS));
+    hand
+}
+
+fn wanted(pattern: &str, hops: u8) -> Vec<WantedPattern> {
+    vec![WantedPattern { pattern: pattern.into(), hops }]
+}
+
+#[test]
+fn a_node_takes_part_in_what_a_peer_wants_by_a_pattern_and_passes_the_pattern_on() {
+    let node = Node::start(&plain(""));
+    let (mut far, mut near) = (join(node.addr(), 1), join(node.addr(), 2));
+    node.wait_for_peers(2);
+    far.say(Message::Patterns(wanted("news.>", 3)));
+    let Message::Patterns(told) = near.hear_one(|said| matches!(said, Message::Patterns(_))) else {
+        unreachable!()
+    };
+    assert_eq!(told, wanted("news.>", 2), "with a link less");
+    // Somebody else takes part in a topic that is meant: so does the node, and its peers hear of it.
+    let topic = Topic::new("news.eu").unwrap();
+    near.say(Message::Subscribe(Topic::new("other").unwrap()));
+    near.say(Message::Subscribe(topic.clone()));
+    let Message::Subscribe(joined) = far.hear_one(|said| matches!(said, Message::Subscribe(_))) else {
+        unreachable!()
+    };
+    assert_eq!(joined, topic);
+    far.say(Message::Subscribe(topic.clone()));
+    near.hear_one(|said| matches!(said, Message::Subscribe(said) if *said == topic));
+    let news = publication(2, 1, Bytes::from_static(b"passed on"));
+    let id = news.id.entry().in_topic(&topic);
+    let proof = Some(crate::support::proof(2, &id).into());
+    near.say(Message::Publish(Publication { proof, ..Publication::new(id, news.body) }));
+    // If it was published before the peer was known to take part, it is announced, and asked for.
+    let heard = loop {
+        match far.hear().expect("the node goes on") {
+            Message::Publish(heard) => break heard,
+            Message::IHave(have) => {
+                let heads = have.heads.iter().map(|head| head.entry);
+                let entries: Vec<_> = have.entries.iter().copied().chain(heads).collect();
+                if !entries.is_empty() {
+                    far.say(Message::IWant(IWant { topic: have.topic, entries }));
+                }
+            }
+            _ => {}
+        }
+    };
+    assert_eq!(&heard.body[..], b"passed on");
+    // Nobody subscribes here, so nothing is delivered here.
+    assert_eq!(node.metric("overlay_delivered_total"), 0);
+    // The peer wants nothing any more, and that is passed on too.
+    far.say(Message::Patterns(Vec::new()));
+    let Message::Patterns(told) = near.hear_one(|said| matches!(said, Message::Patterns(_))) else {
+        unreachable!()
+    };
+    assert_eq!(told, []);
+}
+
+#[test]
+fn patterns_of_a_peer_that_did_not_agree_on_them_are_refused() {
+    let node = Node::start(&plain(""));
+    let mut peer = Hand::join(node.addr(), any_node(1));
+    peer.say(Message::Patterns(wanted("news.>", 1)));
+    let Message::Error(fault) = peer.hear_one(|said| matches!(said, Message::Error(_))) else {
+        unreachable!()
+    };
+    assert_eq!(fault.code, ErrorCode::UnknownKind);
+    while peer.hear().is_some() {}
+    assert_eq!(node.rejects("unknown_kind"), 1);
+}
+
+#[test]
+fn a_node_that_is_told_not_to_does_not_offer_patterns() {
+    let node = Node::start(&plain("gossip = { pattern_hops = 0 }"));
+    let mut peer = Hand::connect(node.addr());
+    peer.say(Message::Hello(Hello { features: Features::PATTERNS, ..hello(any_node(1)) }));
+    let Some(Message::Hello(theirs)) = peer.hear() else { panic!("no HELLO") };
+    assert!(!theirs.features.has(Features::PATTERNS));
+}
