@@ -1,14 +1,11 @@
 //! The accountant: what was used is written down every second, and sealed when its epoch is over.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use rewards::SnapshotSeal;
 use ron_accounting::{Accounts, AccountsError, Corrected, Flushed, Sealed};
 use ron_kernel::{
-    lock::lock,
+    lock::Ranked,
     supervisor::{TaskCtx, TaskResult},
 };
 
@@ -25,12 +22,12 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// How many of the last epochs others are told of again after a start.
 const LAST: u32 = 8;
 
-/// The accountant.
+/// The task that records usage and seals epochs.
 #[derive(Clone, Debug)]
 pub(crate) struct Accountant {
     pub(crate) shared: Arc<Shared>,
     /// Nobody else locks it; it outlives an accountant that dies.
-    pub(crate) accounts: Arc<Mutex<Accounts>>,
+    pub(crate) accounts: Arc<Ranked<Accounts>>,
 }
 
 impl Accountant {
@@ -89,7 +86,7 @@ impl Accountant {
     /// Says so if an earlier process has written usage of an epoch that has not begun.
     async fn compare_with_what_is_written(&self) {
         let accounts = Arc::clone(&self.accounts);
-        let look = move || lock(&accounts).written_ahead();
+        let look = move || accounts.lock().written_ahead();
         let (windows, present) = (&self.shared.windows, self.shared.windows.epoch_at(self.shared.unix()));
         if let Ok(Ok(Some(last))) =
             self.shared.scope.blocking().run("compare with what is written", look).await
@@ -121,7 +118,7 @@ impl Accountant {
             Judged::Stepped => {
                 let accounts = Arc::clone(&self.accounts);
                 let (before, after) = (epochs.unix(), shifted(epochs.unix(), ahead));
-                let correct = move || lock(&accounts).correct(before, after);
+                let correct = move || accounts.lock().correct(before, after);
                 let corrected = shared.scope.blocking().run("correct the clock", correct).await;
                 let corrected = corrected.map_err(RewarderError::from).and_then(|done| done.map_err(failed));
                 match corrected {
@@ -145,13 +142,13 @@ impl Accountant {
         let (accounts, store) = (Arc::clone(&self.accounts), self.shared.store.clone());
         let first = self.shared.windows.epoch_at(self.shared.unix());
         let forget = move || -> Result<(), RewarderError> {
-            let old = lock(&accounts).prunable(first).map_err(failed)?;
+            let old = accounts.lock().prunable(first).map_err(failed)?;
             for epoch in old {
                 // In their order: what waits to be paid may have to be computed again.
                 if store.record(epoch)?.is_none_or(|record| record.retired_at.is_none()) {
                     break;
                 }
-                lock(&accounts).prune(epoch).map_err(failed)?;
+                accounts.lock().prune(epoch).map_err(failed)?;
             }
             Ok(())
         };
@@ -162,7 +159,7 @@ impl Accountant {
         let (accounts, unix) = (Arc::clone(&self.accounts), self.shared.unix());
         let readings = self.shared.scope.meters().totals();
         let flush = move || -> Result<_, AccountsError> {
-            let mut accounts = lock(&accounts);
+            let mut accounts = accounts.lock();
             let flushed = accounts.flush(readings, unix)?;
             Ok((flushed, accounts.due(unix)?, accounts.quarantined_rows()?))
         };
@@ -189,20 +186,20 @@ impl Accountant {
 
     async fn seal(&self, epoch: u64) -> Result<(), RewarderError> {
         let accounts = Arc::clone(&self.accounts);
-        let seal = move || lock(&accounts).seal(epoch, crash::point).map(drop);
+        let seal = move || accounts.lock().seal(epoch, crash::point).map(drop);
         self.shared.scope.blocking().run("seal epoch", seal).await?.map_err(failed)?;
         tracing::info!(epoch, "this node's usage is sealed");
         Ok(())
     }
 
-    /// Tells others of the last epochs anew: who announces for us may have forgotten with the process before.
+    /// Tells others of the last epochs again: who announces for us may have forgotten with the process before.
     async fn tell_again(&self) -> Result<(), RewarderError> {
         let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
         let tell = move || -> Result<(), RewarderError> {
             // However long ago they were: who counts may still wait for them.
-            let last = lock(&accounts).latest(LAST).map_err(failed)?;
+            let last = accounts.lock().latest(LAST).map_err(failed)?;
             for epoch in last.into_iter().rev() {
-                let sealed = lock(&accounts).sealed(epoch).map_err(failed)?;
+                let sealed = accounts.lock().sealed(epoch).map_err(failed)?;
                 if let Some((sealed, rows)) = sealed {
                     shared.list(&sealed, &rows)?;
                 }
@@ -216,12 +213,12 @@ impl Accountant {
     async fn tell(&self) -> Result<(), RewarderError> {
         let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
         let tell = move || -> Result<usize, RewarderError> {
-            let untold = lock(&accounts).untold().map_err(failed)?;
+            let untold = accounts.lock().untold().map_err(failed)?;
             for epoch in &untold {
-                if let Some((sealed, rows)) = lock(&accounts).sealed(*epoch).map_err(failed)? {
+                if let Some((sealed, rows)) = accounts.lock().sealed(*epoch).map_err(failed)? {
                     shared.list(&sealed, &rows)?;
                 }
-                lock(&accounts).told(*epoch).map_err(failed)?;
+                accounts.lock().told(*epoch).map_err(failed)?;
             }
             Ok(untold.len())
         };
@@ -251,13 +248,13 @@ fn failed(error: AccountsError) -> RewarderError {
 impl Shared {
     /// Says something of the clock, until a time.
     fn clock_told(&self, told: String, until: Duration) {
-        *lock(&self.clock_told_until) = until;
+        *self.clock_told_until.lock() = until;
         self.conditions.clock.raise(told);
     }
 
     /// The clock agrees; what was said of it stands until its time.
     fn clock_agrees(&self) {
-        if self.unix() >= *lock(&self.clock_told_until) {
+        if self.unix() >= *self.clock_told_until.lock() {
             self.conditions.clock.clear();
         }
     }

@@ -6,17 +6,17 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, BufWriter, Write},
+    io::{self, BufRead, BufReader, BufWriter, Read, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use bytes::Bytes;
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 
-use crate::crash;
+use crate::{crash, topology::ARTIFACTS};
 
-/// What writes one file.
+/// A function that writes one file.
 pub(crate) type Fill<'a> = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a>;
 
 /// One file to write: its name, and what is in it.
@@ -25,13 +25,19 @@ pub(crate) type FileToWrite<'a> = (String, Fill<'a>);
 /// The files of epochs.
 #[derive(Clone, Debug)]
 pub(crate) enum Artifacts {
-    /// On a disk.
+    /// A folder on disk.
     Folder(PathBuf),
     /// In RAM, and gone with the process.
-    Memory(Arc<Mutex<InMemory>>),
+    Memory(Arc<Ranked<InMemory>>),
 }
 
 type InMemory = BTreeMap<u64, BTreeMap<String, Bytes>>;
+
+/// Where an epoch's files are: in its folder, and in these below it.
+pub(crate) const FOLDERS: [&str; 5] = ["", "snapshots/", "attestations/", "corrections/", "disputes/"];
+
+/// The longest line of a file.
+const MAX_LINE: u64 = 16 << 10;
 
 /// Begins the names of folders that are not whole yet.
 const UNFINISHED: &str = ".unfinished-";
@@ -51,7 +57,7 @@ impl Artifacts {
     }
 
     pub(crate) fn in_memory() -> Self {
-        Self::Memory(Arc::default())
+        Self::Memory(Arc::new(Ranked::new(&ARTIFACTS, InMemory::default())))
     }
 
     /// Writes all files of an epoch; durable when this returns. What was there before is replaced: the same epoch has the
@@ -67,7 +73,7 @@ impl Artifacts {
                     fill(&mut bytes)?;
                     written.insert(name, Bytes::from(bytes));
                 }
-                lock(epochs).insert(epoch, written);
+                epochs.lock().insert(epoch, written);
                 Ok(())
             }
         }
@@ -78,17 +84,44 @@ impl Artifacts {
         match self {
             Self::Folder(folder) => {
                 let folder = folder.join(epoch.to_string());
-                let aside = folder.join(format!("{UNFINISHED}{name}"));
+                let place = folder.join(name);
+                let below = place.parent().unwrap_or(&folder).to_owned();
+                // Only below: an epoch without files has no folder.
+                if folder.is_dir() {
+                    fs::create_dir_all(&below)?;
+                }
+                let bare = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let aside = below.join(format!("{UNFINISHED}{bare}"));
                 let mut file = File::create(&aside)?;
                 file.write_all(bytes)?;
                 file.sync_all()?;
-                fs::rename(&aside, folder.join(name))?;
-                File::open(&folder)?.sync_all()
+                fs::rename(&aside, &place)?;
+                File::open(&below)?.sync_all()
             }
             Self::Memory(epochs) => {
-                let mut epochs = lock(epochs);
+                let mut epochs = epochs.lock();
                 let files = epochs.get_mut(&epoch).ok_or(io::ErrorKind::NotFound)?;
                 files.insert(name.to_owned(), Bytes::copy_from_slice(bytes));
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes one file of an epoch, if it is there; durable when this returns.
+    pub(crate) fn remove_file(&self, epoch: u64, name: &str) -> io::Result<()> {
+        match self {
+            Self::Folder(folder) => {
+                let folder = folder.join(epoch.to_string());
+                match fs::remove_file(folder.join(name)) {
+                    Ok(()) => File::open(&folder)?.sync_all(),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            Self::Memory(epochs) => {
+                if let Some(files) = epochs.lock().get_mut(&epoch) {
+                    files.remove(name);
+                }
                 Ok(())
             }
         }
@@ -107,7 +140,40 @@ impl Artifacts {
                 }
                 Err(error) => Err(error),
             },
-            Self::Memory(epochs) => Ok(lock(epochs).get(&epoch).and_then(|files| files.get(name)).cloned()),
+            Self::Memory(epochs) => Ok(epochs.lock().get(&epoch).and_then(|files| files.get(name)).cloned()),
+        }
+    }
+
+    /// Gives the lines of a file to `take`, without their line feeds, until it wants no more; none if there is no such file.
+    pub(crate) fn lines(
+        &self,
+        epoch: u64,
+        name: &str,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> io::Result<()> {
+        match self {
+            Self::Folder(folder) => {
+                let file = match File::open(folder.join(epoch.to_string()).join(name)) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                    other => other?,
+                };
+                let mut file = BufReader::with_capacity(1 << 18, file);
+                let mut line = Vec::new();
+                while (&mut file).take(MAX_LINE).read_until(b'\n', &mut line)? > 0 {
+                    if !take(line.strip_suffix(b"\n").unwrap_or(&line)) {
+                        break;
+                    }
+                    line.clear();
+                }
+                Ok(())
+            }
+            Self::Memory(epochs) => {
+                let file = epochs.lock().get(&epoch).and_then(|files| files.get(name)).cloned();
+                let file = file.unwrap_or_default();
+                let mut lines = file.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                let _ = lines.all(take);
+                Ok(())
+            }
         }
     }
 
@@ -117,7 +183,7 @@ impl Artifacts {
             Self::Folder(folder) => {
                 let folder = folder.join(epoch.to_string());
                 let mut names = Vec::new();
-                for below in ["", "snapshots/", "attestations/"] {
+                for below in FOLDERS {
                     let Ok(entries) = fs::read_dir(folder.join(below)) else { continue };
                     for entry in entries {
                         let entry = entry?;
@@ -130,7 +196,7 @@ impl Artifacts {
                 Ok(names)
             }
             Self::Memory(epochs) => {
-                Ok(lock(epochs).get(&epoch).map(|files| files.keys().cloned().collect()).unwrap_or_default())
+                Ok(epochs.lock().get(&epoch).map(|files| files.keys().cloned().collect()).unwrap_or_default())
             }
         }
     }
@@ -143,7 +209,7 @@ impl Artifacts {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
                 Err(error) => Err(error),
             },
-            Self::Memory(epochs) => Ok(lock(epochs).remove(&epoch).is_some()),
+            Self::Memory(epochs) => Ok(epochs.lock().remove(&epoch).is_some()),
         }
     }
 
@@ -155,7 +221,7 @@ impl Artifacts {
                 let names = names.collect::<io::Result<Vec<_>>>()?;
                 Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
             }
-            Self::Memory(epochs) => Ok(lock(epochs).keys().copied().collect()),
+            Self::Memory(epochs) => Ok(epochs.lock().keys().copied().collect()),
         }
     }
 }
@@ -221,6 +287,10 @@ mod tests {
                 .write(7, vec![file("run.json", fill("{}")), file("snapshots/commitment", fill("d"))])
                 .unwrap();
             artifacts.add(7, "attestation.json", b"a").unwrap();
+            artifacts.add(7, "disputes/00.json", b"d").unwrap();
+            assert_eq!(artifacts.read(7, "disputes/00.json").unwrap(), Some("d".into()));
+            artifacts.remove_file(7, "disputes/00.json").unwrap();
+            artifacts.remove_file(7, "disputes/00.json").unwrap();
             let read = |name| artifacts.read(7, name).unwrap();
             assert_eq!(
                 (read("snapshots/commitment").unwrap(), read("attestation.json").unwrap()),

@@ -1,9 +1,6 @@
 //! From configuration to a running rewarder, and from one configuration to the next.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex},
-};
+use std::{path::Path, sync::Arc};
 
 use http::request::Parts;
 use rewards::Sign;
@@ -11,7 +8,7 @@ use ron_accounting::{Accounts, Announce, NodeId, check_rows, check_seal, node_id
 use ron_kernel::{
     Scope,
     config::Snapshot,
-    lock::lock,
+    lock::Ranked,
     reload::{Commit, Preparing, Reconfigure},
 };
 use ron_ledger::Ledger;
@@ -24,7 +21,6 @@ use ron_transport::{
     serve::{HttpServer, ListenPlan, Roles},
     tls::ServerTls,
 };
-use tokio::sync::Semaphore;
 
 use crate::{
     Authority, BuildError, RewarderConfig, RewarderError,
@@ -32,7 +28,7 @@ use crate::{
     emitter::Emitter,
     epoch_clock::{EpochClock, WallClock},
     health::Health,
-    http::Handler,
+    http::{Handler, Places},
     open::{self, StorePlace},
     policies,
     scheduler::Scheduler,
@@ -40,8 +36,8 @@ use crate::{
     shared::{Opened, Shared},
     store::StoreError,
     topology::{
-        ACCOUNTANT, ARTIFACT_WRITER, COMPUTE_SCHEDULER, HEALTH_REPORTER, INTENT_EMITTER, INTENTS, RESULTS,
-        WORK, WORK_REQ, WORKER,
+        ACCOUNTANT, ACCOUNTS, ARTIFACT_WRITER, COMPUTE_SCHEDULER, HEALTH_REPORTER, INTENT_EMITTER, INTENTS,
+        RESULTS, WORK, WORK_REQ, WORKER,
     },
     worker::Worker,
     writer::ArtifactWriter,
@@ -52,19 +48,19 @@ pub type LoadAuthority = Arc<dyn Fn(&Snapshot) -> Result<Authority, String> + Se
 
 /// What a rewarder is made from.
 pub struct RewarderSettings<'a> {
-    /// `[rewarder]`.
+    /// The section `[rewarder]` of the configuration.
     pub rewarder: &'a RewarderConfig,
     /// Where the node keeps its data; `None` if it must not write anything.
     pub data_dir: Option<&'a Path>,
-    /// Where epochs are kept.
+    /// The database of epochs.
     pub store: StorePlace,
-    /// Where payouts go.
+    /// The ledger that payouts are posted to.
     pub ledger: Arc<dyn Ledger>,
     /// Whose checkpoints of the ledger count, by their Ed25519 keys; anybody's if there are none.
     pub checkpoint_keys: &'a [[u8; 32]],
     /// What capability tokens are checked with now.
     pub authority: Authority,
-    /// And with each new configuration.
+    /// Reloads the keys with each new configuration.
     pub load_authority: LoadAuthority,
     /// The wall clock that epochs follow.
     pub wall_clock: WallClock,
@@ -72,7 +68,7 @@ pub struct RewarderSettings<'a> {
     pub announce: Option<Arc<dyn Announce>>,
 }
 
-/// A running rewarder.
+/// A running rewarder service.
 pub struct Rewarder {
     shared: Arc<Shared>,
     server: HttpServer<Handler>,
@@ -212,7 +208,7 @@ impl Rewarder {
         let unkept = scope.blocking().run("keep policies", keep).await??;
         Ok(Box::new(move || {
             shared.settings.store(settings);
-            *lock(&shared.unkept_policies) = unkept;
+            *shared.unkept_policies.lock() = unkept;
             shared.due.notify_one();
             server.commit(listen_plan(&config, listener, tls));
         }))
@@ -252,11 +248,12 @@ fn start(
     scope.pool(&WORKER, config.concurrency.compute_workers, move |ctx| worker.clone().run(ctx));
     let scheduler = Scheduler { shared: Arc::clone(shared), requests: requested.share(), work, doorbell };
     scope.task(&COMPUTE_SCHEDULER, move |ctx| scheduler.clone().run(ctx));
-    let accountant = Accountant { shared: Arc::clone(shared), accounts: Arc::new(Mutex::new(accounts)) };
+    let accountant =
+        Accountant { shared: Arc::clone(shared), accounts: Arc::new(Ranked::new(&ACCOUNTS, accounts)) };
     scope.task(&ACCOUNTANT, move |ctx| accountant.clone().run(ctx));
     let health = Health { shared: Arc::clone(shared) };
     scope.task(&HEALTH_REPORTER, move |ctx| health.clone().run(ctx));
-    let places = Arc::new(Semaphore::new(config.concurrency.io_inflight));
+    let places = Arc::<Places>::default();
     let handler = || Handler::new(Arc::clone(shared), requests.clone(), Arc::clone(&places));
     // Cores share a route's metrics, so any handler stands for all.
     let sampled = handler();
@@ -280,7 +277,7 @@ async fn take_policies(shared: &Arc<Shared>, config: &RewarderConfig) -> Result<
     let (store, settings) = (shared.store.clone(), shared.settings.load_full());
     let keep = move || keep_all(&store, &settings, documents);
     let unkept = shared.scope.blocking().run("keep policies", keep).await??;
-    *lock(&shared.unkept_policies) = unkept;
+    *shared.unkept_policies.lock() = unkept;
     Ok(())
 }
 

@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use rewards::{
-    Digest, Epoch, Excluded, InputSet, Limits, Policy, Quarantine, Run, SnapshotSeal, Usage, compute,
-    judge_snapshot,
+    Brought, Digest, Epoch, Excluded, InputSet, Limits, Policy, Quarantine, Run, SnapshotSeal, Usage,
+    compute_after, judge_snapshot,
 };
 use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, take_in};
 use types::ObjectId;
@@ -14,12 +14,13 @@ use crate::{
     RewarderError, policies,
     registry::Progress,
     store::{Closing, EpochStore, Listed},
+    taken_over,
 };
 
-/// What an epoch came to.
+/// The result of computing an epoch.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Payouts.
+    /// The computed payouts.
     Run(Box<Run>),
     /// Something does not add up.
     Quarantine(Quarantine),
@@ -97,8 +98,11 @@ impl Calculus {
             Err(error) => return Ok(Outcome::Quarantine(error.into())),
         };
         let number = Epoch::new(epoch).ok_or(RewarderError::Unknown("epoch"))?;
-        let listed = closed_inputs(&inputs).collect::<Result<Vec<_>, _>>()?;
-        let wrong = match self.attempt(number, &policy, &listed, progress)? {
+        let mut listed = closed_inputs(&inputs).collect::<Result<Vec<_>, _>>()?;
+        let out = taken_over::ordered_out(&self.store, epoch)?;
+        listed.retain(|one| !out.iter().any(|(node, _)| *node == one.node));
+        let brought = taken_over::of_epoch(&self.store, epoch, &policy)?;
+        let wrong = match self.attempt(number, (&policy, &brought), &listed, progress)? {
             Ok(run) => return Ok(Outcome::Run(Box::new(run))),
             Err(wrong) => wrong,
         };
@@ -112,7 +116,7 @@ impl Calculus {
         if counting.is_empty() || counting.len() == listed.len() {
             return Ok(Outcome::Quarantine(wrong));
         }
-        Ok(match self.attempt(number, &policy, &counting, progress)? {
+        Ok(match self.attempt(number, (&policy, &brought), &counting, progress)? {
             Ok(run) => Outcome::Run(Box::new(run)),
             Err(wrong) => Outcome::Quarantine(wrong),
         })
@@ -121,11 +125,17 @@ impl Calculus {
     /// The snapshots that an epoch was closed with and that its run leaves out, with the reasons.
     pub(crate) fn excluded(&self, epoch: u64, run: &Run) -> Result<Vec<Excluded>, RewarderError> {
         let (inputs, _) = self.store.documents(epoch)?.ok_or(RewarderError::Unknown("epoch"))?;
+        let out = taken_over::ordered_out(&self.store, epoch)?;
         let mut excluded = Vec::new();
         for one in closed_inputs(&inputs) {
             let one = one?;
             let snapshot = seal_of(&one)?.snapshot;
             if run.inputs().snapshots().contains(&snapshot) {
+                continue;
+            }
+            if let Some((_, reason)) = out.iter().find(|(node, _)| *node == one.node) {
+                let (reason, detail) = ("ordered".to_owned(), reason.clone());
+                excluded.push(Excluded { snapshot, reason, detail });
                 continue;
             }
             let wrong = self.judge(run.epoch(), run.policy(), &one)?.err();
@@ -149,11 +159,12 @@ impl Calculus {
     fn attempt(
         &self,
         epoch: Epoch,
-        policy: &Policy,
+        (policy, brought): (&Policy, &Brought),
         listed: &[Listed],
         progress: &Progress,
     ) -> Result<Result<Run, Quarantine>, RewarderError> {
-        Ok(self.inputs(epoch, policy, listed, progress)?.and_then(|set| compute(policy, &set)))
+        let inputs = self.inputs(epoch, policy, listed, progress)?;
+        Ok(inputs.and_then(|set| compute_after(policy, &set, brought)))
     }
 
     fn inputs(

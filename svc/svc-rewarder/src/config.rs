@@ -27,60 +27,63 @@ const MAX_LISTED: usize = 1024;
 /// More actors in one epoch need `danger_ok`: each takes about 500 bytes while the epoch is open.
 const SAFE_MAX_ACTORS: usize = 1_000_000;
 
-/// Accounting and rewards: usage is booked by epoch, sealed, turned into payouts that anybody can check, and paid once.
+/// Accounting and rewards: usage is recorded by epoch, sealed, turned into payouts that anyone can verify, and paid
+/// exactly once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RewarderConfig {
     /// Whether the rewarder runs.
     pub enabled: bool,
-    /// Where it listens: `127.0.0.1:8082`, `unix:/run/rewarder.sock` or `inherit:name`. Anything but this machine needs
-    /// `auth.root_keys`.
+    /// The listening address: `127.0.0.1:8082`, `unix:/run/rewarder.sock` or `inherit:name`. Addresses other than
+    /// loopback need `auth.root_keys`.
     pub listen: ListenAddr,
-    /// How long an epoch is; 1s at least. Data keeps the length it was begun with.
+    /// The length of an epoch; at least 1s. The epoch length of existing data cannot be changed.
     pub epoch_duration: HumanDuration,
-    /// How far the clocks of nodes may be apart: an epoch's inputs close that long after its end.
+    /// Tolerated difference between the clocks of nodes: an epoch is closed this long after its end.
     pub max_epoch_skew: HumanDuration,
-    /// Whether epochs are closed, computed and paid as they end. If not, `POST /rewarder/epochs/{id}/compute` does it.
+    /// Whether epochs are closed, computed and paid automatically when they end. Otherwise use
+    /// `POST /rewarder/epochs/{id}/compute`.
     pub automatic: bool,
-    /// The id of the policy that epochs are paid by: the newest version of it when an epoch closes.
+    /// The id of the policy for payouts; an epoch uses the newest version at the time it is closed.
     pub policy: String,
-    /// Files with signed policies, read at the start and with each reload. `omnigate policy sign` writes one.
+    /// Files with signed policies, read at startup and at each reload. `omnigate policy sign` writes one.
     pub policy_files: Vec<PathBuf>,
-    /// Whose signatures on policies count: `"ed25519:"` and 64 hexadecimal digits each.
+    /// Public keys whose signatures on policies are accepted: `"ed25519:"` and 64 hexadecimal digits each.
     pub policy_keys: Vec<String>,
-    /// The ids of nodes whose snapshots count, `"b3:…"` each; empty for this node's alone.
+    /// The ids of nodes whose snapshots count, `"b3:…"` each; empty for this node only.
     pub accounting_nodes: Vec<String>,
-    /// The node's key in PKCS#8 PEM, mode 0600; empty for `node.key` in `node.data_dir`, made if it is not there. With
-    /// `node.amnesia` and no path the key ends with the process.
+    /// The node's key in PKCS#8 PEM, mode 0600; empty for `node.key` in `node.data_dir`, which is created if it
+    /// does not exist. With `node.amnesia` and no path, the key lasts as long as the process.
     pub node_key: PathBuf,
-    /// Where `run.json` and what belongs to it are written; empty for `rewards` in `node.data_dir`. With `node.amnesia`
-    /// they are kept in RAM.
+    /// The folder for the files of epochs (`run.json` and the others); empty for `rewards` in `node.data_dir`. With
+    /// `node.amnesia` they are kept in RAM.
     pub artifact_dir: PathBuf,
-    /// The ledger's account that payouts are taken from. An actor's account is `actor/` and its name.
+    /// The ledger account that pays. An actor's account is `actor/` and its name.
     pub pool_account: String,
-    /// How many of the latest epochs keep their files and rows; 0 for all. Epochs in which nothing was used do not count,
-    /// and one that was settled within as many epochs' time keeps them too. Others are retired: their files are removed,
-    /// and who asks for one is told 410 `gone`.
+    /// The number of latest epochs whose files and rows are kept; 0 for all. Epochs without usage do not count, and
+    /// an epoch that was settled within as many epochs' time is kept too. Older epochs are retired: their files are
+    /// removed, and requests for them are answered 410 `gone`.
     pub retain_epochs: u64,
-    /// Where copies of retired epochs are kept, told to those who ask for one: an address with `{epoch}` for the number,
-    /// such as `https://archive.example/rewards/{epoch}/`; empty if nowhere.
+    /// Where copies of retired epochs are kept; it is part of the answer to requests for one. A URL with `{epoch}`
+    /// for the number, such as `https://archive.example/rewards/{epoch}/`; empty if nowhere.
     pub archive_url: String,
-    /// Actors that are named in one epoch of this node, of those who use something and as many of those who provide
-    /// something; the rest is booked as `other`.
+    /// The maximum number of actors counted by name in one epoch of this node: this many consumers and this many
+    /// providers. The rest is booked as `other`.
     pub max_actors: usize,
     /// Connections in all; more are refused.
     pub max_conns: usize,
     /// Certificates; empty paths for plain HTTP.
     pub tls: TlsConfig,
-    /// A request's head, each wait for more of its body, and each call of the ledger or the store.
+    /// Timeout for a request's header, for each wait for more of its body, and for each call to the ledger or the
+    /// store.
     pub read_timeout: HumanDuration,
     /// Each wait for the client to take more of a response.
     pub write_timeout: HumanDuration,
     /// Between two requests on a connection.
     pub idle_timeout: HumanDuration,
-    /// How much is done at once.
+    /// Limits of concurrent work.
     pub concurrency: ConcurrencyConfig,
-    /// What a request may cost.
+    /// Limits of a request.
     pub limits: LimitsConfig,
 }
 
@@ -237,7 +240,7 @@ impl RewarderConfig {
         }
     }
 
-    /// The epochs.
+    /// Returns the windows of the epochs.
     #[must_use]
     pub fn windows(&self) -> Windows {
         Windows::new(self.epoch_duration.as_duration(), self.max_epoch_skew.as_duration())

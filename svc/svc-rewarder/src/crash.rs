@@ -4,7 +4,7 @@
 //! Release builds have none of them, unless they are built with the feature `crash-points`.
 
 /// Every point, in the order in which an epoch passes them.
-pub const CRASH_POINTS: [&str; 19] = [
+pub const CRASH_POINTS: [&str; 22] = [
     "seal.before_file",
     "seal.after_file",
     "seal.after_insert",
@@ -12,10 +12,13 @@ pub const CRASH_POINTS: [&str; 19] = [
     "close.before_insert",
     "close.after_insert",
     "compute.begun",
+    "chain.before_place",
+    "chain.after_place",
     "compute.done",
     "write.before_files",
     "write.after_files",
     "write.after_rename",
+    "carried.after_insert",
     "computed.after_update",
     "emit.before_update",
     "emit.after_update",

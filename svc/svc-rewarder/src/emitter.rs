@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rewards::{Amount, Intent, Residual, Run};
+use rewards::{Amount, Intent, Linked, Manifest, Residual, Run};
 use ron_kernel::{
     queue::SharedReceiver,
     supervisor::{TaskCtx, TaskResult},
@@ -35,7 +35,7 @@ enum Paid {
     NotNow,
 }
 
-/// The emitter.
+/// The task that posts payouts to the ledger.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitter {
     pub(crate) shared: Arc<Shared>,
@@ -147,6 +147,11 @@ impl Emitter {
         {
             return Ok(Err(missing));
         }
+        if record.state == State::Computed
+            && let Err(never) = self.check_sums(run).await?
+        {
+            return Ok(Err(never));
+        }
         crash::point("emit.before_update");
         if shared.with_store("begin to pay", move |store| store.emitting(epoch)).await? == Changed::Before {
             return Ok(Ok(()));
@@ -165,11 +170,33 @@ impl Emitter {
                     return Ok(Err(not_paid));
                 }
                 posted += 1;
-                shared.with_store("note a batch", move |store| store.posted(epoch, posted)).await?;
+                let noted =
+                    shared.with_store("note a batch", move |store| store.posted(epoch, posted)).await?;
                 crash::point("batch.after_update");
+                // It was set aside meanwhile, or another process is ahead: the store says what is left to do.
+                if noted == Changed::Before {
+                    return Ok(Ok(()));
+                }
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Whether what is about to be paid, kept and carried over is what there is to divide, to the last unit; published before it
+    /// is judged.
+    async fn check_sums(&self, run: &Arc<Run>) -> Result<Result<(), NotPaid>, RewarderError> {
+        let checked = Arc::clone(run);
+        let add_up = move || {
+            let sums = checked.batches().map(|intent| intent.sum());
+            conservation_delta(divided(checked.manifest()), unpaid(&checked), sums)
+        };
+        let delta = self.shared.scope.blocking().run("add an epoch up", add_up).await?;
+        self.shared.metrics.conservation(delta);
+        if delta == 0 {
+            return Ok(Ok(()));
+        }
+        let why = format!("there is {delta} more to divide than is to be paid, kept and carried over");
+        Ok(Err(NotPaid::Never("conservation", why)))
     }
 
     /// Whether the pool's account can pay all of it. Somebody may spend it meanwhile; then the ledger refuses.
@@ -220,6 +247,34 @@ fn intents(run: &Run, from: u64) -> Vec<Intent> {
     run.batches().skip(usize::try_from(from).unwrap_or(usize::MAX)).take(GROUP).collect()
 }
 
+/// What a run divides: the pool, and what it takes over from before.
+fn divided(manifest: &Manifest) -> i128 {
+    let taken =
+        |linked: &Linked| signed(linked.brought.carried.amount).saturating_add(signed(linked.credited));
+    signed(manifest.pool).saturating_add(manifest.linked.as_ref().map_or(0, taken))
+}
+
+/// What of that stays in the pool's account, or is carried over to the next run.
+fn unpaid(run: &Run) -> i128 {
+    let manifest = run.manifest();
+    let kept = match &run.policy().terms().residual {
+        Residual::Pay(_) => Amount::ZERO,
+        Residual::Keep => manifest.residual,
+    };
+    let carried = manifest.linked.as_ref().map_or(Amount::ZERO, |linked| linked.carried_out.amount);
+    signed(kept).saturating_add(signed(carried))
+}
+
+fn signed(amount: Amount) -> i128 {
+    i128::try_from(amount.minor()).unwrap_or(i128::MAX)
+}
+
+/// What there is to divide more than batches with these sums pay and than stays.
+fn conservation_delta(divided: i128, unpaid: i128, batches: impl Iterator<Item = Amount>) -> i128 {
+    let paid = batches.fold(0_i128, |sum, batch| sum.saturating_add(signed(batch)));
+    divided.saturating_sub(unpaid).saturating_sub(paid)
+}
+
 /// What leaves the pool's account for a run.
 fn to_transfer(run: &Run) -> u128 {
     let manifest = run.manifest();
@@ -228,4 +283,21 @@ fn to_transfer(run: &Run) -> u128 {
         Residual::Keep => Amount::ZERO,
     };
     manifest.paid.minor().saturating_add(residual.minor())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_that_do_not_add_up_to_the_pool_show_by_how_much() {
+        let delta = |divided: i128, unpaid: i128, batches: &[u64]| {
+            conservation_delta(divided, unpaid, batches.iter().map(|batch| Amount::from(*batch)))
+        };
+        assert_eq!(delta(10, 1, &[4, 5]), 0);
+        assert_eq!(delta(10, 0, &[4, 5]), 1, "one is left over");
+        assert_eq!(delta(10, 1, &[4, 6]), -1, "one is paid twice");
+        assert_eq!(delta(0, 0, &[]), 0);
+        assert_eq!(delta(10, 0, &[]), 10, "nobody is paid");
+    }
 }

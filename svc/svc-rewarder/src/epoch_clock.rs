@@ -2,7 +2,7 @@
 //!
 //! A wall clock that runs a little faster or slower is followed at once. One that jumps, because somebody set it or the
 //! machine found out that it was wrong, is told at once and followed once it has stayed so for a while: then usage of the
-//! present epoch is booked anew, see [`ron_accounting::Accounts::correct`].
+//! present epoch is booked again, see [`ron_accounting::Accounts::correct`].
 
 use std::{
     fmt,
@@ -64,7 +64,7 @@ impl fmt::Debug for EpochClock {
 /// What to make of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// It agrees: follow it.
+    /// The clocks agree; the wall clock is followed.
     Agrees,
     /// It has jumped, and may jump back.
     Doubtful,

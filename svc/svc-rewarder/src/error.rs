@@ -9,6 +9,10 @@
 //! | `Quarantine` | 409 `conflict` | no | `quarantine_total{epoch}` |
 //! | `OtherInputs` | 409 `conflict` | no | `rejected_total{reason}` |
 //! | `NotOver`, `NoPolicy` | 409 `conflict` | later | `rejected_total{reason}` |
+//! | `Waits` | 409 `conflict` | later | `rejected_total{reason}` |
+//! | `Order` | 409 `conflict` | no | `rejected_total{reason}` |
+//! | `Malformed` | 400 `malformed` | no | `rejected_total{reason}` |
+//! | `Untrusted` | 403 `forbidden` | no | `rejected_total{reason}` |
 //! | `Unknown` | 404 `not_found` | no | `rejected_total{reason}` |
 //! | `Retired` | 410 `gone` | elsewhere | `rejected_total{reason}` |
 //! | `Policy` | 400, 403, 409 or 415 | no | `rejected_total{reason}` |
@@ -37,37 +41,49 @@ pub enum RewarderError {
     /// The epoch is set aside until a person has looked.
     #[error("epoch {epoch} is quarantined: {reason}")]
     Quarantine {
-        /// The epoch.
+        /// The number of the epoch.
         epoch: u64,
-        /// Why.
+        /// The reason why it is quarantined.
         reason: String,
     },
     /// The epoch is closed, or would be closed now, with other inputs or another policy than the caller names. Nothing
     /// was changed.
     #[error("epoch {epoch} has {closed}, not {asked}")]
     OtherInputs {
-        /// The epoch.
+        /// The number of the epoch.
         epoch: u64,
-        /// As it is.
+        /// The digest that the epoch was closed with.
         closed: String,
-        /// As it was asked for.
+        /// The digest that the caller asked for.
         asked: String,
     },
     /// The epoch's inputs are not closed yet.
     #[error("the inputs of epoch {epoch} close in {closes_in:?}")]
     NotOver {
-        /// The epoch.
+        /// The number of the epoch.
         epoch: u64,
-        /// How long that takes.
+        /// The time until the epoch is closed.
         closes_in: Duration,
     },
+    /// The epoch takes over what an epoch before it carries on, and that one is not computed yet.
+    #[error("epoch {0} waits for an epoch before it")]
+    Waits(u64),
+    /// A correction, a registry or an order that cannot be carried out as things are.
+    #[error("{0}")]
+    Order(String),
+    /// A document that cannot be read or makes no sense.
+    #[error("the document: {0}")]
+    Malformed(String),
+    /// A document whose signatures do not count.
+    #[error("the document: {0}")]
+    Untrusted(rewards::SignatureError),
     /// There is nothing of this name.
     #[error("there is no such {0} here")]
     Unknown(&'static str),
     /// The epoch's files were let go.
     #[error("the files of epoch {epoch} were retired{}; its commitment is {commitment}", archived(.archive))]
     Retired {
-        /// The epoch.
+        /// The number of the epoch.
         epoch: u64,
         /// What a copy of them can be held to.
         commitment: String,
@@ -103,14 +119,19 @@ fn archived(archive: &Option<String>) -> String {
 }
 
 impl RewarderError {
-    /// What a client is told.
+    /// Returns the reason that a client is given.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         match self {
             Self::Kernel(fault) => fault.reason(),
-            Self::Quarantine { .. } | Self::OtherInputs { .. } | Self::NotOver { .. } | Self::NoPolicy(_) => {
-                Reason::Conflict
-            }
+            Self::Quarantine { .. }
+            | Self::OtherInputs { .. }
+            | Self::NotOver { .. }
+            | Self::NoPolicy(_)
+            | Self::Waits(_)
+            | Self::Order(_) => Reason::Conflict,
+            Self::Malformed(_) => Reason::Malformed,
+            Self::Untrusted(_) => Reason::Forbidden,
             Self::Unknown(_) => Reason::NotFound,
             Self::Policy(error) => match error {
                 PolicyError::Unsigned | PolicyError::Untrusted | PolicyError::Forged(_) => Reason::Forbidden,

@@ -2,7 +2,7 @@
 
 use rewards::{Epoch, Int, QuarantineNotice, bundle};
 
-use crate::{RewarderError, shared::Shared, store::Changed};
+use crate::{RewarderError, artifacts::FOLDERS, shared::Shared, store::Changed};
 
 /// Whether a name is one that an epoch's file can have; nothing else is looked for on the disk.
 pub(crate) fn can_be(name: &str) -> bool {
@@ -11,7 +11,8 @@ pub(crate) fn can_be(name: &str) -> bool {
             && !name.is_empty()
             && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.'))
     };
-    let bare = ["snapshots/", "attestations/"].into_iter().find_map(|below| name.strip_prefix(below));
+    let mut folders = FOLDERS.into_iter().filter(|below| !below.is_empty());
+    let bare = folders.find_map(|below| name.strip_prefix(below));
     plain(bare.unwrap_or(name))
 }
 

@@ -2,7 +2,7 @@
 
 use captoken::{KeyRing, RevocationList};
 use http::request::Parts;
-use rewards::{SignedPolicy, SnapshotSeal};
+use rewards::{Dispute, SignedCorrection, SignedOrder, SignedPayees, SignedPolicy, SnapshotSeal};
 use ron_transport::{ConnInfo, stream::Peer};
 
 use crate::{
@@ -51,7 +51,13 @@ pub fn check_request(request: &Parts, body: &[u8]) {
 /// Numbers are those that JSON carries, and names of files lead nowhere else.
 fn check_route(route: &Route) {
     match route {
-        Route::Epoch(epoch) | Route::Compute(epoch) | Route::Reconcile(epoch) | Route::Proof(epoch, _) => {
+        Route::Epoch(epoch)
+        | Route::Compute(epoch)
+        | Route::Reconcile(epoch)
+        | Route::Order(epoch)
+        | Route::Disputes(epoch)
+        | Route::Lines(epoch, _)
+        | Route::Proof(epoch, _) => {
             assert!(*epoch < 1 << 53, "{epoch}");
             assert_eq!(Route::find(&format!("/rewarder/epochs/{epoch}")), Some(Route::Epoch(*epoch)));
         }
@@ -63,7 +69,12 @@ fn check_route(route: &Route) {
                 "{name}"
             );
         }
-        Route::OpenApi | Route::Epochs | Route::Policy(_) => {}
+        Route::OpenApi
+        | Route::Epochs
+        | Route::Corrections
+        | Route::Payees
+        | Route::Actor(_)
+        | Route::Policy(_) => {}
     }
 }
 
@@ -71,6 +82,18 @@ fn check_route(route: &Route) {
 fn check_documents(body: &[u8]) {
     if let Ok(policy) = SignedPolicy::read(body) {
         assert_eq!(policy.to_bytes(), body, "another text of the same policy");
+    }
+    if let Ok(correction) = SignedCorrection::read(body) {
+        assert_eq!(correction.to_bytes(), body, "another text of the same correction");
+    }
+    if let Ok(payees) = SignedPayees::read(body) {
+        assert_eq!(payees.to_bytes(), body, "another text of the same registry");
+    }
+    if let Ok(order) = SignedOrder::read(body) {
+        assert_eq!(order.to_bytes(), body, "another text of the same order");
+    }
+    if let Ok(dispute) = Dispute::read(body) {
+        assert_eq!(dispute.to_bytes(), body, "another text of the same objection");
     }
     if let Ok(seal) = SnapshotSeal::read(body) {
         assert_eq!(seal.to_bytes(), body, "another text of the same seal");

@@ -2,19 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ron_kernel::{
-    lock::lock,
-    supervisor::{TaskCtx, TaskResult},
-};
+use ron_kernel::supervisor::{TaskCtx, TaskResult};
 
 use crate::{
     RewarderError, build::keep_all, ledger, payouts, reconcile::Reconciler, shared::Shared, store::Record,
 };
 
-/// Between two questions.
+/// Interval between two checks.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// The reporter.
+/// The task that checks the ledger and the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     pub(crate) shared: Arc<Shared>,
@@ -46,7 +43,7 @@ impl Health {
 
     /// Keeps policies that could not be kept when they were read, because the store did not answer.
     async fn keep_policies(&self) {
-        let documents = lock(&self.shared.unkept_policies).clone();
+        let documents = self.shared.unkept_policies.lock().clone();
         if documents.is_empty() {
             return;
         }
@@ -54,7 +51,7 @@ impl Health {
         let keep = move || keep_all(&store, &settings, documents);
         match self.shared.scope.blocking().run("keep policies", keep).await {
             Ok(Ok(unkept)) => {
-                *lock(&self.shared.unkept_policies) = unkept;
+                *self.shared.unkept_policies.lock() = unkept;
                 self.shared.due.notify_one();
             }
             Ok(Err(error)) => self.shared.conditions.policy.raise(error.to_string()),

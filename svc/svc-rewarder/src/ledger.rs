@@ -18,11 +18,11 @@ pub(crate) enum NotPaid {
     Outage(String),
     /// One receiver cannot be paid: its account counts something else, is full, or is the pool's own.
     Receiver {
-        /// Its account.
+        /// The account of the receiver.
         account: AccountId,
-        /// Why, as one word.
+        /// The reason, as one word.
         code: &'static str,
-        /// Why, as a sentence.
+        /// The reason, as a sentence.
         why: String,
     },
     /// The ledger will never take it.
@@ -30,7 +30,7 @@ pub(crate) enum NotPaid {
 }
 
 impl NotPaid {
-    /// Why, as a sentence.
+    /// Returns the reason as a sentence.
     pub(crate) fn into_text(self) -> String {
         match self {
             Self::Unfunded(why) | Self::Outage(why) | Self::Never(_, why) | Self::Receiver { why, .. } => why,

@@ -1,15 +1,13 @@
-//! Accounting and rewards: usage is booked by epoch, sealed, turned into payouts that anybody can check, and paid once.
+//! Accounting and rewards: usage is recorded by epoch, sealed, turned into payouts that anyone can verify, and paid
+//! exactly once.
 //!
 //! ```text
 //! meters ─▶ accountant ─▶ sealed snapshots ─┐
 //! listener ─▶ work_req ─▶ compute scheduler ┴▶ work ─▶ workers ─▶ results ─▶ artifact writer ─▶ intents ─▶ emitter ─▶ ledger
 //! ```
 //!
-//! What an epoch has come to stands in the [`store`], and every step is one conditional update there. So a process that
-//! dies anywhere is taken up by the next one, and whatever is done twice comes to the same.
-
-// Its models are of what it is built on alone; see `tests/loom.rs`.
-#![cfg(not(loom))]
+//! The state of an epoch is in the [`store`], and every step is one conditional update there. So after a crash at
+//! any point the next process continues, and a step that runs twice has the same result.
 
 mod accountant;
 mod artifacts;
@@ -33,10 +31,12 @@ mod payouts;
 mod policies;
 mod reconcile;
 mod registry;
+mod repair;
 mod scheduler;
 mod settings;
 mod shared;
 pub mod store;
+mod taken_over;
 mod topology;
 mod worker;
 mod writer;

@@ -19,7 +19,7 @@ pub(crate) const METRICS: [MetricSpec; 10] = [
     MetricSpec {
         name: "quarantine_total",
         labels: "epoch",
-        doc: "epochs that were set aside: the last sixteen by number, the rest as `other`",
+        doc: "quarantined epochs: the last sixteen by number, the rest as `other`",
     },
     MetricSpec {
         name: "dropped_results_total",
@@ -29,12 +29,12 @@ pub(crate) const METRICS: [MetricSpec; 10] = [
     MetricSpec {
         name: "reward_runs_total",
         labels: "status",
-        doc: "runs by how they ended: computed, settled, unfunded, quarantined, failed",
+        doc: "runs by outcome: computed, settled, unfunded, quarantined, failed",
     },
     MetricSpec {
         name: "reward_compute_latency_seconds",
         labels: "",
-        doc: "from the first row of an epoch to its payouts",
+        doc: "duration from the first row of an epoch to its payouts",
     },
     MetricSpec {
         name: "reward_pool_total_minor",
@@ -49,14 +49,14 @@ pub(crate) const METRICS: [MetricSpec; 10] = [
     MetricSpec {
         name: "reward_conservation_delta_minor",
         labels: "",
-        doc: "pool less payouts less residual of the last run: anything but 0 is a fault",
+        doc: "pool minus payouts minus residual of the last run: any value but 0 is an error",
     },
     MetricSpec { name: "accounting_epoch", labels: "", doc: "the epoch that usage is booked in" },
     MetricSpec { name: "accounting_rows_total", labels: "", doc: "rows of usage that were written down" },
     MetricSpec {
         name: "accounting_late_rows_total",
         labels: "",
-        doc: "rows that came after their epoch was sealed, and are quarantined",
+        doc: "rows that arrived after their epoch was sealed and are quarantined",
     },
 ];
 
@@ -160,14 +160,19 @@ impl RewarderMetrics {
     }
 
     /// Counts a computed epoch and its sums.
-    pub(crate) fn computed(&self, took: Duration, pool: u128, paid: u128, residual: u128) {
+    pub(crate) fn computed(&self, took: Duration, pool: u128, paid: u128) {
         let count = |minor: u128| u64::try_from(minor).unwrap_or(u64::MAX);
         self.ended(Status::Computed);
         self.compute_latency.observe(took);
         self.pool.inc_by(count(pool));
         self.payout.inc_by(count(paid));
-        let delta = pool.wrapping_sub(paid).wrapping_sub(residual);
-        self.conservation_delta.set(i64::try_from(delta).unwrap_or(i64::MAX));
+    }
+
+    /// Publishes what the pool has more than is about to be paid and kept of it: before anything is paid, so that an epoch
+    /// whose sums do not close is told also if it is refused.
+    pub(crate) fn conservation(&self, delta: i128) {
+        let nearest = if delta < 0 { i64::MIN } else { i64::MAX };
+        self.conservation_delta.set(i64::try_from(delta).unwrap_or(nearest));
     }
 
     /// Counts an epoch that was set aside.

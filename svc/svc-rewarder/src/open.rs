@@ -27,7 +27,7 @@ use crate::{
 /// A key file has a few lines.
 const MAX_KEY_BYTES: u64 = 4096;
 
-/// Where epochs are kept.
+/// The database of epochs.
 #[derive(Clone)]
 pub enum StorePlace {
     /// With the rest of the node's data.
@@ -62,7 +62,7 @@ pub enum BuildError {
     Key {
         /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The description of the problem.
         problem: String,
     },
     /// The accounts cannot be used.
@@ -74,9 +74,9 @@ pub enum BuildError {
     /// A folder cannot be used.
     #[error("rewarder: {} cannot be used: {source}; check its owner and mode", .path.display())]
     Folder {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A policy in a file is refused.
@@ -84,7 +84,7 @@ pub enum BuildError {
     Policy {
         /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason why the policy is refused.
         error: Box<RewarderError>,
     },
     /// Credentials cannot be loaded.
@@ -103,7 +103,7 @@ pub enum BuildError {
     Blocking(#[from] BlockingError),
 }
 
-/// What is to be opened.
+/// What is to be opened at startup.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) config: RewarderConfig,
@@ -112,7 +112,7 @@ pub(crate) struct Plan {
     pub(crate) unix: Duration,
 }
 
-/// What was.
+/// The resources that were opened at startup.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) key: SigningKey,
@@ -121,7 +121,7 @@ pub(crate) struct Found {
     pub(crate) artifacts: Artifacts,
 }
 
-/// Opens everything.
+/// Opens the store, the journal and the folder of epochs.
 pub(crate) fn open(plan: Plan) -> Result<Found, BuildError> {
     let Plan { config, data_dir, store, unix } = plan;
     if let Some(data) = &data_dir {

@@ -21,7 +21,7 @@ use crate::{
 /// The transfers of an intent that are parked, by their place in it, each with its reason.
 pub(crate) type Parked = BTreeMap<usize, Why>;
 
-/// Why a payout is parked.
+/// The reason why a payout is parked.
 #[derive(Clone, Debug)]
 pub(crate) struct Why {
     code: &'static str,
@@ -31,7 +31,7 @@ pub(crate) struct Why {
 /// What a ledger has under the key of an intent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FoundPayouts {
-    /// Nothing.
+    /// Nothing is posted under the key.
     Missing,
     /// Something else than these payouts.
     Other,

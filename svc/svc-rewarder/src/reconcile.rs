@@ -84,7 +84,7 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Begins anew if the ledger is not the one that was compared, with more behind it.
+    /// Starts again if the ledger is not the one that was compared, with more behind it.
     async fn follow_chain(&mut self, shared: &Shared) -> Result<(), String> {
         let known = self.known;
         let look = move |ledger: &dyn Ledger| continues(ledger, known.as_ref());

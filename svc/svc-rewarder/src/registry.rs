@@ -20,15 +20,17 @@ const KEPT_RUNS: usize = 4;
 
 /// How long an epoch is left alone after its work failed.
 const REST: Duration = Duration::from_secs(5);
+/// How long an epoch is left alone that waits for another.
+const BRIEF_REST: Duration = Duration::from_millis(200);
 /// Epochs that are left alone at once; beyond, they are tried more often.
 const MAX_RESTING: usize = 1024;
 
-/// How far an epoch is.
+/// The progress of computing an epoch.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Rows that were checked and added up.
     pub(crate) rows: AtomicU64,
-    /// Rows there are.
+    /// The total number of rows.
     pub(crate) rows_total: AtomicU64,
 }
 
@@ -84,6 +86,15 @@ impl Registry {
         }
     }
 
+    /// Leaves an epoch alone for a moment, because it waits for another.
+    pub(crate) fn rest_briefly(&self, epoch: u64, now: Moment) {
+        let mut entries = self.0.lock();
+        entries.resting.retain(|_, until| *until > now);
+        if entries.resting.len() < MAX_RESTING {
+            entries.resting.insert(epoch, now.after(BRIEF_REST));
+        }
+    }
+
     /// Whether an epoch is to be left alone.
     pub(crate) fn rests(&self, epoch: u64, now: Moment) -> bool {
         self.0.lock().resting.get(&epoch).is_some_and(|until| *until > now)
@@ -94,7 +105,7 @@ impl Registry {
         self.0.lock().active.get(&epoch).cloned()
     }
 
-    /// Keeps a run for whoever pays it.
+    /// Keeps a run for the task that pays it.
     pub(crate) fn keep(&self, epoch: u64, run: Arc<Run>) {
         let mut entries = self.0.lock();
         entries.runs.retain(|(other, _)| *other != epoch);
@@ -108,6 +119,13 @@ impl Registry {
     pub(crate) fn look(&self, epoch: u64) -> Option<Arc<Run>> {
         let entries = self.0.lock();
         entries.runs.iter().find(|(other, _)| *other == epoch).map(|(_, run)| Arc::clone(run))
+    }
+
+    /// Forgets the run and the rest of an epoch, which is to be recomputed.
+    pub(crate) fn forget(&self, epoch: u64) {
+        let mut entries = self.0.lock();
+        entries.runs.retain(|(other, _)| *other != epoch);
+        entries.resting.remove(&epoch);
     }
 
     /// Takes a run that was kept.

@@ -52,12 +52,12 @@ impl Expected {
     }
 }
 
-/// What became of a request.
+/// The result of a request to compute an epoch.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// It will be computed.
+    /// The epoch will be computed.
     Accepted(Record),
-    /// It has been.
+    /// The epoch is computed already.
     Exists(Record),
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Job {
     pub(crate) wished: Deadline,
 }
 
-/// The scheduler.
+/// The task that decides which epochs are computed.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
     pub(crate) shared: Arc<Shared>,
@@ -80,7 +80,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Runs until the node takes no more work in. Whoever waits then is told so.
+    /// Runs until the node accepts no more work. Callers that still wait are told so.
     ///
     /// Cancel safe: what was not handed on is found in the store again.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
@@ -97,7 +97,7 @@ impl Scheduler {
                 self.answer(request).await;
             }
         }
-        self.requests.close().await;
+        self.requests.close();
         while let Some(request) = self.requests.recv().await {
             let _ = request.reply.send(Err(Fault::Canceled.into()));
         }

@@ -11,19 +11,19 @@ use crate::RewarderConfig;
 /// What capability tokens are checked with. Without a key, only this machine may ask.
 #[derive(Debug)]
 pub struct Authority {
-    /// The root keys.
+    /// The root keys of capability tokens.
     pub ring: KeyRing,
     /// Tokens that are no longer good.
     pub revoked: RevocationList,
 }
 
-/// What is in force.
+/// The settings in force.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) automatic: bool,
     pub(crate) policy: String,
     pub(crate) policy_keys: Vec<PublicKey>,
-    /// Whose snapshots count.
+    /// The nodes whose snapshots count.
     pub(crate) nodes: BTreeSet<NodeId>,
     pub(crate) pool_account: String,
     pub(crate) retain_epochs: u64,
@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) call_timeout: Duration,
     pub(crate) max_body_bytes: u64,
     pub(crate) max_rows: u64,
+    /// Requests that read or write what is stored, at once.
+    pub(crate) io_inflight: usize,
     pub(crate) authority: Authority,
 }
 
@@ -58,6 +60,7 @@ impl Settings {
             call_timeout: config.read_timeout.as_duration(),
             max_body_bytes: config.limits.max_body_bytes.as_u64(),
             max_rows: config.limits.max_rows,
+            io_inflight: config.concurrency.io_inflight,
             authority,
         }
     }

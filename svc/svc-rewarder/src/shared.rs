@@ -1,16 +1,13 @@
 //! What all tasks and cores share, and how they call what may not answer.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use ron_accounting::{Announce, SigningKey, SnapshotFiles, Windows};
 use ron_kernel::{
     Clock, Scope,
     breaker::{Breaker, BreakerPolicy},
+    lock::Ranked,
     metrics::Counter,
     readiness::{Condition, Effect},
     retry::{Backoff, RetryBudget, RetryPolicy, retry},
@@ -20,8 +17,15 @@ use tokio::sync::Notify;
 use types::Deadline;
 
 use crate::{
-    RewarderError, artifacts::Artifacts, calculus::Calculus, epoch_clock::EpochClock,
-    metrics::RewarderMetrics, registry::Registry, settings::Settings, store::EpochStore,
+    RewarderError,
+    artifacts::Artifacts,
+    calculus::Calculus,
+    epoch_clock::EpochClock,
+    metrics::RewarderMetrics,
+    registry::Registry,
+    settings::Settings,
+    store::EpochStore,
+    topology::{CLOCK_TOLD, UNKEPT_POLICIES},
 };
 
 /// Calls that may be repeated are tried three times.
@@ -69,9 +73,9 @@ pub(crate) struct Shared {
     pub(crate) breaker: Breaker,
     pub(crate) conditions: Conditions,
     /// Policies in files that could not be kept yet, because the store does not answer: their paths and documents.
-    pub(crate) unkept_policies: Mutex<Vec<(PathBuf, Vec<u8>)>>,
+    pub(crate) unkept_policies: Ranked<Vec<(PathBuf, Vec<u8>)>>,
     /// Until when the condition `clock` stands, since 1970.
-    pub(crate) clock_told_until: Mutex<Duration>,
+    pub(crate) clock_told_until: Ranked<Duration>,
     /// Rung when there may be an epoch to close.
     pub(crate) due: Notify,
     budget: RetryBudget,
@@ -162,8 +166,8 @@ impl Shared {
             metrics: RewarderMetrics::new(scope),
             breaker: Breaker::new(LEDGER_BREAKER),
             conditions: Conditions::new(scope),
-            unkept_policies: Mutex::default(),
-            clock_told_until: Mutex::default(),
+            unkept_policies: Ranked::new(&UNKEPT_POLICIES, Vec::new()),
+            clock_told_until: Ranked::new(&CLOCK_TOLD, Duration::ZERO),
             due: Notify::new(),
             budget: RetryBudget::new(200, 10),
             retries: scope.metrics().retries("rpc"),
@@ -195,7 +199,7 @@ impl Shared {
         asked.map_err(ron_kernel::retry::RetryError::into_last)
     }
 
-    /// Asks the store.
+    /// Runs a blocking operation on the store.
     pub(crate) async fn with_store<T: Send + 'static>(
         &self,
         job: &'static str,
@@ -211,7 +215,7 @@ impl Shared {
         asked
     }
 
-    /// What a computation reads.
+    /// Returns the inputs of a computation.
     pub(crate) fn calculus(&self) -> Calculus {
         let max_rows = self.settings.load().max_rows;
         Calculus { store: self.store.clone(), files: self.files.clone(), max_rows }

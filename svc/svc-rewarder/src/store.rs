@@ -7,6 +7,7 @@
 //! **Never with the ledger.** The store and the ledger share no transaction. What was asked of the ledger and is not
 //! noted here is asked again, under the same key, and the ledger says what it said the first time.
 
+mod chain;
 mod database;
 mod migrations;
 #[cfg(feature = "postgres")]
@@ -19,13 +20,14 @@ use std::{path::Path, sync::Arc, time::Duration};
 use database::{Database, Value};
 use record::COLUMNS;
 
+pub use chain::{ChainPlace, Kept};
 pub use database::StoreError;
 pub use record::{Record, State};
 
 /// A snapshot as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Who sealed it.
+    /// The id of the node that sealed it.
     pub node: String,
     /// The signed document.
     pub document: String,
@@ -36,11 +38,11 @@ pub struct Listed {
 /// A policy as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPolicy {
-    /// Its id.
+    /// The id of the policy.
     pub id: String,
-    /// Its version.
+    /// The version of the policy.
     pub version: u64,
-    /// Its digest.
+    /// The digest of the policy.
     pub digest: String,
     /// The signed document.
     pub document: String,
@@ -49,22 +51,22 @@ pub struct KeptPolicy {
 /// What an epoch is closed with, once.
 #[derive(Clone, Debug)]
 pub struct Closing {
-    /// The epoch.
+    /// The number of the epoch.
     pub epoch: u64,
     /// The digest of the list of snapshots.
     pub inputs: String,
     /// The list: one signed document a line.
     pub input_document: String,
-    /// The policy's digest.
+    /// The digest of the policy.
     pub policy: String,
     /// The signed policy.
     pub policy_document: String,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// It was made now.
+    /// The change was made now.
     Now,
     /// It cannot be made any more: the epoch is elsewhere already.
     Before,
@@ -419,7 +421,12 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn quarantine(&self, epoch: u64, reason: &str) -> Result<Changed, StoreError> {
-        let change = "UPDATE rewarder_epochs SET state = $1, reason = $2
+        // Without a run it gives up its place in the chain, so that others do not wait for it.
+        let change = "UPDATE rewarder_epochs SET state = $1, reason = $2,
+                          chain = CASE WHEN commitment IS NULL THEN NULL ELSE chain END,
+                          link = CASE WHEN commitment IS NULL THEN NULL ELSE link END,
+                          corrections = CASE WHEN commitment IS NULL THEN NULL ELSE corrections END,
+                          payees = CASE WHEN commitment IS NULL THEN NULL ELSE payees END
                       WHERE epoch = $3 AND state <> $4 AND state <> $1";
         let parameters = [
             Value::text(State::Quarantined),
@@ -462,7 +469,13 @@ impl EpochStore {
     pub fn prune(&self) -> Result<u64, StoreError> {
         let forget = "DELETE FROM rewarder_rows
                       WHERE epoch IN (SELECT epoch FROM rewarder_epochs WHERE retired_at IS NOT NULL)";
-        self.0.execute(forget, &[])
+        let forgotten = self.0.execute(forget, &[])?;
+        // What was carried is needed as long as the run that took it over may be computed again.
+        let carried =
+            "DELETE FROM rewarder_carried WHERE epoch IN (SELECT this.epoch FROM rewarder_epochs AS this
+                       JOIN rewarder_epochs AS next ON next.chain = this.chain AND next.link = this.link + 1
+                       WHERE this.retired_at IS NOT NULL AND next.retired_at IS NOT NULL)";
+        Ok(forgotten + self.0.execute(carried, &[])?)
     }
 
     fn change(&self, sql: &str, parameters: &[Value]) -> Result<Changed, StoreError> {

@@ -9,7 +9,10 @@ use ron_kernel::{
         joined,
     },
 };
-use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS};
+use ron_transport::{
+    locks::LOCKS,
+    serve::{CONNECTION, H2_STREAM, LISTENER, TIMEOUTS},
+};
 
 use crate::metrics::METRICS;
 
@@ -19,7 +22,7 @@ pub(crate) const COMPUTE_SCHEDULER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::ServiceDown)),
     stop: Stage::Intake,
-    doc: "closes the inputs of epochs that are over, and hands each epoch to one worker, by the clock and by request",
+    doc: "closes the inputs of epochs that have ended, and gives each epoch to one worker, by the clock and on request",
 };
 
 /// Works out who is paid what.
@@ -31,7 +34,7 @@ pub(crate) const WORKER: TaskSpec = TaskSpec {
     doc: "checks the rows of an epoch and computes its payouts, on a thread of the blocking pool",
 };
 
-/// Writes it down.
+/// The task that writes the files of an epoch.
 pub(crate) const ARTIFACT_WRITER: TaskSpec = TaskSpec {
     name: "artifact_writer",
     plane: Plane::Control,
@@ -40,7 +43,7 @@ pub(crate) const ARTIFACT_WRITER: TaskSpec = TaskSpec {
     doc: "writes an epoch's files, and only then says in the store that it is computed",
 };
 
-/// Has it paid.
+/// The task that posts payouts to the ledger.
 pub(crate) const INTENT_EMITTER: TaskSpec = TaskSpec {
     name: "intent_emitter",
     plane: Plane::Control,
@@ -55,16 +58,16 @@ pub(crate) const HEALTH_REPORTER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "asks the store and the ledger whether they answer, and publishes readiness and sums",
+    doc: "checks that the store and the ledger respond, and publishes readiness and totals",
 };
 
-/// Keeps accounts.
+/// The task that records usage and seals epochs.
 pub(crate) const ACCOUNTANT: TaskSpec = TaskSpec {
     name: "accountant",
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::ServiceDown)),
     stop: Stage::Writers,
-    doc: "writes down every second what was used, and seals this node's part of epochs that are over",
+    doc: "records usage every second, and seals this node's part of epochs that have ended",
 };
 
 /// Requests to compute an epoch.
@@ -74,17 +77,17 @@ pub(crate) const WORK_REQ: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "listener",
     to: "compute_scheduler",
-    doc: "requests to compute an epoch; when it is full the client is told 429 `busy`",
+    doc: "requests to compute an epoch; when it is full the client gets 429 `busy`",
 };
 
-/// Epochs to compute.
+/// The queue of epochs to compute.
 pub(crate) const WORK: QueueSpec = QueueSpec {
     name: "work",
     capacity: 512,
     policy: Policy::RetryOnce { min: Duration::from_millis(50), max: Duration::from_millis(150) },
     from: "compute_scheduler",
     to: "worker",
-    doc: "epochs to compute; one that finds no room twice is told 429 `busy`, and comes again by the clock",
+    doc: "epochs to compute; one that finds no room twice is answered 429 `busy`, and is queued again by the clock",
 };
 
 /// Epochs that are computed.
@@ -97,21 +100,53 @@ pub(crate) const RESULTS: QueueSpec = QueueSpec {
     doc: "what was computed; a worker waits until it is written, so there are no more of them than workers",
 };
 
-/// Epochs to pay.
+/// The queue of epochs to pay.
 pub(crate) const INTENTS: QueueSpec = QueueSpec {
     name: "intents",
     capacity: 512,
     policy: Policy::Await { deadline: Duration::from_secs(60) },
     from: "artifact_writer",
     to: "intent_emitter",
-    doc: "a doorbell: what is to be paid stands in the store, and is found there without it",
+    doc: "a wake-up only: payments to make are in the store, and are found there without it",
 };
 
 /// Guards the registry of epochs in work.
+/// The book of what was used.
+pub(crate) const ACCOUNTS: LockSpec = LockSpec {
+    name: "accounts",
+    rank: 10,
+    doc: "the journal of usage; held while it is written or read, on a blocking thread",
+};
+
+/// The epoch store's connection.
+pub(crate) const EPOCH_STORE: LockSpec = LockSpec {
+    name: "epoch_store",
+    rank: 40,
+    doc: "the one connection to the epoch store; held for one call of it, on a blocking thread",
+};
+
+/// The files of epochs, where they are kept in memory.
+pub(crate) const ARTIFACTS: LockSpec = LockSpec {
+    name: "artifacts",
+    rank: 50,
+    doc: "the files of epochs in memory, which tests use; those on a disk need no lock",
+};
+
+/// Policies that could not be kept.
+pub(crate) const UNKEPT_POLICIES: LockSpec = LockSpec {
+    name: "unkept_policies",
+    rank: 60,
+    doc: "policies that the store did not take yet; copied, tried without it, and put back",
+};
+
+/// Until when something is said of the clock.
+pub(crate) const CLOCK_TOLD: LockSpec =
+    LockSpec { name: "clock_told", rank: 62, doc: "until when the condition of the clock stands" };
+
 pub(crate) const RUN_REGISTRY: LockSpec = LockSpec {
     name: "run_registry",
     rank: 20,
-    doc: "which epochs are in work and how far; looked up and copied, never held while anything is waited for",
+    doc: "the epochs in progress; looked up and copied, never held across a wait",
 };
 
 /// Guards the bounded set of labels.
@@ -124,7 +159,7 @@ pub(crate) const METRICS_COUNTERS: LockSpec = LockSpec {
 /// Everything the rewarder is made of.
 pub static TOPOLOGY: Topology = Topology {
     service: "rewarder",
-    purpose: "Accounting and rewards: usage by epoch, payouts that anybody can check, money moved exactly once.",
+    purpose: "Accounting and rewards: usage by epoch, payouts that anyone can verify, money moved exactly once.",
     last_reviewed: "2026-11-16",
     invariants: &[
         "An epoch's inputs close once, by a unique insert; its payouts are a pure function of them.",
@@ -146,7 +181,7 @@ pub static TOPOLOGY: Topology = Topology {
     ],
     children: &[CONNECTION, H2_STREAM],
     queues: &[WORK_REQ, WORK, RESULTS, INTENTS],
-    locks: &[RUN_REGISTRY, METRICS_COUNTERS],
+    locks: &joined::<_, { OWN_LOCKS.len() + LOCKS.len() }>(&OWN_LOCKS, &LOCKS),
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &METRICS,
     trade_offs: &[
@@ -158,7 +193,10 @@ pub static TOPOLOGY: Topology = Topology {
     ],
 };
 
-/// Those beside the HTTP server's.
+/// The locks of the rewarder, besides those of the HTTP server.
+const OWN_LOCKS: [LockSpec; 7] =
+    [ACCOUNTS, RUN_REGISTRY, METRICS_COUNTERS, EPOCH_STORE, ARTIFACTS, UNKEPT_POLICIES, CLOCK_TOLD];
+
 const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "upstream call",
@@ -168,16 +206,16 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "epoch_deadline",
         default: Duration::from_secs(1800),
-        doc: "half an `epoch_duration`, or what the client wishes if that is sooner; the epoch then comes again by the clock",
+        doc: "half an `epoch_duration`, or the client's deadline if that is sooner; the epoch is then queued again by the clock",
     },
     TimeoutSpec {
         name: "ledger breaker",
         default: Duration::from_secs(1),
-        doc: "open after five failures in a row; one call asks again after 1 s, doubling to 5 s",
+        doc: "opens after five failures in a row; one call tests it after 1 s, doubling to 5 s",
     },
     TimeoutSpec {
         name: "flush",
         default: Duration::from_secs(1),
-        doc: "between two writes of usage: what a crash can lose",
+        doc: "interval between two writes of usage: a crash can lose this much",
     },
 ];

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ron_kernel::{
+    metrics::Counter,
     queue::{Sender, SharedReceiver},
     supervisor::{TaskCtx, TaskResult},
 };
@@ -18,11 +19,41 @@ pub(crate) struct ResultItem {
     pub(crate) epoch: u64,
     pub(crate) outcome: Outcome,
     pub(crate) took: Duration,
-    /// Told once it is written down, or cannot be.
-    pub(crate) written: oneshot::Sender<()>,
+    pub(crate) written: Written,
 }
 
-/// A worker.
+/// Tells a worker once its result is written down, or cannot be. A result that is dropped before that is counted as lost:
+/// at a drain's deadline it may wait in the queue, or be in the hands of a writer that is aborted.
+#[derive(Debug)]
+pub(crate) struct Written {
+    worker: Option<oneshot::Sender<()>>,
+    lost: Counter,
+}
+
+impl Written {
+    pub(crate) fn new(lost: &Counter) -> (Self, oneshot::Receiver<()>) {
+        let (worker, done) = oneshot::channel();
+        (Self { worker: Some(worker), lost: lost.clone() }, done)
+    }
+
+    /// The result has been dealt with.
+    pub(crate) fn tell(mut self) {
+        if let Some(worker) = self.worker.take() {
+            // A worker that is gone has nothing to wait for.
+            let _ = worker.send(());
+        }
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        if self.worker.is_some() {
+            self.lost.inc();
+        }
+    }
+}
+
+/// The task that computes epochs.
 #[derive(Clone, Debug)]
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
@@ -35,19 +66,18 @@ impl Worker {
     ///
     /// Cancel safe: an epoch that is dropped on the way is taken up again.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
-        loop {
-            let job = tokio::select! {
-                biased;
-                () = ctx.stopping() => return Ok(()),
-                job = self.work.recv() => job,
-            };
-            let Some(job) = job else { return Ok(()) };
-            if let Err(error) = self.compute(&job).await {
+        while let Some(job) = self.work.recv_until_stop(&ctx).await {
+            let computed = self.compute(&job).await;
+            if let Err(RewarderError::Waits(epoch)) = computed {
+                self.shared.registry.rest_briefly(epoch, self.shared.clock.now());
+                tracing::debug!(epoch, "an epoch waits for one before it");
+            } else if let Err(error) = computed {
                 self.shared.metrics.ended(Status::Failed);
                 self.shared.registry.rest(job.epoch, self.shared.clock.now());
                 tracing::warn!(epoch = job.epoch, %error, "an epoch could not be computed; it comes again");
             }
         }
+        Ok(())
     }
 
     async fn compute(&self, job: &Job) -> Result<(), RewarderError> {
@@ -64,13 +94,34 @@ impl Worker {
         let outcome = shared.scope.by("compute", deadline, computed).await???;
         crash::point("compute.done");
         let took = shared.clock.now().since(began);
-        let (written, done) = oneshot::channel();
+        let (written, done) = Written::new(&shared.metrics.dropped_results);
+        // What is not taken is dropped here, and counted.
         if self.results.send(ResultItem { epoch, outcome, took, written }).await.is_err() {
-            shared.metrics.dropped_results.inc();
             return Err(ron_kernel::Fault::Canceled.into());
         }
         // A worker holds no second run while the first is being written.
         let _ = done.await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_result_that_nobody_deals_with_is_counted_once_wherever_it_is_dropped() {
+        let lost = Counter::default();
+        let (written, done) = Written::new(&lost);
+        written.tell();
+        assert_eq!((done.await, lost.get()), (Ok(()), 0), "one that was written is not lost");
+        let (aborted, done) = Written::new(&lost);
+        drop(aborted);
+        assert!(done.await.is_err(), "its worker hears of it");
+        assert_eq!(lost.get(), 1);
+        let (written, done) = Written::new(&lost);
+        drop(done);
+        written.tell();
+        assert_eq!(lost.get(), 1, "a worker that is gone loses nothing");
     }
 }

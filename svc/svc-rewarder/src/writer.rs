@@ -2,7 +2,7 @@
 
 use std::{io::Write, sync::Arc};
 
-use rewards::{Attestation, Excluded, ExclusionNotice, Quarantine, Run, bundle, write_row};
+use rewards::{Attestation, Dispute, Excluded, ExclusionNotice, Quarantine, Run, bundle, write_row};
 use ron_accounting::{SigningKey, read_rows};
 use ron_kernel::{
     queue::{Sender, SharedReceiver},
@@ -17,10 +17,11 @@ use crate::{
     registry::Progress,
     shared::Shared,
     store::{Changed, EpochStore, Record},
+    taken_over,
     worker::ResultItem,
 };
 
-/// The writer.
+/// The task that writes the files of an epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct ArtifactWriter {
     pub(crate) shared: Arc<Shared>,
@@ -33,16 +34,10 @@ impl ArtifactWriter {
     ///
     /// Cancel safe: an epoch that is not written down is computed again.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
-        loop {
-            let item = tokio::select! {
-                biased;
-                () = ctx.stopping() => break,
-                item = self.results.recv() => item,
-            };
-            let Some(item) = item else { return Ok(()) };
+        while let Some(item) = self.results.recv_until_stop(&ctx).await {
             self.write(item).await;
         }
-        self.results.close().await;
+        self.results.close();
         while let Some(item) = self.results.recv().await {
             self.write(item).await;
         }
@@ -55,10 +50,10 @@ impl ArtifactWriter {
             Outcome::Quarantine(wrong) => self.set_aside(epoch, &wrong).await,
             Outcome::Run(run) => {
                 let manifest = run.manifest();
-                let (pool, paid, residual) = (manifest.pool, manifest.paid, manifest.residual);
+                let (pool, paid) = (manifest.pool, manifest.paid);
                 let done = self.computed(epoch, Arc::new(*run)).await;
                 if done.is_ok() {
-                    self.shared.metrics.computed(took, pool.minor(), paid.minor(), residual.minor());
+                    self.shared.metrics.computed(took, pool.minor(), paid.minor());
                 }
                 done
             }
@@ -71,7 +66,7 @@ impl ArtifactWriter {
                 tracing::error!(epoch, %error, "what was computed could not be written down; it comes again");
             }
         }
-        let _ = written.send(());
+        written.tell();
     }
 
     async fn computed(&self, epoch: u64, run: Arc<Run>) -> Result<(), RewarderError> {
@@ -163,6 +158,11 @@ fn notice_of(
 /// Says in the store that an epoch is computed, and what the store then says.
 fn note(store: &EpochStore, epoch: u64, run: &Run) -> Result<Record, RewarderError> {
     let (key, commitment) = (run.key().to_string(), run.commitment().to_string());
+    // Before the run is noted: from then on another may follow it.
+    if let Some(carried) = run.carried_out() {
+        store.keep_carried(epoch, &commitment, &carried.to_bytes())?;
+        crash::point("carried.after_insert");
+    }
     let noted = store.computed(epoch, &key, &commitment, run.manifest().batches.get())?;
     if noted == Changed::Now {
         crash::point("computed.after_update");
@@ -189,6 +189,21 @@ fn epoch_files<'a>(
     ];
     if let Some(notice) = notice {
         files.push((bundle::EXCLUDED.to_owned(), Box::new(|out| out.write_all(&notice.to_bytes()))));
+    }
+    if let Some(brought) = run.brought() {
+        for (name, bytes) in taken_over::files(&calculus.store, epoch, run.policy(), brought)? {
+            files.push((name, Box::new(move |out| out.write_all(&bytes))));
+        }
+    }
+    let orders = calculus.store.orders(epoch)?;
+    if !orders.is_empty() {
+        files.push((bundle::ORDERS.to_owned(), Box::new(move |out| out.write_all(orders.as_bytes()))));
+    }
+    for document in calculus.store.disputes(epoch)? {
+        let dispute = Dispute::read(document.as_bytes());
+        let dispute = dispute.map_err(|_| RewarderError::Files("a dispute is damaged".to_owned()))?;
+        let name = bundle::dispute_file(dispute.hash());
+        files.push((name, Box::new(move |out| out.write_all(document.as_bytes()))));
     }
     for snapshot in calculus::closed_inputs(&inputs) {
         let snapshot = snapshot?;

@@ -13,13 +13,13 @@ const SAFE_MAX_BODY: ByteSize = ByteSize::mib(64);
 /// More rows than this in one epoch need `danger_ok`: sums of each actor are kept while they are added up.
 const SAFE_MAX_ROWS: u64 = 1_000_000_000;
 
-/// How much is done at once.
+/// Limits of concurrent work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConcurrencyConfig {
-    /// Epochs that are computed at once. Each takes a thread, and memory for the sums of all its actors.
+    /// Epochs that are computed concurrently. Each takes a thread, and memory for the sums of all its actors.
     pub compute_workers: usize,
-    /// Requests that read or write what is stored, at once; more are answered 429 `busy`.
+    /// Concurrent requests that read or write stored data; more are answered 429 `busy`.
     pub io_inflight: usize,
 }
 
@@ -49,7 +49,7 @@ impl ConcurrencyConfig {
 pub struct LimitsConfig {
     /// The longest body of a request; more is answered 413 `body_cap`.
     pub max_body_bytes: ByteSize,
-    /// Rows in one epoch, of all nodes together; one with more is quarantined.
+    /// The maximum number of rows in one epoch, of all nodes together; an epoch with more is quarantined.
     pub max_rows: u64,
 }
 

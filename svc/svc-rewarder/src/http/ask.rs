@@ -27,7 +27,7 @@ pub(crate) struct ComputeBody {
     pub(crate) policy: Option<String>,
 }
 
-/// Reads `limit=…&before=…`.
+/// Parses the query `limit=…&before=…`.
 pub(crate) fn page(query: &str) -> Result<Page, Refusal> {
     let wrong = || Refusal::new(Reason::Malformed, "write `limit` from 1 to 100 and `before` as an epoch");
     let mut page = Page { limit: USUAL_LIMIT, before: EPOCHS - 1 };

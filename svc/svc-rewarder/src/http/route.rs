@@ -4,24 +4,36 @@ use http::Method;
 
 use crate::files;
 
-/// What is asked for.
+/// The resource that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// The description of this interface.
     OpenApi,
-    /// The latest epochs.
+    /// The list of the latest epochs.
     Epochs,
-    /// One epoch.
+    /// One epoch by its number.
     Epoch(u64),
     /// That an epoch be computed.
     Compute(u64),
     /// Whether the ledger has everything that was posted of an epoch, and that the rest be posted again.
     Reconcile(u64),
+    /// That an order about an epoch be carried out.
+    Order(u64),
+    /// Objections to an epoch.
+    Disputes(u64),
+    /// Corrections of epochs that were paid.
+    Corrections,
+    /// The registry of payees.
+    Payees,
+    /// What an actor earned, epoch by epoch.
+    Actor(String),
+    /// The lines of an epoch whose actors begin with some letters.
+    Lines(u64, String),
     /// That an actor's line is part of an epoch.
     Proof(u64, String),
     /// A file of an epoch.
     File(u64, String),
-    /// A policy.
+    /// The newest version of a policy.
     Policy(String),
 }
 
@@ -39,6 +51,12 @@ impl Route {
             ["epochs", id] => Self::Epoch(epoch(id)?),
             ["epochs", id, "compute"] => Self::Compute(epoch(id)?),
             ["epochs", id, "reconcile"] => Self::Reconcile(epoch(id)?),
+            ["epochs", id, "order"] => Self::Order(epoch(id)?),
+            ["epochs", id, "disputes"] => Self::Disputes(epoch(id)?),
+            ["corrections"] => Self::Corrections,
+            ["payees"] => Self::Payees,
+            ["actors", actor] => Self::Actor(decoded(actor)?),
+            ["epochs", id, "actors", prefix] => Self::Lines(epoch(id)?, decoded(prefix)?),
             ["epochs", id, "proof", actor] => Self::Proof(epoch(id)?, decoded(actor)?),
             ["epochs", id, "files", name @ ..] => {
                 Self::File(epoch(id)?, Some(name.join("/")).filter(|name| files::can_be(name))?)
@@ -51,9 +69,9 @@ impl Route {
     /// What may be done with it, as it is told.
     pub(crate) const fn methods(&self) -> &'static str {
         match self {
-            Self::Compute(_) => "POST",
-            Self::Reconcile(_) => "GET, HEAD, POST",
-            Self::Policy(_) => "GET, HEAD, PUT",
+            Self::Compute(_) | Self::Order(_) => "POST",
+            Self::Reconcile(_) | Self::Disputes(_) | Self::Corrections => "GET, HEAD, POST",
+            Self::Policy(_) | Self::Payees => "GET, HEAD, PUT",
             _ => "GET, HEAD",
         }
     }
@@ -70,6 +88,12 @@ impl Route {
             Self::Epoch(_) => "/rewarder/epochs/{id}",
             Self::Compute(_) => "/rewarder/epochs/{id}/compute",
             Self::Reconcile(_) => "/rewarder/epochs/{id}/reconcile",
+            Self::Order(_) => "/rewarder/epochs/{id}/order",
+            Self::Disputes(_) => "/rewarder/epochs/{id}/disputes",
+            Self::Corrections => "/rewarder/corrections",
+            Self::Payees => "/rewarder/payees",
+            Self::Actor(_) => "/rewarder/actors/{actor}",
+            Self::Lines(..) => "/rewarder/epochs/{id}/actors/{prefix}",
             Self::Proof(..) => "/rewarder/epochs/{id}/proof/{actor}",
             Self::File(..) => "/rewarder/epochs/{id}/files/{name}",
             Self::Policy(_) => "/rewarder/policy/{id}",
@@ -77,12 +101,18 @@ impl Route {
     }
 
     /// Every name there is.
-    pub(crate) const NAMES: [&'static str; 8] = [
+    pub(crate) const NAMES: [&'static str; 14] = [
         "/rewarder/openapi.json",
         "/rewarder/epochs",
         "/rewarder/epochs/{id}",
         "/rewarder/epochs/{id}/compute",
         "/rewarder/epochs/{id}/reconcile",
+        "/rewarder/epochs/{id}/order",
+        "/rewarder/epochs/{id}/disputes",
+        "/rewarder/corrections",
+        "/rewarder/payees",
+        "/rewarder/actors/{actor}",
+        "/rewarder/epochs/{id}/actors/{prefix}",
         "/rewarder/epochs/{id}/proof/{actor}",
         "/rewarder/epochs/{id}/files/{name}",
         "/rewarder/policy/{id}",
@@ -131,6 +161,12 @@ mod tests {
             ("/rewarder/epochs/7/compute", Some(Route::Compute(7))),
             ("/rewarder/epochs/7/compute/", None),
             ("/rewarder/epochs/7/reconcile", Some(Route::Reconcile(7))),
+            ("/rewarder/epochs/7/order", Some(Route::Order(7))),
+            ("/rewarder/epochs/7/disputes", Some(Route::Disputes(7))),
+            ("/rewarder/corrections", Some(Route::Corrections)),
+            ("/rewarder/payees", Some(Route::Payees)),
+            ("/rewarder/actors/a%2Fb", Some(Route::Actor("a/b".to_owned()))),
+            ("/rewarder/epochs/7/actors/ad", Some(Route::Lines(7, "ad".to_owned()))),
             ("/rewarder/epochs/7/proof/a%2Fb", Some(Route::Proof(7, "a/b".to_owned()))),
             ("/rewarder/epochs/7/proof/a%2", None),
             ("/rewarder/epochs/7/proof/%+1", None),
@@ -159,6 +195,12 @@ mod tests {
             Route::Epoch(1),
             Route::Compute(1),
             Route::Reconcile(1),
+            Route::Order(1),
+            Route::Disputes(1),
+            Route::Corrections,
+            Route::Payees,
+            Route::Actor(String::new()),
+            Route::Lines(1, String::new()),
             Route::Proof(1, String::new()),
             Route::File(1, String::new()),
             Route::Policy(String::new()),

@@ -13,10 +13,10 @@ use ron_kernel::{
 };
 use ron_transport::{Body, BodyError, Conn, ConnInfo, Request, Response, Service, corr_id, deadline};
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use types::{ActorId, Deadline, Reason, Refusal};
 
-use super::{access, answer, ask, route::Route};
+use super::{access, answer, ask, documents, history, places::Places, route::Route};
 use crate::{
     RewarderError, calculus,
     calculus::Outcome,
@@ -36,7 +36,7 @@ const OPENAPI: &str = include_str!("openapi.json");
 pub(crate) struct Handler {
     shared: Arc<Shared>,
     requests: Sender<WorkRequest>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     metrics: ServiceMetrics,
     routes: [RouteMetrics; Route::NAMES.len()],
     unrouted: RouteMetrics,
@@ -45,7 +45,7 @@ pub(crate) struct Handler {
 type Answer = Result<Response, Refusal>;
 
 impl Handler {
-    pub(crate) fn new(shared: Arc<Shared>, requests: Sender<WorkRequest>, places: Arc<Semaphore>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, requests: Sender<WorkRequest>, places: Arc<Places>) -> Self {
         let metrics = shared.scope.metrics().clone();
         let routes = Route::NAMES.map(|name| metrics.route(name));
         let unrouted = metrics.route("unrouted");
@@ -124,7 +124,8 @@ impl Handler {
             return Err(Fault::Canceled.into());
         }
         let body = if writes { self.read(body).await? } else { Bytes::new() };
-        let _place = self.places.try_acquire().map_err(|_| Refusal::from(Fault::Busy))?;
+        let most = self.shared.settings.load().io_inflight;
+        let _place = self.places.take(most).ok_or_else(|| Refusal::from(Fault::Busy))?;
         Ok(match route {
             Route::OpenApi => unreachable!("answered above, without a right"),
             Route::Epochs => self.epochs(request.uri.query().unwrap_or_default()).await?,
@@ -133,6 +134,32 @@ impl Handler {
             Route::Reconcile(epoch) => {
                 ask::no_body(&body)?;
                 self.reconcile(*epoch, writes).await?
+            }
+            Route::Order(epoch) => {
+                ask::json_if_said(request)?;
+                documents::order(&self.shared, *epoch, &body).await.map_err(refused)?
+            }
+            Route::Disputes(epoch) if writes => {
+                ask::json_if_said(request)?;
+                documents::dispute(&self.shared, *epoch, body).await.map_err(refused)?
+            }
+            Route::Disputes(epoch) => documents::disputes(&self.shared, *epoch).await.map_err(refused)?,
+            Route::Corrections if writes => {
+                ask::json_if_said(request)?;
+                documents::correct(&self.shared, body).await.map_err(refused)?
+            }
+            Route::Corrections => documents::corrections(&self.shared).await.map_err(refused)?,
+            Route::Payees if writes => {
+                ask::json_if_said(request)?;
+                documents::put_payees(&self.shared, body).await.map_err(refused)?
+            }
+            Route::Payees => documents::payees(&self.shared).await.map_err(refused)?,
+            Route::Actor(actor) => {
+                let page = ask::page(request.uri.query().unwrap_or_default())?;
+                history::of_actor(&self.shared, actor, page).await.map_err(refused)?
+            }
+            Route::Lines(epoch, prefix) => {
+                history::beginning_with(&self.shared, *epoch, prefix).await.map_err(refused)?
             }
             Route::Proof(epoch, actor) => self.proof(*epoch, actor, request).await?,
             Route::File(epoch, name) => self.file(*epoch, name).await?,
@@ -227,7 +254,8 @@ impl Handler {
 
     async fn compute(&self, epoch: u64, request: &Parts, body: &[u8]) -> Answer {
         let meant = ask::compute_body(request, body)?;
-        let wished = deadline::wished(&request.headers, self.shared.clock.now());
+        let clock = &self.shared.clock;
+        let wished = deadline::wished(&request.headers, clock.now(), clock.unix());
         let (reply, answered) = oneshot::channel();
         let expected = Expected { inputs: meant.inputs, policy: meant.policy };
         let asked = WorkRequest { epoch, expected, deadline: wished, reply };

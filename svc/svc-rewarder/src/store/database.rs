@@ -5,13 +5,13 @@ use std::fmt;
 /// A value of a column or a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Nothing.
+    /// The value NULL.
     Null,
-    /// A whole number.
+    /// An integer value.
     Int(i64),
-    /// Text.
+    /// A text value.
     Text(String),
-    /// Bytes.
+    /// A byte string.
     Bytes(Vec<u8>),
 }
 
@@ -52,6 +52,6 @@ pub(crate) trait Database: Send + Sync + fmt::Debug {
     /// mention, which is what both databases make of them. Durable when it returns.
     fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError>;
 
-    /// Runs a query.
+    /// Runs a query and returns its rows.
     fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Columns>, StoreError>;
 }

@@ -5,7 +5,7 @@ use super::database::StoreError;
 /// How each version is made of the one before, the first of nothing. Never changed, only added to.
 ///
 /// `BLOB` is `BYTEA` to PostgreSQL. Numbers of epochs, batches and versions, and times, are below 2⁵³.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS rewarder_numbers (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
     CREATE TABLE IF NOT EXISTS rewarder_snapshots (
         epoch BIGINT NOT NULL, node TEXT NOT NULL, document TEXT NOT NULL, object TEXT NOT NULL,
@@ -25,6 +25,26 @@ const MIGRATIONS: [&str; 2] = [
     // When an epoch was settled and when its files were let go, in seconds since 1970.
     "ALTER TABLE rewarder_epochs ADD COLUMN settled_at BIGINT;
     ALTER TABLE rewarder_epochs ADD COLUMN retired_at BIGINT;",
+    // The chain of runs, what is carried from one to the next, corrections, payees, orders and disputes.
+    "ALTER TABLE rewarder_epochs ADD COLUMN chain TEXT;
+    ALTER TABLE rewarder_epochs ADD COLUMN link BIGINT;
+    ALTER TABLE rewarder_epochs ADD COLUMN corrections BIGINT;
+    ALTER TABLE rewarder_epochs ADD COLUMN payees BIGINT;
+    ALTER TABLE rewarder_epochs ADD COLUMN orders TEXT;
+    CREATE UNIQUE INDEX IF NOT EXISTS rewarder_epochs_by_link ON rewarder_epochs (chain, link);
+    CREATE TABLE IF NOT EXISTS rewarder_carried (
+        epoch BIGINT NOT NULL, commitment TEXT NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (epoch, commitment)
+    );
+    CREATE TABLE IF NOT EXISTS rewarder_corrections (
+        chain TEXT NOT NULL, number BIGINT NOT NULL, hash TEXT NOT NULL UNIQUE, document TEXT NOT NULL,
+        PRIMARY KEY (chain, number)
+    );
+    CREATE TABLE IF NOT EXISTS rewarder_payees (
+        chain TEXT NOT NULL, version BIGINT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (chain, version)
+    );
+    CREATE TABLE IF NOT EXISTS rewarder_disputes (
+        epoch BIGINT NOT NULL, hash TEXT NOT NULL PRIMARY KEY, document TEXT NOT NULL
+    );",
 ];
 
 /// Every table; those of PostgreSQL were in the schema `public` before they had one of their own.

@@ -1,14 +1,11 @@
-//! The epoch store in PostgreSQL: one connection, made anew when it breaks, shared by the nodes of a fleet.
+//! The epoch store in PostgreSQL: one connection, rebuilt when it breaks, shared by the nodes of a fleet.
 //!
 //! The tables are in the schema of the ledger's. They are made or brought to the newest version by whoever connects
 //! first. A server that does not answer or refuses is asked again with the next call, so a node can start before it.
 
 use std::{
     error::Error,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -17,15 +14,16 @@ use postgres::{
     error::SqlState,
     types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
 };
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 use ron_ledger::PostgresServer;
 
 use super::{
     database::{Columns, Database, StoreError, Value},
     migrations::{self, TABLES},
 };
+use crate::topology::EPOCH_STORE;
 
-/// Whoever makes the tables first has this lock, so that two nodes that start at once do not make them twice.
+/// The lock under which the tables are created, so that two nodes that start at once do not create them twice.
 const MIGRATION: i64 = 0x6f6d_6e69_6761_7465;
 
 /// The schema of all tables.
@@ -38,7 +36,7 @@ pub(crate) struct Postgres {
     epoch_millis: u64,
     /// Whether the tables are known to be there.
     prepared: AtomicBool,
-    client: Mutex<Option<Client>>,
+    client: Ranked<Option<Client>>,
 }
 
 impl Postgres {
@@ -52,12 +50,17 @@ impl Postgres {
         settings.options(&format!(
             "-c statement_timeout={millis} -c lock_timeout={millis} -c search_path={SCHEMA}"
         ));
-        Ok(Self { server, epoch_millis, prepared: AtomicBool::new(false), client: Mutex::new(None) })
+        Ok(Self {
+            server,
+            epoch_millis,
+            prepared: AtomicBool::new(false),
+            client: Ranked::new(&EPOCH_STORE, None),
+        })
     }
 
     /// Runs something on a connection that works, as far as is known. One that broke is not used again.
     fn with<T>(&self, work: impl FnOnce(&mut Client) -> Result<T, postgres::Error>) -> Result<T, StoreError> {
-        let mut slot = lock(&self.client);
+        let mut slot = self.client.lock();
         let mut client = match slot.take() {
             Some(client) if !client.is_closed() => client,
             _ => self.server.connect()?,

@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// Whether nothing changes any more.
+    /// Returns true if the state is final.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Settled | Self::Quarantined)
@@ -70,15 +70,15 @@ impl fmt::Display for State {
 /// What the store knows of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The epoch.
+    /// The number of the epoch.
     pub epoch: u64,
-    /// Where it is.
+    /// The state of the epoch.
     pub state: State,
     /// Why it is quarantined, or what it waits for.
     pub reason: Option<String>,
     /// The digest of the closed list of snapshots.
     pub inputs: String,
-    /// The policy's digest.
+    /// The digest of the policy.
     pub policy: String,
     /// What the run is made of.
     pub run_key: Option<String>,

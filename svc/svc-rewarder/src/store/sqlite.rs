@@ -1,8 +1,8 @@
 //! The epoch store in SQLite: one connection, WAL, synced with every change.
 
-use std::{path::Path, sync::Mutex, time::Duration};
+use std::{path::Path, time::Duration};
 
-use ron_kernel::lock::lock;
+use ron_kernel::lock::Ranked;
 use rusqlite::{
     Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params_from_iter,
     types::{ToSqlOutput, ValueRef},
@@ -12,13 +12,14 @@ use super::{
     database::{Columns, Database, StoreError, Value},
     migrations,
 };
+use crate::topology::EPOCH_STORE;
 
 /// How long another process may hold the file: a successor and its predecessor share it.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// A database in a file or in memory.
 #[derive(Debug)]
-pub(crate) struct Sqlite(Mutex<Connection>);
+pub(crate) struct Sqlite(Ranked<Connection>);
 
 impl Sqlite {
     pub(crate) fn open(path: &Path, epoch_millis: u64) -> Result<Self, StoreError> {
@@ -35,7 +36,7 @@ impl Sqlite {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         migrate(&connection, epoch_millis)?;
-        Ok(Self(Mutex::new(connection)))
+        Ok(Self(Ranked::new(&EPOCH_STORE, connection)))
     }
 }
 
@@ -56,13 +57,13 @@ fn migrate(connection: &Connection, epoch_millis: u64) -> Result<(), StoreError>
 
 impl Database for Sqlite {
     fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
-        let connection = lock(&self.0);
+        let connection = self.0.lock();
         let changed = connection.prepare_cached(sql)?.execute(params_from_iter(parameters))?;
         Ok(changed as u64)
     }
 
     fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Columns>, StoreError> {
-        let connection = lock(&self.0);
+        let connection = self.0.lock();
         let mut statement = connection.prepare_cached(sql)?;
         let width = statement.column_count();
         let mut rows = statement.query(params_from_iter(parameters))?;

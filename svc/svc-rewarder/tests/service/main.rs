@@ -7,6 +7,7 @@
 )]
 
 mod bad_input;
+mod chaos;
 mod clock;
 mod excluded;
 mod interface;
@@ -14,4 +15,5 @@ mod ledger_trouble;
 mod life;
 mod parked;
 mod reconcile;
+mod repair;
 mod support;

@@ -154,6 +154,19 @@ impl Running {
         self.ask("GET", path, &[], b"")
     }
 
+    /// Asks a listener that may be going away: an error of the connection, or an end of it before the answer, is told.
+    pub(crate) fn try_ask(&self, method: &str, path: &str) -> std::io::Result<Option<Answer>> {
+        let ListenAddr::Tcp(addr) = self.rewarder.local_addr() else { panic!("a TCP address") };
+        let mut stream = TcpStream::connect(addr)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(
+            format!("{method} {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n\r\n").as_bytes(),
+        )?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok((!answer.is_empty()).then(|| parse(&answer)))
+    }
+
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
         let ListenAddr::Tcp(addr) = self.rewarder.local_addr() else { panic!("a TCP address") };

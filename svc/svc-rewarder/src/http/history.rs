@@ -1,0 +1,89 @@
+//! What an actor earned and was paid, epoch by epoch, and who is in an epoch: from the files of epochs that are kept here.
+
+use http::StatusCode;
+use rewards::AllocationLine;
+use ron_transport::Response;
+use serde_json::{Value, json};
+use types::ActorId;
+
+use super::{answer, ask::Page};
+use crate::{RewarderError, artifacts::Artifacts, shared::Shared, store::EpochStore};
+
+type Answer = Result<Response, RewarderError>;
+
+/// Lines that one search answers with at most.
+const MAX_FOUND: usize = 100;
+
+/// The lines of an actor in the latest epochs before one.
+pub(super) async fn of_actor(shared: &Shared, actor: &str, page: Page) -> Answer {
+    let actor = ActorId::new(actor).map_err(|error| RewarderError::Malformed(error.to_string()))?;
+    let (artifacts, store, name) = (shared.artifacts.clone(), shared.store.clone(), actor.to_string());
+    let look = move || epochs_of(&store, &artifacts, &name, page);
+    // Not bounded by the time of a call: files may have a million lines.
+    let deadline = shared.clock.within(shared.windows.duration() / 2);
+    let looked = shared.scope.blocking().run("find an actor's lines", look);
+    let (epochs, next) = shared.scope.by("compute", deadline, looked).await???;
+    let said = json!({ "actor": actor.as_str(), "epochs": epochs, "next": next });
+    Ok(answer::document(StatusCode::OK, &said))
+}
+
+fn epochs_of(
+    store: &EpochStore,
+    artifacts: &Artifacts,
+    actor: &str,
+    Page { limit, before }: Page,
+) -> Result<(Vec<Value>, Option<u64>), RewarderError> {
+    let records = store.latest(before, limit)?;
+    let next = records.last().filter(|_| records.len() as u64 == limit).map(|record| record.epoch);
+    let mut epochs = Vec::new();
+    for record in records.iter().filter(|record| record.has_files()) {
+        let found = search(artifacts, record.epoch, actor, actor, 1)?;
+        if let Some(line) = found.into_iter().next() {
+            epochs.push(json!({
+                "epoch": record.epoch, "state": record.state.as_str(), "commitment": record.commitment,
+                "line": line,
+            }));
+        }
+    }
+    Ok((epochs, next))
+}
+
+/// The first lines of an epoch whose actors begin with some letters.
+pub(super) async fn beginning_with(shared: &Shared, epoch: u64, prefix: &str) -> Answer {
+    let (artifacts, wanted) = (shared.artifacts.clone(), prefix.to_owned());
+    let last = format!("{prefix}\u{7f}");
+    let look = move || search(&artifacts, epoch, &wanted, &last, MAX_FOUND);
+    let deadline = shared.clock.within(shared.windows.duration() / 2);
+    let looked = shared.scope.blocking().run("search an epoch", look);
+    let lines = shared.scope.by("compute", deadline, looked).await???;
+    let said = json!({ "epoch": epoch, "prefix": prefix, "lines": lines });
+    Ok(answer::document(StatusCode::OK, &said))
+}
+
+/// The lines of actors from one name to another, at most so many. Lines are in the order of actors.
+fn search(
+    artifacts: &Artifacts,
+    epoch: u64,
+    first: &str,
+    last: &str,
+    most: usize,
+) -> Result<Vec<Value>, RewarderError> {
+    let mut found = Vec::new();
+    let mut damaged = false;
+    let read = artifacts.lines(epoch, rewards::bundle::ALLOCATIONS, |line| {
+        let Ok(read) = AllocationLine::read(line) else {
+            damaged = true;
+            return false;
+        };
+        let name = read.actor.as_str();
+        if name >= first && name <= last {
+            found.extend(serde_json::from_slice(line).ok());
+        }
+        name <= last && found.len() < most
+    });
+    match read {
+        Ok(()) if !damaged => Ok(found),
+        Ok(()) => Err(RewarderError::Files(format!("a line of epoch {epoch} is damaged"))),
+        Err(error) => Err(RewarderError::Files(format!("lines of epoch {epoch}: {error}"))),
+    }
+}

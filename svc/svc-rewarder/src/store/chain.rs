@@ -1,0 +1,345 @@
+//! The chain of epochs in the store: which run follows which, what is carried from one to the next, corrections, payees, and
+//! orders about epochs that were set aside.
+//!
+//! **One after the other.** A run of ruleset 3 takes over what the run before it carried on. So an epoch gets its place in the
+//! chain by one conditional update, once every run before it is known; the same update fixes which corrections and which
+//! registry of payees it takes over. A place that came to no run is given up again when the epoch is set aside.
+
+use super::{
+    Changed, EpochStore, State, StoreError,
+    database::Value,
+    missing,
+    record::{self, count, text},
+};
+
+/// An epoch's place in its chain, and what it takes over there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainPlace {
+    /// The run before: its epoch and commitment.
+    pub previous: Option<(u64, String)>,
+    /// Corrections with greater numbers than this have taken effect in no run before.
+    pub corrections_after: u64,
+    /// The last correction that takes effect in this run.
+    pub corrections_to: u64,
+    /// The version of the registry of payees, if there is one.
+    pub payees: Option<u64>,
+}
+
+/// What became of a document that is to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The document was stored now.
+    Now,
+    /// The document was stored before.
+    Before,
+    /// Something else is kept in its place.
+    Other,
+}
+
+impl EpochStore {
+    /// The place of an epoch in the chain of a policy; `None` if it has to wait for an epoch before it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn chain_place(&self, epoch: u64, chain: &str) -> Result<Option<ChainPlace>, StoreError> {
+        if let Some(place) = self.known_place(epoch)? {
+            return Ok(Some(place));
+        }
+        // An epoch waits for older ones that are not computed, and for any whose run has to be known first.
+        let change = "UPDATE rewarder_epochs SET chain = $1,
+                 link = (SELECT coalesce(max(link), 0) + 1 FROM rewarder_epochs WHERE chain = $1),
+                 corrections = (SELECT coalesce(max(number), 0) FROM rewarder_corrections WHERE chain = $1 AND number <=
+                     (SELECT coalesce(max(corrections), 0) + 64 FROM rewarder_epochs WHERE chain = $1)),
+                 payees = (SELECT max(version) FROM rewarder_payees WHERE chain = $1)
+             WHERE epoch = $2 AND link IS NULL AND state IN ($3, $4)
+             AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.chain = $1 AND other.commitment IS NULL)
+             AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.epoch < $2 AND other.state IN ($3, $4))";
+        let [sealed, computing] = [State::Sealed, State::Computing].map(Value::text);
+        self.0.execute(change, &[Value::text(chain), Value::number(epoch), sealed, computing])?;
+        self.known_place(epoch)
+    }
+
+    /// The place that an epoch has; `None` if it has none.
+    fn known_place(&self, epoch: u64) -> Result<Option<ChainPlace>, StoreError> {
+        let find = "SELECT this.corrections, this.payees, before.epoch, before.commitment, before.corrections
+                    FROM rewarder_epochs AS this LEFT JOIN rewarder_epochs AS before
+                    ON before.chain = this.chain AND before.link = this.link - 1
+                    WHERE this.epoch = $1 AND this.link IS NOT NULL";
+        let Some(columns) = self.0.query(find, &[Value::number(epoch)])?.pop() else { return Ok(None) };
+        let [to, payees, before, commitment, after]: [Value; 5] = match columns.try_into() {
+            Ok(columns) => columns,
+            Err(_) => return missing(),
+        };
+        let number = |value: &Value| if *value == Value::Null { Ok(0) } else { count(value) };
+        Ok(Some(ChainPlace {
+            previous: if before == Value::Null { None } else { Some((count(&before)?, text(commitment)?)) },
+            corrections_after: number(&after)?,
+            corrections_to: number(&to)?,
+            payees: if payees == Value::Null { None } else { Some(count(&payees)?) },
+        }))
+    }
+
+    /// Keeps what a run carries over to the next. The same run carries the same.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_carried(&self, epoch: u64, commitment: &str, lines: &[u8]) -> Result<(), StoreError> {
+        let put = "INSERT INTO rewarder_carried (epoch, commitment, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+        let parameters = [Value::number(epoch), Value::text(commitment), Value::Bytes(lines.to_owned())];
+        self.0.execute(put, &parameters).map(drop)
+    }
+
+    /// What a run carried over to the next.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn carried(&self, epoch: u64, commitment: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let find = "SELECT bytes FROM rewarder_carried WHERE epoch = $1 AND commitment = $2";
+        let found = self.0.query(find, &[Value::number(epoch), Value::text(commitment)])?;
+        Ok(found.into_iter().flatten().find_map(|value| match value {
+            Value::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }))
+    }
+
+    /// Keeps a correction, to take effect in the next run of the chain.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_correction(&self, chain: &str, hash: &str, document: &str) -> Result<Kept, StoreError> {
+        let put = "INSERT INTO rewarder_corrections (chain, number, hash, document)
+                   SELECT $1, (SELECT coalesce(max(number), 0) + 1 FROM rewarder_corrections WHERE chain = $1), $2, $3
+                   WHERE NOT EXISTS (SELECT 1 FROM rewarder_corrections WHERE hash = $2)";
+        let kept = self.0.execute(put, &[Value::text(chain), Value::text(hash), Value::text(document)])?;
+        Ok(if kept > 0 { Kept::Now } else { Kept::Before })
+    }
+
+    /// The signed corrections of a chain with numbers after one and up to another, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn corrections(&self, chain: &str, after: u64, to: u64) -> Result<Vec<String>, StoreError> {
+        let find =
+            "SELECT document FROM rewarder_corrections WHERE chain = $1 AND number > $2 AND number <= $3
+                    ORDER BY number LIMIT 1000";
+        let found = self.0.query(find, &[Value::text(chain), Value::number(after), Value::number(to)])?;
+        found.into_iter().flatten().map(text).collect()
+    }
+
+    /// Keeps a version of the registry of payees. A version that is kept stays as it is.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_payees(&self, chain: &str, version: u64, document: &str) -> Result<Kept, StoreError> {
+        let put = "INSERT INTO rewarder_payees (chain, version, document) SELECT $1, $2, $3
+                   WHERE NOT EXISTS (SELECT 1 FROM rewarder_payees WHERE chain = $1 AND version >= $2)";
+        let parameters = [Value::text(chain), Value::number(version), Value::text(document)];
+        if self.0.execute(put, &parameters)? > 0 {
+            return Ok(Kept::Now);
+        }
+        let same = self.payees(chain, Some(version))?.is_some_and(|kept| kept == document);
+        Ok(if same { Kept::Before } else { Kept::Other })
+    }
+
+    /// A version of the signed registry of payees, or the newest.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn payees(&self, chain: &str, version: Option<u64>) -> Result<Option<String>, StoreError> {
+        let find = "SELECT document FROM rewarder_payees WHERE chain = $1 AND version <= $2
+                    ORDER BY version DESC LIMIT 1";
+        let newest = version.unwrap_or((1 << 53) - 1);
+        let found = self.0.query(find, &[Value::text(chain), Value::number(newest)])?;
+        found.into_iter().flatten().next().map(text).transpose()
+    }
+
+    /// The signed orders about an epoch, one a line; empty if there are none.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn orders(&self, epoch: u64) -> Result<String, StoreError> {
+        let find = "SELECT coalesce(orders, '') FROM rewarder_epochs WHERE epoch = $1";
+        let found = self.0.query(find, &[Value::number(epoch)])?;
+        found.into_iter().flatten().next().map_or(Ok(String::new()), text)
+    }
+
+    /// Takes up an epoch again that was set aside, where it was. The order is noted with it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn release(&self, epoch: u64, order: &str) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET orders = coalesce(orders, '') || $1, reason = NULL,
+                 state = CASE WHEN commitment IS NULL THEN $2 WHEN posted = 0 THEN $3 ELSE $4 END
+             WHERE epoch = $5 AND state = $6 AND retired_at IS NULL";
+        let [sealed, computed, emitting, quarantined] =
+            [State::Sealed, State::Computed, State::Emitting, State::Quarantined].map(Value::text);
+        let order = Value::text(format_args!("{order}\n"));
+        self.change(change, &[order, sealed, computed, emitting, Value::number(epoch), quarantined])
+    }
+
+    /// Has an epoch recomputed that was set aside, if nothing of it was paid and no run follows its run. The order says
+    /// what is different.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn compute_anew(&self, epoch: u64, order: &str) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET orders = coalesce(orders, '') || $1, reason = NULL, state = $2,
+                 commitment = NULL, run_key = NULL, batches = 0, chain = NULL, link = NULL, corrections = NULL,
+                 payees = NULL
+             WHERE epoch = $3 AND state = $4 AND posted = 0 AND retired_at IS NULL
+             AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS next
+                 WHERE next.chain = rewarder_epochs.chain AND next.link = rewarder_epochs.link + 1)";
+        let [sealed, quarantined] = [State::Sealed, State::Quarantined].map(Value::text);
+        let order = Value::text(format_args!("{order}\n"));
+        self.change(change, &[order, sealed, Value::number(epoch), quarantined])
+    }
+
+    /// Notes an order with its epoch.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn note_order(&self, epoch: u64, order: &str) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET orders = coalesce(orders, '') || $1 WHERE epoch = $2";
+        self.change(change, &[Value::text(format_args!("{order}\n")), Value::number(epoch)])
+    }
+
+    /// Keeps an objection to an epoch, unless there are `most` of them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn keep_dispute(
+        &self,
+        epoch: u64,
+        hash: &str,
+        document: &str,
+        most: u64,
+    ) -> Result<Kept, StoreError> {
+        let put = "INSERT INTO rewarder_disputes (epoch, hash, document) SELECT $1, $2, $3
+                   WHERE (SELECT count(*) FROM rewarder_disputes WHERE epoch = $1) < $4 ON CONFLICT DO NOTHING";
+        let parameters =
+            [Value::number(epoch), Value::text(hash), Value::text(document), Value::number(most)];
+        if self.0.execute(put, &parameters)? > 0 {
+            return Ok(Kept::Now);
+        }
+        let is_there = self.disputes(epoch)?.iter().any(|kept| kept == document);
+        Ok(if is_there { Kept::Before } else { Kept::Other })
+    }
+
+    /// The objections to an epoch, in the order of their hashes.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn disputes(&self, epoch: u64) -> Result<Vec<String>, StoreError> {
+        let find = "SELECT document FROM rewarder_disputes WHERE epoch = $1 ORDER BY hash";
+        self.0.query(find, &[Value::number(epoch)])?.into_iter().flatten().map(record::text).collect()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use super::{super::Closing, *};
+
+    fn store() -> EpochStore {
+        EpochStore::in_memory(Duration::from_secs(60)).unwrap()
+    }
+
+    fn close(store: &EpochStore, epoch: u64) {
+        let text = |what: &str| format!("{what} {epoch}");
+        let closing = Closing {
+            epoch,
+            inputs: text("inputs"),
+            input_document: text("list"),
+            policy: text("policy"),
+            policy_document: text("terms"),
+        };
+        store.close(&closing).unwrap();
+    }
+
+    fn previous(store: &EpochStore, epoch: u64) -> Option<Option<(u64, String)>> {
+        store.chain_place(epoch, "default").unwrap().map(|place| place.previous)
+    }
+
+    #[test]
+    fn epochs_take_their_places_one_after_the_other() {
+        let store = store();
+        [5, 7, 9].into_iter().for_each(|epoch| close(&store, epoch));
+        assert_eq!(previous(&store, 7), None, "5 is older and not computed");
+        assert_eq!(previous(&store, 5), Some(None), "the first");
+        assert_eq!(previous(&store, 7), None, "5 is not computed yet");
+        store.computed(5, "key", "five", 0).unwrap();
+        assert_eq!(previous(&store, 7), Some(Some((5, "five".to_owned()))));
+        // 7 is set aside before it came to a run: it gives its place up, and is the last when it is taken up again.
+        store.quarantine(7, "why").unwrap();
+        assert_eq!(previous(&store, 9), Some(Some((5, "five".to_owned()))));
+        store.computed(9, "key", "nine", 0).unwrap();
+        assert_eq!(store.release(7, "order").unwrap(), Changed::Now);
+        assert_eq!(store.record(7).unwrap().unwrap().state, State::Sealed);
+        assert_eq!(previous(&store, 7), Some(Some((9, "nine".to_owned()))), "nothing is carried twice");
+        assert_eq!(store.orders(7).unwrap(), "order\n");
+        assert_eq!(store.release(7, "order").unwrap(), Changed::Before);
+    }
+
+    #[test]
+    fn a_run_that_another_follows_is_not_computed_anew() {
+        let store = store();
+        close(&store, 1);
+        close(&store, 2);
+        store.chain_place(1, "default").unwrap().unwrap();
+        store.computed(1, "key", "one", 2).unwrap();
+        store.quarantine(1, "why").unwrap();
+        store.chain_place(2, "default").unwrap().unwrap();
+        assert_eq!(store.compute_anew(1, "order").unwrap(), Changed::Before, "2 follows it");
+        assert_eq!(store.release(1, "order").unwrap(), Changed::Now);
+        assert_eq!(store.record(1).unwrap().unwrap().state, State::Computed);
+        store.computed(2, "key", "two", 3).unwrap();
+        store.quarantine(2, "why").unwrap();
+        assert_eq!(store.compute_anew(2, "order").unwrap(), Changed::Now);
+        let record = store.record(2).unwrap().unwrap();
+        assert_eq!((record.state, record.commitment, record.batches), (State::Sealed, None, 0));
+        store.chain_place(2, "default").unwrap().unwrap();
+        store.computed(2, "key", "other", 3).unwrap();
+        store.emitting(2).unwrap();
+        store.posted(2, 1).unwrap();
+        store.quarantine(2, "why").unwrap();
+        assert_eq!(store.compute_anew(2, "again").unwrap(), Changed::Before, "a part of it was paid");
+        assert_eq!(store.release(2, "go on").unwrap(), Changed::Now);
+        assert_eq!(store.record(2).unwrap().unwrap().state, State::Emitting);
+    }
+
+    #[test]
+    fn a_correction_takes_effect_in_one_run_and_a_registry_from_a_run_on() {
+        let store = store();
+        [1, 2, 3].into_iter().for_each(|epoch| close(&store, epoch));
+        let place = |epoch| store.chain_place(epoch, "default").unwrap().unwrap();
+        assert_eq!(place(1).corrections_to, 0);
+        assert_eq!(store.keep_correction("default", "h1", "c1").unwrap(), Kept::Now);
+        assert_eq!(store.keep_correction("default", "h1", "c1").unwrap(), Kept::Before);
+        assert_eq!(store.keep_correction("default", "h2", "c2").unwrap(), Kept::Now);
+        assert_eq!(store.keep_payees("default", 4, "p4").unwrap(), Kept::Now);
+        assert_eq!(place(1).corrections_to, 0, "its place is fixed");
+        store.computed(1, "key", "one", 0).unwrap();
+        let second = place(2);
+        assert_eq!((second.corrections_after, second.corrections_to, second.payees), (0, 2, Some(4)));
+        assert_eq!(store.corrections("default", 0, 2).unwrap(), ["c1", "c2"]);
+        store.computed(2, "key", "two", 0).unwrap();
+        assert_eq!((place(3).corrections_after, place(3).corrections_to), (2, 2));
+        assert_eq!(store.keep_payees("default", 4, "other").unwrap(), Kept::Other);
+        assert_eq!(store.keep_payees("default", 3, "older").unwrap(), Kept::Other);
+        assert_eq!(store.keep_payees("default", 4, "p4").unwrap(), Kept::Before);
+        assert_eq!(store.payees("default", Some(4)).unwrap().as_deref(), Some("p4"));
+        assert_eq!(store.payees("other", None).unwrap(), None);
+    }
+
+    #[test]
+    fn disputes_are_kept_once_and_no_more_than_allowed() {
+        let store = store();
+        assert_eq!(store.keep_dispute(1, "h1", "d1", 2).unwrap(), Kept::Now);
+        assert_eq!(store.keep_dispute(1, "h1", "d1", 2).unwrap(), Kept::Before);
+        assert_eq!(store.keep_dispute(1, "h2", "d2", 2).unwrap(), Kept::Now);
+        assert_eq!(store.keep_dispute(1, "h3", "d3", 2).unwrap(), Kept::Other, "there is no room");
+        assert_eq!(store.disputes(1).unwrap(), ["d1", "d2"]);
+    }
+}
