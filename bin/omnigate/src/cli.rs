@@ -1,6 +1,8 @@
 //! The command line: as typed ([`Cli`]), and as used ([`Task`]) once files, variables and flags are known.
 
+pub(crate) mod help;
 mod overlay;
+mod running;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,7 +15,7 @@ use types::{NodeId, ObjectId};
 use crate::{
     commands::{
         Bench, CacheCommand, CasCommand, EpochCommand, LedgerCommand, PackCommand, PolicyCommand, Publish,
-        PutObject, Subscribe, TokenCommand,
+        PutObject, Running, Subscribe, TokenCommand,
     },
     config_file::ConfigSource,
     demo,
@@ -22,19 +24,21 @@ use crate::{
     preflight,
 };
 use overlay::OverlayCommand;
+use running::{AskArgs, StopArgs, TopArgs};
 
-/// What to type first.
+/// The first commands, shown at the end of the help.
 const FIRST_STEPS: &str = "\
 First steps:
   omnigate demo                                a whole node with a crowd, to look at
   omnigate gateway --to http://127.0.0.1:3000  in front of a server of yours
   omnigate config init                         a file with every setting, explained";
 
-/// A node of an edge network in one program: a fair gateway, an edge that verifies what it serves, an overlay between nodes,
-/// and rewards that anybody can check.
+/// A node of an edge network in one program: a fair gateway, an edge that verifies what it serves, an overlay
+/// between nodes, and rewards that anyone can verify.
 ///
-/// Exit codes: 0 done or drained cleanly; 1 could not start or failed; 2 wrong command line or configuration;
-/// 3 the drain deadline passed; 4 something did not let go; 5 a second signal ended the process at once.
+/// Exit codes: 0: done, or drained cleanly; 1: could not start, or failed; 2: wrong command line or configuration;
+/// 3: the drain deadline passed; 4: a thread or blocking call did not stop before the deadline; 5: a second signal
+/// ended the process at once.
 #[derive(Debug, Parser)]
 #[command(name = "omnigate", version, propagate_version = true, after_help = FIRST_STEPS)]
 pub(crate) struct Cli {
@@ -44,127 +48,158 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run what the configuration enables until told to stop.
+    /// Run every service that the configuration enables.
     ///
-    /// SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reloads the configuration and certificates;
-    /// SIGUSR2 starts the program anew with the same sockets and drains this process once the new one is ready.
+    /// SIGTERM and SIGINT drain the node, and a second one ends it at once. SIGHUP reloads the configuration and
+    /// certificates. SIGUSR2 starts the program again with the same sockets and drains this process once the new
+    /// one is ready.
+    #[command(visible_alias = "start")]
     Up {
         #[command(flatten)]
         config: ConfigArgs,
-        /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
+        /// Forward every request to this server, such as `http://127.0.0.1:3000`; no file needed.
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
     },
-    /// Run a whole node with a crowd in front of it, to look at.
+    /// Run a demonstration: three nodes with clients, a flood, a map and payouts.
     ///
-    /// Everything is in this process, on free ports of the loopback interface and in a temporary folder: a server, guests
-    /// with a modest need, one who floods, a map, and two nodes beside it, all of whom are paid for what they served at the
-    /// end of each epoch. Ctrl-C drains it, and nothing is left.
+    /// Everything runs in this process, on free loopback ports and in a temporary folder: a server, clients with a
+    /// modest load, a client that floods, a map, and two more nodes. All nodes are paid for what they served at the
+    /// end of each epoch. Ctrl-C drains it, and nothing is left behind.
     Demo {
-        /// End by itself after so long.
+        /// Exit after this time.
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         length: Option<Duration>,
-        /// How long an epoch is.
+        /// The length of an epoch.
         #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
         epoch: Duration,
     },
-    /// Run the gateway alone, whatever else the configuration enables.
+    /// Run only the gateway, whatever else the configuration enables.
     ///
-    /// Signals are those of `up`.
+    /// Signals work as for `up`.
     Gateway {
         #[command(flatten)]
         config: ConfigArgs,
-        /// Pass every request to this server, such as `http://127.0.0.1:3000`; no file needed.
+        /// Forward every request to this server, such as `http://127.0.0.1:3000`; no file needed.
         #[arg(long, value_name = "URL")]
         to: Option<Endpoint>,
-        /// Store the responses of that server and answer with them, as a shared cache does: in memory, unless a configuration
-        /// file or a setting of `node.data_dir` or `gateway.cache.disk_bytes` says otherwise.
+        /// Store and reuse that server's responses, as a shared HTTP cache does: in memory only, unless there is a
+        /// configuration file, or `node.data_dir` or `gateway.cache.disk_bytes` is set.
         #[arg(long, requires = "to")]
         cache: bool,
-        /// Listen there, such as `0.0.0.0:8080`.
+        /// Listen on this address, such as `0.0.0.0:8080`.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
     },
-    /// Run the edge alone: serve tile packs and folders, every byte of them verified.
+    /// Run only the edge: serve tile packs and folders, with every byte verified.
     ///
-    /// Signals are those of `up`. Maps are at `/edge/tiles/<pack>`, files at `/edge/assets/`, the list of packs at
-    /// `/edge/packs`.
+    /// Signals work as for `up`. Folders are a website at `/`, and also at `/edge/assets/`; maps are at
+    /// `/edge/tiles/<pack>`, and the list of packs is at `/edge/packs`.
     Edge {
         #[command(flatten)]
         config: ConfigArgs,
         /// Serve this tile pack, PMTiles or MBTiles, instead of those in the file. May be repeated.
         #[arg(long, value_name = "FILE")]
         pack: Vec<PathBuf>,
-        /// Serve the files in this folder, instead of those in the file. May be repeated; the first that has a file wins.
+        /// Serve this folder as a website, instead of those in the file. May be repeated; the first folder that has
+        /// a file is used.
         #[arg(long, value_name = "FOLDER")]
         dir: Vec<PathBuf>,
-        /// Let pages of this site read what is served, such as `https://map.example.org`; `*` for all. May be repeated.
+        /// Serve this file of the folder for pages that do not exist, such as `index.html` for a single-page
+        /// application.
+        #[arg(long, value_name = "FILE", requires = "dir")]
+        fallback: Option<String>,
+        /// Let pages of this site read the responses (CORS), such as `https://map.example.org`; `*` for all. May be
+        /// repeated.
         #[arg(long, value_name = "ORIGIN")]
         allow_origin: Vec<String>,
-        /// Listen there, such as `0.0.0.0:8081`.
+        /// Listen on this address, such as `0.0.0.0:8081`.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
     },
-    /// Run the rewarder alone: keep accounts, compute epochs, and have them paid.
+    /// Run only the rewarder: record usage, compute epochs, and pay them.
     ///
-    /// Signals are those of `up`. The interface is described at `/rewarder/openapi.json`.
+    /// Signals work as for `up`. The HTTP interface is described at `/rewarder/openapi.json`.
     Rewarder {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Run the overlay alone: sessions with other nodes, publications, objects. `top` and `bench` look at a running one.
+    /// Run only the overlay: sessions with other nodes, publications, objects. `top` and `bench` query a running
+    /// one.
     ///
-    /// Signals are those of `up`.
+    /// Signals work as for `up`.
     #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Overlay {
         #[command(subcommand)]
         look: Option<OverlayCommand>,
         #[command(flatten)]
         config: ConfigArgs,
-        /// Listen there, such as `0.0.0.0:9500`.
+        /// Listen on this address, such as `0.0.0.0:9500`.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
         /// Dial this node, such as `b3:<node id>@node-b.example:9500`, instead of those in the file. May be repeated.
         #[arg(long, value_name = "PEER")]
         peer: Vec<PeerAddr>,
     },
+    /// Show the running node: readiness, services, upstreams with their last errors, certificates, routes, tenants.
+    ///
+    /// Queries the admin listener that the configuration names, with its token if it has one. Exit code 1 if the
+    /// node does not answer.
+    Status(AskArgs),
+    /// Check whether the running node accepts requests: exit code 0 if it is ready, 1 if it is not or does not
+    /// answer.
+    ///
+    /// Needs no token. The container image uses it as its HEALTHCHECK.
+    Health(AskArgs),
+    /// Show the running node's requests every second: rates, latencies, busiest routes and tenants, failing
+    /// servers.
+    ///
+    /// On a terminal it is redrawn until Ctrl-C; otherwise each update is one line.
+    Top(TopArgs),
+    /// Reload the running node's configuration and the files it names, and print the result.
+    ///
+    /// Exit code 1 if the configuration is refused; the old one then stays in force.
+    Reload(AskArgs),
+    /// Drain and stop the running node, and wait until it has exited.
+    Stop(StopArgs),
     /// Publish in a topic, through the running node that uses this configuration.
     ///
-    /// Prints `accepted` once a neighbour has taken it on, `local_only` if it is known to that node alone.
+    /// Prints `accepted` once a neighbour has acknowledged the publication, and `local_only` if only that node has
+    /// it.
     Pub {
         #[command(flatten)]
         config: ConfigArgs,
-        /// The topic.
+        /// The topic to publish in.
         topic: String,
-        /// What to publish; without it, what comes on standard input.
+        /// The text to publish; without it, standard input is read.
         message: Option<String>,
-        /// Publish each line of standard input by itself.
+        /// Publish each line of standard input separately.
         #[arg(long, conflicts_with = "message")]
         lines: bool,
-        /// How long to try again while the node is busy or refuses publications for now, for each publication.
+        /// How long to retry each publication while the node is busy or sheds publications.
         #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
         wait: Duration,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show what is published in a topic, through the running node that uses this configuration.
+    /// Subscribe to a topic, through the running node that uses this configuration.
     ///
-    /// Publications go to standard output, one per line; what is missing is named on standard error. The node keeps the latest
-    /// events of a topic: `--resume` shows those after an event, and says how many are gone. `--json` has the id of each event
-    /// as `event_id`.
+    /// Publications are printed on standard output, one per line; missing ones are reported on standard error. The
+    /// node keeps the latest events of a topic: `--resume` shows those after an event, and says how many are gone.
+    /// `--json` has the id of each event as `event_id`.
     Sub {
         #[command(flatten)]
         config: ConfigArgs,
-        /// The topic.
+        /// The topic to subscribe to.
         topic: String,
-        /// Go on after the event with this id.
+        /// Resume after the event with this id.
         #[arg(long, value_name = "ID")]
         resume: Option<String>,
-        /// End after so many publications.
+        /// Exit after this many publications.
         #[arg(long, value_name = "NUMBER")]
         count: Option<u64>,
-        /// Everything as JSON, one line each, on standard output.
+        /// Print everything as JSON, one line each, on standard output.
         #[arg(long)]
         json: bool,
     },
@@ -172,100 +207,109 @@ enum Command {
     Peers {
         #[command(flatten)]
         config: ConfigArgs,
-        /// Go on, and print a line whenever a peer joins or leaves.
+        /// Keep running, and print a line whenever a peer joins or leaves.
         #[arg(long)]
         watch: bool,
-        /// How often to look.
+        /// Interval between two checks.
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, requires = "watch")]
         interval: Duration,
-        /// As JSON; with `--watch`, one line each.
+        /// Print JSON; with `--watch`, one line each.
         #[arg(long)]
         json: bool,
     },
-    /// Show the publications that the running node gave up, and the gaps that its subscribers were told of.
+    /// Show the publications that the running node lost, and the gaps that its subscribers were told of.
     ///
-    /// The sums come first, by topic, reason and peer; then each loss and each gap, by the numbers of the publications.
+    /// Totals by topic, reason and peer come first, then each loss and each gap, with the sequence numbers of the
+    /// publications.
     Losses {
         #[command(flatten)]
         config: ConfigArgs,
-        /// Of the losses, list only those with a higher number.
+        /// List only losses with a higher number than this.
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         after: u64,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Keep objects and get them, through the node whose configuration this is.
+    /// Store and fetch objects, through the running node that uses this configuration.
     #[command(subcommand)]
     Object(ObjectCommand),
-    /// Show who this node is to others.
+    /// Show this node's id and public key.
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Show on this machine that a flooding tenant does not hurt another.
+    /// Measure on this machine whether a flooding tenant affects another one.
     ///
-    /// Starts a server of a few slots, puts this gateway in front, floods it, and prints what the victim sees with
-    /// admission off, first come first served, and fair. Uses loopback only and ends by itself. Exit code 1 if a test
-    /// does not hold.
+    /// Starts a server with a few slots, puts this gateway in front, floods it, and prints what the victim sees
+    /// with admission off, with a FIFO queue, and with fair queueing. Uses only loopback and exits by itself. Exit
+    /// code 1 if a test fails.
     Fairness {
-        /// Run only these tests: T1 (elephant), T4 (weights), T5 (slow requests and readers), T8 (many keys); or those
-        /// that are not run unless named: T2 (0.5× to 10×), T3 (a flood that ends), T9 (reloads), T10 (hostile clients),
-        /// retry (`Retry-After`).
+        /// Run only these tests: T1 (elephant), T4 (weights), T5 (slow requests and readers), T8 (many keys). These
+        /// run only if named: T2 (0.5× to 10×), T3 (a flood that ends), T9 (reloads), T10 (hostile clients), retry
+        /// (`Retry-After`).
         #[arg(long, value_name = "TEST", value_delimiter = ',', value_parser = fairness::TESTS, ignore_case = true)]
         only: Vec<String>,
-        /// Run only the cases whose names contain this, and those that they are measured against.
+        /// Run only the cases whose names contain this, and the baselines they are compared with.
         #[arg(long, value_name = "TEXT")]
         case: Option<String>,
-        /// How long each case is measured.
+        /// Measuring time per case.
         #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
         length: Duration,
-        /// How often everything is run; after the first time, only what is held to something.
+        /// Number of runs; after the first, only cases with a target are run.
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
         repeat: u32,
         /// Slots of the server behind the gateway.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
         slots: u16,
-        /// How long a request takes a slot on average; one takes a fifth more or less than another.
+        /// Average time that a request holds a slot; single requests vary by a fifth.
         #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration)]
         service_time: Duration,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
+        /// Run only the hostile clients of the case, towards a gateway on this machine. The command starts itself with this.
+        #[arg(long, value_name = "ADDRESS", hide = true, requires = "case")]
+        attack: Option<std::net::SocketAddr>,
     },
-    /// Say whether the configuration would work, without opening anything.
+    /// Check the configuration without opening anything.
     Check {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Make, tighten, look at, judge and revoke capability tokens.
+    /// Mint, attenuate, inspect, verify and revoke capability tokens.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Print a user's line for a file of users, with a hash of the password that is read from standard input.
+    Password {
+        /// The user's name.
+        user: String,
+    },
     /// Store, fetch and check objects by the hash of their bytes.
     #[command(subcommand)]
     Cas(CasCommand),
-    /// Show and purge what the gateway has stored, through the node whose configuration this is.
+    /// Show and purge the gateway's stored responses, through the running node that uses this configuration.
     #[command(subcommand)]
     Cache(CacheCommand),
-    /// Show, check, export, sign and back up the ledger, and move amounts in it.
+    /// Show, verify, export, sign and back up the ledger, and post transfers.
     #[command(subcommand)]
     Ledger(LedgerCommand),
     /// Check, inspect and make packs of map tiles.
     #[command(subcommand)]
     Pack(PackCommand),
-    /// Check, prove and recompute what an epoch paid.
+    /// Verify, prove and recompute the payouts of an epoch.
     #[command(subcommand)]
     Epoch(EpochCommand),
-    /// Sign, check and show the policies that epochs are paid by.
+    /// Sign, verify and show reward policies.
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Write, show and describe the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Write the pages that are generated from the program itself.
+    /// Write the generated documentation.
     #[command(subcommand)]
     Docs(DocsCommand),
     /// Print a completion script for a shell.
     Completions {
-        /// The shell.
+        /// The shell that the script is for.
         shell: Shell,
     },
     /// Print the manual page, or write all of them into a folder.
@@ -276,7 +320,7 @@ enum Command {
     },
     /// Print the version and what the program was built with.
     Version {
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -284,26 +328,27 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum ObjectCommand {
-    /// Keep a file as an object, print its name, and hand it to peers.
+    /// Store a file as an object, print its name, and send it to peers.
     Put {
         #[command(flatten)]
         config: ConfigArgs,
         /// The file; `-` is standard input.
         file: PathBuf,
-        /// Hand it to the peer with this node id, and wait until it is stored there. May be repeated.
+        /// Send it to the peer with this node id, and wait until it is stored there. May be repeated.
         #[arg(long, value_name = "NODE")]
         to: Vec<NodeId>,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Get an object of the node or its peers by its name. Every byte is checked, on the way and again at the end.
+    /// Fetch an object by its name, from the node or its peers. Every byte is verified, on the way and again at the
+    /// end.
     Get {
         #[command(flatten)]
         config: ConfigArgs,
         /// The object: `b3:` and 64 hexadecimal digits.
         id: ObjectId,
-        /// Where to write it, whole or not at all; without this, to standard output.
+        /// The file to write, completely or not at all; without it, standard output.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -311,12 +356,12 @@ enum ObjectCommand {
 
 #[derive(Debug, Subcommand)]
 enum NodeCommand {
-    /// Print the node's id, which peers list it by. Makes the node's key if there is none yet.
+    /// Print the node's id, which its peers list. Creates the node's key if there is none yet.
     Id {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Print the node's public key, which its signatures are checked with. Makes the node's key if there is none yet.
+    /// Print the node's public key, which verifies its signatures. Creates the node's key if there is none yet.
     Key {
         #[command(flatten)]
         config: ConfigArgs,
@@ -327,10 +372,10 @@ enum NodeCommand {
 enum ConfigCommand {
     /// Write a file with every setting, its meaning and its default, commented out.
     Init {
-        /// Where to write it.
+        /// The file to write.
         #[arg(default_value = crate::config_file::DEFAULT_FILE)]
         path: PathBuf,
-        /// Replace a file that is already there.
+        /// Replace an existing file.
         #[arg(long)]
         force: bool,
     },
@@ -338,7 +383,7 @@ enum ConfigCommand {
     Show {
         #[command(flatten)]
         config: ConfigArgs,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -355,7 +400,7 @@ enum DocsCommand {
         /// The folder of the pages.
         #[arg(long, value_name = "FOLDER", default_value = "docs/concurrency")]
         dir: PathBuf,
-        /// Write nothing; fail if a page is not what would be written.
+        /// Write nothing; fail if a page is out of date.
         #[arg(long)]
         check: bool,
     },
@@ -364,7 +409,7 @@ enum DocsCommand {
         /// The folder of the files.
         #[arg(long, value_name = "FOLDER", default_value = "deploy/observability")]
         dir: PathBuf,
-        /// Write nothing; fail if a file is not what would be written.
+        /// Write nothing; fail if a file is out of date.
         #[arg(long)]
         check: bool,
     },
@@ -376,15 +421,15 @@ enum DocsCommand {
     },
 }
 
-/// Where the configuration comes from.
+/// The source of the configuration.
 #[derive(Args, Debug)]
 pub(crate) struct ConfigArgs {
-    /// The configuration file; without it, ./omnigate.toml if there is one, else the defaults.
+    /// The configuration file. Without it, ./omnigate.toml if it exists, else the defaults.
     #[arg(long, value_name = "FILE", env = "OMNIGATE_CONFIG")]
     config: Option<PathBuf>,
-    /// Set one value over the file and the environment: `--set gateway.max_conns=100`. May be repeated.
+    /// Override one setting of the file and the environment: `--set gateway.max_conns=100`. May be repeated.
     ///
-    /// Other users of the machine can see it; give secrets in the file or in the environment, as in
+    /// Other users of the machine can see the command line; put secrets into the file or the environment, as in
     /// `OMNIGATE_ADMIN__TOKEN`.
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
@@ -431,8 +476,10 @@ pub(crate) enum Task {
     ObjectGet { source: ConfigSource, id: ObjectId, output: Option<PathBuf> },
     NodeId(ConfigSource),
     NodeKey(ConfigSource),
+    Running { source: ConfigSource, what: Running },
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
+    Password(String),
     Token(TokenCommand),
     Cas(CasCommand),
     Cache(CacheCommand),
@@ -462,10 +509,11 @@ impl Cli {
                 let source = config.resolve()?.only("gateway").listening(listen.as_ref());
                 Task::Up(passing_to(source, to.as_ref(), cache))
             }
-            Command::Edge { config, pack, dir, allow_origin, listen } => {
+            Command::Edge { config, pack, dir, fallback, allow_origin, listen } => {
                 preflight::refuse_what_is_no_pack(&pack)?;
+                preflight::refuse_what_is_no_folder(&dir)?;
                 let source = config.resolve()?.only("edge").read_by_pages_of(&allow_origin);
-                Task::Up(source.serving(&pack, &dir, listen.as_ref()))
+                Task::Up(source.serving(&pack, &dir, listen.as_ref()).with_fallback(fallback))
             }
             Command::Rewarder { config } => Task::Up(config.resolve()?.only("rewarder")),
             Command::Overlay { look: Some(look), .. } => look.resolve()?,
@@ -493,11 +541,17 @@ impl Cli {
             }
             Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
             Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
-            Command::Fairness { only, case, length, repeat, slots, service_time, json } => {
-                let plan = Plan { only, case, length, repeat, slots: slots.into(), service_time };
+            Command::Fairness { only, case, length, repeat, slots, service_time, json, attack } => {
+                let plan = Plan { only, case, length, repeat, slots: slots.into(), service_time, attack };
                 Task::Fairness { plan, json }
             }
+            Command::Status(args) => args.status()?,
+            Command::Health(args) => args.health()?,
+            Command::Top(args) => args.resolve()?,
+            Command::Reload(args) => args.reload()?,
+            Command::Stop(args) => args.resolve()?,
             Command::Check { config } => Task::Check(config.resolve()?),
+            Command::Password { user } => Task::Password(user),
             Command::Token(command) => Task::Token(command),
             Command::Cas(command) => Task::Cas(command),
             Command::Cache(command) => Task::Cache(command),

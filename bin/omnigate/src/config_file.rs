@@ -24,6 +24,8 @@ use crate::{
 
 /// The route of `--to`.
 const ROUTE_TO: &str = r#"path = "/", upstream = "to", upgrade = ["websocket"], max_body_bytes = "1GiB""#;
+/// How long the server of `--to` may take.
+const TIMEOUT_TO: &str = "gateway.upstream.to.timeout";
 /// The settings that say whether and where responses are stored on the disk.
 const CACHE_ON_DISK: [&str; 2] = ["gateway.cache.disk_bytes", "node.data_dir"];
 /// The file that is used if there is one and none is named.
@@ -79,7 +81,7 @@ impl ConfigSource {
     }
 
     /// The same, with one route that passes every request to `server`, and lets it be an ordinary app: with WebSockets, large
-    /// uploads, and a minute for an answer or the next of its events. With `cache`, its responses are stored: in memory, unless
+    /// uploads, and a minute for an answer or the next of its events, unless a setting says otherwise. With `cache`, its responses are stored: in memory, unless
     /// there is a file or a setting that says where on the disk.
     pub(crate) fn passing_everything_to(mut self, server: &Endpoint, cache: bool) -> Self {
         let server = toml::Value::String(server.to_string());
@@ -90,8 +92,10 @@ impl ConfigSource {
         self.flags.extend([
             ("gateway.route".to_owned(), format!("[{{ {ROUTE_TO}{cache} }}]")),
             ("gateway.upstream.to.endpoints".to_owned(), format!("[{server}]")),
-            ("gateway.upstream.to.timeout".to_owned(), "60s".to_owned()),
         ]);
+        if !self.sets(TIMEOUT_TO) {
+            self.flags.push((TIMEOUT_TO.to_owned(), "60s".to_owned()));
+        }
         self
     }
 
@@ -121,7 +125,16 @@ impl ConfigSource {
                 self.flags.push((key.to_owned(), list(paths)));
             }
         }
+        if !folders.is_empty() {
+            self.flags.push(("edge.site.enabled".to_owned(), "true".to_owned()));
+        }
         self.flags.extend(listen.map(|addr| ("edge.listen".to_owned(), addr.to_string())));
+        self
+    }
+
+    /// The same, with an edge that serves one page for all that do not exist.
+    pub(crate) fn with_fallback(mut self, page: Option<String>) -> Self {
+        self.flags.extend(page.map(|page| ("edge.site.fallback".to_owned(), page)));
         self
     }
 

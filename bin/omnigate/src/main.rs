@@ -17,6 +17,7 @@ mod private_data;
 mod rig;
 mod sandbox;
 mod settings;
+mod unworkable;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,7 @@ use ron_transport::{Body, BodyError};
 use svc_overlay::{ObjectError, ObjectReader};
 use types::Refusal;
 
-/// A body of what is read. Whatever goes wrong breaks it off: whoever counts the bytes sees that some are missing.
+/// A body of what is read. Whatever goes wrong breaks it off: the client sees that bytes are missing.
 ///
 /// Cancel safe.
 ///

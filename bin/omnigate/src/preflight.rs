@@ -21,7 +21,7 @@ pub(crate) fn refuse_what_is_no_pack(packs: &[PathBuf]) -> Result<(), Failure> {
         let shown = pack.display();
         if !pack.exists() {
             return Err(Failure::bad_config(format!("there is no pack {shown}"))
-                .help("`omnigate pack make --demo world.pmtiles` makes one to look at"));
+                .help("`omnigate pack make --demo world.pmtiles` makes a demonstration pack"));
         }
         if pack.is_dir() {
             return Err(Failure::bad_config(format!("{shown} is a folder"))
@@ -32,6 +32,22 @@ pub(crate) fn refuse_what_is_no_pack(packs: &[PathBuf]) -> Result<(), Failure> {
         {
             return Err(Failure::bad_config(format!("{shown} is neither PMTiles nor MBTiles"))
                 .help("serve files as they are with `--dir` and the folder they are in"));
+        }
+    }
+    Ok(())
+}
+
+/// Every folder is there, and is one.
+pub(crate) fn refuse_what_is_no_folder(folders: &[PathBuf]) -> Result<(), Failure> {
+    for folder in folders {
+        let shown = folder.display();
+        if !folder.exists() {
+            return Err(Failure::bad_config(format!("there is no folder {shown}"))
+                .help("name the folder whose files are to be served"));
+        }
+        if !folder.is_dir() {
+            return Err(Failure::bad_config(format!("{shown} is not a folder"))
+                .help("name the folder that it is in, or serve a pack with `--pack`"));
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) use inherited::tell_successor;
 /// The newest interface of the kernel that is used; older kernels restrict what they can.
 const INTERFACE: ABI = ABI::V6;
 
-/// What holds this process.
+/// The restrictions that are in force for this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sandbox {
     /// What it can reach of the file system.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// What became of a publication.
+/// The result of a publication.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Published {
     /// `accepted` if a neighbour of the node has it too, else `local_only`.
@@ -23,13 +23,13 @@ pub struct PublicationId {
     pub topic: String,
     /// The node it was published at.
     pub publisher: String,
-    /// Which life of that node.
+    /// The incarnation of the publisher.
     pub incarnation: u64,
     /// The number, which counts from one.
     pub seq: u64,
 }
 
-/// What is heard.
+/// An event of a subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// `publication`, or what is missing: `gap`, `lagging`, `not_resumed`, `no_room`.

@@ -13,9 +13,9 @@ const INTENT: &str = "x-omnigate";
 /// Somebody who may ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Operator {
-    /// The name of the token it showed; `None` for whoever sits at this machine, where there is no token.
+    /// The name of the presented token; `None` for a local caller if no token is configured.
     pub(super) token: Option<String>,
-    /// What it may do.
+    /// The role: `read` or `operate`.
     pub(super) role: Role,
 }
 
@@ -43,7 +43,7 @@ impl Tokens {
     }
 }
 
-/// Lets an operator pass: whoever shows a token, or, where there is none, whoever sits at this machine.
+/// Admits an operator: a caller with a token or, if none is configured, a local caller.
 pub(super) fn admit_operator(
     tokens: &Tokens,
     conn: &ConnInfo,

@@ -12,7 +12,7 @@ use types::{Moment, Refusal};
 
 use super::access::Operator;
 
-/// Refusals that are written per [`WINDOW`]. More are counted, so that whoever guesses tokens cannot fill the disk.
+/// Refusals that are written per [`WINDOW`]. More are counted, so that guessing tokens cannot fill the disk.
 const REFUSALS: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 /// The longest path that is written, in bytes.

@@ -37,7 +37,7 @@ pub(super) const AUDIT_QUEUE: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "the log",
     to: "audit_writer",
-    doc: "lines of the audit trail; when full, new lines are in the ordinary log alone, and counted",
+    doc: "lines of the audit trail; when it is full, new lines are only in the ordinary log, and counted",
 };
 
 /// The mode of a file that is made: the trail tells who did what.

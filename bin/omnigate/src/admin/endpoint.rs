@@ -4,7 +4,7 @@ use http::Method;
 
 use crate::settings::Role;
 
-/// One endpoint.
+/// An endpoint of the admin listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     Index,
@@ -12,6 +12,8 @@ pub(super) enum Endpoint {
     Healthz,
     Readyz,
     Version,
+    /// Everything that moves, once.
+    Status,
     Topology,
     Events,
     Config,
@@ -20,6 +22,8 @@ pub(super) enum Endpoint {
     /// What the console shows, each second.
     Live,
     Shutdown,
+    /// Reads the configuration and the files that it names again.
+    Reload,
     /// Ends a task as a crash would.
     Rehearse,
     OverlayPub,
@@ -30,35 +34,37 @@ pub(super) enum Endpoint {
     OverlayStore,
     OverlayObject,
     OverlayOffer,
-    /// What the gateway has stored.
+    /// The stored responses of the gateway.
     Cache,
     CachePurge,
     /// The rewarder's answers to those who look.
     Rewarder,
 }
 
-/// Who may ask.
+/// The callers that may use an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
     /// Everybody who reaches the socket; balancers have no token.
     Anyone,
-    /// Whoever has a token of the right role, or sits at this machine if there is none.
+    /// Callers with a token of the right role, or on this machine if no token is configured.
     Operator,
 }
 
 impl Endpoint {
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::Index,
         Self::Metrics,
         Self::Healthz,
         Self::Readyz,
         Self::Version,
+        Self::Status,
         Self::Topology,
         Self::Events,
         Self::Config,
         Self::Console,
         Self::Live,
         Self::Shutdown,
+        Self::Reload,
         Self::Rehearse,
         Self::OverlayPub,
         Self::OverlaySub,
@@ -81,12 +87,14 @@ impl Endpoint {
             Self::Healthz => "/healthz",
             Self::Readyz => "/readyz",
             Self::Version => "/version",
+            Self::Status => "/status",
             Self::Topology => "/topology",
             Self::Events => "/events",
             Self::Config => "/config",
             Self::Console => "/console",
             Self::Live => "/console/live",
             Self::Shutdown => "/shutdown",
+            Self::Reload => "/reload",
             Self::Rehearse => "/rehearse/{task}",
             Self::OverlayPub => "/overlay/pub/{topic}",
             Self::OverlaySub => "/overlay/sub/{topic}",
@@ -111,12 +119,19 @@ impl Endpoint {
                 "200 while requests are welcome, else 503 with the reasons; /readyz/{service} for one"
             }
             Self::Version => "version and build",
+            Self::Status => {
+                "services, upstreams with their last errors, certificates, routes and tenants, once"
+            }
             Self::Topology => "what the node is made of, and how it is doing",
             Self::Events => "what happens to the node, as server-sent events",
             Self::Config => "every setting and where it comes from, secrets hidden",
             Self::Console => "the console, for a browser",
             Self::Live => "the numbers the console shows, each second, as server-sent events",
             Self::Shutdown => "drain and stop; needs the header `X-Omnigate: 1`",
+            Self::Reload => {
+                "read the configuration and the files it names again; answers once it is in force or refused; needs the \
+                 header `X-Omnigate: 1`"
+            }
             Self::Rehearse => {
                 "end a task, named as service/task, as a crash would; needs `admin.rehearse` and the header `X-Omnigate: 1`"
             }
@@ -144,7 +159,7 @@ impl Endpoint {
         }
     }
 
-    /// The role that whoever asks needs, where not everybody may.
+    /// The role that the caller needs, if the endpoint is not public.
     pub(super) fn role(self) -> Role {
         if self.allow() == "POST" { Role::Operate } else { Role::Read }
     }
@@ -153,6 +168,7 @@ impl Endpoint {
     pub(super) const fn allow(self) -> &'static str {
         match self {
             Self::Shutdown
+            | Self::Reload
             | Self::Rehearse
             | Self::OverlayPub
             | Self::OverlayStore
@@ -170,7 +186,7 @@ impl Endpoint {
         }
     }
 
-    /// Who may ask.
+    /// Returns the callers that may use the endpoint.
     pub(super) const fn audience(self) -> Audience {
         match self {
             // The console's files hold nothing of the node: it asks for the token and then for the numbers.

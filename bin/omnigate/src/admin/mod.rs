@@ -24,7 +24,7 @@ use std::sync::{
 use ron_kernel::{
     Scope,
     config::Snapshot,
-    reload::{Commit, Preparing, Reconfigure},
+    reload::{Commit, Preparing, Reconfigure, ReloadDesk},
     topology::Topology,
 };
 use ron_transport::{
@@ -48,7 +48,7 @@ pub(crate) use console::{ConfigInForce, Part, Shown};
 use service::{AdminService, Shared};
 pub(crate) use topology::TOPOLOGY;
 
-/// The socket's file is for its owner alone: whoever may connect may stop the node.
+/// Only the owner may use the socket's file, because a client that may connect may stop the node.
 const SOCKET: BindOptions = BindOptions { unix_mode: 0o600 };
 
 /// What the node is made of, as far as the admin listener answers for it.
@@ -59,8 +59,10 @@ pub(crate) struct MadeOf {
     pub(crate) gateway: Option<Arc<Gateway>>,
     /// The overlay; `None` if it is not enabled.
     pub(crate) overlay: Option<Arc<Overlay>>,
-    /// What the console shows.
+    /// The services that the console shows.
     pub(crate) shown: Shown,
+    /// The handle that requests reloads.
+    pub(crate) reloads: ReloadDesk,
 }
 
 /// The running admin listener.
@@ -154,7 +156,7 @@ impl Reconfigure for FollowingAdmin {
     }
 }
 
-/// Loads the listener's certificates; `None` if it speaks in the clear.
+/// Loads the listener's certificates; `None` if it does not use TLS.
 async fn load_tls(scope: &Scope, config: &AdminConfig) -> Result<Option<ServerTls>, String> {
     let Some(tls) = config.tls.server_config() else {
         return Ok(None);

@@ -80,7 +80,7 @@ impl OverlayPages {
         Ok(reply::with_type(StatusCode::OK, "text/event-stream", body))
     }
 
-    /// Who is connected.
+    /// Returns the connected peers.
     pub(super) fn peers(&self) -> Result<Response, Refusal> {
         let overlay = self.overlay()?;
         let peers: Vec<Value> = overlay.peers().iter().map(peer_of).collect();
@@ -89,14 +89,14 @@ impl OverlayPages {
         Ok(reply::json(StatusCode::OK, &all))
     }
 
-    /// What comes in which topic.
+    /// Returns the topics with their numbers of publications.
     pub(super) fn topics(&self) -> Result<Response, Refusal> {
         let topics = self.overlay()?.topics();
         let topics: Vec<Value> = topics.iter().map(topic_json).collect();
         Ok(reply::json(StatusCode::OK, &json!({ "topics": topics })))
     }
 
-    /// What was lost.
+    /// Returns the loss report.
     pub(super) fn losses(&self, query: Option<&str>) -> Result<Response, Refusal> {
         let after = query.and_then(|query| query.strip_prefix("after=")).unwrap_or("0");
         let after =

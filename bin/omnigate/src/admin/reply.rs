@@ -5,12 +5,12 @@ use ron_transport::{Body, Response, problem};
 use serde_json::Value;
 use types::{Reason, Refusal};
 
-/// JSON.
+/// Makes a response with a JSON body.
 pub(super) fn json(status: StatusCode, value: &Value) -> Response {
     with_type(status, "application/json", format!("{value:#}\n").into())
 }
 
-/// Plain text.
+/// Makes a response of plain text.
 pub(super) fn text(body: String) -> Response {
     with_type(StatusCode::OK, "text/plain; charset=utf-8", body.into())
 }

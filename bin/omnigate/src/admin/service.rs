@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts};
 use ron_kernel::{
     Fault, Scope,
     metrics::{OPENMETRICS, PROMETHEUS_TEXT, RouteMetrics},
+    reload::{NoReload, ReloadDesk},
     topology::Topology,
 };
 use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
@@ -62,6 +63,7 @@ pub(super) struct Shared {
     console: Console,
     overlay: OverlayPages,
     cache: CachePages,
+    reloads: ReloadDesk,
     /// One per endpoint, in the order of [`Endpoint::ALL`], and one for everything else.
     routes: Vec<RouteMetrics>,
 }
@@ -70,7 +72,7 @@ impl Shared {
     pub(super) fn new(
         scope: &Scope,
         config: &AdminConfig,
-        MadeOf { topologies, gateway, overlay, shown }: MadeOf,
+        MadeOf { topologies, gateway, overlay, shown, reloads }: MadeOf,
     ) -> Self {
         let names = Endpoint::ALL.into_iter().map(Endpoint::path).chain(["other"]);
         let routes: Vec<RouteMetrics> = names.map(|name| scope.metrics().route(name)).collect();
@@ -86,11 +88,12 @@ impl Shared {
             events: EventStreams::new(),
             overlay: OverlayPages::new(scope, overlay),
             cache: CachePages(gateway),
+            reloads,
             routes,
         }
     }
 
-    /// Puts other tokens, or none, into force, and says anew whether crashes may be rehearsed.
+    /// Puts other tokens, or none, into force, and says again whether crashes may be rehearsed.
     pub(super) fn reconfigure(&self, config: &AdminConfig) {
         self.tokens.store(Arc::new(Tokens::of(config)));
         self.rehearsal.allow(config.rehearse);
@@ -159,6 +162,7 @@ impl Shared {
             Endpoint::Healthz => Ok(readyz::healthz(&self.scope)),
             Endpoint::Readyz => readyz::readyz(&self.scope, rest, operator.is_ok()),
             Endpoint::Version => Ok(reply::json(StatusCode::OK, &crate::commands::about())),
+            Endpoint::Status => Ok(reply::json(StatusCode::OK, &self.console.look(&self.scope).await?)),
             Endpoint::Topology => {
                 Ok(reply::json(StatusCode::OK, &live::topology(&self.scope, &self.topologies)))
             }
@@ -167,6 +171,7 @@ impl Shared {
             Endpoint::Console => console::file(rest),
             Endpoint::Live => self.console.open(&self.scope),
             Endpoint::Shutdown => self.shutdown(headers),
+            Endpoint::Reload => self.reload(headers).await,
             Endpoint::Rehearse => {
                 access::admit_intent(headers)?;
                 self.rehearsal.end(&self.scope, rest.unwrap_or_default())
@@ -226,9 +231,34 @@ impl Shared {
         self.scope.shutdown().request("asked on the admin listener");
         Ok(reply::json(StatusCode::ACCEPTED, &json!({ "status": "draining" })))
     }
+
+    /// Has the configuration read again, and waits until it is in force or refused.
+    async fn reload(&self, headers: &HeaderMap) -> Result<Response, Refusal> {
+        access::admit_intent(headers)?;
+        let outcome = self.reloads.reload().await.map_err(|error| match error {
+            NoReload::Busy => Refusal::new(Reason::Busy, error.to_string()).retry_after(SPARE_RETRY),
+            NoReload::Unattended => Refusal::new(Reason::Conflict, error.to_string()),
+            NoReload::Stopped => Refusal::new(Reason::Draining, error.to_string()),
+        })?;
+        let generation = outcome.map_err(not_reloaded)?;
+        let restart: Vec<String> = self
+            .scope
+            .readiness()
+            .standing(None)
+            .into_iter()
+            .filter(|standing| standing.name == "restart_needed")
+            .map(|standing| standing.reason)
+            .collect();
+        Ok(reply::json(StatusCode::OK, &json!({ "generation": generation, "restart_needed": restart })))
+    }
 }
 
-/// Whether a browser asks for a page. Whoever takes anything is a program.
+/// What the configuration is refused for, as an answer.
+fn not_reloaded(problem: String) -> Refusal {
+    Refusal::new(Reason::Conflict, problem)
+}
+
+/// Whether a browser requests a page. A client that accepts anything is a program.
 fn wants_html(headers: &HeaderMap) -> bool {
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     accepts.is_some_and(|accepts| accepts.contains("text/html"))

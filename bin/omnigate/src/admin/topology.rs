@@ -6,7 +6,10 @@ use ron_kernel::{
     readiness::Effect,
     topology::{ChildSpec, Escalation, Plane, Restart, Stage, TaskSpec, TimeoutSpec, Topology, joined},
 };
-use ron_transport::serve::{Roles, TIMEOUTS};
+use ron_transport::{
+    locks::LOCKS,
+    serve::{Roles, TIMEOUTS},
+};
 
 use crate::node::{ANNOUNCER, READY_WITHIN, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR, UPGRADER};
 
@@ -73,7 +76,7 @@ pub(crate) static TOPOLOGY: Topology = Topology {
     tasks: &[LISTENER, FEED, AUDIT_WRITER, UPGRADER, ANNOUNCER, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR],
     children: &[CONNECTION, H2_STREAM],
     queues: &[SNAPSHOTS, AUDIT_QUEUE],
-    locks: &[],
+    locks: &LOCKS,
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &[],
     trade_offs: &[
@@ -87,11 +90,11 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "keep_alive",
         default: Duration::from_secs(15),
-        doc: "silence on an event stream, after which a comment shows that it is alive",
+        doc: "silence on an event stream, after which a comment keeps it alive",
     },
     TimeoutSpec {
         name: "ready_within",
         default: READY_WITHIN,
-        doc: "from SIGUSR2 until the successor is ready; then it is ended and this process goes on",
+        doc: "from SIGUSR2 until the successor is ready; otherwise it is terminated and this process continues",
     },
 ];

@@ -11,37 +11,38 @@ use crate::{cli::ConfigArgs, failure::Failure};
 pub(crate) enum CacheCommand {
     /// Remove stored responses from the gateway's cache, of all tenants and variants.
     ///
-    /// When the command ends, what was purged does not come back, not even after a crash.
+    /// When the command returns, the purge is durable, even across a crash.
     #[command(group = clap::ArgGroup::new("what").required(true))]
     Purge {
         #[command(flatten)]
         config: ConfigArgs,
-        /// Those of this URL, as clients ask for it: scheme, host, path and query.
+        /// Purge this URL, as clients request it: scheme, host, path and query.
         #[arg(group = "what")]
         url: Option<String>,
-        /// Those of all URLs that begin like this.
+        /// Purge all URLs with this prefix.
         #[arg(long, value_name = "URL", group = "what")]
         prefix: Option<String>,
-        /// Those with this tag in `Cache-Tag` or `Surrogate-Key`.
+        /// Purge responses with this tag in `Cache-Tag` or `Surrogate-Key`.
         #[arg(long, group = "what")]
         tag: Option<String>,
         /// Purge every stored response.
         #[arg(long, group = "what")]
         all: bool,
-        /// Mark them stale instead: they are validated before they are fresh again, and answer until then as stale ones may.
+        /// Mark the responses stale instead of removing them: they are revalidated before they are fresh again, and
+        /// can be used as stale responses until then.
         #[arg(long)]
         soft: bool,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show how the gateway's cache is doing, or what it has stored of a URL.
+    /// Show the state of the gateway's cache, or the stored responses of a URL.
     Show {
         #[command(flatten)]
         config: ConfigArgs,
-        /// The URL, as clients ask for it: scheme, host, path and query.
+        /// The URL, as clients request it: scheme, host, path and query.
         url: Option<String>,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },

@@ -28,57 +28,58 @@ use crate::{config_file::ConfigSource, failure::Failure, settings::NodeConfig};
 pub(crate) enum CasCommand {
     /// Store a file and print its name.
     ///
-    /// When it is printed, the object is on the disk. Exit codes: 0 stored, now or before; 1 not stored.
+    /// When the name is printed, the object is on disk. Exit codes: 0: stored, now or before; 1: not stored.
     Put {
         /// The file; `-` for standard input.
         file: PathBuf,
         #[command(flatten)]
         store: StoreArgs,
-        /// Let what was not used for longest make room, so that all objects take no more than this, such as `10GiB`.
+        /// Evict the least recently used objects so that all objects take no more than this, such as `10GiB`.
         #[arg(long, value_name = "SIZE", value_parser = byte_size)]
         max_bytes: Option<ByteSize>,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Write an object, checking every byte, to standard output or to a file.
+    /// Write an object to standard output or to a file; every byte is verified.
     ///
-    /// Exit codes: 0 written whole; 1 not stored, or corrupt: what standard output got until then is right, and a file
-    /// is not written at all.
+    /// Exit codes: 0: written completely; 1: not stored, or corrupt. The bytes written to standard output before an
+    /// error are correct; a file is not written at all.
     Get {
         /// The object, as `put` printed it: `b3:` and 64 digits.
         id: ObjectId,
         #[command(flatten)]
         store: StoreArgs,
-        /// Only these bytes, counted from 0, both ends included: `0-99`; `100-` for the rest, `-100` for the last 100.
+        /// Write only these bytes, counted from 0, both ends included: `0-99`; `100-` for the rest, `-100` for the
+        /// last 100.
         #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
         range: Option<get::ByteRange>,
-        /// Write to this file, which is replaced once everything has been checked.
+        /// Write to this file, which is replaced once everything has been verified.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Read everything that is stored and set aside what is corrupt.
+    /// Read all stored objects and quarantine corrupt ones.
     ///
-    /// A running node may use the store meanwhile. Exit codes: 0 all is well, or is again; 1 something is corrupt or
-    /// cannot be read.
+    /// A running node may use the store meanwhile. Exit codes: 0: all objects are intact, or were repaired; 1: an
+    /// object is corrupt or cannot be read.
     Scrub {
         #[command(flatten)]
         store: StoreArgs,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show how much is stored. Exit codes: 0 shown; 1 there is no store.
+    /// Show how much is stored. Exit codes: 0: shown; 1: there is no store.
     Stat {
         #[command(flatten)]
         store: StoreArgs,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Remove objects. Exit codes: 0 all removed; 1 one of them was not stored, or cannot be removed.
+    /// Remove objects. Exit codes: 0: all removed; 1: one of them was not stored, or cannot be removed.
     Rm {
-        /// The objects.
+        /// The names of the objects.
         #[arg(required = true, value_name = "ID")]
         ids: Vec<ObjectId>,
         #[command(flatten)]
@@ -86,13 +87,13 @@ pub(crate) enum CasCommand {
     },
 }
 
-/// Which store.
+/// The store to use.
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
-    /// The folder of the store; without it, where the configuration has the edge keep its objects.
+    /// The folder of the store; without it, the edge's store in the configuration.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
-    /// The configuration file; without it, ./omnigate.toml if there is one, else the defaults.
+    /// The configuration file. Without it, ./omnigate.toml if it exists, else the defaults.
     #[arg(long, value_name = "FILE", env = "OMNIGATE_CONFIG", conflicts_with = "dir")]
     config: Option<PathBuf>,
 }
@@ -103,7 +104,7 @@ impl StoreArgs {
         Cas::at(&self.folder()?, limits(max_bytes)).map_err(Failure::failed)
     }
 
-    /// Where it is.
+    /// Returns the folder of the store.
     fn folder(&self) -> Result<PathBuf, Failure> {
         if let Some(dir) = &self.dir {
             return Ok(dir.clone());
@@ -130,7 +131,7 @@ fn limits(max_bytes: Option<ByteSize>) -> Limits {
     Limits { max_bytes: max_bytes.map_or(u64::MAX, ByteSize::as_u64), max_objects: usize::MAX }
 }
 
-/// Does what was asked for.
+/// Runs the command.
 pub(super) fn run(command: CasCommand) -> Result<ExitCode, Failure> {
     let done = match command {
         CasCommand::Put { file, store, max_bytes, json } => put::run(&file, &store.make(max_bytes)?, json),

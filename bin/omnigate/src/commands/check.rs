@@ -3,13 +3,16 @@
 use ron_kernel::config::{Snapshot, Table as _};
 use ron_transport::tls::{ClientTls, ServerTls};
 use svc_edge::EdgeConfig;
-use svc_gateway::{AuthConfig, GatewayConfig, OBJECTS, check_services, jwt::JwksSettings, load_auth};
+use svc_gateway::{
+    AuthConfig, GatewayConfig, OBJECTS, check_services, check_users, jwt::JwksSettings, load_auth,
+};
 use svc_overlay::OverlayConfig;
 
 use crate::{
     config_file::ConfigSource,
     failure::{Failure, wants_color},
     settings::AdminConfig,
+    unworkable,
 };
 
 /// Loads the configuration and everything it names; warnings go to standard error.
@@ -19,10 +22,15 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
     if !warnings.is_empty() {
         eprintln!("{}", warnings.render(wants_color()));
     }
+    let is_configured = unworkable::has_gateway_settings(&snapshot);
+    for finding in unworkable::findings(&snapshot).iter().filter(|found| is_configured || !found.is_usual) {
+        eprintln!("{}", finding.render(&source.name()));
+    }
     check_certificates(&snapshot)?;
     let (gateway, auth) = (snapshot.get::<GatewayConfig>(), snapshot.get::<AuthConfig>());
     if gateway.enabled {
         check_upstreams(&gateway)?;
+        check_users(&gateway).map_err(|error| Failure::bad_config(format!("gateway: {error}")))?;
         let edge = snapshot.get::<EdgeConfig>().enabled.then_some(EdgeConfig::NAME);
         let objects = snapshot.get::<OverlayConfig>().enabled.then_some(OBJECTS);
         check_services(&gateway, edge.into_iter().chain(objects)).map_err(Failure::bad_config)?;

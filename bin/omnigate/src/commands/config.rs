@@ -16,23 +16,23 @@ use crate::{
 
 /// How `config init` begins the file.
 const TEMPLATE_HEAD: &str = "\
-## Omnigate's configuration. A line that starts with `# ` shows a setting and its default: take the mark away to
-## change it. `omnigate check` says whether the file is right, `omnigate config show` what is in force.
+## Omnigate's configuration. A line that starts with `# ` shows a setting and its default: remove the mark to
+## change it. `omnigate check` validates the file, and `omnigate config show` prints the values in force.
 
 ";
 
-/// How the reference begins.
+/// The introduction of the reference.
 const REFERENCE_HEAD: &str = "\
 # Configuration
 
 Written by `omnigate config reference`; do not edit.
 
-One file in TOML, named with `--config` or `OMNIGATE_CONFIG`, else `./omnigate.toml` if it is there. Every key has a
-default. What is set more than once is decided by the first of these that sets it: a flag `--set gateway.max_conns=100`,
-an environment variable `OMNIGATE_GATEWAY__MAX_CONNS=100`, the file, the default.
+The configuration is one TOML file: the one that `--config` or `OMNIGATE_CONFIG` names, else `./omnigate.toml` if it
+exists. Every key has a default. The sources of a value, in order of precedence, are: a flag
+`--set gateway.max_conns=100`, an environment variable `OMNIGATE_GATEWAY__MAX_CONNS=100`, the file, the default.
 
-A change of the file, or SIGHUP, applies what the column *reload* calls live; the rest waits for a restart, and
-`/readyz` says so. A configuration with a mistake is refused whole, and the old one stays in force.
+When the file changes, or on SIGHUP, the settings whose column *reload* says live are applied; the others need a restart,
+which `/readyz` reports. An invalid configuration is refused as a whole, and the old one stays in force.
 
 Durations are written `\"5s\"` or `\"250ms\"`, sizes `\"1MiB\"` or as a number of bytes.
 
@@ -45,7 +45,7 @@ const ALIGN_MAX: usize = 88;
 pub(super) fn init(path: &Path, force: bool) -> Result<(), Failure> {
     let shown = path.display();
     write_template(path, force).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::failed(format!("{shown} is already there"))
+        io::ErrorKind::AlreadyExists => Failure::failed(format!("{shown} already exists"))
             .help("choose another path, or replace it with --force"),
         io::ErrorKind::NotFound => Failure::failed(format!("the folder of {shown} does not exist"))
             .help("create it, or choose another path"),

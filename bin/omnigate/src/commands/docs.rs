@@ -68,6 +68,6 @@ fn compare(pages: &[(PathBuf, String)], command: &str) -> Result<(), Failure> {
     if stale.is_empty() {
         return super::print("ok: every page is as the services declare\n");
     }
-    Err(Failure::failed(format!("not as the services declare: {}", stale.join(", ")))
+    Err(Failure::failed(format!("out of date: {}", stale.join(", ")))
         .help(format!("write them with `omnigate docs {command}`")))
 }

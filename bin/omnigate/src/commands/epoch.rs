@@ -1,15 +1,20 @@
-//! `omnigate epoch`: check what an epoch paid, prove a payout, and compute an epoch anew.
+//! `omnigate epoch`: check what an epoch paid, prove a payout, and compute an epoch again.
 
 mod attested;
+mod brought;
 mod bundle;
+mod chain;
 mod claims;
+mod documents;
 mod files;
 mod live;
+mod orders;
 mod prove;
 mod reconcile;
 mod rerun;
 mod settled;
 mod show;
+mod statement;
 mod trust;
 mod usage;
 mod verify;
@@ -25,64 +30,91 @@ use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EpochCommand {
-    /// Check an epoch by its files alone: compute it anew, compare every byte, and say what is proved and what is not.
+    /// Verify an epoch from its files alone: recompute it, compare every byte, and print what is proved and what is
+    /// not.
     ///
-    /// No server is asked. A bundle cannot vouch for itself: say whose policy counts (`--policy-key`) and which nodes
-    /// (`--nodes`), or have both taken from `--config`. Exit codes: 0 everything that is required is proved; 1 something is
-    /// wrong or not proved, and it is said what.
+    /// No server is contacted. A bundle cannot vouch for itself: name the trusted policy keys (`--policy-key`) and
+    /// nodes (`--nodes`), or take both from `--config`. Exit codes: 0: everything that is required is proved; 1:
+    /// something is wrong or not proved, and is named.
     Verify(VerifyArgs),
     /// Write the proof that an actor's payout is part of an epoch, at most 2 KiB for a million actors.
     ///
-    /// Exit codes: 0 written; 1 there is no such line, or the files do not belong together.
+    /// Exit codes: 0: written; 1: there is no such line, or the files do not belong together.
     Prove(ProveArgs),
     /// Write an epoch's payouts as a Merkle tree from which a contract on an Ethereum-like chain pays each payee once.
     ///
-    /// The tree is one of OpenZeppelin's `StandardMerkleTree` over (address, amount in minor units), its document what
-    /// `StandardMerkleTree.load` of npm's `@openzeppelin/merkle-tree` reads, its root what the contract is told. Actors of one
-    /// address are added up. The bundle is not verified beyond its lines being those of `run.json`: see `epoch verify`. Exit
-    /// codes: 0 written; 1 somebody has no address, or the files do not belong together.
+    /// The tree is an OpenZeppelin `StandardMerkleTree` over (address, amount in minor units). Its document can be
+    /// read by `StandardMerkleTree.load` of npm's `@openzeppelin/merkle-tree`, and its root is given to the
+    /// contract. Amounts of actors with the same address are added up. The bundle is not verified, except that its
+    /// lines are those of `run.json`: see `epoch verify`. Exit codes: 0: written; 1: an actor has no address, or
+    /// the files do not belong together.
     Claims(ClaimsArgs),
-    /// Seal this node's usage of an epoch that is over, or rows that were counted elsewhere. Once sealed, it stays so.
+    /// Seal this node's usage of an epoch that is over, or rows that were counted elsewhere. A seal is final.
     ///
-    /// The node may run or not: it does this by itself when an epoch ends.
+    /// Works with and without a running node, which seals each epoch by itself when it ends.
     Seal(live::SealArgs),
     /// Have the running rewarder compute an epoch and pay it.
     Compute(live::OneArgs),
-    /// Show what this node has written down: what was used and provided, by epoch, and what would be left if it died now.
+    /// Show the usage that this node has recorded, by epoch: what was used and provided, as it would survive a
+    /// crash now.
     ///
-    /// The node may run or not. One line for each epoch, actor and metric: the epoch, `open` while more may come or
-    /// `sealed` once the node has signed for it, the actor, the metric, the units.
+    /// Works with and without a running node. Prints one line for each epoch, actor and metric: the epoch, `open`
+    /// while more may arrive or `sealed` once the node has signed it, the actor, the metric, the units.
     Usage(usage::UsageArgs),
-    /// Show what the running rewarder knows of an epoch, and who is paid what.
+    /// Show the running rewarder's state of an epoch, and its payouts.
     Show(live::OneArgs),
-    /// Compare paid epochs with the ledger, and have the running rewarder post again what the ledger lacks.
+    /// Compare paid epochs with the ledger, and have the running rewarder post missing batches again.
     ///
-    /// A ledger that was restored from an older backup lacks batches of epochs that are settled. They are posted under the
-    /// keys of the first time, so nothing is paid twice. Exit codes: 0 nothing was missing, or it is posted again; 1 with
-    /// `--dry-run` something is missing.
+    /// A ledger that was restored from an older backup lacks batches of settled epochs. They are posted under their
+    /// original keys, so nothing is paid twice. Exit codes: 0: nothing was missing, or it is posted again; 1: with
+    /// `--dry-run`, something is missing.
     Reconcile(reconcile::ReconcileArgs),
     /// List the latest epochs of the running rewarder.
     List(live::ListArgs),
-    /// Compute an epoch anew from its policy and snapshots, and write what comes out.
+    /// Sign an order about an epoch and print it: hold it, release it from quarantine, or have it computed without a node.
     ///
-    /// The same inputs give the same bytes on any machine. Exit codes: 0 written; 1 the epoch cannot be paid, and
-    /// `quarantine.json` says why.
+    /// Send it to the rewarder with `epoch submit`. It is published with the epoch.
+    Order(documents::OrderArgs),
+    /// Sign an objection to an epoch and print it. Send it to the rewarder, which publishes it, with
+    /// `epoch submit`.
+    Dispute(documents::DisputeArgs),
+    /// Sign an entry of the registry of payees with the actor's key, and print it.
+    Consent(documents::ConsentArgs),
+    /// Send a signed order, dispute, correction or registry of payees to the running rewarder.
+    Submit(documents::SubmitArgs),
+    /// Print what an actor earned and was paid, epoch by epoch, from the files of epochs. No server is contacted.
+    Statement(statement::StatementArgs),
+    /// Recompute an epoch from its policy and snapshots, and write the result.
+    ///
+    /// The same inputs give the same bytes on any machine. Exit codes: 0: written; 1: the epoch cannot be paid, and
+    /// `quarantine.json` has the reason.
     Rerun(RerunArgs),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    /// The folder with the epoch's files, or with several such folders, of which the latest is checked; or a proof, to be
-    /// checked against `--run`.
+    /// The folder with the epoch's files, or with several such folders, of which the latest is verified; or a
+    /// proof, which is verified against `--run`.
     bundle: PathBuf,
     #[command(flatten)]
     trust: TrustArgs,
-    /// What has to be proved, separated by commas: `policy`, `seals`, `rows`, `commitment`, `settled`; or `none`.
+    /// Follow the chain of earlier epochs, whose folders are beside this one or in `--epochs`.
     ///
-    /// `policy`: a key of `--policy-key` signed it. `seals`: each snapshot is sealed by the node that it names, which is one
-    /// of `--nodes`. `rows`: every row is there and was added up. `commitment`: it is the one of `--commitment`, or one of
-    /// `--nodes` attests to it. `settled`: every payout is in `--ledger`. Unless said otherwise, all but the last, and that one
-    /// too where a ledger is named. Whatever is there is checked in any case.
+    /// Every run of ruleset 3 names the run before it. A wrong link is a failure; `chain` is proved when the first
+    /// run of the chain is reached.
+    #[arg(long)]
+    chain: bool,
+    /// The folder with the folders of earlier epochs.
+    #[arg(long, value_name = "FOLDER", requires = "chain")]
+    epochs: Option<PathBuf>,
+    /// What must be proved, separated by commas: `policy`, `seals`, `rows`, `commitment`, `chain`, `settled`; or
+    /// `none`.
+    ///
+    /// `policy`: a key of `--policy-key` signed it. `seals`: each snapshot is sealed by the node that it names,
+    /// which is one of `--nodes`. `rows`: every row is present and was added up. `commitment`: it equals
+    /// `--commitment`, or one of `--nodes` attests to it. `chain`: the earlier runs lead to the first one.
+    /// `settled`: every payout is in `--ledger`. The default is all but the last two, and those too if `--chain` or
+    /// a ledger is given. Everything that is present is checked in any case.
     #[arg(long, value_name = "LIST")]
     require: Option<trust::Required>,
     /// Show how this actor's payout adds up. May be repeated.
@@ -93,33 +125,33 @@ pub(crate) struct VerifyArgs {
     run: Option<PathBuf>,
     #[command(flatten)]
     threads: Threads,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// What the caller believes before it looks at a bundle.
+/// What the caller trusts before it reads a bundle.
 #[derive(Args, Debug)]
 struct TrustArgs {
-    /// A key whose signature on the policy counts: `ed25519:` and 64 digits. May be repeated.
+    /// A key whose signature on the policy is trusted: `ed25519:` and 64 digits. May be repeated.
     #[arg(long, value_name = "KEY")]
     policy_key: Vec<PublicKey>,
-    /// A file with the ids of the nodes whose word counts, one a line, as `omnigate node id` prints them: those that count
-    /// usage, and those that compute epochs. What follows `#` is for people.
+    /// A file with the ids of trusted nodes, one per line, as `omnigate node id` prints them: those that count
+    /// usage, and those that compute epochs. Text after `#` is a comment.
     #[arg(long, value_name = "FILE")]
     nodes: Option<PathBuf>,
     /// The commitment, as it was published elsewhere: `b3k:` and 64 digits.
     #[arg(long, value_name = "HASH")]
     commitment: Option<Digest>,
-    /// The ledger that has to have every payout, such as `sqlite:./data/ledger.db`. All of it is checked.
+    /// The ledger that must have every payout, such as `sqlite:./data/ledger.db`. All of it is verified.
     ///
-    /// Other users of the machine can see the address; give no password in it.
+    /// Other users of the machine can see the command line; do not put a password into the URL.
     #[arg(long, value_name = "URL", value_parser = secret)]
     ledger: Option<Secret>,
-    /// The account of that ledger that payouts are taken from.
+    /// The account of that ledger that pays.
     #[arg(long, value_name = "ACCOUNT", default_value = "pool/rewards")]
     pool_account: AccountId,
-    /// Believe what this configuration file believes: `rewarder.policy_keys`, `rewarder.accounting_nodes`, and the node
+    /// Trust what this configuration file trusts: `rewarder.policy_keys`, `rewarder.accounting_nodes`, and the node
     /// itself.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -133,7 +165,7 @@ fn secret(text: &str) -> Result<Secret, String> {
 pub(crate) struct ProveArgs {
     /// The folder with the epoch's files; `run.json` and `allocations.jsonl` are enough.
     bundle: PathBuf,
-    /// Whose payout.
+    /// The actor whose payout is proved.
     actor: String,
     /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
@@ -144,10 +176,11 @@ pub(crate) struct ProveArgs {
 pub(crate) struct ClaimsArgs {
     /// The folder with the epoch's files; `run.json` and `allocations.jsonl` are enough.
     bundle: PathBuf,
-    /// A file with the addresses of actors, one `actor,address` a line. An actor whose name is an address needs no line.
+    /// A file with the addresses of actors, one `actor,address` per line. An actor whose name is an address needs
+    /// no line.
     #[arg(long, value_name = "FILE")]
     addresses: Option<PathBuf>,
-    /// Leave out those who have no address instead of refusing; it is said how much that is.
+    /// Leave out actors without an address instead of failing, and print how much that is.
     #[arg(long)]
     allow_unbound: bool,
     /// Print only what this address can claim, with its proof.
@@ -171,7 +204,7 @@ pub(crate) struct RerunArgs {
 
 #[derive(Args, Debug)]
 struct Threads {
-    /// How many snapshots are added up at the same time; as many as there are processors unless said otherwise.
+    /// Number of snapshots that are added up in parallel; the number of processors by default.
     #[arg(long, value_name = "NUMBER")]
     threads: Option<NonZeroUsize>,
 }
@@ -183,7 +216,7 @@ impl Threads {
     }
 }
 
-/// Does what was asked for.
+/// Runs the command.
 pub(super) fn run(command: EpochCommand) -> Result<ExitCode, Failure> {
     match command {
         EpochCommand::Verify(args) => verify::run(&args),
@@ -195,6 +228,11 @@ pub(super) fn run(command: EpochCommand) -> Result<ExitCode, Failure> {
         EpochCommand::Show(args) => live::show(args).map(|()| ExitCode::Clean),
         EpochCommand::Reconcile(args) => reconcile::run(args),
         EpochCommand::List(args) => live::list(args).map(|()| ExitCode::Clean),
+        EpochCommand::Order(args) => documents::order(args).map(|()| ExitCode::Clean),
+        EpochCommand::Dispute(args) => documents::dispute(&args).map(|()| ExitCode::Clean),
+        EpochCommand::Consent(args) => documents::consent(&args).map(|()| ExitCode::Clean),
+        EpochCommand::Submit(args) => documents::submit(args).map(|()| ExitCode::Clean),
+        EpochCommand::Statement(args) => statement::run(&args).map(|()| ExitCode::Clean),
         EpochCommand::Rerun(args) => rerun::run(&args).map(|()| ExitCode::Clean),
     }
 }

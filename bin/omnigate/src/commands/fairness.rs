@@ -11,6 +11,9 @@ use crate::{
 
 /// Runs the proof, shows what came of it, and fails if it does not hold.
 pub(super) fn run(plan: &Plan, as_json: bool) -> Result<(), Failure> {
+    if let Some(gateway) = plan.attack {
+        return fairness::attack(plan, gateway);
+    }
     let bar = progress_bar();
     let report = fairness::prove(plan, |what, done, all| {
         bar.set_length(all);
@@ -27,7 +30,7 @@ pub(super) fn run(plan: &Plan, as_json: bool) -> Result<(), Failure> {
     if report.holds() {
         return Ok(());
     }
-    Err(Failure::failed("a flood moved a neighbour")
+    Err(Failure::failed("a flood affected another tenant")
         .help("run it on a machine that does nothing else; --length 10s gives steadier figures"))
 }
 

@@ -1,6 +1,8 @@
 //! `omnigate ledger`: balances, checks, exports, transfers, checkpoints, backups.
 
 mod args;
+mod holds;
+mod import;
 mod show;
 mod write;
 
@@ -15,16 +17,24 @@ use crate::{
 
 pub(crate) use args::LedgerCommand;
 
-/// Does what was asked for.
+/// Runs the command.
 pub(super) fn run(command: LedgerCommand) -> Result<ExitCode, Failure> {
     let done = match command {
         LedgerCommand::Balances { ledger, json } => show::balances(&*ledger.open(&Scrutiny::Nothing)?, json),
-        LedgerCommand::Verify { ledger, json } => show::verify(&ledger, json),
+        LedgerCommand::Verify { ledger, kept, json } => show::verify(&ledger, kept.as_deref(), json),
         LedgerCommand::Export { ledger, format, output } => {
             show::export(&*ledger.open(&Scrutiny::Nothing)?, format, output.as_deref())
         }
         LedgerCommand::Open { ledger, account } => write::open(&ledger, &account),
         LedgerCommand::Transfer { ledger, transfer } => write::transfer(&ledger, &transfer),
+        LedgerCommand::Hold { ledger, transfer } => holds::hold(&ledger, &transfer),
+        LedgerCommand::Holds { ledger, json } => holds::list(&ledger, json),
+        LedgerCommand::Settle { ledger, close } => holds::close(&ledger, &close, true),
+        LedgerCommand::Void { ledger, close } => holds::close(&ledger, &close, false),
+        LedgerCommand::Import { ledger, import } => {
+            let all = import::import(&ledger, &import)?;
+            return Ok(if all { ExitCode::Clean } else { ExitCode::Failed });
+        }
         LedgerCommand::Checkpoint { ledger, key, json } => write::checkpoint(&ledger, &key, json),
         LedgerCommand::Backup { ledger, file, json } => write::backup(&ledger, &file, json),
         LedgerCommand::Restore { ledger, file, json } => write::restore(&ledger, &file, json),
@@ -42,7 +52,7 @@ impl args::LedgerArgs {
             None => config.place(&node.data_dir, node.amnesia),
         };
         if place.is_clear_to_another_machine() && !node.danger_ok {
-            return Err(Failure::bad_config("this would speak to another machine in the clear").help(
+            return Err(Failure::bad_config("this would send data to another machine without TLS").help(
                 "leave sslmode out, or write sslmode=verify-full&sslrootcert=<file>; node.danger_ok = true allows it",
             ));
         }
@@ -93,7 +103,7 @@ fn make_folder(file: &std::path::Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(failed)
 }
 
-/// What a ledger's refusal means to whoever typed the command.
+/// Returns the error message for a ledger's refusal.
 fn failure(error: LedgerError) -> Failure {
     let remedy = match &error {
         LedgerError::Damaged(_) => Some("restore a backup with `omnigate ledger restore`"),

@@ -13,7 +13,9 @@ mod man;
 mod node;
 mod overlay;
 mod pack;
+mod password;
 mod policy;
+mod running;
 mod token;
 mod up;
 mod version;
@@ -23,7 +25,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Parser;
+use clap::FromArgMatches;
 use rustix::fs::Mode;
 
 pub(crate) use cache::CacheCommand;
@@ -34,18 +36,20 @@ pub(crate) use ledger::LedgerCommand;
 pub(crate) use overlay::{Bench, Publish, PutObject, Subscribe};
 pub(crate) use pack::{PackCommand, make_demo_pack};
 pub(crate) use policy::PolicyCommand;
+pub(crate) use running::Running;
 pub(crate) use token::TokenCommand;
 pub(crate) use version::about;
 
 use crate::{
-    cli::{Cli, Task},
+    cli::{Cli, Task, help},
     demo,
     failure::Failure,
 };
 
 /// Runs the program.
 pub(crate) fn main() -> ExitCode {
-    let outcome = match Cli::try_parse() {
+    let typed = help::grouped().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let outcome = match typed.map_err(help::without_secrets) {
         Ok(typed) => typed.resolve().and_then(run),
         Err(shown) => {
             // Help and version are told this way too; if nobody reads them, so be it.
@@ -82,7 +86,9 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::NodeId(source) => node::id(&source),
         Task::NodeKey(source) => node::key(&source),
         Task::Fairness { plan, json } => fairness::run(&plan, json),
+        Task::Running { source, what } => return running::run(&source, &what),
         Task::Check(source) => check::run(&source),
+        Task::Password(user) => password::run(&user),
         Task::Token(command) => return token::run(command),
         Task::Cas(command) => return cas::run(command),
         Task::Cache(command) => cache::run(command),

@@ -19,7 +19,7 @@ pub(super) fn key(source: &ConfigSource) -> Result<(), Failure> {
 fn public_key(source: &ConfigSource) -> Result<[u8; 32], Failure> {
     let node = source.load()?.get::<NodeConfig>();
     if node.amnesia {
-        return Err(Failure::failed("a node with amnesia has another key in each life")
+        return Err(Failure::failed("with node.amnesia the node's key changes at each start")
             .help("ask the running node: `omnigate peers --json` begins with its id"));
     }
     let key = load_or_make_node_key(Some(&node.data_dir)).map_err(Failure::failed)?;

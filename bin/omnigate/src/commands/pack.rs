@@ -15,7 +15,7 @@ use crate::failure::Failure;
 pub(crate) use args::PackCommand;
 pub(crate) use make::make_demo_pack;
 
-/// Does what was asked for.
+/// Runs the command.
 pub(super) fn run(command: PackCommand) -> Result<ExitCode, Failure> {
     match command {
         PackCommand::Verify(args) => verify::run(&args),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::rand;
 use clap::Subcommand;
 use rewards::{
-    Epoch, Policy, PublicKey, Residual, Sign, SignedPolicy,
+    Correction, Epoch, Json, Payees, Policy, PublicKey, Residual, Sign, SignedCorrection, SignedPayees,
+    SignedPolicy,
     ed25519::{Ed25519, SecretKey},
 };
 use ron_kernel::ExitCode;
@@ -20,44 +21,44 @@ const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Write a new secret key into a file that only you can read, and print its public half.
+    /// Write a new secret key into a file that only you can read, and print its public key.
     Keygen {
-        /// Where to write it.
+        /// The file to write.
         path: PathBuf,
     },
-    /// Sign a policy and print it with its signatures, in the one form that is accepted.
+    /// Sign a policy, a correction or a registry of payees, and print it with its signatures in canonical form.
     ///
-    /// A policy that is signed already keeps its other signatures: sign with the old key and the new one while keys
+    /// A policy that is already signed keeps its other signatures: sign with the old key and the new one while keys
     /// are changed.
     Sign {
-        /// The policy, as JSON of any layout, or signed already.
+        /// The document, as JSON in any layout, or already signed.
         policy: PathBuf,
         /// The file with the secret key.
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
     },
-    /// Say whether a signed policy would be used. Exit codes: 0 yes; 1 no, and why.
+    /// Verify a signed policy. Exit codes: 0: it would be used; 1: it would not, and the reason is printed.
     Check {
         /// The signed policy.
         policy: PathBuf,
-        /// A key whose signature counts: `ed25519:` and 64 digits. May be repeated.
+        /// A trusted key: `ed25519:` and 64 digits. May be repeated.
         #[arg(long, value_name = "KEY", required = true)]
         key: Vec<PublicKey>,
-        /// Whether it applies to this epoch, too.
+        /// Also check that the policy applies to this epoch.
         #[arg(long, value_name = "NUMBER", value_parser = epoch_number)]
         epoch: Option<Epoch>,
     },
-    /// Show what a policy says, signed or not. No signature is checked.
+    /// Show the content of a policy, signed or not. No signature is verified.
     Show {
-        /// The policy.
+        /// The file with the policy.
         policy: PathBuf,
-        /// The terms in canonical JSON.
+        /// Print the terms in canonical JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Does what was asked for.
+/// Runs the command.
 pub(super) fn run(command: PolicyCommand) -> Result<ExitCode, Failure> {
     let done = match command {
         PolicyCommand::Keygen { path } => keygen(&path),
@@ -87,14 +88,62 @@ fn keygen(path: &Path) -> Result<(), Failure> {
 }
 
 fn sign(policy: &Path, key: &Path) -> Result<(), Failure> {
-    let text = files::read_private_or_pipe(key, MAX_BYTES).map_err(Failure::failed)?;
+    let secret = secret_key(key)?;
+    let bytes = files::read_public_or_pipe(policy, MAX_BYTES).map_err(Failure::failed)?;
+    let wrong = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", policy.display()));
+    let signed = match kind(&bytes) {
+        Kind::Correction => {
+            let signed = SignedCorrection::read(&bytes)
+                .or_else(|_| Correction::read(&bytes).map(SignedCorrection::unsigned))
+                .map_err(|error| wrong(&error))?;
+            SignedCorrection::read(&signed.signed_by(&secret).to_bytes())
+                .map_err(|error| wrong(&error))?
+                .to_bytes()
+        }
+        Kind::Payees => {
+            let signed = SignedPayees::read(&bytes)
+                .or_else(|_| Payees::read(&bytes).map(SignedPayees::unsigned))
+                .map_err(|error| wrong(&error))?;
+            let signed = signed.signed_by(&secret);
+            signed.judge(&[secret.public_key()], &Ed25519).map_err(|error| wrong(&error))?;
+            signed.to_bytes()
+        }
+        Kind::Policy => read(policy)?.signed_by(&secret).to_bytes(),
+    };
+    print(&String::from_utf8_lossy(&signed))
+}
+
+/// The kinds of documents that can be signed.
+enum Kind {
+    Policy,
+    Correction,
+    Payees,
+}
+
+/// What a document is, by its format; a policy if it does not say.
+fn kind(bytes: &[u8]) -> Kind {
+    let Ok(Json::Map(fields)) = Json::read(bytes) else { return Kind::Policy };
+    match fields.get("format") {
+        Some(Json::Text(format))
+            if [Correction::FORMAT, SignedCorrection::FORMAT].contains(&format.as_ref()) =>
+        {
+            Kind::Correction
+        }
+        Some(Json::Text(format)) if [Payees::FORMAT, SignedPayees::FORMAT].contains(&format.as_ref()) => {
+            Kind::Payees
+        }
+        _ => Kind::Policy,
+    }
+}
+
+/// The secret key in a file.
+pub(super) fn secret_key(path: &Path) -> Result<SecretKey, Failure> {
+    let text = files::read_private_or_pipe(path, MAX_BYTES).map_err(Failure::failed)?;
     let secret = str::from_utf8(&text).ok().and_then(|text| SecretKey::from_text(text).ok());
-    let secret = secret.ok_or_else(|| {
-        Failure::failed(format!("{} holds no secret key", key.display()))
+    secret.ok_or_else(|| {
+        Failure::failed(format!("{} holds no secret key", path.display()))
             .help("`omnigate policy keygen` makes one")
-    })?;
-    let signed = read(policy)?.signed_by(&secret);
-    print(&String::from_utf8_lossy(&signed.to_bytes()))
+    })
 }
 
 fn check(path: &Path, keys: &[PublicKey], epoch: Option<Epoch>) -> Result<ExitCode, Failure> {

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use args::TokenArg;
 pub(crate) use args::TokenCommand;
 
-/// Does what was asked for.
+/// Runs the command.
 pub(super) fn run(command: TokenCommand) -> Result<ExitCode, Failure> {
     let done = match command {
         TokenCommand::Keygen { path, audit } => make::keygen(&path, &audit),

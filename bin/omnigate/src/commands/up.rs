@@ -5,6 +5,7 @@ use ron_transport::inherit::Inherited;
 
 use crate::{
     config_file::ConfigSource, failure::Failure, logging, node, private_data, sandbox, settings::LogConfig,
+    unworkable,
 };
 
 /// Runs the node until it has stopped.
@@ -15,6 +16,14 @@ pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
     let log = logging::start(&config.snapshot.get::<LogConfig>())?;
     for problem in config.snapshot.warnings().problems() {
         tracing::warn!("{}", problem.message);
+    }
+    for finding in unworkable::findings(&config.snapshot) {
+        let (setting, help) = (finding.path, finding.help);
+        if finding.is_usual {
+            tracing::info!(setting, help, "{}", finding.message);
+        } else {
+            tracing::warn!(setting, help, "{}", finding.message);
+        }
     }
     private_data::tighten(&config.snapshot);
     sandbox::enter(&config.snapshot, source.file(), inherited.predecessor().is_some())?;

@@ -11,9 +11,18 @@ pub(crate) fn about() -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "target": format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
         "build": if cfg!(debug_assertions) { "debug" } else { "release" },
-        // Optional parts that were compiled in; there are none to choose yet.
-        "features": [],
+        "features": features(),
     })
+}
+
+/// Optional parts that were compiled in.
+fn features() -> Vec<&'static str> {
+    let known = [
+        ("otlp", ron_traces::AVAILABLE),
+        ("postgres", cfg!(feature = "postgres")),
+        ("quic", svc_overlay::QUIC_AVAILABLE),
+    ];
+    known.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
 }
 
 /// Prints the version.
@@ -23,5 +32,6 @@ pub(super) fn run(json: bool) -> Result<(), Failure> {
         return super::print(&super::pretty(&about));
     }
     let text = |key: &str| about[key].as_str().unwrap_or_default().to_owned();
-    super::print(&format!("{} {} ({}, {})\n", text("name"), text("version"), text("target"), text("build")))
+    let (name, version, target, build) = (text("name"), text("version"), text("target"), text("build"));
+    super::print(&format!("{name} {version} ({target}, {build})\nfeatures: {}\n", features().join(", ")))
 }

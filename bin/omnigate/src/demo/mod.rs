@@ -49,7 +49,7 @@ const TELLER: ChildSpec = ChildSpec {
     plane: Plane::Control,
     stop: Stage::Workers,
     bound: "one",
-    doc: "says every second how the guests fare",
+    doc: "prints every second how the clients are served",
 };
 
 const NEIGHBOUR: ChildSpec = ChildSpec {
@@ -63,7 +63,7 @@ const NEIGHBOUR: ChildSpec = ChildSpec {
 /// What the demo runs besides the node.
 static TOPOLOGY: Topology = Topology {
     service: "demo",
-    purpose: "A server of a few slots, guests who ask it through the gateway, and one who floods.",
+    purpose: "A server with a few slots, clients that use it through the gateway, and one that floods.",
     last_reviewed: "2026-11-16",
     invariants: &["Guests ask when they are due, not when the last answer came."],
     tasks: &[LISTENER],
@@ -75,12 +75,12 @@ static TOPOLOGY: Topology = Topology {
     trade_offs: &[],
 };
 
-/// How the demo goes.
+/// The parameters of the demo.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// How long it lasts; until it is told to stop if that is left open.
     pub(crate) length: Option<Duration>,
-    /// How long an epoch is.
+    /// The length of an epoch.
     pub(crate) epoch: Duration,
 }
 

@@ -23,7 +23,7 @@ const PORTS: Range<u16> = 10_000..32_000;
 /// The nodes, the first being the one to look at.
 const NAMES: [&str; 3] = ["demo", "north", "south"];
 
-/// Where a node listens.
+/// The listening addresses of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub(super) gateway: SocketAddr,
@@ -38,7 +38,7 @@ pub(super) struct Places {
 pub(super) struct Node {
     pub(super) name: &'static str,
     pub(super) places: Places,
-    /// Its configuration.
+    /// The path of its configuration file.
     pub(super) config: PathBuf,
     id: String,
     data: PathBuf,

@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_millis(200);
 /// Streams that an attacker opens on one HTTP/2 connection.
 const STREAMS: u32 = 500;
 
-/// What a hostile connection does.
+/// A behaviour of a hostile connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attack {
     /// An upload small enough to be buffered, byte by byte.

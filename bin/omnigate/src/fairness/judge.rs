@@ -20,7 +20,7 @@ const REFUSED_WITHIN: Duration = Duration::from_millis(5);
 /// How many of those who come back when told to must be served.
 const MIN_WELCOME: f64 = 0.95;
 
-/// What must hold.
+/// The condition that a case must meet.
 #[derive(Clone, Debug)]
 pub(super) enum Judge {
     /// This is the victim alone; others are measured against it.
@@ -37,7 +37,7 @@ pub(super) enum Judge {
     Reloads(f64),
 }
 
-/// What a run brought.
+/// The results of a run.
 #[derive(Debug)]
 pub(super) struct Outcomes {
     /// Flow by flow.

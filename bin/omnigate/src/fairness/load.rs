@@ -42,7 +42,7 @@ pub(super) struct Flow {
     pub(super) lane: Lane,
 }
 
-/// Whose threads send a flow.
+/// The threads that send a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     /// One that sends nothing else: what is measured must not wait for the crowd before it has even left.

@@ -1,6 +1,7 @@
 //! The proof that a flooding tenant does not move another: sleeping server, gateway and clients on one machine.
 
 mod attack;
+mod attackers;
 mod judge;
 mod load;
 mod obedient;
@@ -23,6 +24,7 @@ use crate::{
     failure::Failure,
     rig::{ScratchDir, Sleeper, start_sleeper},
 };
+use attackers::Attackers;
 use judge::{Baseline, Outcomes};
 use load::{Flow, Running};
 use outcome::Outcome;
@@ -49,7 +51,7 @@ const LOAD: ChildSpec = ChildSpec {
     doc: "one client connection that sends its part of a flow",
 };
 
-/// What the proof itself runs.
+/// The declaration of what the measurement itself runs.
 static TOPOLOGY: Topology = Topology {
     service: "fairness",
     purpose: "A sleeping server and the clients of a gateway under test.",
@@ -79,6 +81,24 @@ pub(crate) struct Plan {
     pub(crate) slots: usize,
     /// How long each request takes one.
     pub(crate) service_time: Duration,
+    /// Only attack this gateway, as the hostile clients of the case do: another process measures it.
+    pub(crate) attack: Option<SocketAddr>,
+}
+
+impl Plan {
+    fn bench(&self) -> Bench {
+        Bench {
+            slots: self.slots,
+            service_time: self.service_time,
+            length: self.length,
+            weights: vec![("two", 2), ("four", 4)],
+        }
+    }
+}
+
+/// Runs only the hostile clients of the case that the plan names, towards a gateway that another process measures. Blocking.
+pub(crate) fn attack(plan: &Plan, to: SocketAddr) -> Result<(), Failure> {
+    attackers::attack(&plan.bench(), &plan.only, plan.case.as_deref().unwrap_or_default(), to)
 }
 
 /// Runs the plan; `tell` hears what is being run. Blocking.
@@ -90,12 +110,7 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
         Kernel::builder("fairness-server").cores(NonZeroUsize::MIN).build().map_err(Failure::failed)?;
     let kernel = Kernel::builder("fairness").cores(CLIENT_CORES).build().map_err(Failure::failed)?;
     let (server_scope, scope) = (server.scope(&TOPOLOGY), kernel.scope(&TOPOLOGY));
-    let bench = Bench {
-        slots: plan.slots,
-        service_time: plan.service_time,
-        length: plan.length,
-        weights: vec![("two", 2), ("four", 4)],
-    };
+    let bench = plan.bench();
     let sleeper = Sleeper::new(bench.slots, bench.service_time, server_scope.clock());
     let upstream = start_sleeper(&server, &server_scope, &sleeper).map_err(Failure::failed)?;
     let cases = scenario::cases(&bench, &plan.only, plan.case.as_deref());
@@ -125,7 +140,7 @@ fn runs_of(cases: &[Case], round: u32) -> impl Iterator<Item = (u32, &Case, Mode
     all.filter(move |(_, mode)| round == 1 || mode.is_judged()).map(move |(case, mode)| (round, case, mode))
 }
 
-/// Where the cases are run.
+/// The environment that the cases run in.
 struct Stage<'a> {
     kernel: &'a Kernel,
     scope: &'a Scope,
@@ -156,8 +171,10 @@ impl Stage<'_> {
         let start = |flow: &Flow| Running::start(self.scope, flow.clone(), subject.addr(), length);
         let witness = Witness::start(self.scope, lasts + LATE);
         // All of them run while this waits.
+        let _attackers = Attackers::start(self.bench, case, subject.addr())?;
+        let own = case.flows.iter().filter(|flow| !attackers::is_hostile(flow));
         let mut running = Vec::with_capacity(case.flows.len());
-        running.extend(case.flows.iter().map(start));
+        running.extend(own.map(start));
         pause(clock, counted_from).await;
         let busy_before = self.sleeper.busy();
         for count in 1.. {

@@ -15,14 +15,14 @@ use crate::rig::Pace;
 /// The names of all tests.
 pub(crate) const TESTS: [&str; 9] = ["T1", "T2", "T3", "T4", "T5", "T8", "T9", "T10", "retry"];
 
-/// How the gateway admits.
+/// The admission mode of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// It does not: everything goes upstream.
     Off,
     /// First come, first served.
     Fifo,
-    /// Fairly.
+    /// Fair queueing by tenant.
     Fair,
 }
 

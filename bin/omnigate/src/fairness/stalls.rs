@@ -39,7 +39,7 @@ impl Witness {
         Self { seen }
     }
 
-    /// What it saw so far.
+    /// Returns the stalls seen so far.
     pub(super) fn stalls(&self) -> Stalls {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -63,7 +63,7 @@ impl Subject {
         find_updates(&metrics).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub(super) fn addr(&self) -> SocketAddr {
         self.addr
     }

@@ -21,7 +21,7 @@ use types::Moment;
 
 /// Lines of one place in one window.
 const LINES: u32 = 50;
-/// How long a window is.
+/// The length of a window.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Places that are told apart. There are fewer in the program; what is beyond would be written without a limit.
 const MAX_PLACES: usize = 8192;
@@ -36,7 +36,7 @@ pub(crate) struct LineLimit {
     metric: OnceLock<Counter>,
 }
 
-/// What one place has written.
+/// The number of lines that one call site has written.
 #[derive(Debug, Default)]
 struct Place {
     window_began: Moment,
@@ -45,7 +45,7 @@ struct Place {
     suppressed: u64,
 }
 
-/// What becomes of a line.
+/// The decision about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Write,
@@ -128,7 +128,7 @@ impl<S: Subscriber> Layer<S> for Limited {
     }
 }
 
-/// Where a line comes from.
+/// Returns the call site of a line.
 fn place_of(metadata: &Metadata<'_>) -> String {
     let file = metadata.file().unwrap_or("?");
     // Paths of libraries begin with a folder of the machine that built the program.

@@ -29,11 +29,11 @@ use types::{NodeId, ObjectId};
 
 use super::snapshot_queue::{Announced, SnapshotQueue};
 
-/// Where snapshots are announced.
+/// The topic in which snapshots are announced.
 const TOPIC: &str = "omnigate/accounting";
 /// How many of the latest epochs are announced again and again.
 const ANNOUNCED: usize = 8;
-/// How often.
+/// Interval between two announcements of the same snapshot.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How many snapshots are remembered as taken, so that they are not fetched again.
 const REMEMBERED: usize = 4096;
@@ -57,7 +57,7 @@ pub(crate) const SNAPSHOT_COLLECTOR: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Workers,
-    doc: "hears of other nodes' snapshots, checks their seals, fetches the rows of 8 at a time, 2 of one node, and hands them to the rewarder",
+    doc: "receives announcements of other nodes' snapshots, verifies their seals, fetches the rows of 8 at a time, 2 of one node, and gives them to the rewarder",
 };
 
 /// What this node has to announce, by epoch.
@@ -171,7 +171,7 @@ async fn collect(ctx: TaskCtx, overlay: Weak<Overlay>, rewarder: Weak<Rewarder>)
                 None
             }
             delivery = heard.next() => {
-                // A shard of the overlay that fails ends what was subscribed there; begun anew, this task subscribes again.
+                // A shard of the overlay that fails ends what was subscribed there; started again, this task subscribes again.
                 Some(delivery.ok_or_else(|| TaskFault::new("the subscription ended"))?)
             }
         };

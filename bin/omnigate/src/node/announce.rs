@@ -21,7 +21,7 @@ pub(crate) const ANNOUNCER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::Never(Escalation::Degrade(Effect::Report)),
     stop: Stage::Readiness,
-    doc: "says that the node is up once it is, and to the service manager that it stops or who follows it",
+    doc: "reports when the node is ready, and tells the service manager when it stops or which process replaces it",
 };
 
 /// How long a full pipe on standard output is waited for.
@@ -29,7 +29,7 @@ const SLOW_READER: Duration = Duration::from_secs(1);
 
 /// What there is to say, and to whom besides standard output.
 pub(super) struct News {
-    /// What listens where.
+    /// The listening addresses, as printed at startup.
     pub(super) banner: String,
     /// The process whose sockets we took over.
     pub(super) predecessor: Option<u32>,

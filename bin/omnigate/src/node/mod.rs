@@ -19,7 +19,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 use ron_kernel::{
     Exit, ExitCode, Kernel, Scope,
     config::ConfigStore,
-    reload::{self, NamedFiles, Reloader},
+    reload::{self, NamedFiles, ReloadDesk, Reloader},
 };
 use ron_transport::inherit::Inherited;
 use tokio::signal::unix::{SignalKind, signal};
@@ -71,7 +71,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// What stops it.
+    /// Returns the scope whose shutdown stops the node.
     pub(crate) fn scope(&self) -> &Scope {
         self.kernel.own()
     }
@@ -93,7 +93,7 @@ pub(crate) fn start_beside(source: &ConfigSource) -> Result<Beside, Failure> {
         &kernel,
         &snapshot,
         &mut Inherited::default(),
-        in_force,
+        (in_force, ReloadDesk::default()),
         &AuditOutlet::default(),
     ));
     parts.map(|parts| Beside { kernel, _parts: parts }).map_err(Failure::failed)
@@ -128,14 +128,16 @@ async fn start(
     let store = Arc::new(ConfigStore::new(snapshot));
     let named_files = NamedFiles::at_start(kernel.own(), sandbox::files_read_by, snapshot).await;
     let in_force = ConfigInForce { store: Arc::clone(&store), file: source.name() };
-    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, in_force, &log.audit()).await?);
+    let reloads = ReloadDesk::default();
+    let to_admin = (in_force, reloads.clone());
+    let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, to_admin, &log.audit()).await?);
     close_unused(inherited);
     let file = source.file().map(ToOwned::to_owned);
     let reread = Reread::new(source, config);
     let reader = reread.reader();
     let follow = parts.follow_config(reread, log);
     let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);
-    reload::start(kernel.own(), reloader.telling_of(named_files), file);
+    reload::start(kernel.own(), reloader.telling_of(named_files), file, reloads);
     let successor = upgrade::start(parts.admin_scope(), Arc::clone(&parts), store, upgrade)?;
     let banner = banner(&snapshot.get::<NodeConfig>().name, &parts);
     let news = News { banner, predecessor, successor };
@@ -158,7 +160,7 @@ fn close_unused(inherited: Inherited) {
     inherited.close_unused();
 }
 
-/// What listens where.
+/// Formats the listening addresses for the terminal.
 fn banner(name: &str, parts: &Parts) -> String {
     let mut lines = format!("omnigate {} is up as {name}\n", env!("CARGO_PKG_VERSION"));
     for (service, addr) in parts.addresses() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ron_kernel::{
     KERNEL_TOPOLOGY, Kernel, Scope,
     config::{Snapshot, Table as _},
-    reload::Reconfigure,
+    reload::{Reconfigure, ReloadDesk},
     topology::Topology,
 };
 use ron_traces::{Traces, TracesConfig};
@@ -65,7 +65,7 @@ impl Parts {
         kernel: &Kernel,
         config: &Snapshot,
         inherited: &mut Inherited,
-        in_force: ConfigInForce,
+        (in_force, reloads): (ConfigInForce, ReloadDesk),
         audit: &AuditOutlet,
     ) -> Result<Self, String> {
         // Before all that has something to tell.
@@ -90,7 +90,8 @@ impl Parts {
         let watched = watched::parts(gateway.as_ref(), edge.as_ref());
         let shown = Shown { config: in_force, parts: watched, rewarder: rewarder.clone() };
         let settings = config.get::<AdminConfig>();
-        let made_of = MadeOf { topologies, gateway: gateway.clone(), overlay: overlay.clone(), shown };
+        let made_of =
+            MadeOf { topologies, gateway: gateway.clone(), overlay: overlay.clone(), shown, reloads };
         let admin = Admin::start(&admin_scope, &settings, audit, made_of, inherited).await?;
         Ok(Self { traces, gateway, edge, overlay, api, rewarder, admin, admin_scope })
     }
@@ -113,14 +114,15 @@ impl Parts {
         parts
     }
 
-    /// What listens where.
+    /// Returns the listening addresses of all services.
     pub(super) fn addresses(&self) -> Vec<(&'static str, ListenAddr)> {
         let gateway = self.gateway.iter().map(|g| ("gateway", g.local_addr()));
         let redirect = self.gateway.iter().filter_map(|g| Some(("redirect to HTTPS", g.redirect_addr()?)));
         let edge = self.edge.iter().map(|edge| ("edge", edge.local_addr()));
         let overlay = self.overlay.iter().map(|overlay| ("overlay", overlay.local_addr()));
         let api = self.api.iter().map(|api| ("topics", api.local_addr()));
-        let overlay = overlay.chain(api);
+        let quic = self.overlay.iter().filter_map(|overlay| overlay.quic_addr());
+        let overlay = overlay.chain(quic.map(|addr| ("QUIC", ListenAddr::Tcp(addr)))).chain(api);
         let rewarder = self.rewarder.iter().map(|rewarder| ("rewarder", rewarder.local_addr()));
         let admin = [("admin", self.admin.local_addr())];
         gateway.chain(redirect).chain(edge).chain(overlay).chain(rewarder).chain(admin).collect()

@@ -1,4 +1,4 @@
-//! Reading the configuration anew while the node runs.
+//! Reading the configuration again while the node runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -24,7 +24,7 @@ pub(super) struct Settling {
     same: Option<u32>,
 }
 
-/// What one reading means.
+/// The conclusion from one reading of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// The file may still be being written.
@@ -52,7 +52,7 @@ impl Settling {
             self.same = Some(same);
             return Look::Again;
         }
-        // The next reload judges anew.
+        // The next reload judges again.
         self.same = None;
         let known = self.in_force.as_ref().is_some_and(|in_force| in_force.as_str() == text);
         match doubt(text) {

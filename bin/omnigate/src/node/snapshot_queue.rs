@@ -27,7 +27,7 @@ pub(super) struct Announced {
 #[derive(Debug, Default)]
 pub(super) struct SnapshotQueue {
     nodes: BTreeMap<NodeId, Line>,
-    /// How many are being fetched.
+    /// Number of snapshots that are being fetched.
     under_way: usize,
     /// The node that was served last.
     last: Option<NodeId>,

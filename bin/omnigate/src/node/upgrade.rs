@@ -1,4 +1,4 @@
-//! Upgrade without a refused connection: SIGUSR2 starts the program anew with our listening sockets.
+//! Upgrade without a refused connection: SIGUSR2 starts the program again with our listening sockets.
 //!
 //! Both processes then accept from the same sockets. Once the successor is up it asks us to drain with SIGTERM, which
 //! we do as for anybody. If it ends first, or is not up in time, nothing has changed here.
@@ -41,7 +41,7 @@ pub(crate) const UPGRADER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "on SIGUSR2 starts the program anew with our sockets, and holds them open until it has taken over",
+    doc: "on SIGUSR2 starts the program again with our sockets, and keeps them open until it has taken over",
 };
 
 /// Sockets by the name under which they are handed over.
@@ -52,7 +52,7 @@ type Sockets = Vec<(String, Arc<Listener>)>;
 pub(super) struct Successor(AtomicU32);
 
 impl Successor {
-    /// Its process.
+    /// Returns the id of the new process.
     pub(super) fn pid(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(self.0.load(Ordering::Relaxed))
     }

@@ -8,12 +8,12 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use ron_kernel::topology::Topology;
 
-/// How urgent an alert is.
+/// The severity of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Severity {
     /// Somebody is not served, or soon will not be: wake somebody.
     Critical,
-    /// Look today.
+    /// Someone should look today.
     Warning,
     /// Good to know.
     Info,
@@ -29,7 +29,7 @@ impl Severity {
     }
 }
 
-/// One rule.
+/// One alert rule.
 #[derive(Debug)]
 pub(super) struct Alert {
     /// The group it is evaluated in: `node`, or a service.

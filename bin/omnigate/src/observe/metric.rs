@@ -10,7 +10,7 @@ pub(super) struct Metric {
     pub(super) doc: &'static str,
 }
 
-/// What its values mean.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Only grows: its rate is looked at.

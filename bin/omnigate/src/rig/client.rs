@@ -20,7 +20,7 @@ pub(crate) struct LoadConn {
     buffer: Vec<u8>,
 }
 
-/// What counts of an answer.
+/// The parts of a response that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// How a response is read.
+/// The speed at which a response is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
     /// As fast as it comes.

@@ -18,7 +18,7 @@ impl ScratchDir {
         Ok(Self(dir))
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

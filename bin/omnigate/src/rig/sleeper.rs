@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -25,8 +25,9 @@ use ron_transport::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{Moment, Reason, Refusal};
 
-/// The length of the answer to `/big`: more than the buffers on the way hold.
-const BIG: usize = 1 << 20;
+/// The answer to `/big`: more than the buffers on the way hold. One for all, because a server that allocates a megabyte for
+/// each answer stalls, and with it everybody who is measured.
+static BIG: LazyLock<Bytes> = LazyLock::new(|| vec![b'.'; 1 << 20].into());
 
 /// How long requests to `/slow` take: beyond what counts as slow.
 pub(crate) const SLOW: Duration = Duration::from_millis(300);
@@ -94,7 +95,7 @@ impl Service for Sleeper {
         let slot = Taken { _permit: permit, since: clock.now(), clock, busy };
         let is_slow = request.uri().path() == "/slow";
         tokio::time::sleep(if is_slow { SLOW } else { self.next_time() }).await;
-        let body = if request.uri().path() == "/big" { Body::from(vec_of(BIG)) } else { Body::from("ok\n") };
+        let body = if request.uri().path() == "/big" { Body::from(BIG.clone()) } else { Body::from("ok\n") };
         Ok(Response::new(body.holding(slot)))
     }
 }
@@ -142,10 +143,6 @@ pub(crate) fn start_sleeper(kernel: &Kernel, scope: &Scope, sleeper: &Sleeper) -
             other => Err(format!("the server listens on {other}")),
         }
     })
-}
-
-fn vec_of(len: usize) -> bytes::Bytes {
-    bytes::Bytes::from(vec![b'.'; len])
 }
 
 #[cfg(test)]

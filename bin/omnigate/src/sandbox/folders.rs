@@ -45,7 +45,7 @@ const WRITTEN: [&str; 4] =
     ["gateway.access_log.path", "admin.audit_log", "rewarder.node_key", "rewarder.artifact_dir"];
 
 /// Keys that name a file that is read, in whichever table.
-const READ: [&str; 12] = [
+const READ: [&str; 13] = [
     "cert_path",
     "key_path",
     "client_ca_path",
@@ -58,9 +58,10 @@ const READ: [&str; 12] = [
     "signed_by",
     "policy_files",
     "node_key",
+    "users_path",
 ];
 
-/// What a process can reach.
+/// The files and folders that a process can access.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Folders {
     /// Folders that the node may read, and not write to.
@@ -131,7 +132,7 @@ impl fmt::Display for Folders {
 
 /// A path that a configuration names.
 enum Named {
-    /// What is read.
+    /// A file or folder that is only read.
     Read(PathBuf),
     /// A file or folder that is written, or a socket that is made.
     Write(PathBuf),

@@ -23,21 +23,24 @@ pub(crate) const OPEN_REMEDY: &str =
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct AdminConfig {
-    /// Where it listens: `127.0.0.1:9600`, `unix:/run/omnigate-admin.sock` or `inherit:name`. Anything but this
-    /// machine needs a token.
+    /// The listening address: `127.0.0.1:9600`, `unix:/run/omnigate-admin.sock` or `inherit:name`. Addresses other
+    /// than loopback need a token.
     pub(crate) listen: ListenAddr,
-    /// With it, everything but `/healthz` and `/readyz` needs `Authorization: Bearer <token>`; 16 characters at least.
-    /// It may do everything: its role is `operate`.
+    /// If set, every endpoint except `/healthz` and `/readyz` requires `Authorization: Bearer <token>`; at least 16
+    /// characters. Its role is `operate`, so it may do everything.
     pub(crate) token: Option<Secret>,
-    /// More tokens, each with a name for the audit trail and a role: `{ name = "prometheus", role = "read", token = … }`.
-    /// A token with the role `read` can look at everything and change nothing. At most 64.
+    /// Further tokens, each with a name for the audit trail and a role:
+    /// `{ name = "prometheus", role = "read", token = … }`. A token with the role `read` can read everything and
+    /// change nothing. At most 64.
     pub(crate) tokens: Vec<AdminToken>,
-    /// Certificates of the listener; without them it speaks in the clear.
+    /// Certificates of the listener; without them it does not use TLS.
     pub(crate) tls: TlsConfig,
-    /// A file to which the audit trail is appended, one JSON object per line: who had the node do what, and who was
-    /// refused. Made with mode 0600. Empty for none; the ordinary log has the trail either way, with the target `audit`.
+    /// The file that the audit trail is appended to, one JSON object per line: which caller did what, and which
+    /// callers were refused. It is created with mode 0600. Empty for none; the ordinary log always has the trail,
+    /// with the target `audit`.
     pub(crate) audit_log: PathBuf,
-    /// Whether `POST /rehearse/<service>/<task>` may end a task as a crash would, so that you can watch it come back.
+    /// Whether `POST /rehearse/<service>/<task>` may end a task as a crash would, so that you can watch its
+    /// restart.
     pub(crate) rehearse: bool,
 }
 
@@ -45,9 +48,9 @@ pub(crate) struct AdminConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AdminToken {
-    /// Who holds it, for the audit trail: 1 to 64 letters, digits, dots, dashes and underscores.
+    /// The name of the holder in the audit trail: 1 to 64 letters, digits, dots, dashes and underscores.
     pub(crate) name: String,
-    /// What it may do.
+    /// The role: `read` or `operate`.
     pub(crate) role: Role,
     /// The token; 16 characters at least.
     pub(crate) token: Secret,
@@ -104,7 +107,7 @@ impl Table for AdminConfig {
 
     fn check(&self, _: &Checks, problems: &mut Problems) {
         if let Some(what) = self.token.as_ref().and_then(token_problem) {
-            problems.at("token", what).help("`openssl rand -hex 32` makes a good one");
+            problems.at("token", what).help("`openssl rand -hex 32` generates one");
         }
         self.check_tokens(problems);
         self.tls.check(problems);
@@ -132,13 +135,13 @@ impl AdminConfig {
             }
             if let Some(what) = token_problem(&token.token) {
                 let at = format!("tokens.{index}.token");
-                problems.at(at, what).help("`openssl rand -hex 32` makes a good one");
+                problems.at(at, what).help("`openssl rand -hex 32` generates one");
             }
             let earlier = self.tokens[..index].iter().map(|earlier| &earlier.token);
             if earlier.chain(&self.token).any(|earlier| *earlier == token.token) {
                 problems
                     .at(format!("tokens.{index}.token"), "is the same as another token")
-                    .help("give each holder a token of its own, so that one can be taken away");
+                    .help("give each holder a separate token, so that one can be revoked");
             }
         }
     }

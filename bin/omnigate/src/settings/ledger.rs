@@ -12,19 +12,20 @@ const FILE: &str = "ledger.db";
 /// More signers than anybody rotates through.
 const MAX_KEYS: usize = 64;
 
-/// Where money is booked.
+/// The double-entry ledger.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LedgerConfig {
-    /// Where the ledger is: `sqlite:./data/ledger.db`, `memory:` for one that ends with the process, or
-    /// `postgres://user:password@host/database` for one that nodes share (epochs are then kept there as well). Its
-    /// `sslmode` and `sslrootcert` are those of PostgreSQL's own programs; without `sslmode`, TLS is required of other
-    /// machines. Unset, the file `ledger.db` in `node.data_dir`; with `node.amnesia` one of the others must be named.
+    /// The database of the ledger: `sqlite:./data/ledger.db`, `memory:` for one that ends with the process, or
+    /// `postgres://user:password@host/database` for one that nodes share (epochs are then stored there too).
+    /// `sslmode` and `sslrootcert` work as in PostgreSQL's own programs; without `sslmode`, TLS is required to
+    /// other machines. If unset, it is the file `ledger.db` in `node.data_dir`; with `node.amnesia`, one of the
+    /// others must be set.
     pub(crate) url: Option<Secret>,
-    /// How much is checked when the ledger is opened: everything, or what follows the last checkpoint signed by one of
+    /// What is verified when the ledger is opened: everything, or what follows the last checkpoint signed by one of
     /// `trusted_keys`.
     pub(crate) verify: VerifyAtOpen,
-    /// Whose checkpoints are believed: Ed25519 public keys of 64 hexadecimal digits.
+    /// Public keys whose checkpoints are trusted: Ed25519, 64 hexadecimal digits each.
     pub(crate) trusted_keys: Vec<String>,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct LedgerConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum VerifyAtOpen {
-    /// Every row.
+    /// Every row is verified.
     #[default]
     Everything,
     /// What follows the last trusted checkpoint.
@@ -93,7 +94,7 @@ impl LedgerConfig {
         }
     }
 
-    /// Whose checkpoints are believed.
+    /// Returns the keys whose checkpoints are trusted.
     pub(crate) fn trusted(&self) -> Vec<[u8; 32]> {
         self.trusted_keys.iter().filter_map(|key| public_key(key)).collect()
     }

@@ -16,20 +16,20 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 pub(crate) struct LogConfig {
     /// One line of text per event, or one JSON object.
     pub(crate) format: LogFormat,
-    /// The least serious level written: off, error, warn, info, debug or trace. `info,svc_gateway=debug` says more
-    /// about one part. The audit trail (`audit`) is written at every level but `off`, unless it is named here as in
-    /// `warn,audit=off`.
+    /// The lowest level that is written: off, error, warn, info, debug or trace. `info,svc_gateway=debug` sets the
+    /// level of one part. The audit trail (`audit`) is written at every level except `off`, unless it is named
+    /// here, as in `warn,audit=off`.
     pub(crate) level: String,
 }
 
-/// How an event is written.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// One line of text per event.
     #[default]
     Text,
-    /// For machines.
+    /// One JSON object per event.
     Json,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const NAME_MAX: usize = 63;
 const CORES_MAX: usize = 1024;
 const DRAIN_MIN: Duration = Duration::from_secs(1);
-const DRAIN_SAFE_MAX: Duration = Duration::from_secs(5);
+const DRAIN_SAFE_MAX: Duration = Duration::from_secs(60);
 
 /// The node as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,31 +20,34 @@ const DRAIN_SAFE_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct NodeConfig {
     /// The node's name: the `node` label of its metrics.
     pub(crate) name: String,
-    /// Where the node keeps what it stores; made when something is to be stored. Never touched with `amnesia`.
+    /// The folder for everything that the node stores. It is created when something is first stored, and not used
+    /// with `amnesia`.
     pub(crate) data_dir: PathBuf,
-    /// Whether the node must not write anything to a disk: what would be stored is kept in RAM, as far as there is room.
+    /// Diskless mode: the node writes nothing to a disk and keeps data in RAM, as far as there is room.
     pub(crate) amnesia: bool,
-    /// What kind of node it is: a `micronode` gives silent peers up after 15 s, a `macronode` after 30 s, unless
-    /// `overlay.timeouts.idle` says otherwise.
+    /// The kind of node: a `micronode` disconnects silent peers after 15 s, a `macronode` after 30 s, unless
+    /// `overlay.timeouts.idle` is set.
     pub(crate) profile: Profile,
-    /// How requests are spread over the cores: one runtime per core, or one shared by all.
+    /// How requests are distributed over the cores: one runtime per core, or one runtime shared by all.
     pub(crate) runtime: RuntimeKind,
-    /// Cores that serve requests; 0 stands for all of the machine.
+    /// Number of cores that serve requests; 0 means all cores of the machine.
     pub(crate) cores: usize,
-    /// Lets protecting limits pass their safe maximum. Each that does is warned about.
+    /// Allows protective limits to be set above their safe maximum. Each such limit is logged as a warning.
     pub(crate) danger_ok: bool,
-    /// Whether the process gives up reaching files outside the folders that the configuration names, signals and abstract
-    /// sockets of other processes (Landlock), and the system calls that a node never makes (seccomp): `auto` (where the
-    /// kernel can), `on` (a node that cannot does not start), or `off`. It does not restrict the network, Unix sockets with a
-    /// path, or `chmod`.
+    /// Restricts the process to the files in folders that the configuration names, without signals and abstract
+    /// sockets of other processes (Landlock), and without the system calls that a node never makes (seccomp).
+    /// `auto`: as far as the kernel supports it; `on`: the node does not start without it; `off`. The network, Unix
+    /// sockets with a path and `chmod` are not restricted.
     pub(crate) sandbox: SandboxMode,
-    /// Whether SIGUSR2 may start a new version of the program. With `false` a node in its sandbox can start no program at
-    /// all; otherwise a compromised one can have the system's loader run what it can read.
+    /// Whether SIGUSR2 may start a new version of the program. With `false`, a sandboxed node cannot start any
+    /// program; otherwise a compromised node can have the system's loader run a file that it can read.
     pub(crate) upgrades: bool,
-    /// From the first sign of shutdown until what still runs is aborted and named; 1s to 5s.
+    /// The time from the start of a shutdown until everything that still runs is aborted and named in the log; 1s
+    /// to 60s. Service managers and orchestrators must wait at least this long before they kill the process.
     pub(crate) drain_deadline: HumanDuration,
-    /// How long a drain keeps connections open that have no request, so that no client loses its next one: that is answered
-    /// with `Connection: close`. At most half of `drain_deadline` counts; `0s` closes them at once.
+    /// How long a drain keeps idle connections open, so that no client loses its next request; that request is
+    /// answered with `Connection: close`. At most half of `drain_deadline` is used; `0s` closes idle connections at
+    /// once.
     pub(crate) drain_idle: HumanDuration,
 }
 
@@ -67,7 +70,7 @@ pub(crate) enum SandboxMode {
 pub(crate) enum Profile {
     /// Small: what is not used is given up soon.
     Micronode,
-    /// Large.
+    /// A large node, such as a server.
     #[default]
     Macronode,
 }
@@ -141,7 +144,7 @@ impl Table for NodeConfig {
         let deadline = self.drain_deadline;
         if deadline.as_duration() < DRAIN_MIN {
             let message = format!("{deadline} is too short to finish what is in flight");
-            problems.at("drain_deadline", message).help("use a value from 1s to 5s");
+            problems.at("drain_deadline", message).help("use a value from 1s to 60s");
         }
         problems.guard("drain_deadline", deadline, DRAIN_SAFE_MAX.into(), checks.danger_ok());
     }

@@ -6,6 +6,9 @@ use ron_transport::tls::testkit::TestCa;
 
 use crate::{assert_clean, assert_refused, cli, omnigate, run};
 
+/// Without one, a gateway that somebody has configured is warned of.
+const A_ROUTE: &str = "[[gateway.route]]\npath = \"/\"\nupstream = \"a\"\n[gateway.upstream.a]\nendpoints = [\"http://127.0.0.1:9\"]\n";
+
 #[test]
 fn defaults_alone_are_right() {
     let dir = tempfile::tempdir().unwrap();
@@ -87,14 +90,14 @@ fn a_short_token_is_refused_and_not_repeated() {
 }
 
 #[test]
-fn the_drain_deadline_lies_between_one_and_five_seconds() {
+fn the_drain_deadline_lies_between_a_second_and_a_minute() {
     let dir = tempfile::tempdir().unwrap();
     let with =
         |deadline: &str| cli(dir.path(), &["check", "--set", &format!("node.drain_deadline={deadline}")]);
-    for right in ["1s", "5s"] {
+    for right in ["1s", "60s"] {
         assert_clean(&with(right));
     }
-    for wrong in ["999ms", "5s 1ms"] {
+    for wrong in ["999ms", "60s 1ms"] {
         assert_eq!(with(wrong).code, Some(2), "{wrong}");
     }
 }
@@ -102,17 +105,21 @@ fn the_drain_deadline_lies_between_one_and_five_seconds() {
 #[test]
 fn an_accepted_danger_is_right_but_warned_about() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["check", "--set", "node.drain_deadline=9s", "--set", "node.danger_ok=true"];
+    let args = ["check", "--set", "node.drain_deadline=90s", "--set", "node.danger_ok=true"];
     let ran = cli(dir.path(), &args);
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ok: no file, defaults only\n"));
-    assert!(ran.err.starts_with("warning: `node.drain_deadline`: 9s is above"), "{}", ran.err);
+    let is_warned = ran.err.starts_with("warning: `node.drain_deadline`: ") && ran.err.contains(" is above ");
+    assert!(is_warned, "{}", ran.err);
 }
 
 #[test]
 fn certificates_are_loaded_and_their_keys_looked_at() {
     let dir = tempfile::tempdir().unwrap();
     let files = TestCa::new("ca").server(&["localhost"]).write(dir.path(), "srv");
-    let tls = format!("[gateway.tls]\ncert_path = {:?}\nkey_path = {:?}\n", files.cert_path, files.key_path);
+    let tls = format!(
+        "[gateway.tls]\ncert_path = {:?}\nkey_path = {:?}\n{A_ROUTE}",
+        files.cert_path, files.key_path
+    );
     fs::write(dir.path().join("omnigate.toml"), tls).unwrap();
     assert_clean(&cli(dir.path(), &["check"]));
 
@@ -137,7 +144,7 @@ fn what_upstreams_and_the_keys_issuer_are_trusted_by_is_loaded() {
         "[gateway.upstream.up]\nendpoints = [\"https://127.0.0.1:9\"]\n\
          tls = {{ ca_path = {trusted:?}, cert_path = {:?}, key_path = {:?} }}\n\
          [auth]\njwks_url = \"https://id.example.org/jwks\"\njwks_ca_path = {trusted:?}\n\
-         jwt_issuer = \"i\"\njwt_audience = \"a\"\n",
+         jwt_issuer = \"i\"\njwt_audience = \"a\"\n{A_ROUTE}",
         client.cert_path, client.key_path
     );
     fs::write(dir.path().join("omnigate.toml"), config).unwrap();
@@ -184,4 +191,71 @@ fn a_variable_that_is_no_setting_is_refused_by_name() {
     let ran = run(command);
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("OMNIGATE_GATEWAY__MAX_CONS"), "{}", ran.err);
+}
+
+#[test]
+fn what_cannot_work_is_named_with_its_line_and_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "\
+[gateway]
+redirect_http = \"127.0.0.1:8089\"
+[edge]
+enabled = true
+packs = [\"nope.pmtiles\"]
+roots = [{ path = \"nowhere\" }, { path = \"omnigate.toml\" }]
+[auth]
+jwks_url = \"file:/no/such/keys.json\"
+";
+    fs::write(dir.path().join("omnigate.toml"), file).unwrap();
+    let ran = cli(dir.path(), &["check"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ok: omnigate.toml\n"), "{}", ran.err);
+    for (message, line) in [
+        ("`edge.packs[0]`: there is no file nope.pmtiles", "omnigate.toml:5"),
+        ("`edge.roots[0]`: nowhere does not exist", "omnigate.toml:6"),
+        ("`edge.roots[1]`: omnigate.toml is not a folder", "omnigate.toml:6"),
+        (
+            "`gateway.redirect_http`: clients are sent to HTTPS, which this gateway does not speak",
+            "omnigate.toml:2",
+        ),
+        ("`auth.jwks_url`: there is no file /no/such/keys.json", "omnigate.toml:8"),
+    ] {
+        assert!(ran.err.contains(&format!("warning: {message}\n--> {line}\n")), "{message}: {}", ran.err);
+    }
+    assert!(ran.err.contains("`gateway.route`: there is no route"), "{}", ran.err);
+    let there = dir.path().join("public");
+    fs::create_dir(&there).unwrap();
+    let fine = "[gateway.upstream.a]\nendpoints = [\"http://127.0.0.1:1\"]\n[[gateway.route]]\npath = \"/\"\nupstream = \"a\"\n\
+                [edge]\nenabled = true\nroots = [\"public\"]\n";
+    fs::write(dir.path().join("omnigate.toml"), fine).unwrap();
+    assert_clean(&cli(dir.path(), &["check"]));
+}
+
+#[test]
+fn a_certificate_that_ends_soon_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let ends = now + std::time::Duration::from_secs(5 * 24 * 60 * 60 + 600);
+    TestCa::new("authority").server_until(&["www.test"], ends).write(dir.path(), "soon");
+    let ran = cli(
+        dir.path(),
+        &[
+            "check",
+            "--set",
+            "gateway.tls.cert_path=soon.cert.pem",
+            "--set",
+            "gateway.tls.key_path=soon.key.pem",
+        ],
+    );
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("expires in 5 days; renew it and reload"), "{}", ran.err);
+}
+
+#[test]
+fn the_edge_refuses_a_folder_that_does_not_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let missing = cli(dir.path(), &["edge", "--dir", "nope"]);
+    assert!(missing.code == Some(2) && missing.err.contains("there is no folder nope"), "{}", missing.err);
+    let file = cli(dir.path(), &["edge", "--dir", "file"]);
+    assert!(file.code == Some(2) && file.err.contains("file is not a folder"), "{}", file.err);
 }

@@ -15,6 +15,10 @@ struct Example {
     text: String,
 }
 
+/// Warnings that are true in the folder of this test: an example names files that are not here, and may leave the routes to
+/// the next one.
+const OF_THIS_FOLDER: [&str; 3] = ["there is no route", "there is no file", "does not exist"];
+
 #[test]
 fn every_example_in_the_pages_passes_the_check() {
     let dir = tempfile::tempdir().unwrap();
@@ -31,7 +35,9 @@ fn complaint(dir: &Path, example: &Example) -> Option<String> {
     fs::write(dir.join("omnigate.toml"), &example.text).unwrap();
     let ran = run(omnigate(dir, &["check"]));
     let Example { page, line, .. } = example;
-    let accepted = ran.code == Some(0) && ran.out == "ok: omnigate.toml\n" && ran.err.is_empty();
+    let is_of_this_folder = |line: &str| OF_THIS_FOLDER.iter().any(|words| line.contains(words));
+    let mut warnings = ran.err.lines().filter(|line| line.starts_with("warning:"));
+    let accepted = ran.code == Some(0) && ran.out == "ok: omnigate.toml\n" && warnings.all(is_of_this_folder);
     (!accepted).then(|| format!("{page}, line {line}:\n{}", ran.err))
 }
 
@@ -45,6 +51,8 @@ fn write_what_examples_name(dir: &Path) {
         assert_eq!(keygen.code, Some(0), "{}", keygen.err);
     }
     write_file(dir, "keys/revoked", "", 0o644);
+    let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap();
+    write_file(dir, "users", &format!("ann:{hash}\n"), 0o644);
     write_file(dir, "tls/ca.pem", &TestCa::new("ca").pem(), 0o644);
     write_file(dir, "tls/revoked.pem", &TestCa::new("ca").revoked_client("client").1, 0o644);
     // A successful OCSP response, as far as anybody looks at it here.

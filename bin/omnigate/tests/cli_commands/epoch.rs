@@ -274,9 +274,9 @@ fn whatever_is_altered_in_a_bundle_is_found() {
         ),
         ("v1/run.json", r#"{"allocations""#, r#"{ "allocations""#, "not in canonical form"),
         ("v1/allocations.jsonl", "124245", "124246", "line 2 of allocations.jsonl is not what is computed"),
-        ("v1/commitment", "b3k:", "b3k:0", "commitment: there is no digest"),
+        ("v1/commitment", "b3k:", "b3k:0", "commitment: expected a digest"),
         ("SEAL", r#""signature":""#, r#""signature":"0"#, "signature"),
-        ("v1/commitment", "b3k:", "", "commitment: there is no digest"),
+        ("v1/commitment", "b3k:", "", "commitment: expected a digest"),
     ];
     for (file, from, to, words) in cases {
         let fixture = Fixture::new();

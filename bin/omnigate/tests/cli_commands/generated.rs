@@ -96,7 +96,7 @@ fn the_concurrency_pages_are_written_and_a_changed_one_is_named() {
     fs::write(&admin, "something else").unwrap();
     let ran = cli(dir.path(), &check);
     assert_eq!(ran.code, Some(1));
-    let words = "error: not as the services declare: docs/concurrency/admin.md\n \
+    let words = "error: out of date: docs/concurrency/admin.md\n \
                  = help: write them with `omnigate docs concurrency`\n";
     assert_eq!(ran.err, words);
     assert_eq!(fs::read_to_string(&admin).unwrap(), "something else");

@@ -201,3 +201,84 @@ fn a_checkpoint_is_signed_with_a_key_of_openssl_and_believed_when_it_is_named() 
     fs::write(&key, "not a key").unwrap();
     assert_eq!(fixture.ledger("checkpoint --key node.pem --url sqlite:data/ledger.db").code, Some(2));
 }
+
+#[test]
+fn a_hold_is_listed_until_it_is_settled_or_voided() {
+    let fixture = Fixture::funded();
+    let held = fixture.done("hold --from pool --to ada --amount 300 --key vest/1 --open-receiver");
+    assert_eq!(held, "held as hold 5\n", "the entry before it opens the receiver's account");
+    assert_eq!(
+        fixture.done("hold --from pool --to ada --amount 300 --key vest/1 --open-receiver"),
+        "held before as hold 5\n"
+    );
+    fixture.done("hold --from pool --to ada --amount 40 --key vest/2");
+    assert_eq!(fixture.done("holds"), "hold 5: 300 from pool to ada\nhold 6: 40 from pool to ada\n");
+    assert_eq!(fixture.json("balances")[2]["held"], "340");
+    assert_eq!(fixture.done("settle 5 --key vest/1/settle"), "hold 5 settled\n");
+    assert_eq!(fixture.done("settle 5 --key vest/1/settle"), "hold 5 was settled before\n");
+    assert_eq!(fixture.ledger("settle 5 --key other").code, Some(1), "it is closed");
+    assert_eq!(fixture.done("void 6 --key vest/2/void"), "hold 6 voided\n");
+    assert_eq!(fixture.done("holds"), "no open holds\n");
+    let balances = fixture.json("balances");
+    assert_eq!((&balances[0]["balance"], &balances[2]["balance"]), (&json!("300"), &json!("700")));
+    assert_eq!(fixture.ledger("hold --from pool --to ada --amount 1 --key reward/1/0").code, Some(2));
+}
+
+#[test]
+fn an_import_posts_each_transfer_once_and_nothing_of_a_file_with_a_fault() {
+    let fixture = Fixture::funded();
+    let write = |text: &str| fs::write(fixture.dir.path().join("in.csv"), text).unwrap();
+    let header = "key,from,to,amount,reference\n";
+    let good = "a/1,pool,ada,5,for November, and more\na/2,pool,bo,6,\n";
+    for (fault, words) in [
+        ("a/3,pool,ada,x,\n", "line 4"),
+        ("a/1,pool,ada,1,\n", "line 4: another line has the same key"),
+        ("reward/1,pool,ada,1,\n", "line 4: the key is reserved"),
+        ("a/3,pool,ada\n", "line 4: it has 3 cells instead of 5"),
+    ] {
+        write(&format!("{header}{good}{fault}"));
+        let ran = fixture.ledger("import in.csv --open-receivers");
+        assert!(
+            ran.code == Some(2) && ran.err.contains(words) && ran.err.contains("nothing was posted"),
+            "{}",
+            ran.err
+        );
+    }
+    write(good);
+    assert_eq!(fixture.ledger("import in.csv").code, Some(2), "the first line is missing");
+    write(&format!("{header}{good}"));
+    assert_eq!(
+        fixture.done("import in.csv --dry-run"),
+        "2 transfers can be read, 11 in all; nothing was posted\n"
+    );
+    assert_eq!(fixture.done("import in.csv --open-receivers"), "2 posted, 0 posted before, 0 refused\n");
+    write(&format!("{header}{good}a/3,pool,ada,100000,\na/4,pool,ada,1,\n"));
+    let again = fixture.ledger("import in.csv --open-receivers");
+    assert_eq!(again.code, Some(1));
+    assert!(again.out.starts_with("line 4: refused: "), "{}", again.out);
+    assert!(again.out.ends_with("1 posted, 2 posted before, 1 refused\n"), "{}", again.out);
+    assert_eq!(fixture.json("balances")[0]["balance"], "6", "ada");
+}
+
+#[test]
+fn a_ledger_is_held_to_a_checkpoint_that_was_kept_elsewhere() {
+    let (fixture, other) = (Fixture::funded(), Fixture::new());
+    let path = fixture.dir.path().join("node.pem");
+    let made = Command::new("openssl").args(["genpkey", "-algorithm", "ed25519", "-out"]).arg(&path).output();
+    assert!(made.unwrap().status.success());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let kept = fixture.done("checkpoint --key node.pem --json");
+    fs::write(fixture.dir.path().join("kept.json"), &kept).unwrap();
+    fixture.done("transfer --from mint --to pool --amount 1 --key later");
+    assert!(fixture.done("verify --kept kept.json").starts_with("whole: "));
+    fs::write(other.dir.path().join("kept.json"), &kept).unwrap();
+    other.done("open mint --asset CREDIT --issuer");
+    let short = other.ledger("verify --kept kept.json");
+    assert!(short.code == Some(1) && short.err.contains("ends before link 3"), "{}", short.err);
+    other.done("open pool --asset CREDIT");
+    other.done("transfer --from mint --to pool --amount 999 --key fund");
+    let rebuilt = other.ledger("verify --kept kept.json");
+    assert!(rebuilt.code == Some(1) && rebuilt.err.contains("this is another ledger"), "{}", rebuilt.err);
+    fs::write(other.dir.path().join("kept.json"), "{}").unwrap();
+    assert_eq!(other.ledger("verify --kept kept.json").code, Some(2));
+}

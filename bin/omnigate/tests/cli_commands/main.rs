@@ -15,12 +15,14 @@ mod cli_run;
 mod config;
 mod docs_examples;
 mod epoch;
+mod epoch_chain;
 mod epoch_claims;
 mod epoch_left_out;
 mod epoch_settled;
 mod generated;
 mod ledger;
 mod pack;
+mod password;
 mod token;
 
 use cli_run::{Ran, omnigate, run};

@@ -103,7 +103,7 @@ fn a_file_is_replaced_only_when_told() {
     let fixture = Fixture::empty();
     for name in ["a.pmtiles", "a.mbtiles"] {
         fs::write(fixture.path(name), "mine").unwrap();
-        assert_fails(&fixture.pack(&format!("make --demo {name} --zoom 0")), 1, "is already there");
+        assert_fails(&fixture.pack(&format!("make --demo {name} --zoom 0")), 1, "already exists");
         assert_eq!(fs::read_to_string(fixture.path(name)).unwrap(), "mine");
         assert_eq!(fixture.pack(&format!("make --demo {name} --zoom 0 --force")).code, Some(0));
         assert_eq!(fixture.pack(&format!("verify {name}")).code, Some(0));

@@ -82,8 +82,8 @@ fn a_node_that_is_told_to_stop_says_why_and_ends_cleanly() {
     }
 }
 
-#[test]
-fn one_flag_is_enough_to_pass_everything_to_a_server() {
+/// The head of the first request that a server gets behind a node with these flags, which is answered.
+fn asked_behind(flags: &[&str]) -> String {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
     let answering = std::thread::spawn(move || {
@@ -99,10 +99,24 @@ fn one_flag_is_enough_to_pass_everything_to_a_server() {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").unwrap();
         String::from_utf8_lossy(&head[..read]).into_owned()
     });
-    let node = Node::start(&["--to", &url]);
+    let node = Node::start(&[&["--to", &url], flags].concat());
     let reply = http::get(&node.gateway, "/some/path?q=1");
     assert_eq!((reply.status, reply.body.as_str()), (200, "hello"));
-    assert!(answering.join().unwrap().starts_with("GET /some/path?q=1 HTTP/1.1"));
+    answering.join().unwrap()
+}
+
+#[test]
+fn one_flag_is_enough_to_pass_everything_to_a_server() {
+    assert!(asked_behind(&[]).starts_with("GET /some/path?q=1 HTTP/1.1"));
+}
+
+#[test]
+fn the_server_of_one_flag_has_a_minute_unless_a_setting_says_otherwise() {
+    for (flags, seconds) in [(&[][..], 60), (&["--set", "gateway.upstream.to.timeout=7s"], 7)] {
+        let head = asked_behind(flags);
+        let told = head.lines().find_map(|line| line.strip_prefix("x-request-timeout-ms: ")).unwrap();
+        assert_eq!(told.parse::<u32>().unwrap().div_ceil(1000), seconds, "{head}");
+    }
 }
 
 #[test]

@@ -68,7 +68,8 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn for_page(page: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let [gateway, edge, admin] = [(); 3].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
+        let [gateway, edge, admin, rewarder] =
+            [(); 4].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
         let stage = Self {
             places: vec![
                 ("localhost:8080", gateway.to_string()),
@@ -81,7 +82,7 @@ impl Stage {
                 ("OMNIGATE_EDGE__LISTEN", edge.to_string()),
                 ("OMNIGATE_ADMIN__LISTEN", admin.to_string()),
                 ("OMNIGATE_OVERLAY__LISTEN", "127.0.0.1:0".to_owned()),
-                ("OMNIGATE_REWARDER__LISTEN", "127.0.0.1:0".to_owned()),
+                ("OMNIGATE_REWARDER__LISTEN", rewarder.to_string()),
             ],
             dir,
         };

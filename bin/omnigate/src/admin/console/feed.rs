@@ -33,7 +33,7 @@ pub(in crate::admin) const FEED: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "looks at the node once a second while somebody watches the console",
+    doc: "samples the node once a second while a console is open",
 };
 
 /// What it saw, on its way to the viewers.
@@ -43,7 +43,7 @@ pub(in crate::admin) const SNAPSHOTS: QueueSpec = QueueSpec {
     policy: Policy::Watch,
     from: "console",
     to: "viewers",
-    doc: "the numbers that the console shows; a viewer that is slow misses some",
+    doc: "the numbers that the console shows; a slow viewer misses some",
 };
 
 /// What is sent to viewers, and their places.
@@ -57,13 +57,13 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Starts to look, once somebody watches.
-    pub(super) fn start(scope: &Scope, looker: Looker) -> Arc<Self> {
+    pub(super) fn start(scope: &Scope, looker: Arc<Looker>) -> Arc<Self> {
         let feed = Arc::new(Self {
             latest: watch::Sender::new(Bytes::new()),
             places: Arc::new(Semaphore::new(MAX_VIEWERS)),
             wanted: Notify::new(),
         });
-        let (fed, looker) = (Arc::clone(&feed), Arc::new(looker));
+        let fed = Arc::clone(&feed);
         scope.task(&FEED, move |ctx| run(ctx, Arc::clone(&fed), Arc::clone(&looker)));
         feed
     }
@@ -136,7 +136,7 @@ mod tests {
         let kernel = Kernel::builder("n").cores(NonZeroUsize::MIN).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let looker = Looker::new(&scope, "n".to_owned(), vec![&TOPOLOGY], Vec::new());
-        let feed = Feed::start(&scope, looker);
+        let feed = Feed::start(&scope, Arc::new(looker));
         (kernel, scope, feed)
     }
 

@@ -12,7 +12,7 @@ mod snapshot;
 use std::{fmt, sync::Arc};
 
 use http::request::Parts;
-use ron_kernel::{Scope, config::ConfigStore, topology::Topology};
+use ron_kernel::{Fault, Scope, config::ConfigStore, topology::Topology};
 use ron_transport::Response;
 use serde_json::{Value, json};
 use svc_rewarder::Rewarder;
@@ -39,7 +39,7 @@ pub(crate) trait Part: fmt::Debug + Send + Sync {
 pub(crate) struct Shown {
     pub(crate) config: ConfigInForce,
     pub(crate) parts: Vec<Box<dyn Part>>,
-    /// Whose epochs are shown.
+    /// The rewarder whose epochs are shown, if it runs.
     pub(crate) rewarder: Option<Arc<Rewarder>>,
 }
 
@@ -57,14 +57,22 @@ pub(super) struct Console {
     config: ConfigInForce,
     rewarder: Option<Arc<Rewarder>>,
     feed: Arc<Feed>,
+    looker: Arc<Looker>,
 }
 
 impl Console {
     pub(super) fn start(scope: &Scope, topologies: &[&'static Topology], shown: Shown) -> Self {
         let Shown { config, parts, rewarder } = shown;
         let node = config.store.current().get::<NodeConfig>().name.clone();
-        let looker = Looker::new(scope, node, topologies.to_vec(), parts);
-        Self { config, rewarder, feed: Feed::start(scope, looker) }
+        let looker = Arc::new(Looker::new(scope, node, topologies.to_vec(), parts));
+        Self { config, rewarder, feed: Feed::start(scope, Arc::clone(&looker)), looker }
+    }
+
+    /// The node at this moment, as the console shows it.
+    pub(super) async fn look(&self, scope: &Scope) -> Result<Value, Refusal> {
+        let looker = Arc::clone(&self.looker);
+        let seen = scope.blocking().run("look at the node", move || looker.look()).await;
+        Ok(seen.map_err(Fault::from)?)
     }
 
     /// A viewer's stream of numbers, until the node has stopped.

@@ -59,7 +59,7 @@ pub(super) fn run(
     }
 }
 
-/// Why a copy ended early.
+/// The reason why a copy ended early.
 enum CopyError {
     Read(ReadError),
     Write(io::Error),

@@ -6,10 +6,10 @@ use types::NodeId;
 use super::{files::Folder, trust::Trust};
 use crate::failure::Failure;
 
-/// Who attests to a run.
+/// The nodes that attest to a run.
 #[derive(Debug)]
 pub(super) struct Attested {
-    /// Whose signatures are good.
+    /// The keys whose signatures are valid.
     pub(super) by: Vec<PublicKey>,
     /// Those of them that the caller believes.
     pub(super) trusted: Vec<NodeId>,

@@ -48,6 +48,15 @@ impl Folder {
         latest.map(|(_, folder)| folder).ok_or_else(none)
     }
 
+    /// The folders of epochs in a folder, in the order of their numbers.
+    pub(super) fn epochs(path: &Path) -> Result<Vec<(u64, Self)>, Failure> {
+        let entries = fs::read_dir(path).map_err(|error| unreadable(path, error))?.filter_map(Result::ok);
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+        let mut epochs: Vec<_> = numbers.map(|epoch| (epoch, Self(path.join(epoch.to_string())))).collect();
+        epochs.sort_by_key(|(epoch, _)| *epoch);
+        Ok(epochs)
+    }
+
     /// Whether it has what an epoch came to: a run, or why there is none.
     fn is_epoch(&self) -> bool {
         self.has(bundle::RUN) || self.has(bundle::QUARANTINE)
@@ -58,11 +67,15 @@ impl Folder {
         Ok(Self(path.to_owned()))
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.join(name).is_file()
     }
 
-    /// A document.
+    /// Reads a document of the bundle.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {
         read(&self.0.join(name))
     }

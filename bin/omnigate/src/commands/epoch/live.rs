@@ -38,23 +38,24 @@ const MAX_TOKEN: u64 = 4096;
 pub(crate) struct SealArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// The epoch.
+    /// The number of the epoch.
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     epoch: u64,
-    /// Seal these rows, lines as in a bundle or a Parquet file, instead of what this node has counted.
+    /// Seal the rows in this file, lines as in a bundle or a Parquet file, instead of what this node has counted.
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
 }
 
-/// How the rewarder is asked.
+/// Options of commands that query the rewarder.
 #[derive(Args, Debug)]
 pub(super) struct Asking {
     #[command(flatten)]
     config: ConfigArgs,
-    /// The file with a capability for `rewarder.run` or `rewarder.inspect`, where `auth.root_keys` are set.
+    /// The file with a capability token for `rewarder.run` or `rewarder.inspect`; needed if `auth.root_keys` are
+    /// set.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -68,7 +69,7 @@ pub(crate) struct OneArgs {
     epoch: Which,
 }
 
-/// Which epoch is meant.
+/// The epoch that a command is about.
 #[derive(Clone, Copy, Debug)]
 enum Which {
     Number(u64),
@@ -79,7 +80,7 @@ enum Which {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     asking: Asking,
-    /// How many.
+    /// The number of epochs to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
     limit: u64,
 }
@@ -89,7 +90,7 @@ pub(super) fn seal(args: SealArgs) -> Result<(), Failure> {
     let config = args.config.resolve()?.load()?;
     let (rewarder, node) = (config.get::<RewarderConfig>(), config.get::<NodeConfig>());
     if node.amnesia {
-        return Err(Failure::failed("a node with amnesia keeps nothing that could be sealed from outside"));
+        return Err(Failure::failed("a node with node.amnesia stores no usage that this command could seal"));
     }
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if !rewarder.windows().is_over(args.epoch, unix) {
@@ -145,7 +146,7 @@ pub(super) fn show(args: OneArgs) -> Result<(), Failure> {
     print(&(details(&answer) + &payouts(&answer, &lines)))
 }
 
-/// Lists epochs.
+/// Lists the latest epochs.
 pub(super) fn list(args: ListArgs) -> Result<(), Failure> {
     let (client, json) = args.asking.client()?;
     let answer = client.get(&format!("/rewarder/epochs?limit={}", args.limit))?;

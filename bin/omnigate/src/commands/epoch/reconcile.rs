@@ -17,10 +17,10 @@ const PAGE: u64 = 100;
 pub(crate) struct ReconcileArgs {
     #[command(flatten)]
     asking: Asking,
-    /// This epoch alone; without it, all that are paid.
+    /// Only this epoch; without it, all paid epochs.
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     epoch: Option<u64>,
-    /// Only tell what is missing; post nothing.
+    /// Only report what is missing; post nothing.
     #[arg(long)]
     dry_run: bool,
 }

@@ -1,9 +1,10 @@
-//! `omnigate epoch rerun`: compute an epoch anew from what it was computed from.
+//! `omnigate epoch rerun`: compute an epoch again from what it was computed from.
 
-use rewards::{Epoch, Manifest, Run, Snapshot, bundle, compute};
+use rewards::{Epoch, Manifest, Run, Snapshot, bundle, compute_after};
 
 use super::{
     RerunArgs,
+    brought::brought,
     bundle::{InputsError, policy, rows, snapshots},
     files::Folder,
 };
@@ -15,9 +16,10 @@ pub(super) fn run(args: &RerunArgs) -> Result<(), Failure> {
     let policy = policy(&folder, &[])?.policy;
     let snapshots = snapshots(&folder)?;
     let epoch = epoch(&folder, &snapshots)?;
+    let brought = brought(&folder, &policy, &[])?;
     let into = Folder::create(&args.into)?;
     let computed = rows(&folder, &policy, epoch, &snapshots, args.threads.number())
-        .and_then(|inputs| compute(&policy, &inputs).map_err(InputsError::from));
+        .and_then(|inputs| compute_after(&policy, &inputs, &brought).map_err(InputsError::from));
     match computed {
         Ok(run) => write(&into, &run),
         Err(InputsError::Failure(failure)) => Err(failure),

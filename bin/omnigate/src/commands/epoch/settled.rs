@@ -14,7 +14,7 @@ pub(super) enum Settled {
     NotAsked,
     /// So many batches are there, and none is missing. Payouts of these actors are parked.
     All {
-        /// How many.
+        /// The number of epochs to list.
         batches: u64,
         /// Whose payouts are in an account of their own, because theirs could not take them.
         parked: Vec<String>,

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use rewards::{Excluded, Explanation, Manifest, ParkedPayout, Proof, Residual, Rule, Ruleset, Run};
+use rewards::{
+    Action, Due, Excluded, Explanation, Linked, Manifest, ParkedPayout, Proof, Residual, Rule, Ruleset, Run,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -31,7 +33,18 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     line("pool", pool.to_string());
     line("paid", format!("{paid} to {payees} of {} actors", run.lines()));
     line("residual", format!("{residual} {}", destination(run)));
-    line("sum", format!("{paid} + {residual} = {pool}"));
+    match &manifest.linked {
+        None => line("sum", format!("{paid} + {residual} = {pool}")),
+        Some(Linked { brought, carried_out, credited, deducted }) => {
+            let (carried, on) = (brought.carried.amount, carried_out.amount);
+            line("carried", format!("{carried} from before, {on} to the next epoch"));
+            line(
+                "corrections",
+                format!("{}: {credited} added, {deducted} taken off", brought.corrections.len()),
+            );
+            line("sum", format!("{paid} + {on} + {residual} = {pool} + {carried} + {credited}"));
+        }
+    }
     line("points", manifest.score_total.to_string());
     line("allocations", format!("{} lines, {}", run.lines(), manifest.allocations.root));
     line("run key", run.key().to_string());
@@ -44,6 +57,12 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     for ParkedPayout { actor, amount, account, detail, .. } in &verified.parked {
         line("parked", format!("{amount} of {actor} in {account}: {detail}"));
     }
+    for order in &verified.orders {
+        line("order", format!("{}: {}", action(&order.action), order.reason));
+    }
+    for dispute in &verified.disputes {
+        line("disputed", format!("the line of {}: {}", dispute.actor, dispute.reason));
+    }
     for (actor, explanation) in explained {
         out += &explanation.as_ref().map_or_else(
             || format!("{actor} has no line: no units that count\n"),
@@ -51,6 +70,14 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
         );
     }
     out
+}
+
+fn action(action: &Action) -> String {
+    match action {
+        Action::Hold => "held".to_owned(),
+        Action::Release => "released".to_owned(),
+        Action::Exclude(node) => format!("computed without {node}"),
+    }
 }
 
 fn verdict(verified: &Verified) -> String {
@@ -89,6 +116,14 @@ fn explanation_text(explanation: &Explanation<'_>, run: &Run) -> String {
         let extra = if allocation.extra { ", + 1 for its remainder" } else { "" };
         line("share", format!("{share}{extra}"));
     }
+    if let Some(Due { carried_in, carried_out, credit, debit }) = allocation.due {
+        line("carried", format!("{carried_in} from before, {carried_out} to the next epoch"));
+        line("corrections", format!("{credit} added, {debit} taken off"));
+    }
+    let payee = run.payee_of(allocation.actor);
+    if payee != allocation.actor {
+        line("paid to", payee.to_owned());
+    }
     line("payout", format!("{} ({})", allocation.payout, reason(allocation.rule, run)));
     out
 }
@@ -100,6 +135,10 @@ fn reason(rule: Rule, run: &Run) -> String {
         Rule::BelowMinimum => {
             format!("below the minimum of {}; it stays in the residual", run.policy().terms().min_payout)
         }
+        Rule::Carried => {
+            format!("below the minimum of {}; it is carried over", run.policy().terms().min_payout)
+        }
+        Rule::Deducted => "corrections take off everything that is due".to_owned(),
         Rule::Nobody => "the crowd of those without a name of their own has no account".to_owned(),
     }
 }
@@ -123,6 +162,7 @@ pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'
                 .collect::<Vec<_>>() },
         "pool": manifest.pool.to_string(),
         "paid": manifest.paid.to_string(),
+        "linked": manifest.linked.as_ref().map(linked_json),
         "residual": manifest.residual.to_string(),
         "score_total": manifest.score_total.to_string(),
         "lines": manifest.allocations.lines.get(),
@@ -134,7 +174,25 @@ pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'
         "parked": verified.parked.iter().map(|parked| json!({ "actor": parked.actor.as_str(),
             "amount": parked.amount.to_string(), "account": parked.account, "reason": parked.reason,
             "detail": parked.detail })).collect::<Vec<_>>(),
+        "orders": verified.orders.iter().map(|order| json!({ "action": action(&order.action),
+            "reason": order.reason })).collect::<Vec<_>>(),
+        "disputes": verified.disputes.iter().map(|dispute| json!({ "actor": dispute.actor.as_str(),
+            "reason": dispute.reason, "key": dispute.key.to_string() })).collect::<Vec<_>>(),
         "actors": explained.iter().map(explanation_json).collect::<Vec<_>>(),
+    })
+}
+
+fn linked_json(linked: &Linked) -> Value {
+    let brought = &linked.brought;
+    let previous = brought
+        .previous
+        .map(|run| json!({ "epoch": run.epoch.number(), "commitment": run.commitment.to_string() }));
+    json!({
+        "previous": previous,
+        "carried_in": brought.carried.amount.to_string(), "carried_out": linked.carried_out.amount.to_string(),
+        "credited": linked.credited.to_string(), "deducted": linked.deducted.to_string(),
+        "corrections": brought.corrections.iter().map(|(_, hash)| hash.to_string()).collect::<Vec<_>>(),
+        "payees": brought.payees.map(|(hash, _)| hash.to_string()),
     })
 }
 
@@ -171,7 +229,7 @@ pub(super) fn proof(proof: &Proof, manifest: &Manifest, is_published: bool) -> S
     )
 }
 
-/// The same for programs.
+/// Formats a proof as JSON.
 pub(super) fn proof_json(proof: &Proof) -> Value {
     json!({
         "verified": true, "epoch": proof.epoch.number(), "actor": proof.allocation.actor.as_str(),

@@ -23,14 +23,16 @@ pub(super) enum Check {
     Rows,
     /// The run is the one that was published, or a trusted node attests to it.
     Commitment,
+    /// The runs before it lead to the first one of their chain.
+    Chain,
     /// Every payout is in the ledger.
     Settled,
 }
 
 impl Check {
     /// All there are, in the order in which they are shown.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Policy, Self::Seals, Self::Rows, Self::Commitment, Self::Settled];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Policy, Self::Seals, Self::Rows, Self::Commitment, Self::Chain, Self::Settled];
 
     /// The name, as it is written on the command line.
     pub(super) const fn name(self) -> &'static str {
@@ -39,6 +41,7 @@ impl Check {
             Self::Seals => "seals",
             Self::Rows => "rows",
             Self::Commitment => "commitment",
+            Self::Chain => "chain",
             Self::Settled => "settled",
         }
     }
@@ -50,14 +53,19 @@ impl fmt::Display for Check {
     }
 }
 
-/// What has to be proved.
+/// The checks that must succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Required(BTreeSet<Check>);
 
 impl Required {
-    /// What a stranger needs; payouts too if there is a ledger to look into.
-    pub(super) fn usual(has_ledger: bool) -> Self {
-        Self(Check::ALL.into_iter().filter(|check| has_ledger || *check != Check::Settled).collect())
+    /// What a stranger needs; payouts too if there is a ledger to look into, and the chain if it is to be followed.
+    pub(super) fn usual(has_ledger: bool, has_chain: bool) -> Self {
+        let needed = |check: &Check| match check {
+            Check::Settled => has_ledger,
+            Check::Chain => has_chain,
+            _ => true,
+        };
+        Self(Check::ALL.into_iter().filter(needed).collect())
     }
 
     pub(super) fn includes(&self, check: Check) -> bool {
@@ -75,7 +83,9 @@ impl FromStr for Required {
         let check = |name: &str| {
             let known = Check::ALL.into_iter().find(|check| check.name() == name);
             known.ok_or_else(|| {
-                format!("`{name}` is no check: write policy, seals, rows, commitment, settled, or none")
+                format!(
+                    "`{name}` is no check: write policy, seals, rows, commitment, chain, settled, or none"
+                )
             })
         };
         text.split(',').map(check).collect::<Result<_, _>>().map(Self)

@@ -19,19 +19,19 @@ const MAX_QUARANTINED: u32 = 100_000;
 pub(crate) struct UsageArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Of this epoch alone.
+    /// Show only this epoch.
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     epoch: Option<u64>,
-    /// Of how many of the latest epochs.
+    /// Number of latest epochs to show.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "epoch")]
     limit: u32,
-    /// What no epoch could take: it came after its epoch was sealed (`late`), or the clock was wrong (`clock`).
+    /// Show quarantined usage: it arrived after its epoch was sealed (`late`), or the clock was wrong (`clock`).
     #[arg(long, conflicts_with = "epoch")]
     quarantined: bool,
-    /// Book what is quarantined in this epoch, which must not be sealed.
+    /// Book the quarantined usage in this epoch, which must not be sealed yet.
     #[arg(long, value_name = "EPOCH", requires = "quarantined", value_parser = clap::value_parser!(u64).range(..1 << 53))]
     book_in: Option<u64>,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -49,13 +49,13 @@ pub(super) fn run(args: UsageArgs) -> Result<(), Failure> {
     let config = args.config.resolve()?.load()?;
     let (rewarder, node) = (config.get::<RewarderConfig>(), config.get::<NodeConfig>());
     if node.amnesia {
-        return Err(Failure::failed("a node with amnesia writes nothing down"));
+        return Err(Failure::failed("a node with node.amnesia records no usage on disk"));
     }
     let path = node.data_dir.join(Accounts::JOURNAL);
     if !path.is_file() {
         let help = "it does so about a second after something was used, with `rewarder.enabled = true`";
         return Err(
-            Failure::failed(format!("the node has written nothing down in {}", path.display())).help(help)
+            Failure::failed(format!("the node has recorded no usage in {}", path.display())).help(help)
         );
     }
     let mut journal = Journal::open(&path, rewarder.windows().duration()).map_err(Failure::failed)?;
@@ -84,7 +84,9 @@ fn book_quarantined(journal: &mut Journal, epoch: u64) -> Result<(), Failure> {
     let boot = BootId::new(std::array::from_fn(|_| fastrand::u8(..)));
     match journal.book_quarantined(epoch, boot).map_err(Failure::failed)? {
         Some(rows) => print(&format!("{rows} rows are booked in epoch {epoch}\n")),
-        None => Err(Failure::failed(format!("epoch {epoch} is sealed")).help("name one that is not over")),
+        None => {
+            Err(Failure::failed(format!("epoch {epoch} is sealed")).help("name an epoch that has not ended"))
+        }
     }
 }
 
@@ -96,7 +98,7 @@ fn quarantined_table(rows: &[Quarantined]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The same for programs.
+/// Formats quarantined usage as JSON.
 fn quarantined_document(rows: &[Quarantined]) -> Value {
     let one = |Quarantined { epoch, used: Used { actor, metric, units }, reason }: &Quarantined| json!({ "epoch": epoch, "reason": reason, "actor": actor.as_str(), "metric": metric, "units": units.to_string() });
     rows.iter().map(one).collect()

@@ -1,11 +1,11 @@
-//! `omnigate epoch verify`: compute anew, compare every byte, and say what is proved and what is not.
+//! `omnigate epoch verify`: compute again, compare every byte, and say what is proved and what is not.
 
 use std::path::Path;
 
 use rewards::{
-    Claim, Digest, Epoch, Excluded, ExclusionNotice, InputSet, Intent, LineCheck, Manifest, Mismatch,
-    ParkedPayout, ParkedPayouts, Policy, Proof, PublicKey, Quarantine, QuarantineNotice, Run, Snapshot,
-    bundle, ed25519::Ed25519, verify, within,
+    Claim, Digest, Dispute, Epoch, Excluded, ExclusionNotice, InputSet, Intent, LineCheck, Manifest,
+    Mismatch, Order, ParkedPayout, ParkedPayouts, Policy, Proof, PublicKey, Quarantine, QuarantineNotice,
+    Run, Snapshot, bundle, ed25519::Ed25519, verify_after, within,
 };
 use ron_kernel::ExitCode;
 use types::ActorId;
@@ -13,8 +13,11 @@ use types::ActorId;
 use super::{
     VerifyArgs,
     attested::{Attested, attested},
+    brought::brought,
     bundle::{Judged, by_allocations, has_rows, policy, rows, seals, snapshots},
+    chain,
     files::{self, Folder},
+    orders::{disputes, orders},
     settled::{Settled, settled},
     show,
     trust::{Check, Required, Trust},
@@ -42,10 +45,14 @@ pub(super) struct Verified {
     pub(super) signed_by: Vec<PublicKey>,
     pub(super) sealed_by: Vec<(ActorId, PublicKey)>,
     pub(super) attested_by: Vec<PublicKey>,
-    /// What the bundle says is left out, in the words of whoever computed it.
+    /// What the bundle says is left out, in the words of the node that computed it.
     pub(super) excluded: Vec<Excluded>,
     /// What the bundle says is parked. Only the ledger can prove it.
     pub(super) parked: Vec<ParkedPayout>,
+    /// Orders about the epoch that were carried out.
+    pub(super) orders: Vec<Order>,
+    /// Objections to the run. They prove nothing.
+    pub(super) disputes: Vec<Dispute>,
     /// One for each check, in their order.
     pub(super) findings: Vec<Finding>,
 }
@@ -91,25 +98,33 @@ fn bundle(args: &VerifyArgs) -> Result<Verified, Failure> {
     let sealed_by = seals(&folder, &snapshots)?;
     let (inputs, without_rows) = inputs(&folder, &judged.policy, epoch, &snapshots, args.threads.number())?;
     let claim = Claim { manifest: &document, commitment: commitment(&folder)? };
-    let run = verify(&judged.policy, &inputs, claim).map_err(Failure::failed)?;
+    let brought = brought(&folder, &judged.policy, &trust.policy_keys)?;
+    let run = verify_after(&judged.policy, &inputs, &brought, claim).map_err(Failure::failed)?;
     let mut lines = LineCheck::new(&run);
     folder.lines(bundle::ALLOCATIONS, |line| lines.line(line))?;
     lines.finish().map_err(Failure::failed)?;
     let attested = attested(&folder, &run, &trust)?;
+    let epochs = args.epochs.clone().unwrap_or_else(|| chain::beside(&folder));
+    let is_required = args.require.as_ref().is_some_and(|required| required.includes(Check::Chain));
+    let is_followed = args.chain || is_required;
+    let followed = chain::follow(&epochs, &run, is_followed)?;
     let found = [
         (Check::Policy, signed(&judged, &trust)),
         (Check::Seals, sealed(&snapshots, &sealed_by, &trust)),
         (Check::Rows, counted(&snapshots, without_rows)),
         (Check::Commitment, published(&run, &attested, &trust)?),
+        (Check::Chain, chain::finding(&followed)),
         (Check::Settled, paid(settled(&args.trust, &run)?)),
     ];
-    let required = args.require.clone().unwrap_or_else(|| Required::usual(args.trust.ledger.is_some()));
+    let usual = || Required::usual(args.trust.ledger.is_some(), args.chain);
+    let required = args.require.clone().unwrap_or_else(usual);
     let finding =
         |(check, (proved, detail))| Finding { check, proved, required: required.includes(check), detail };
     let findings = found.into_iter().map(finding).collect();
     let (excluded, parked) = (excluded(&folder, &run)?, parked(&folder, &run)?);
+    let (orders, disputes) = (orders(&folder, &run, &trust)?, disputes(&folder, &run)?);
     let (signed_by, attested_by) = (judged.keys, attested.by);
-    Ok(Verified { run, signed_by, sealed_by, attested_by, excluded, parked, findings })
+    Ok(Verified { run, signed_by, sealed_by, attested_by, excluded, parked, orders, disputes, findings })
 }
 
 /// An epoch that is set aside is not verified, whatever was computed before.
@@ -276,7 +291,7 @@ fn commitment(folder: &Folder) -> Result<Digest, Failure> {
     let text = String::from_utf8(folder.read(bundle::COMMITMENT)?).unwrap_or_default();
     let digest = text.strip_suffix('\n').and_then(|line| line.parse().ok());
     digest
-        .ok_or_else(|| Failure::failed(format!("{}: there is no digest and a line feed", bundle::COMMITMENT)))
+        .ok_or_else(|| Failure::failed(format!("{}: expected a digest and a line feed", bundle::COMMITMENT)))
 }
 
 /// A proof stands by itself once somebody says which run it is about.
@@ -288,7 +303,7 @@ fn proof(args: &VerifyArgs) -> Result<(), Failure> {
         ));
     }
     let run = args.run.as_deref().ok_or_else(|| {
-        Failure::bad_config(format!("{shown} is no folder, and for a proof --run is missing"))
+        Failure::bad_config(format!("{shown} is not a folder, and a proof needs --run"))
             .help("name the run.json that the proof is about: `--run run.json`")
     })?;
     let proof = Proof::read(&files::read(&args.bundle)?);

@@ -10,21 +10,33 @@ use ron_ledger::{AccountId, Amount, Asset, Dialect, Key, Reference};
 const TRANSFER_USAGE: &str = "omnigate ledger transfer [OPTIONS] --from <ACCOUNT> --to <ACCOUNT>\n\
     \x20                               --amount <AMOUNT> --key <KEY>";
 
+/// The usage line of `ledger hold`, in two lines for the same reason.
+const HOLD_USAGE: &str = "omnigate ledger hold [OPTIONS] --from <ACCOUNT> --to <ACCOUNT>\n\
+    \x20                           --amount <AMOUNT> --key <KEY>";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// Show what every account has, and what of it is held.
+    /// Show the balance of every account, and how much of it is held.
     Balances {
         #[command(flatten)]
         ledger: LedgerArgs,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Check every row, rule, balance, link and signature. Exit codes: 0 all is well; 1 something is not what was written.
+    /// Verify every row, rule, balance, link and signature. Exit codes: 0: everything is correct; 1: something was
+    /// changed.
     Verify {
         #[command(flatten)]
         ledger: LedgerArgs,
-        /// As JSON.
+        /// A checkpoint that was kept elsewhere, as `ledger checkpoint --json` prints it; the chain must include
+        /// it.
+        ///
+        /// A user who can write to the ledger can truncate or replace it; only a checkpoint that was kept elsewhere
+        /// detects that.
+        #[arg(long, value_name = "FILE")]
+        kept: Option<PathBuf>,
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -32,14 +44,14 @@ pub(crate) enum LedgerCommand {
     Export {
         #[command(flatten)]
         ledger: LedgerArgs,
-        /// For whom.
+        /// The format of the export.
         #[arg(long, default_value = "hledger")]
         format: Format,
-        /// Where to; standard output if it is missing. Never overwrites.
+        /// The file to write; standard output without it. An existing file is never replaced.
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Open an account; makes the ledger if there is none.
+    /// Open an account; creates the ledger if there is none.
     Open {
         #[command(flatten)]
         ledger: LedgerArgs,
@@ -54,98 +66,171 @@ pub(crate) enum LedgerCommand {
         #[command(flatten)]
         transfer: TransferArgs,
     },
-    /// Check everything and sign it with a node's key.
+    /// Hold an amount for a receiver: the sender cannot spend it, and it moves when the hold is settled. Prints the hold's number.
+    #[command(override_usage = HOLD_USAGE)]
+    Hold {
+        #[command(flatten)]
+        ledger: LedgerArgs,
+        #[command(flatten)]
+        transfer: TransferArgs,
+    },
+    /// List the holds that are open.
+    Holds {
+        #[command(flatten)]
+        ledger: LedgerArgs,
+        /// Print the result as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Settle a hold: the amount moves to the receiver.
+    Settle {
+        #[command(flatten)]
+        ledger: LedgerArgs,
+        #[command(flatten)]
+        close: CloseArgs,
+    },
+    /// Void a hold: the sender can spend the amount again.
+    Void {
+        #[command(flatten)]
+        ledger: LedgerArgs,
+        #[command(flatten)]
+        close: CloseArgs,
+    },
+    /// Post the transfers in a file, each exactly once. Exit codes: 0: all are posted; 1: some were refused, and
+    /// are listed.
+    ///
+    /// The file has a header line `key,from,to,amount,reference` and then one line for each transfer. The whole
+    /// file is checked before the first transfer is posted. If an import is interrupted, start it again with the
+    /// same file.
+    Import {
+        #[command(flatten)]
+        ledger: LedgerArgs,
+        #[command(flatten)]
+        import: ImportArgs,
+    },
+    /// Verify the ledger and sign a checkpoint with a node's key.
     Checkpoint {
         #[command(flatten)]
         ledger: LedgerArgs,
         /// The Ed25519 private key in PEM, as `openssl genpkey -algorithm ed25519` writes it.
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Write everything to a new file, and check it. The ledger may be in use.
+    /// Back up the ledger to a new file, and verify it. The ledger may be in use.
     Backup {
         #[command(flatten)]
         ledger: LedgerArgs,
-        /// Where to; never overwrites.
+        /// The file to write; an existing file is never replaced.
         file: PathBuf,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Write everything in a backup into a new ledger, in a file or on a server, and check it.
+    /// Restore a backup into a new ledger, in a file or on a server, and verify it.
     Restore {
         #[command(flatten)]
         ledger: LedgerArgs,
-        /// The backup.
+        /// The file with the backup.
         file: PathBuf,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Which ledger.
+/// The ledger to use.
 #[derive(Args, Debug)]
 pub(crate) struct LedgerArgs {
-    /// Where it is, such as `sqlite:./data/ledger.db`; without it, as the configuration says.
+    /// The ledger's URL, such as `sqlite:./data/ledger.db`; without it, the one in the configuration.
     ///
-    /// Other users of the machine can see it; give a password in the file or as `OMNIGATE_LEDGER__URL`.
+    /// Other users of the machine can see the command line; put a password into the file or into
+    /// `OMNIGATE_LEDGER__URL`.
     #[arg(long, value_name = "URL", value_parser = secret)]
     pub(crate) url: Option<Secret>,
-    /// The configuration file; without it, ./omnigate.toml if there is one, else the defaults.
+    /// The configuration file. Without it, ./omnigate.toml if it exists, else the defaults.
     #[arg(long, value_name = "FILE", env = "OMNIGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct AccountArgs {
-    /// Its name.
+    /// The account's name.
     pub(crate) account: AccountId,
-    /// What it counts: 2 to 12 capital letters.
+    /// The account's asset: 2 to 12 capital letters.
     #[arg(long)]
     pub(crate) asset: Asset,
-    /// How far below zero it may go, in minor units.
+    /// How far below zero the balance may go, in minor units.
     #[arg(long, value_name = "AMOUNT", default_value = "0", conflicts_with = "issuer")]
     pub(crate) overdraft: Amount,
-    /// Let it go below zero without limit: the asset is issued from it.
+    /// Allow the balance to go below zero without limit: the asset is issued from this account.
     #[arg(long)]
     pub(crate) issuer: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct TransferArgs {
-    /// Who pays.
+    /// The account that pays.
     #[arg(long, value_name = "ACCOUNT")]
     pub(crate) from: AccountId,
-    /// Who is paid.
+    /// The account that is paid.
     #[arg(long, value_name = "ACCOUNT")]
     pub(crate) to: AccountId,
-    /// How much, in minor units.
+    /// The amount, in minor units.
     #[arg(long)]
     pub(crate) amount: Amount,
     /// The idempotency key. The same command with the same key moves nothing a second time.
     #[arg(long)]
     pub(crate) key: Key,
-    /// What it is for.
+    /// A reference, such as the purpose of the payment.
     #[arg(long, default_value = "")]
     pub(crate) reference: Reference,
     /// Open an account for the receiver if there is none.
     #[arg(long)]
     pub(crate) open_receiver: bool,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Who reads an export.
+#[derive(Args, Debug)]
+pub(crate) struct CloseArgs {
+    /// The number of the hold, as `ledger hold` and `ledger holds` print it.
+    pub(crate) hold: u64,
+    /// The idempotency key. The same command with the same key does nothing a second time.
+    #[arg(long)]
+    pub(crate) key: Key,
+    /// A reference, such as the purpose of the payment.
+    #[arg(long, default_value = "")]
+    pub(crate) reference: Reference,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// The file with the transfers to post.
+    pub(crate) file: PathBuf,
+    /// Open accounts for receivers that have none.
+    #[arg(long)]
+    pub(crate) open_receivers: bool,
+    /// Read and check the file, and post nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The format of an export.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Format {
-    /// hledger, and ledger, which reads the same.
+    /// The format of hledger and ledger.
     Hledger,
-    /// beancount.
+    /// The format of beancount.
     Beancount,
 }
 

@@ -16,6 +16,8 @@ use super::{
 };
 use crate::failure::Failure;
 
+/// A checkpoint has a few lines.
+const MAX_CHECKPOINT: u64 = 4096;
 /// How many accounts are fetched at once.
 const PAGE: u32 = 1000;
 
@@ -33,11 +35,14 @@ pub(super) fn balances(ledger: &dyn Ledger, as_json: bool) -> Result<(), Failure
     print(&text)
 }
 
-pub(super) fn verify(args: &LedgerArgs, as_json: bool) -> Result<(), Failure> {
+pub(super) fn verify(args: &LedgerArgs, kept: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let trusted = args.place()?.1.trusted();
     let ledger = args.open(&Scrutiny::Nothing)?;
     let mut snapshot = ledger.snapshot().map_err(failure)?;
     let tally = ron_ledger::verify(&mut *snapshot, &trusted).map_err(failure)?;
+    if let Some(path) = kept {
+        leads_through(&mut *snapshot, path)?;
+    }
     let (count, last) = checkpoints(&mut *snapshot)?;
     if last.is_none() && !trusted.is_empty() && tally.links > 0 {
         let message =
@@ -56,6 +61,27 @@ pub(super) fn verify(args: &LedgerArgs, as_json: bool) -> Result<(), Failure> {
         let tally = tally_text("whole", &tally, false);
         format!("{tally}signed: {count} checkpoints, the last at link {link} by {key}\n")
     })
+}
+
+/// Sees to it that the chain leads through a checkpoint that was kept elsewhere.
+fn leads_through(snapshot: &mut dyn Snapshot, path: &Path) -> Result<(), Failure> {
+    let wrong = || {
+        Failure::bad_config(format!("{} is no checkpoint", path.display()))
+            .help("`omnigate ledger checkpoint --json` prints one")
+    };
+    let bytes = ron_transport::files::read_public_or_pipe(path, MAX_CHECKPOINT).map_err(Failure::failed)?;
+    let kept: Value = serde_json::from_slice(&bytes).map_err(|_| wrong())?;
+    let number = kept["link"].as_u64().filter(|number| *number > 0).ok_or_else(wrong)?;
+    let chain = kept["chain"].as_str().ok_or_else(wrong)?;
+    let found = snapshot.links(number - 1, 1).map_err(failure)?;
+    match found.first().filter(|link| link.number == number) {
+        Some(link) if hex(&link.hash) == chain => Ok(()),
+        Some(link) => Err(Failure::failed(format!(
+            "link {number} is {}, and the checkpoint that was kept has {chain}: this is another ledger",
+            hex(&link.hash)
+        ))),
+        None => Err(Failure::failed(format!("the ledger ends before link {number}, which was signed"))),
+    }
 }
 
 /// How many checkpoints there are, and the last.

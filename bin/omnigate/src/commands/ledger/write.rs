@@ -46,10 +46,7 @@ fn opening_key(account: &AccountId) -> Result<Key, InvalidName> {
 
 pub(super) fn transfer(args: &LedgerArgs, transfer: &TransferArgs) -> Result<(), Failure> {
     let TransferArgs { from, to, amount, key, reference, open_receiver, json: as_json } = transfer;
-    if let Some(prefix) = RESERVED.into_iter().find(|prefix| key.as_str().starts_with(prefix)) {
-        return Err(Failure::bad_config(format!("keys that begin with `{prefix}` are kept for the program"))
-            .help("choose another --key"));
-    }
+    not_reserved(key)?;
     let step = Step::Transfer(Transfer { from: from.clone(), to: to.clone(), amount: *amount });
     let make = if *open_receiver { Batch::opening_receivers } else { Batch::new };
     let batch = make(key.clone(), reference.clone(), now()?, vec![step]).map_err(Failure::bad_config)?;
@@ -64,8 +61,20 @@ pub(super) fn transfer(args: &LedgerArgs, transfer: &TransferArgs) -> Result<(),
     })
 }
 
+/// Refuses keys that only the program itself may use.
+pub(super) fn not_reserved(key: &Key) -> Result<(), Failure> {
+    match RESERVED.into_iter().find(|prefix| key.as_str().starts_with(prefix)) {
+        Some(prefix) => {
+            Err(Failure::bad_config(format!("keys that begin with `{prefix}` are kept for the program"))
+                .help("choose another --key"))
+        }
+        None => Ok(()),
+    }
+}
+
 pub(super) fn checkpoint(args: &LedgerArgs, key: &Path, as_json: bool) -> Result<(), Failure> {
-    let unreadable = || Failure::bad_config(format!("{} is no Ed25519 private key in PEM", key.display()));
+    let unreadable =
+        || Failure::bad_config(format!("{} is not an Ed25519 private key in PEM", key.display()));
     let pem = files::read_private_or_pipe(key, MAX_KEY_BYTES).map_err(Failure::bad_config)?;
     let document = PrivatePkcs8KeyDer::from_pem_slice(&pem).map_err(|_| unreadable())?;
     let signer = NodeKey::from_pkcs8(document.secret_pkcs8_der()).ok_or_else(unreadable)?;

@@ -7,7 +7,7 @@
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     time::{Duration, Instant},
 };
@@ -31,8 +31,10 @@ const MAX_LINE: u64 = 1024 * 1024;
 pub(in crate::commands) struct AdminClient {
     addr: ListenAddr,
     token: Option<Secret>,
-    /// Whom it believes to be the node; `None` in the clear.
+    /// Whom it believes to be the node; `None` without TLS.
     tls: Option<PinnedTls>,
+    /// How long it waits for the node each time; `None` for as long as it takes.
+    patience: Option<Duration>,
 }
 
 pub(super) trait Socket: Read + Write {}
@@ -104,12 +106,33 @@ impl AdminClient {
             addr: admin.listen.clone(),
             token: admin.strongest_token().cloned(),
             tls: tls.transpose().map_err(bad)?,
+            patience: None,
         })
+    }
+
+    /// The same, which waits no longer than `patience` for the node to connect, and for each part of its answer.
+    #[must_use]
+    pub(in crate::commands) fn within(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// Whether somebody takes connections there.
+    pub(in crate::commands) fn is_up(&self) -> bool {
+        self.dial().is_ok()
+    }
+
+    /// The status and the answer to a question, whatever the node says.
+    pub(in crate::commands) fn look(&self, path: &str) -> Result<(u16, Value), Failure> {
+        let answer = self.ask("GET", path, None)?;
+        let status = answer.status;
+        let text = self.read_all(answer)?;
+        Ok((status, serde_json::from_str(&text).map_err(Failure::failed)?))
     }
 
     /// The client of another of the node's listeners, with a capability if that is needed.
     pub(in crate::commands) fn at(addr: ListenAddr, token: Option<Secret>) -> Self {
-        Self { addr, token, tls: None }
+        Self { addr, token, tls: None, patience: None }
     }
 
     /// The answer to a question.
@@ -122,7 +145,12 @@ impl AdminClient {
         self.exchange("POST", path, Some(body))
     }
 
-    /// The same, tried again while the node says that it is busy or refuses writes for now, at the times it says, but no longer
+    /// The answer to something that takes the place of what was there.
+    pub(in crate::commands) fn put(&self, path: &str, body: &[u8]) -> Result<Value, Failure> {
+        self.exchange("PUT", path, Some(body))
+    }
+
+    /// Posts, and tries again while the node says that it is busy or refuses writes for now, at the times it says, but no longer
     /// than `patience`.
     pub(super) fn post_when_free(
         &self,
@@ -313,14 +341,29 @@ impl AdminClient {
         head
     }
 
-    fn connect(&self) -> io::Result<Box<dyn Socket>> {
-        let socket: Box<dyn Socket> = match &self.addr {
-            ListenAddr::Tcp(addr) => Box::new(TcpStream::connect(addr)?),
-            ListenAddr::Unix(path) => Box::new(UnixStream::connect(path)?),
-            ListenAddr::Inherited(_) => {
-                return Err(io::Error::other("an inherited socket has no address to ask"));
+    fn dial(&self) -> io::Result<Box<dyn Socket>> {
+        match &self.addr {
+            ListenAddr::Tcp(addr) => {
+                let socket = match self.patience {
+                    Some(patience) => TcpStream::connect_timeout(&reachable(*addr), patience)?,
+                    None => TcpStream::connect(reachable(*addr))?,
+                };
+                socket.set_read_timeout(self.patience)?;
+                socket.set_write_timeout(self.patience)?;
+                Ok(Box::new(socket))
             }
-        };
+            ListenAddr::Unix(path) => {
+                let socket = UnixStream::connect(path)?;
+                socket.set_read_timeout(self.patience)?;
+                socket.set_write_timeout(self.patience)?;
+                Ok(Box::new(socket))
+            }
+            ListenAddr::Inherited(_) => Err(io::Error::other("an inherited socket has no address to ask")),
+        }
+    }
+
+    fn connect(&self) -> io::Result<Box<dyn Socket>> {
+        let socket = self.dial()?;
         match &self.tls {
             None => Ok(socket),
             Some(tls) => tls.wrap(socket),
@@ -333,7 +376,7 @@ impl AdminClient {
             text.push_str(&line);
             text.push('\n');
             if text.len() as u64 > MAX_ANSWER {
-                return Err(Failure::failed("the node's answer has no end"));
+                return Err(Failure::failed("the node's answer is incomplete"));
             }
         }
         Ok(text)
@@ -341,10 +384,49 @@ impl AdminClient {
 
     fn on_io<T>(&self, outcome: io::Result<T>) -> Result<T, Failure> {
         outcome.map_err(|error| {
-            Failure::failed(format!("the node's listener at {} does not answer: {error}", self.addr))
-                .help("start the node, or name its configuration with --config")
+            let (what, remedy) = self.in_words(&error);
+            Failure::failed(format!("the node's listener at {} {what}", self.addr)).help(remedy)
         })
     }
+
+    /// What went wrong on the way to the node, and what to do about it.
+    fn in_words(&self, error: &io::Error) -> (String, &'static str) {
+        let start = "start the node, or name its configuration with --config";
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+                ("does not answer: nothing listens there".to_owned(), start)
+            }
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe => (
+                "closed the connection before its answer was complete".to_owned(),
+                "the node has stopped or was restarted; its log says why",
+            ),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                let patience = self.patience.unwrap_or_default();
+                (
+                    format!("does not answer within {patience:?}"),
+                    "the node hangs, or another program listens there",
+                )
+            }
+            io::ErrorKind::InvalidData => (
+                format!("is not an Omnigate admin listener: {error}"),
+                "another program may listen there, or `admin.tls` is set on one side alone",
+            ),
+            _ => (format!("does not answer: {error}"), start),
+        }
+    }
+}
+
+/// Where a listener on all addresses is asked.
+fn reachable(addr: SocketAddr) -> SocketAddr {
+    let ip = match addr.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, addr.port())
 }
 
 impl Answer {
@@ -352,8 +434,8 @@ impl Answer {
     fn read(mut body: BufReader<Box<dyn Socket>>) -> io::Result<Self> {
         let status = read_line(&mut body)?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
-        let mut answer =
-            Self { status: status.ok_or(io::ErrorKind::InvalidData)?, chunked: false, length: None, body };
+        let status = status.ok_or_else(|| not_http("its first line is no status line"))?;
+        let mut answer = Self { status, chunked: false, length: None, body };
         loop {
             let line = read_line(&mut answer.body)?.to_ascii_lowercase();
             if line.is_empty() {
@@ -390,7 +472,7 @@ impl Answer {
         }
         let size = read_line(&mut self.body)?;
         let size = u64::from_str_radix(&size, 16).ok().filter(|size| *size <= MAX_ANSWER);
-        let size = size.ok_or(io::ErrorKind::InvalidData)?;
+        let size = size.ok_or_else(|| not_http("a chunk of its answer has no length"))?;
         (&mut self.body).take(size).read_to_end(into)?;
         // The empty line behind each chunk.
         read_line(&mut self.body)?;
@@ -398,10 +480,18 @@ impl Answer {
     }
 }
 
+/// A line of the answer's frame. The end of the connection is none.
 fn read_line(from: &mut BufReader<Box<dyn Socket>>) -> io::Result<String> {
-    let mut line = String::new();
-    from.take(MAX_LINE).read_line(&mut line)?;
+    let mut line = Vec::new();
+    if from.take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let line = String::from_utf8(line).map_err(|_| not_http("it is not text"))?;
     Ok(line.trim_end().to_owned())
+}
+
+fn not_http(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// Whether a refusal is for now: the node says when to come back.

@@ -6,9 +6,12 @@
     reason = "a command that measures and ends; no runtime is running that it could block"
 )]
 
+mod tally;
+
 use std::{
     fmt::Write as _,
     sync::{
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
         mpsc,
     },
@@ -23,13 +26,16 @@ use super::{
     list_of, number_of, topic,
 };
 use crate::{commands, config_file::ConfigSource, failure::Failure};
+use tally::Tally;
 
 /// How long nothing may arrive before what is missing is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked whether everything has arrived.
+const LOOK: Duration = Duration::from_millis(5);
 /// How long neighbours have to hear of a subscription at another node.
 const SPREAD: Duration = Duration::from_secs(1);
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) topic: String,
@@ -40,15 +46,13 @@ pub(crate) struct Bench {
     pub(crate) json: bool,
 }
 
-/// What a subscriber hears.
-enum Heard {
+/// What becomes of a subscription; what it hears is in the tally.
+enum Subscribed {
     Opened,
-    Publication { latency: Duration },
-    Missing(u64),
     Failed(Failure),
 }
 
-/// What came of it.
+/// The result of a measurement.
 #[derive(Debug, Default)]
 struct Outcome {
     published: u64,
@@ -56,11 +60,10 @@ struct Outcome {
     /// Times that a publisher was told to come back later.
     busy: u64,
     publishing: Duration,
-    delivered: u64,
     missing: u64,
     delivering: Duration,
-    /// From the request that published to the event, sorted.
-    latencies: Vec<Duration>,
+    /// What subscribers heard, and how long that took from the request that published to the event.
+    heard: Arc<Tally>,
     /// Frames written by the node that publishes, and received by the one that subscribes.
     frames: [u64; 2],
 }
@@ -79,18 +82,19 @@ pub(in crate::commands) fn run(
 }
 
 fn measure(near: &AdminClient, far: AdminClient, is_far: bool, plan: &Bench) -> Result<Outcome, Failure> {
-    let far = std::sync::Arc::new(far);
-    let (tell, events) = mpsc::channel();
+    let (far, heard) = (Arc::new(far), Arc::new(Tally::default()));
+    // Each subscriber says twice something at most.
+    let (tell, events) = mpsc::sync_channel(usize::from(plan.subscribers) * 2);
     let origin = Instant::now();
     for _ in 0..plan.subscribers {
-        let (client, tell, path) =
-            (std::sync::Arc::clone(&far), tell.clone(), format!("/overlay/sub/{}", plan.topic));
-        thread::spawn(move || listen(&client, &path, origin, &tell));
+        let (client, heard, tell) = (Arc::clone(&far), Arc::clone(&heard), tell.clone());
+        let path = format!("/overlay/sub/{}", plan.topic);
+        thread::spawn(move || listen(&client, &path, origin, &heard, &tell));
     }
     drop(tell);
     for _ in 0..plan.subscribers {
         match events.recv() {
-            Ok(Heard::Failed(failure)) => return Err(failure),
+            Ok(Subscribed::Failed(failure)) => return Err(failure),
             Ok(_) => {}
             Err(_) => return Err(Failure::failed("a subscription ended before it began")),
         }
@@ -100,7 +104,7 @@ fn measure(near: &AdminClient, far: AdminClient, is_far: bool, plan: &Bench) -> 
     }
     let frames = || Ok::<_, Failure>([frames(near, "frames_out")?, frames(&far, "frames_in")?]);
     let before = frames()?;
-    let mut outcome = publish_all(near, plan, origin)?;
+    let mut outcome = Outcome { heard, ..publish_all(near, plan, origin)? };
     collect(&events, plan, origin, &mut outcome)?;
     let after = frames()?;
     outcome.frames = [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])];
@@ -113,22 +117,32 @@ fn frames(client: &AdminClient, key: &str) -> Result<u64, Failure> {
     Ok(list_of(&peers, "peers").map(|peer| number_of(peer, key)).sum())
 }
 
-fn listen(client: &AdminClient, path: &str, origin: Instant, tell: &mpsc::Sender<Heard>) {
-    let opened = || _ = tell.send(Heard::Opened);
-    let ended = client.subscribe(path, None, opened, |event| Ok(tell.send(heard(event, origin)).is_ok()));
+/// Counts what a subscriber hears, until the subscription ends.
+fn listen(
+    client: &AdminClient,
+    path: &str,
+    origin: Instant,
+    heard: &Tally,
+    tell: &mpsc::SyncSender<Subscribed>,
+) {
+    let opened = || _ = tell.send(Subscribed::Opened);
+    let ended = client.subscribe(path, None, opened, |event| {
+        count(event, origin, heard);
+        Ok(true)
+    });
     let failure = ended.err().unwrap_or_else(|| Failure::failed("the node ended a subscription"));
-    let _ = tell.send(Heard::Failed(failure));
+    let _ = tell.send(Subscribed::Failed(failure));
 }
 
-fn heard(event: &SentEvent, origin: Instant) -> Heard {
+fn count(event: &SentEvent, origin: Instant, heard: &Tally) {
     match event.name.as_str() {
         "publication" => {
             let sent = event.data["text"].as_str().and_then(|text| text.split(' ').next()?.parse().ok());
-            let sent = Duration::from_nanos(sent.unwrap_or_default());
-            Heard::Publication { latency: origin.elapsed().saturating_sub(sent) }
+            let (now, sent) = (origin.elapsed(), Duration::from_nanos(sent.unwrap_or_default()));
+            heard.heard(now, now.saturating_sub(sent));
         }
-        "gap" => Heard::Missing(number_of(&event.data, "to") - number_of(&event.data, "from") + 1),
-        _ => Heard::Missing(number_of(&event.data, "missed")),
+        "gap" => heard.missed(number_of(&event.data, "to") - number_of(&event.data, "from") + 1),
+        _ => heard.missed(number_of(&event.data, "missed")),
     }
 }
 
@@ -181,39 +195,33 @@ fn body(sent: Duration, size: usize) -> Vec<u8> {
 
 /// Waits until everything has arrived or is named as missing.
 fn collect(
-    events: &mpsc::Receiver<Heard>,
+    events: &mpsc::Receiver<Subscribed>,
     plan: &Bench,
     origin: Instant,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let wanted = plan.msgs * u64::from(plan.subscribers);
     let began = origin.elapsed();
-    let mut last = began;
-    while outcome.delivered + outcome.missing < wanted {
-        match events.recv_timeout(PATIENCE) {
-            Ok(Heard::Publication { latency }) => {
-                outcome.delivered += 1;
-                outcome.latencies.push(latency);
-                last = origin.elapsed();
-            }
-            Ok(Heard::Missing(missing)) => outcome.missing += missing,
-            Ok(Heard::Opened) => {}
-            Ok(Heard::Failed(failure)) => return Err(failure),
-            Err(_) => outcome.missing = wanted - outcome.delivered,
+    let (mut seen, mut since) = (0, began);
+    loop {
+        if let Ok(Subscribed::Failed(failure)) = events.recv_timeout(LOOK) {
+            return Err(failure);
+        }
+        let (delivered, missing) = (outcome.heard.delivered(), outcome.heard.missing());
+        if delivered + missing != seen {
+            (seen, since) = (delivered + missing, origin.elapsed());
+        }
+        if seen >= wanted || origin.elapsed() - since >= PATIENCE {
+            outcome.missing = missing.max(wanted.saturating_sub(delivered));
+            break;
         }
     }
-    outcome.latencies.sort_unstable();
     // Deliveries begin while publications are still being made.
-    outcome.delivering = outcome.publishing + last.saturating_sub(began);
+    outcome.delivering = outcome.publishing + outcome.heard.last().saturating_sub(began);
     Ok(())
 }
 
 impl Outcome {
-    fn percentile(&self, percent: usize) -> Duration {
-        let at = (self.latencies.len() * percent).div_ceil(100).saturating_sub(1);
-        self.latencies.get(at).copied().unwrap_or_default()
-    }
-
     fn json(&self, plan: &Bench) -> Value {
         let millis = |latency: Duration| latency.as_secs_f64() * 1000.0;
         let side = |count: u64, took: Duration| {
@@ -227,11 +235,11 @@ impl Outcome {
         json!({
             "size": plan.size,
             "pub": side(self.published, self.publishing),
-            "sub": side(self.delivered, self.delivering),
+            "sub": side(self.heard.delivered(), self.delivering),
             "latency_ms": {
-                "p50": millis(self.percentile(50)),
-                "p99": millis(self.percentile(99)),
-                "max": millis(self.percentile(100)),
+                "p50": millis(self.heard.percentile(50)),
+                "p99": millis(self.heard.percentile(99)),
+                "max": millis(self.heard.percentile(100)),
             },
             "frames_per_msg": { "out": out, "in": into },
             "local_only": self.local_only,
@@ -257,7 +265,7 @@ impl Outcome {
             self.published,
             plan.size
         );
-        let _ = writeln!(page, "Sub stats: {}, {} msgs", line(&shown["sub"]), self.delivered);
+        let _ = writeln!(page, "Sub stats: {}, {} msgs", line(&shown["sub"]), self.heard.delivered());
         let _ = writeln!(
             page,
             "Latency: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
@@ -290,12 +298,13 @@ mod tests {
 
     #[test]
     fn rates_and_percentiles_are_of_what_was_measured() {
+        let heard = Tally::default();
+        (1..=200).for_each(|ms| heard.heard(Duration::ZERO, Duration::from_millis(ms)));
         let outcome = Outcome {
             published: 100,
             publishing: Duration::from_secs(2),
-            delivered: 200,
             delivering: Duration::from_secs(4),
-            latencies: (1..=200).map(Duration::from_millis).collect(),
+            heard: Arc::new(heard),
             frames: [250, 100],
             ..Outcome::default()
         };
@@ -313,7 +322,12 @@ mod tests {
             (&json!(50.0), &json!(0.05))
         );
         assert_eq!(shown["sub"]["msgs_per_sec"], json!(50.0));
-        assert_eq!(shown["latency_ms"], json!({ "p50": 100.0, "p99": 198.0, "max": 200.0 }));
+        let latency = |key: &str| shown["latency_ms"][key].as_f64().unwrap_or_default();
+        assert!(
+            (100.0..=101.6).contains(&latency("p50")) && (198.0..=200.0).contains(&latency("p99")),
+            "{shown}"
+        );
+        assert_eq!(latency("max"), 200.0);
         assert_eq!(shown["frames_per_msg"], json!({ "out": 2.5, "in": 1.0 }));
         assert!(outcome.page(&plan).starts_with("Pub stats: 50 msgs/sec ~ 0.05 MB/sec"));
     }

@@ -29,7 +29,7 @@ pub(super) use objects::{get as get_object, put as put_object};
 pub(super) use peers::{show as peers, watch as watch_peers};
 pub(super) use top::run as top;
 
-/// What `pub` is to do.
+/// The parameters of `pub`.
 #[derive(Debug)]
 pub(crate) struct Publish {
     pub(crate) topic: String,
@@ -42,7 +42,7 @@ pub(crate) struct Publish {
     pub(crate) json: bool,
 }
 
-/// Publishes.
+/// Publishes through the running node.
 pub(super) fn publish(source: &ConfigSource, what: &Publish) -> Result<(), Failure> {
     let topic = topic(&what.topic)?;
     let client = AdminClient::of(source)?;
@@ -79,7 +79,7 @@ fn publish_one(client: &AdminClient, topic: &Topic, body: &[u8], what: &Publish)
     ))
 }
 
-/// What `sub` is to do.
+/// The parameters of `sub`.
 #[derive(Debug)]
 pub(crate) struct Subscribe {
     pub(crate) topic: String,
@@ -173,7 +173,7 @@ fn topic(name: &str) -> Result<Topic, Failure> {
 }
 
 /// The time that something took or happened, in seconds or longer units: `42s`, `3m`, `2h`, `5d`.
-fn in_short(seconds: u64) -> String {
+pub(super) fn in_short(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7200 => format!("{}m", seconds / 60),
@@ -183,17 +183,17 @@ fn in_short(seconds: u64) -> String {
 }
 
 /// The text at a key; a dash if there is none.
-fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("-")
 }
 
 /// The number at a key; zero if there is none.
-fn number_of(value: &Value, key: &str) -> u64 {
+pub(super) fn number_of(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_default()
 }
 
 /// The list at a key; empty if there is none.
-fn list_of<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn list_of<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value[key].as_array().into_iter().flatten()
 }
 

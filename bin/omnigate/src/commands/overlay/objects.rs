@@ -117,7 +117,7 @@ fn receive(client: &AdminClient, id: ObjectId, place: &str, output: &mut dyn Wri
     })?;
     // The node has checked it; that the connection to it broke off shows here.
     if builder.finish().root() != id {
-        return Err(Failure::failed(format!("what the node sent is not all of {id}")));
+        return Err(Failure::failed(format!("the node sent only a part of {id}")));
     }
     output.flush().map_err(unwritable)
 }

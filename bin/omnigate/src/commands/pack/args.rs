@@ -8,11 +8,11 @@ use types::ObjectId;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PackCommand {
-    /// Check packs as a node would when it mounts them; exit code 1 if one is refused.
+    /// Verify packs as a node does when it mounts them; exit code 1 if one is refused.
     ///
-    /// PMTiles and MBTiles, told apart by their content. Writes nothing.
+    /// Accepts PMTiles and MBTiles, which are recognised by their content. Writes nothing.
     Verify(VerifyArgs),
-    /// Show what a pack says of itself, or one of its tiles.
+    /// Show a pack's metadata, or one of its tiles.
     Inspect(InspectArgs),
     /// Make a pack.
     Make(MakeArgs),
@@ -20,48 +20,50 @@ pub(crate) enum PackCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    /// The packs.
+    /// The packs to verify.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// What the pack has to be: `b3:` and 64 hexadecimal digits. For one pack only.
+    /// The expected hash of the pack: `b3:` and 64 hexadecimal digits. For one pack only.
     #[arg(long, value_name = "B3")]
     pub(crate) id: Option<ObjectId>,
-    /// Who has to have signed the packs: an Ed25519 public key in PEM. Signatures are beside the packs, in FILE.sig.
+    /// The key that must have signed the packs: an Ed25519 public key in PEM. Signatures are beside the packs, in
+    /// FILE.sig.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
-    /// The pack.
+    /// The pack to show.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Show this tile, as in 3/4/2: zoom, column, row from the north.
     #[arg(long, value_name = "Z/X/Y", value_parser = coord)]
     pub(crate) tile: Option<Coord>,
-    /// Write the tile's bytes to this file, as they are in the pack.
+    /// Write the tile's bytes to this file, as they are stored in the pack.
     #[arg(long, value_name = "FILE", requires = "tile")]
     pub(crate) save: Option<PathBuf>,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct MakeArgs {
-    /// Where to write it; a name that ends in .mbtiles makes MBTiles, any other PMTiles.
+    /// The file to write; a name that ends in .mbtiles makes MBTiles, any other PMTiles.
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
-    /// A drawn world that does not exist, to have something to look at.
+    /// Draw an invented world, as a demonstration.
     #[arg(long, required = true)]
     pub(crate) demo: bool,
-    /// The highest zoom: each has four times as many tiles as the one before, 1365 up to 5.
+    /// The highest zoom level. Each level has four times as many tiles as the one before; levels up to 5 have 1365
+    /// tiles.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=8))]
     pub(crate) zoom: u8,
-    /// Replace a file that is already there.
+    /// Replace an existing file.
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(super) fn run(args: &MakeArgs) -> Result<(), Failure> {
     let shown = args.out.display();
     if !args.force && args.out.symlink_metadata().is_ok() {
-        return Err(Failure::failed(format!("{shown} is already there"))
+        return Err(Failure::failed(format!("{shown} already exists"))
             .help("choose another path, or replace it with --force"));
     }
     // Drawing takes a while; this is known before.

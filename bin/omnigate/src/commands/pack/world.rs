@@ -20,7 +20,7 @@ const STRIDE: usize = 4;
 /// Heights along a side, with one beyond each edge, so that slopes are the same on both sides of it.
 const HEIGHTS: usize = SIDE / STRIDE + 3;
 
-/// Draws tiles.
+/// Draws the tiles of an invented world.
 pub(super) struct World {
     palette: Palette,
     heights: Vec<f64>,

@@ -13,30 +13,30 @@ use crate::cli::duration;
 pub(crate) enum TokenCommand {
     /// Write a new root key to a file of mode 0600.
     Keygen {
-        /// Where to write it; never overwrites.
+        /// The file to write; an existing file is never replaced.
         path: PathBuf,
         #[command(flatten)]
         audit: AuditArgs,
     },
-    /// Make a token and print it.
+    /// Mint a token and print it.
     Mint(MintArgs),
-    /// Add conditions to a token, without any key, and print the narrower one.
+    /// Attenuate a token: add caveats, without a key, and print the new token.
     Attenuate(AttenuateArgs),
-    /// Show what a token says, without knowing whether it is true.
+    /// Show the content of a token without verifying it.
     Inspect {
         #[command(flatten)]
         token: TokenArg,
-        /// As JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Say whether a token would be good for a request; exit code 1 if not.
+    /// Verify whether a token would be accepted for a request; exit code 1 if not.
     Verify(VerifyArgs),
-    /// Put a token's id on a revocation list. Everything attenuated from it is revoked with it.
+    /// Add a token's id to a revocation list. All tokens attenuated from it are revoked too.
     Revoke {
         #[command(flatten)]
         token: TokenArg,
-        /// The list, made if it is not there; name it in `auth.revoked`.
+        /// The revocation list, which is created if it does not exist; name it in `auth.revoked`.
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
@@ -44,11 +44,11 @@ pub(crate) enum TokenCommand {
     },
 }
 
-/// Where the audit trail is.
+/// The audit trail.
 #[derive(Args, Debug)]
 pub(crate) struct AuditArgs {
-    /// Append a line to this file, which may be the node's `admin.audit_log`: who did it, and to which token or key. If it
-    /// cannot be written, nothing is printed.
+    /// Append a line to this file, which may be the node's `admin.audit_log`, with the user and the token or key.
+    /// If it cannot be written, nothing is printed.
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
 }
@@ -56,8 +56,8 @@ pub(crate) struct AuditArgs {
 /// A token, which is a secret.
 #[derive(Args, Debug)]
 pub(crate) struct TokenArg {
-    /// The token; read from standard input if it is missing or `-`, which keeps it out of the shell's history and the
-    /// list of processes.
+    /// The token. If it is missing or `-`, it is read from standard input, which keeps it out of the shell's
+    /// history and the process list.
     #[arg(value_name = "TOKEN", value_parser = secret)]
     pub(crate) token: Option<Secret>,
 }
@@ -65,16 +65,16 @@ pub(crate) struct TokenArg {
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("whose").args(["tenant", "any_tenant"]).required(true))]
 pub(crate) struct MintArgs {
-    /// The root key's file.
+    /// The file with the root key.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
     /// The token's id instead of a random one: 32 hexadecimal digits.
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<TokenId>,
-    /// Let it act for every tenant.
+    /// Allow every tenant.
     #[arg(long)]
     pub(crate) any_tenant: bool,
-    /// Let it be good for ever, instead of for an hour.
+    /// Never expire, instead of after an hour.
     #[arg(long, conflicts_with = "expires")]
     pub(crate) never_expires: bool,
     #[command(flatten)]
@@ -91,40 +91,42 @@ pub(crate) struct AttenuateArgs {
     pub(crate) conditions: Conditions,
 }
 
-/// What narrows a token.
+/// Caveats, which restrict a token.
 #[derive(Args, Debug)]
 pub(crate) struct Conditions {
-    /// Only for this tenant.
+    /// Restrict to this tenant.
     #[arg(long, value_name = "NAME")]
     pub(crate) tenant: Option<String>,
-    /// Only under this path, in whole segments: `/api` covers `/api/x`, not `/apix`.
+    /// Restrict to this path and below, in whole segments: `/api` covers `/api/x`, not `/apix`.
     #[arg(long, value_name = "PREFIX")]
     pub(crate) path: Option<String>,
-    /// Only with these methods: `GET,POST`.
+    /// Restrict to these methods: `GET,POST`.
     #[arg(long = "method", value_name = "METHODS", value_delimiter = ',')]
     pub(crate) methods: Vec<String>,
-    /// Only for this long from now, such as `1h` or `30m`.
+    /// Expire after this time from now, such as `1h` or `30m`.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) expires: Option<Duration>,
-    /// Only after this long from now.
+    /// Become valid after this time from now.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) not_before: Option<Duration>,
-    /// Only from these addresses and networks: `10.0.0.0/8,::1`.
+    /// Restrict to clients with these addresses and networks: `10.0.0.0/8,::1`.
     #[arg(long = "ip", value_name = "NETWORKS", value_delimiter = ',')]
     pub(crate) networks: Vec<Network>,
-    /// With these rights, such as `rewarder.run`; a token is minted without any, and keeps those it is attenuated to.
+    /// Scopes, such as `rewarder.run`. A new token has none unless they are listed here; attenuating a token
+    /// restricts it to these.
     #[arg(long = "scope", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) scopes: Vec<String>,
-    /// Only for these nodes of the overlay, seven at most: `b3:…,b3:…`, as `omnigate node id` prints them.
+    /// Restrict to these nodes of the overlay, seven at most: `b3:…,b3:…`, as `omnigate node id` prints them.
     #[arg(long = "node", value_name = "IDS", value_delimiter = ',')]
     pub(crate) nodes: Vec<NodeId>,
-    /// Publishing only in these topics: `news,chat.*,metrics.>`. Minting grants the right to publish with it.
+    /// Restrict publishing to these topics: `news,chat.*,metrics.>`. When minting, this also grants the scope to
+    /// publish.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     pub(crate) publish: Vec<String>,
-    /// Subscribing only to these topics. Minting grants the right to subscribe with it.
+    /// Restrict subscribing to these topics. When minting, this also grants the scope to subscribe.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
     pub(crate) subscribe: Vec<String>,
-    /// In this class; `authed` unless minted as `internal`, and never higher than before.
+    /// The class: `authed` unless the token is minted as `internal`. Attenuation can only lower it.
     #[arg(long)]
     pub(crate) class: Option<ClassArg>,
 }
@@ -133,7 +135,7 @@ pub(crate) struct Conditions {
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) token: TokenArg,
-    /// A root key's file; may be repeated.
+    /// A file with a root key. May be repeated.
     #[arg(long = "key", value_name = "FILE", required = true)]
     pub(crate) keys: Vec<PathBuf>,
     /// A revocation list.
@@ -148,13 +150,13 @@ pub(crate) struct VerifyArgs {
     /// The client's address; without it, a token that is bound to addresses is refused.
     #[arg(long)]
     pub(crate) ip: Option<IpAddr>,
-    /// The tenant whose things are asked for.
+    /// The tenant whose resources are requested.
     #[arg(long)]
     pub(crate) tenant: Option<String>,
-    /// The right that is needed.
+    /// The scope that the request needs.
     #[arg(long)]
     pub(crate) scope: Option<String>,
-    /// The node that shows it; without it, a token that names nodes is refused.
+    /// The node that presents the token; without it, a token that names nodes is refused.
     #[arg(long, value_name = "ID")]
     pub(crate) node: Option<NodeId>,
     /// The topic that is published in.
@@ -163,19 +165,19 @@ pub(crate) struct VerifyArgs {
     /// The topic or pattern that is subscribed to.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) subscribe: Option<String>,
-    /// The moment of the request in seconds of Unix time, instead of now.
+    /// The time of the request in Unix seconds, instead of now.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) at: Option<u64>,
-    /// As JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ClassArg {
-    /// Whoever shows a valid token.
+    /// Clients with a valid token.
     Authed,
-    /// Our own services.
+    /// The operator's own services.
     Internal,
 }
 

@@ -48,7 +48,7 @@ export async function follow({ seen, lost, asked }) {
         failures = 0;
         seen(snapshot);
       }
-      lost("The node has ended the stream.");
+      lost("The node closed the stream.");
     } catch (error) {
       if (error.status === 401) {
         await asked();

@@ -23,7 +23,7 @@ export function render(main, context) {
       h("label", null, "Find ", h("input", { type: "search", "data-key": "find", placeholder: "gateway.max_conns", oninput: (event) => { shownBy.text = event.target.value.toLowerCase(); again(); } })),
       h("label", null, h("input", { type: "checkbox", "data-key": "changed", onchange: (event) => { shownBy.changed = event.target.checked; again(); } }), " only what is not the default")),
     h("p", { class: "faint small", role: "status" }, `${wanted.length} of ${config.settings.length} settings`),
-    table("Settings", [["setting"], ["value", "grow"], ["from"]], rows, "No setting is like that.")));
+    table("Settings", [["setting"], ["value", "grow"], ["from"]], rows, "No setting matches.")));
 }
 
 const text = (value) => (typeof value === "string" ? value || "\"\"" : JSON.stringify(value));

@@ -35,5 +35,5 @@ export function render(main, { answers, now }) {
 function topics(losses, now, answers) {
   const configured = (answers.config?.settings ?? []).filter(({ key }) => /^overlay\.topics(\[\d+\]\.name)?$/.test(key)).flatMap(({ value }) => value);
   const names = [...new Set([...configured.map((topic) => topic.name ?? topic), ...losses.map((loss) => loss.id.topic)])];
-  return table("Topics", [["topic", "grow"], ["losses kept", "num"]], names.map((name) => [h("code", null, name), count(losses.filter((loss) => loss.id.topic === name).length)]), "No topic is followed by configuration.");
+  return table("Topics", [["topic", "grow"], ["losses kept", "num"]], names.map((name) => [h("code", null, name), count(losses.filter((loss) => loss.id.topic === name).length)]), "No topics are configured.");
 }

@@ -9,10 +9,10 @@ export const title = "Overview";
 
 const EFFECTS = { down: "bad", service_down: "bad", shed_writes: "warn", report: "note" };
 const MEANS = {
-  ready: "Requests are welcome.",
-  degraded: "Reads work; writes are refused until this is over.",
-  down: "Balancers should send nothing here.",
-  draining: "The node stops: what is inside is finished, nothing new comes in.",
+  ready: "The node accepts requests.",
+  degraded: "Reads are served; writes are refused while this condition is active.",
+  down: "Load balancers should not send requests to this node.",
+  draining: "The node is stopping: requests in progress are finished, and no new ones are accepted.",
 };
 
 export function render(main, { now }) {
@@ -29,7 +29,7 @@ function readiness({ status, conditions }) {
     h("li", null, pill(effect.replace("_", " "), EFFECTS[effect]), h("div", null, h("b", null, `${service} · ${name}`), reason ? h("pre", { class: "reason", tabindex: "0" }, reason) : null));
   return card("Readiness", { class: `ready wide ${statusKind(status)}` },
     h("p", { class: "verdict" }, h("b", { id: "verdict" }, status), ` ${MEANS[status] ?? ""}`),
-    conditions.length ? h("ul", { class: "conditions" }, conditions.map(line)) : h("p", { class: "empty" }, "No condition stands."));
+    conditions.length ? h("ul", { class: "conditions" }, conditions.map(line)) : h("p", { class: "empty" }, "No active conditions."));
 }
 
 function tiles({ snapshot, lately, point, services }) {
@@ -58,7 +58,7 @@ function latency({ points }, width) {
     { name: "median", kind: "c1", of: (point) => point.p50 },
     { name: "99 of 100 are faster", kind: "c5", of: (point) => point.p99 },
   ];
-  return card("How long requests take that are served", null, logLines("Latency", width, points, series, { format: ms, least: 0.1, most: 10000 }));
+  return card("Latency of served requests", null, logLines("Latency", width, points, series, { format: ms, least: 0.1, most: 10000 }));
 }
 
 function refusals({ snapshot, refused }) {
@@ -90,6 +90,6 @@ function routes({ routes, window }) {
     const failed = route.status[4] / Math.max(route.status.reduce((sum, n) => sum + n, 0), 1);
     return [h("span", { class: "faint" }, route.service), h("code", null, route.route), `${rate(route.rate)}/s`, ms(route.p50), ms(route.p99), count(route.inflight), percent(failed)];
   });
-  return card("Routes", { class: "wide" }, table("Routes", [["service"], ["route", "grow"], ["requests", "num"], ["median", "num"], ["p99", "num"], ["in flight", "num"], ["5xx ever", "num"]], rows, "No request has come yet."),
+  return card("Routes", { class: "wide" }, table("Routes", [["service"], ["route", "grow"], ["requests", "num"], ["median", "num"], ["p99", "num"], ["in flight", "num"], ["5xx ever", "num"]], rows, "No requests yet."),
     h("p", { class: "faint small" }, `Rates and percentiles are of the last ${Math.max(Math.round(window), 1)} s.`));
 }

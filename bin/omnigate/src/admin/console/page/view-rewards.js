@@ -91,7 +91,7 @@ function payouts() {
   const facts = ["state", "paid", "residual", "pool", "score_total", "batches"].filter((key) => run[key] ?? detail[key]);
   return h("div", null, h("dl", { class: "facts" }, facts.flatMap((key) => [h("dt", null, key.replace("_", " ")), h("dd", null, amount(run[key] ?? detail[key]))])),
     table("Payouts", [["actor"], ["payout", "num"], ["share", "num"], ["score", "num long"], ["rule"]],
-      lines.map((line) => [h("b", null, line.actor), amount(line.payout), amount(line.share), amount(line.score), line.rule ?? "–"]), "Nobody earned anything, or the files are gone."));
+      lines.map((line) => [h("b", null, line.actor), amount(line.payout), amount(line.share), amount(line.score), line.rule ?? "–"]), "No payouts, or the files were removed."));
 }
 
 function checker(again) {
@@ -108,10 +108,10 @@ function checker(again) {
     again();
   };
   return h("div", null,
-    h("p", { class: "faint" }, "Name an actor, or paste a proof. Every hash from the line to the root is computed in this page."),
+    h("p", { class: "faint" }, "Enter an actor, or paste a proof. Every hash from the line to the root is computed in this page."),
     h("form", { class: "filter", onsubmit: submit }, h("label", null, "Actor or proof ", h("input", { name: "actor", "data-key": "actor", required: true, oninput: () => { chosen.isPicked = true; } })), h("button", { type: "submit" }, "Check")),
     verdict ? h("div", { class: "verdicts", role: "status" },
-      h("p", null, verdict.problem ? pill("not proven", "bad") : pill("proven", "good"), ` ${verdict.problem ?? verdict.partial ?? "The line is part of the run, and the run is the one that is committed to."}`),
+      h("p", null, verdict.problem ? pill("not proven", "bad") : pill("proven", "good"), ` ${verdict.problem ?? verdict.partial ?? "The line is part of the run, and the run matches the commitment."}`),
       verdict.proof ? h("pre", null, JSON.stringify(verdict.proof.allocation, null, 2)) : null,
       h("ol", { class: "steps" }, verdict.steps.map(([what, hash]) => h("li", null, what, " ", h("code", null, shorten(hash, 30)))))) : null);
 }

@@ -53,5 +53,5 @@ function list({ tenants, points }) {
         before.map(([reason, n]) => pill(`${reason} ${count(n)} before`, "note"))),
     ];
   });
-  return table("Tenants", [["tenant"], ["class"], ["share"], ["served", "num"], ["median", "num"], ["p99", "num"], ["wait", "num"], ["refused", "grow"]], rows, "Nobody has asked for anything lately.");
+  return table("Tenants", [["tenant"], ["class"], ["share"], ["served", "num"], ["median", "num"], ["p99", "num"], ["wait", "num"], ["refused", "grow"]], rows, "No recent requests.");
 }

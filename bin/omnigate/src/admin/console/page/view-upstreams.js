@@ -35,7 +35,15 @@ function one(upstream, now, old) {
     table(`Servers of ${upstream.name}`, [["server"], ["state"], ["breaker"], ["in use", "grow"], ["open", "num"], ["wait", "num"], ["weight", "num"]],
       upstream.servers.map((server) => [h("code", null, server.endpoint), pill(server.state, STATES[server.state]), breaker(server.breaker),
         h("span", { class: "share" }, bar([[server.busy / Math.max(server.connections, 1), "c1"]], null, `${server.busy} of ${server.connections} connections are in use`), h("span", null, count(server.busy))),
-        count(server.connections), count(server.waiting), count(server.weight)])));
+        count(server.connections), count(server.waiting), count(server.weight)])),
+    errors(upstream.servers));
+}
+
+/** Why requests to each server failed last. */
+function errors(servers) {
+  const failed = servers.filter(({ last_error }) => last_error);
+  return failed.length ? h("ul", { class: "small problem" }, failed.map(({ endpoint, last_error: { cause, ago_ms, count: times } }) =>
+    h("li", null, h("code", null, endpoint), ` failed ${ms(ago_ms)} ago: ${cause} (${count(times)} in all)`))) : null;
 }
 
 /** A breaker as one draws it: the arm lies on its contact, or it does not. */

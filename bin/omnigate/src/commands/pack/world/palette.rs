@@ -3,10 +3,10 @@
 /// Added to a colour's number for its paler one.
 pub(super) const LINE: u8 = 128;
 
-/// Letters.
+/// Colour index of letters.
 pub(super) const INK: u8 = 127;
 
-/// What is around letters.
+/// Colour index of the halo around letters.
 pub(super) const HALO: u8 = 126;
 
 /// Steps of light.
