@@ -55,7 +55,7 @@ struct Inner {
     limit: Option<u32>,
 }
 
-/// A choice.
+/// A choice among given values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Mode {

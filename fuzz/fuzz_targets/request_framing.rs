@@ -36,6 +36,10 @@ fuzz_target!(|input: (u8, &[u8])| {
         let reads = requests(&bytes, bytes.len());
         assert_eq!(requests(&bytes, usize::from(piece) + 1), reads);
         let mut at = 0;
+        if bytes.split(|byte| *byte == b'\n').any(is_encoded) {
+            // The library refuses it.
+            continue;
+        }
         for read in &reads {
             let alone = RUNTIME.block_on(read_by_library(&bytes[at..at + read.length]));
             at += read.length;
@@ -47,6 +51,12 @@ fuzz_target!(|input: (u8, &[u8])| {
         assert_eq!(RUNTIME.block_on(read_by_library(&bytes[..at])), expected);
     }
 });
+
+/// Whether a line, if it is the first of a request, has something in its query that is encoded here.
+fn is_encoded(line: &[u8]) -> bool {
+    let query = line.iter().position(|byte| *byte == b'?').map_or(&[] as &[u8], |at| &line[at..]);
+    query.iter().any(|byte| matches!(byte, b'"' | b'<' | b'>'))
+}
 
 /// The requests that the library reads, up to the first that it does not like.
 async fn read_by_library(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {

@@ -6,10 +6,14 @@
 use std::{fs, path::Path, process::Command};
 
 use fastrand::Rng;
-use rewards::{Attestation, Manifest, Policy, Sign, SignedPolicy, bundle};
+use rewards::{
+    Attestation, Carried, Correction, Epoch, Int, Manifest, PayeeEntry, Payees, Policy, PolicyId, RunName,
+    Sign, SignedCorrection, SignedPayees, SignedPolicy, bundle,
+};
 use tempfile::TempDir;
+use types::ActorId;
 
-use crate::support::bundle::{Counted, Files, Plan, Rows, key, node_id, write};
+use crate::support::bundle::{Counted, Files, Plan, Rows, TakenOver, key, node_id, write};
 
 /// The nodes that count, by the numbers of their keys.
 const NODES: [u8; 3] = [1, 2, 3];
@@ -20,10 +24,10 @@ const FORGER: [u8; 3] = [201, 202, 203];
 /// How many mutations are tried unless somebody asks for more.
 const USUAL: u64 = 250;
 
-fn terms(version: u64, pool: u64) -> Policy {
+fn terms(ruleset: u64, version: u64, pool: u64) -> Policy {
     let text = format!(
         r#"{{"cap_ppm":400000,"first_epoch":0,"format":"omnigate-policy/1","id":"default","last_epoch":null,
-        "min_payout":"10","pool":"{pool}","residual":{{"rule":"pay","to":"treasury"}},"ruleset":2,"version":{version},
+        "min_payout":"10","pool":"{pool}","residual":{{"rule":"pay","to":"treasury"}},"ruleset":{ruleset},"version":{version},
         "weights_ppm":{{"provided.bytes":1000000,"provided.requests":7000000}}}}"#
     );
     Policy::read(text.as_bytes()).unwrap()
@@ -48,11 +52,60 @@ fn some_rows(random: &mut Rng) -> Rows {
 }
 
 /// An epoch as it was computed, counted by all nodes and attested to by the first.
-fn honest(epoch: u64) -> Plan {
+fn honest(ruleset: u64, epoch: u64) -> Plan {
     let mut random = Rng::with_seed(epoch);
     let counted = NODES.map(|node| Counted::by(node, epoch, some_rows(&mut random))).to_vec();
-    let policy = signed(terms(1, 1_000_003), AUTHORITY);
-    Plan { policy, epoch, counted, attesters: vec![NODES[0]] }
+    let policy = signed(terms(ruleset, 1, 1_000_003), AUTHORITY);
+    let taken = if ruleset == 3 { taken_over(AUTHORITY, "ada") } else { TakenOver::default() };
+    Plan { policy, epoch, counted, attesters: vec![NODES[0]], taken }
+}
+
+/// What an epoch of ruleset 3 takes over, in favour of somebody, signed with the key of this number.
+fn taken_over(signer: u8, favoured: &str) -> TakenOver {
+    let actor = |name: &str| ActorId::new(name).unwrap();
+    let amount = |minor: u64| rewards::Amount::from(minor);
+    let run = |byte| RunName { epoch: Epoch::new(6).unwrap(), commitment: rewards::Digest::new([byte; 32]) };
+    let default = PolicyId::new("default").unwrap();
+    let correction = Correction {
+        policy: default.clone(),
+        corrects: run(5),
+        credits: vec![(actor(favoured), amount(77))],
+        debits: vec![(actor("bo"), amount(5))],
+        reason: "rows were counted twice".to_owned(),
+    };
+    let entry = PayeeEntry {
+        actor: actor("cy"),
+        payee: actor(favoured),
+        first_epoch: Epoch::new(0).unwrap(),
+        last_epoch: None,
+        consent: None,
+    };
+    let payees = Payees::new(default, Int::from(1), vec![entry]).unwrap();
+    TakenOver {
+        previous: Some(run(6)),
+        carried: Carried::new(vec![(actor(favoured), amount(9)), (actor("zoe"), amount(3))]).unwrap(),
+        corrections: vec![SignedCorrection::unsigned(correction).signed_by(&key(signer))],
+        payees: Some(SignedPayees::unsigned(payees).signed_by(&key(signer))),
+    }
+}
+
+/// What is taken over is changed by whoever can compute; the forger signs with a key of its own, or nobody signs.
+fn taken_over_otherwise(plan: &mut Plan, random: &mut Rng) {
+    let (truly, forged) = (plan.taken.clone(), taken_over(FORGER[2], "mallory"));
+    match random.u8(..7) {
+        0 => plan.taken = forged,
+        1 => plan.taken.carried = forged.carried,
+        2 => plan.taken.corrections = forged.corrections,
+        3 => plan.taken.payees = forged.payees,
+        4 => drop(plan.taken.corrections.pop()),
+        5 => plan.taken.payees = None,
+        _ => {
+            plan.taken = TakenOver {
+                previous: forged.previous.map(|run| RunName { epoch: Epoch::new(5).unwrap(), ..run }),
+                ..truly
+            }
+        }
+    }
 }
 
 /// Checks a folder as a stranger does that knows the policy's key and the nodes.
@@ -122,9 +175,10 @@ fn edited(plan: &mut Plan, random: &mut Rng) {
 }
 
 /// An epoch of the forger's own making, as far as it can make it.
-fn forged(random: &mut Rng) -> Files {
-    let mut plan = honest(7);
+fn forged(ruleset: u64, random: &mut Rng) -> Files {
+    let mut plan = honest(ruleset, 7);
     match random.u8(..7) {
+        _ if ruleset == 3 && random.bool() => taken_over_otherwise(&mut plan, random),
         0..3 => edited(&mut plan, random),
         3 => drop(plan.counted.remove(random.usize(..plan.counted.len()))),
         4 => {
@@ -134,16 +188,16 @@ fn forged(random: &mut Rng) -> Files {
         5 => {
             // The snapshot of another epoch in the place of this one's.
             let at = random.usize(..plan.counted.len());
-            plan.counted[at] = honest(8).counted[at].clone();
+            plan.counted[at] = honest(ruleset, 8).counted[at].clone();
         }
         _ => {
             let (version, signer) =
                 *random.choice(&[(1, FORGER[2]), (2, AUTHORITY), (2, FORGER[2])]).unwrap();
-            plan.policy = signed(terms(version, 2_000_000), signer);
+            plan.policy = signed(terms(ruleset, version, 2_000_000), signer);
         }
     }
     // The true attestation is of another run, and the forger's is nobody's.
-    let truly = honest(7).files();
+    let truly = honest(ruleset, 7).files();
     plan.attesters = if random.bool() { vec![FORGER[0]] } else { Vec::new() };
     let mut files = plan.files();
     keep_some(&mut files, &truly, random);
@@ -170,8 +224,8 @@ fn keep_some(files: &mut Files, truly: &Files, random: &mut Rng) {
 }
 
 /// Seals and attestations that are good, and not of this epoch or this node.
-fn borrowed(files: &mut Files, random: &mut Rng) {
-    let other = honest(8);
+fn borrowed(files: &mut Files, ruleset: u64, random: &mut Rng) {
+    let other = honest(ruleset, 8);
     let seals: Vec<_> = files.keys().filter(|name| name.ends_with(".seal.json")).cloned().collect();
     let name = random.choice(&seals).unwrap().clone();
     match random.u8(..5) {
@@ -182,14 +236,15 @@ fn borrowed(files: &mut Files, random: &mut Rng) {
             files.insert(bundle::seal_file(seal.snapshot.rows_root, seal.key), seal.to_bytes());
         }
         2 => {
-            let mut counted = random.choice(&honest(7).counted).unwrap().clone();
+            let mut counted = random.choice(&honest(ruleset, 7).counted).unwrap().clone();
             counted.seed = FORGER[0];
             let seal = counted.seal();
             files.remove(&name);
             files.insert(bundle::seal_file(seal.snapshot.rows_root, seal.key), seal.to_bytes());
         }
         which => {
-            let (run, by) = if which == 3 { (other.run(), NODES[0]) } else { (honest(7).run(), FORGER[0]) };
+            let (run, by) =
+                if which == 3 { (other.run(), NODES[0]) } else { (honest(ruleset, 7).run(), FORGER[0]) };
             let attestation = Attestation::of(&run, &key(by));
             files.retain(|name, _| !name.starts_with("attestations/"));
             files.insert(bundle::attestation_file(attestation.key), attestation.to_bytes());
@@ -222,13 +277,13 @@ fn paid_more(files: &mut Files, random: &mut Rng) {
     files.insert(bundle::COMMITMENT.to_owned(), format!("{}\n", manifest.commitment()).into_bytes());
 }
 
-fn mutate(files: &mut Files, random: &mut Rng) {
+fn mutate(files: &mut Files, ruleset: u64, random: &mut Rng) {
     match random.u8(..10) {
         0 => drop(files.remove(&some_name(files, random))),
         1 | 2 => damaged(files, random),
         3 => swapped(files, random),
-        4..7 => *files = forged(random),
-        7 | 8 => borrowed(files, random),
+        4..7 => *files = forged(ruleset, random),
+        7 | 8 => borrowed(files, ruleset, random),
         _ => paid_more(files, random),
     }
 }
@@ -239,15 +294,24 @@ fn without_attestations(files: &Files) -> Vec<(&String, &Vec<u8>)> {
 
 #[test]
 fn no_bundle_that_was_tampered_with_is_verified() {
+    none_is_verified(2);
+}
+
+#[test]
+fn no_bundle_that_takes_something_over_and_was_tampered_with_is_verified() {
+    none_is_verified(3);
+}
+
+fn none_is_verified(ruleset: u64) {
     let tries = std::env::var("OMNIGATE_TAMPERINGS").map_or(USUAL, |tries| tries.parse().unwrap());
     let dir = TempDir::new().unwrap();
     let nodes: String = NODES.iter().map(|node| format!("{}\n", node_id(*node))).collect();
     fs::write(dir.path().join("nodes"), nodes).unwrap();
     let authority = key(AUTHORITY).public_key().to_string();
-    let commitment = honest(7).run().commitment().to_string();
+    let commitment = honest(ruleset, 7).run().commitment().to_string();
     let known = ["--nodes", "nodes", "--policy-key", &authority];
     let published = [&known[..], &["--commitment", &commitment]].concat();
-    let truly = honest(7).files();
+    let truly = honest(ruleset, 7).files();
     write(&truly, &dir.path().join("bundle"));
     let trusting = [&known[..], &published[..], &[]];
     for flags in &trusting[..2] {
@@ -258,7 +322,7 @@ fn no_bundle_that_was_tampered_with_is_verified() {
     for seed in 0..tries {
         let mut random = Rng::with_seed(seed);
         let mut files = truly.clone();
-        mutate(&mut files, &mut random);
+        mutate(&mut files, ruleset, &mut random);
         if files == truly {
             continue;
         }

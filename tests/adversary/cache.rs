@@ -135,6 +135,36 @@ fn spellings_of_a_path_are_targets_of_their_own() {
 }
 
 #[test]
+fn query_parameters_that_make_no_difference_reach_neither_the_key_nor_the_server() {
+    let origin = Origin::start(|request| fresh(target(request)));
+    let node = origin.behind_cache("{ ignore_query = [\"utm_*\", \"fbclid\"] }", "");
+    let table = [
+        ("/a?utm_source=evil", "/a", false),
+        ("/a", "/a", true),
+        ("/a?fbclid=1&utm_x", "/a", true),
+        ("/a?b=1&fbclid=2", "/a?b=1", false),
+        ("/a?b=1", "/a?b=1", true),
+        // Written in another way they make a difference, here and there.
+        ("/a?utm%5fsource=evil", "/a?utm%5fsource=evil", false),
+        // A server that also ends parameters with semicolons sees what the key has.
+        ("/a?utm_source=1;c=evil", "/a", true),
+        ("/a?c=1;utm_source=evil", "/a?c=1;utm_source=evil", false),
+    ];
+    for (asked, seen, hit) in table {
+        let answer = get(&node, asked, "");
+        assert_eq!((answer.body.as_str(), is_hit(&answer)), (seen, hit), "{asked}");
+    }
+    // A write to either forgets the one.
+    assert_eq!(
+        ask(node.gateway, "POST /a?fbclid=3 HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n")
+            .unwrap()
+            .status,
+        200
+    );
+    assert!(!is_hit(&get(&node, "/a?utm_y=1", "")));
+}
+
+#[test]
 fn hosts_do_not_share_answers() {
     let origin = Origin::start(|request| fresh(&field(request, "host").unwrap_or_default()));
     let node = origin.behind_cache("{}", "");
@@ -174,6 +204,45 @@ fn errors_that_an_odd_request_provokes_are_not_stored() {
             assert!(!is_hit(&get(&node, "/", "")), "{status}");
         }
     }
+}
+
+#[test]
+fn what_one_odd_request_is_told_is_not_stored_though_it_says_that_it_is_fresh() {
+    // A server that adds the same freshness to everything, errors among it.
+    let table = [
+        ("x-odd: 400", "a header that the server cannot read"),
+        ("x-odd: 401", "no credential"),
+        ("x-odd: 406", "nothing that the client would accept"),
+        ("x-odd: 413", "too large"),
+        ("x-odd: 429", "too many"),
+        ("x-odd: 431", "header fields too large"),
+    ];
+    let origin = Origin::start(|request| {
+        let status = field(request, "x-odd").map_or(200, |value| value[..3].parse().unwrap());
+        whole(status, "cache-control: public, max-age=60\r\n", if status == 200 { "good" } else { "refused" })
+    });
+    let node = origin.behind_cache("{}", "");
+    for (at, (fields, why)) in table.into_iter().enumerate() {
+        let path = format!("/{at}");
+        let oversized = format!("{fields}{}\r\n", "x".repeat(8000));
+        assert_eq!(get(&node, &path, &oversized).body, "refused", "{why}");
+        assert_eq!(get(&node, &path, "").body, "good", "{why}");
+        assert!(is_hit(&get(&node, &path, "")), "{why}");
+    }
+}
+
+#[test]
+fn a_part_of_a_response_has_no_digest_of_all_of_it() {
+    let fields =
+        "cache-control: max-age=60\r\ncontent-digest: sha-256=:whole:\r\nrepr-digest: sha-256=:whole:\r\n";
+    let origin = Origin::start(move |_| whole(200, fields, "0123456789"));
+    let node = origin.behind_cache("{}", "");
+    get(&node, "/", "");
+    let all = get(&node, "/", "");
+    assert_eq!((all.header("content-digest"), is_hit(&all)), (Some("sha-256=:whole:"), true));
+    let part = get(&node, "/", "range: bytes=2-3\r\n");
+    assert_eq!((part.status, part.header("content-digest")), (206, None));
+    assert_eq!(part.header("repr-digest"), Some("sha-256=:whole:"));
 }
 
 #[test]

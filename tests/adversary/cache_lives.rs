@@ -52,7 +52,7 @@ fn what_is_purged_softly_answers_while_its_server_is_down() {
 }
 
 #[test]
-fn interim_responses_are_left_out_and_what_follows_is_stored() {
+fn interim_responses_are_no_part_of_what_is_stored() {
     let origin = Origin::start(|_| {
         let early = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\ncache-control: no-store\r\n\r\n";
         early.repeat(3) + &fresh("page")

@@ -51,6 +51,23 @@ fn what_connection_names_is_not_hidden_from_an_update() {
 }
 
 #[test]
+fn named_fields_that_say_nothing_of_storing_are_left_out_and_the_rest_is_stored() {
+    let origin = Origin::start(|_| {
+        whole(
+            200,
+            "cache-control: max-age=60\r\nconnection: a, x-hop\r\na: 1\r\nx-hop: 2\r\nc: 3\r\n",
+            "page",
+        )
+    });
+    let node = origin.behind_cache("{}", "");
+    for is_stored in [false, true] {
+        let answer = get(&node, "/", "");
+        assert_eq!((answer.body.as_str(), is_hit(&answer)), ("page", is_stored));
+        assert_eq!([answer.header("a"), answer.header("x-hop"), answer.header("c")], [None, None, Some("3")]);
+    }
+}
+
+#[test]
 fn fields_of_the_connection_itself_keep_nothing_from_being_stored() {
     let origin = Origin::start(|_| {
         let fields = "cache-control: max-age=60\r\nconnection: keep-alive\r\nkeep-alive: timeout=5\r\n";

@@ -24,6 +24,11 @@ fn in_turn(answers: Vec<String>) -> Origin {
     })
 }
 
+/// A server that answers a request for `/n` with the n-th of these.
+fn by_row(answers: Vec<String>) -> Origin {
+    Origin::start(move |request| answers[target(request)[1..].parse::<usize>().unwrap()].clone())
+}
+
 const PATIENT: &str =
     "upstream.up.retry.max_tries = 1\nupstream.up.breaker = { consecutive = 0, error_rate = 0 }";
 
@@ -62,11 +67,12 @@ fn directives_decide_what_is_stored() {
         ("expires: 0\r\n", 200, false),
         ("", 200, false),
     ];
-    for (fields, status, stored) in table {
-        let origin = Origin::start(move |_| whole(status, fields, "x"));
-        let node = origin.behind_cache("{}", PATIENT);
-        get(&node, "/", "");
-        let second = get(&node, "/", "");
+    let origin = by_row(table.iter().map(|(fields, status, _)| whole(*status, fields, "x")).collect());
+    let node = origin.behind_cache("{}", PATIENT);
+    for (row, (fields, status, stored)) in table.into_iter().enumerate() {
+        let path = format!("/{row}");
+        get(&node, &path, "");
+        let second = get(&node, &path, "");
         assert_eq!((second.status, is_hit(&second)), (status, stored), "{status} {fields} {}", said(&second));
         assert_eq!(second.header("omnigate-cache-control"), None);
     }
@@ -74,18 +80,20 @@ fn directives_decide_what_is_stored() {
 
 #[test]
 fn malformed_directives_are_read_so_that_nothing_is_stored() {
-    for fields in [
+    let table = [
         "cache-control: max-age=60, private;\r\n",
         "cache-control: max-age=60\r\ncache-control: no-store;\r\n",
         "cache-control: s-maxage=60, \"private\"\r\n",
         "cache-control: private; foo, max-age=60\r\n",
         "cache-control: no-cache;\r\nlast-modified: Tue, 14 Nov 2000 22:13:20 GMT\r\n",
         "cdn-cache-control: private;\r\ncache-control: max-age=60\r\n",
-    ] {
-        let origin = Origin::start(move |_| whole(200, fields, "x"));
-        let node = origin.behind_cache("{}", PATIENT);
-        get(&node, "/", "");
-        let second = get(&node, "/", "");
+    ];
+    let origin = by_row(table.map(|fields| whole(200, fields, "x")).to_vec());
+    let node = origin.behind_cache("{}", PATIENT);
+    for (row, fields) in table.into_iter().enumerate() {
+        let path = format!("/{row}");
+        get(&node, &path, "");
+        let second = get(&node, &path, "");
         assert_eq!((second.status, is_hit(&second)), (200, false), "{fields} {}", said(&second));
     }
 }

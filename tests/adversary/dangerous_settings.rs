@@ -30,7 +30,7 @@ fn limits_beyond_their_safe_maximum_need_the_operators_consent() {
         "edge.fill.inflight_bytes=1TiB",
         "overlay.handshake_timeout=10h",
         "rewarder.limits.max_body_bytes=1TiB",
-        "node.drain_deadline=6s",
+        "node.drain_deadline=61s",
         "ledger.url=postgres://u@db.example/d?sslmode=disable",
         "ledger.url=postgres://u@db.example/d?sslmode=prefer",
     ] {

@@ -19,7 +19,14 @@ const BOMBS: usize = 40;
 fn a_clients_own_deadline_does_not_open_the_breaker() {
     let upstream = Upstream::start();
     let node = Node::in_front_of(upstream.addr);
-    for field in ["x-request-timeout-ms: 1", "grpc-timeout: 1m", "grpc-timeout: 1u"] {
+    let fields = [
+        "x-request-timeout-ms: 1",
+        "grpc-timeout: 1m",
+        "grpc-timeout: 1u",
+        "request-timeout: 0.001",
+        "deadline: 1",
+    ];
+    for field in fields {
         for _ in 0..BOMBS {
             let mut hostile = Client::connect(node.gateway).unwrap();
             let answer =
@@ -84,14 +91,18 @@ fn answer_early(mut stream: TcpStream) -> io::Result<()> {
 #[test]
 fn a_broken_upload_after_an_early_answer_does_not_open_the_breaker() {
     let node = Node::in_front_of(early_server());
-    for _ in 0..BOMBS {
-        let mut hostile = Client::connect(node.gateway).unwrap();
+    let mut hostile: Vec<Client> = (0..BOMBS).map(|_| Client::connect(node.gateway).unwrap()).collect();
+    for client in &mut hostile {
         let head = "POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
-        hostile.send_raw(format!("{head}4\r\nsome\r\n")).unwrap();
-        hostile.wait_for_line("early").unwrap();
+        client.send_raw(format!("{head}4\r\nsome\r\n")).unwrap();
+    }
+    for client in &mut hostile {
+        client.wait_for_line("early").unwrap();
         // What follows is no chunk, so the body of the request breaks off in the middle of the answer.
-        hostile.send_raw("nonsense\r\n").unwrap();
-        let _ = hostile.wait_for_end();
+        client.send_raw("nonsense\r\n").unwrap();
+    }
+    for client in &mut hostile {
+        let _ = client.wait_for_end();
     }
     let answer = Client::connect_from(2, node.gateway).unwrap().get("/fine").unwrap();
     assert_eq!((answer.status, answer.body.as_str()), (200, "fine"));
@@ -116,12 +127,13 @@ fn an_upload_that_stops_after_an_early_answer_does_not_open_the_breaker() {
 }
 
 /// Deadlines given several times, as fields or as a list; the first one is never the shortest sound one.
-const REPEATED: [&[(&str, &str)]; 5] = [
+const REPEATED: [&[(&str, &str)]; 6] = [
     &[("grpc-timeout", "9H"), ("grpc-timeout", "500m")],
     &[("grpc-timeout", "nonsense"), ("grpc-timeout", "500m"), ("grpc-timeout", "7M")],
     &[("x-request-timeout-ms", "86400000"), ("x-request-timeout-ms", "500")],
     &[("x-request-timeout-ms", "-1"), ("x-request-timeout-ms", "500")],
     &[("x-request-timeout-ms", "86400000, 500"), ("grpc-timeout", "9H, 8M")],
+    &[("request-timeout", "86400"), ("request-timeout", "7, 0.5"), ("deadline", "99999999999")],
 ];
 
 /// The answer on HTTP/1.1 and on HTTP/2: status and body.
@@ -143,7 +155,7 @@ fn of_several_deadlines_the_shortest_counts_and_the_server_hears_one() {
         for (status, head) in on_both(&node, "/head", fields) {
             assert_eq!(status, 200, "{fields:?}");
             let head = head.to_ascii_lowercase();
-            for name in ["x-request-timeout-ms: ", "grpc-timeout: "] {
+            for name in ["x-request-timeout-ms: ", "grpc-timeout: ", "request-timeout: "] {
                 let told: Vec<&str> = head.lines().filter_map(|line| line.strip_prefix(name)).collect();
                 let wanted =
                     usize::from(name.starts_with('x') || fields.iter().any(|(n, _)| name.starts_with(n)));

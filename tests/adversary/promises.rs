@@ -3,21 +3,25 @@
 use std::{
     sync::{Barrier, Mutex},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::support::{Client, Node, UNLIMITED, Upstream};
 
 /// Clients of a crowd; four run, forty wait, the others are refused.
 const CROWD: usize = 120;
+/// How long those take who are not refused: eleven times four requests of 50 ms.
+const UNHINDERED: Duration = Duration::from_millis(550);
 
 /// What a client of a crowd met.
 #[derive(Debug, Default)]
 struct Met {
     /// Seconds that it was told to stay away, time after time.
-    told: Vec<u64>,
+    told: Vec<u32>,
     /// Whether it was served in the end.
     served: bool,
+    /// How long it waited for the answer that served it.
+    waited: Duration,
 }
 
 /// Four slots and forty places to wait, where a header names the tenant.
@@ -53,19 +57,20 @@ fn come_and_go(conn: &mut Client, node: &Node, tenant: &str, reconnect: bool) ->
     let mut met = Met::default();
     while met.told.len() < 5 {
         let request = format!("GET /wait/50 HTTP/1.1\r\nhost: a\r\nx-tenant: {tenant}\r\n\r\n");
+        let asked = Instant::now();
         let answer = conn.ask(request).unwrap();
         if answer.status == 200 {
-            met.served = true;
+            (met.served, met.waited) = (true, asked.elapsed());
             break;
         }
         assert_eq!(answer.status, 429, "{answer:?}");
-        let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+        let seconds: u32 = answer.header("retry-after").unwrap().parse().unwrap();
         met.told.push(seconds);
         if reconnect {
             *conn = Client::connect(node.gateway).unwrap();
         }
         // This is what an obedient client does: it stays away for as long as it is told.
-        thread::sleep(Duration::from_secs(seconds));
+        thread::sleep(Duration::from_secs(seconds.into()));
     }
     met
 }
@@ -85,8 +90,14 @@ fn assert_kept(tenants: usize, reconnect: bool) {
         kept * 100 >= refused * 95,
         "{kept} of {refused} were served when they returned as told: {all:?}"
     );
-    // What was refused takes a second at 80 a second; nothing was known of the tenants, so that it could have been two.
-    assert!(longest.is_some_and(|longest| *longest <= 6), "{all:?}");
+    // What was refused takes a second at 80 a second; nothing was known of the tenants, so that it could have been two. Where
+    // the machine is busy and those who were not refused took longer, the others may be told longer by as much.
+    let first = all.iter().filter(|met| met.told.is_empty()).map(|met| met.waited).max().unwrap();
+    let bound = 6.0 * first.max(UNHINDERED).div_duration_f64(UNHINDERED);
+    assert!(
+        longest.is_some_and(|longest| f64::from(*longest) <= bound),
+        "{longest:?} s, first {first:?}: {all:?}"
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ import { hash } from '../oracle/blake3.mjs';
 import { RawKeyTls } from './tls13_raw_keys.mjs';
 
 const KIND = { HELLO: 1, START: 2, DATA: 3, END: 4, ACK: 5, ERROR: 6, GOAWAY: 7, PING: 8, PONG: 9, PUB: 16, IHAVE: 17, IWANT: 18,
-  GRAFT: 19, PRUNE: 20, SUB: 21, UNSUB: 22, PUBACK: 23 };
+  GRAFT: 19, PRUNE: 20, SUB: 21, UNSUB: 22, PUBACK: 23, PATTERNS: 24 };
 const NAME = Object.fromEntries(Object.entries(KIND).map(([name, kind]) => [kind, name]));
 const CODES = ['none', 'malformed', 'frame_cap', 'unknown_kind', 'version', 'out_of_order', 'checksum', 'unauth', 'forbidden', 'busy',
   'quota', 'limit', 'not_found', 'range', 'mismatch', 'too_large', 'timeout', 'draining', 'duplicate', 'cancelled', 'internal'];
@@ -87,6 +87,7 @@ function parse(bytes) {
     SUB: () => ({ topic: h.topic() }),
     UNSUB: () => ({ topic: h.topic() }),
     PUBACK: () => ({ topic: h.topic(), incarnation: h.u64(), numbers: list(() => b.u64()) }),
+    PATTERNS: () => ({ patterns: list(() => ({ hops: b.u8(), pattern: b.take(b.u8()).toString() })) }),
   }[name]();
   h.end();
   b.end();

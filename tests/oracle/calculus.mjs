@@ -2,7 +2,8 @@
 
 import { hash, keyedHash } from "./blake3.mjs";
 
-const BATCH = { 1: 1000, 2: 1000 };
+const BATCH = { 1: 1000, 2: 1000, 3: 1000 };
+export const NOTHING = { carried: new Map(), corrections: [], payees: null, previous: null };
 const text = (bytes) => Buffer.from(bytes, "utf8");
 
 // Canonical JSON (RFC 8785). What this page writes is ASCII, so that JSON.stringify escapes as it has to.
@@ -55,13 +56,68 @@ function capped(pool, cap, scored) {
 
 function entry(actor, policy, cap, { share, extra }, isCapped) {
   let [payout, rule] = isCapped ? [cap, "capped"] : [share, "full"];
-  if (!isCapped && share < BigInt(policy.min_payout)) [payout, rule] = [0n, "below_minimum"];
+  if (policy.ruleset < 3 && !isCapped && share < BigInt(policy.min_payout)) [payout, rule] = [0n, "below_minimum"];
   if (actor === "other") [payout, rule] = [0n, "nobody"];
   return { actor, extra, payout: String(payout), rule, share: String(share) };
 }
 
-// One entry per actor with a score, in the order of actors.
-export function allocations(policy, snapshots) {
+// The file of what is carried over: a map of actors to amounts.
+export function carriedLines(carried) {
+  const ordered = [...carried].sort((a, b) => byBytes(a[0], b[0]));
+  return ordered.map(([actor, amount]) => `${canonical({ actor, amount: String(amount) })}\n`).join("");
+}
+
+const carriedFile = (carried) => ({
+  amount: String([...carried.values()].reduce((sum, amount) => sum + amount, 0n)),
+  hash: plain(text(carriedLines(carried))), lines: carried.size,
+});
+
+export const correctionHash = (correction) => keyed("correction", text(canonical(correction)));
+
+// What brought.json says: everything by its hash.
+export const broughtDocument = ({ carried, corrections, payees, previous }) => ({
+  carried: carriedFile(carried),
+  corrections: corrections.map((one) => ({ corrects: one.corrects, hash: correctionHash(one) })),
+  payees: payees && { hash: keyed("payees", text(canonical(payees))), version: payees.version },
+  previous,
+});
+
+// What corrections say of each actor: actor -> [credit, debit].
+function corrected(corrections) {
+  const sums = new Map();
+  for (const one of corrections) {
+    [one.credits, one.debits].forEach((list, side) => list.forEach(({ actor, amount }) => {
+      const both = sums.get(actor) ?? [0n, 0n];
+      both[side] += BigInt(amount);
+      sums.set(actor, both);
+    }));
+  }
+  return sums;
+}
+
+// The lines of ruleset 3: everything that an actor is due, paid or carried on.
+function takenOver(entries, brought, minimum) {
+  const lines = new Map(entries.map((line) => [line.actor, line]));
+  const sums = corrected(brought.corrections);
+  for (const actor of [...brought.carried.keys(), ...sums.keys()]) {
+    if (lines.has(actor)) continue;
+    lines.set(actor, { actor, extra: 0, payout: "0", rule: "full", score: "0", share: "0", units: {} });
+  }
+  const all = [...lines.values()].sort((a, b) => byBytes(a.actor, b.actor));
+  return all.map((line) => {
+    const carriedIn = brought.carried.get(line.actor) ?? 0n, [credit, asked] = sums.get(line.actor) ?? [0n, 0n];
+    const before = BigInt(line.payout) + carriedIn + credit;
+    const debit = asked < before ? asked : before, due = before - debit;
+    let [payout, carriedOut, rule] = [due, 0n, line.rule];
+    if (rule !== "nobody" && due === 0n && debit > 0n) rule = "deducted";
+    else if (rule !== "nobody" && due < minimum) [payout, carriedOut, rule] = [0n, due, "carried"];
+    return { ...line, carried_in: String(carriedIn), carried_out: String(carriedOut), credit: String(credit),
+      debit: String(debit), payout: String(payout), rule };
+  });
+}
+
+// One entry per actor with a score, in the order of actors; by ruleset 3 also those who are owed something.
+export function allocations(policy, snapshots, brought = NOTHING) {
   const units = new Map();
   for (const [actor, metric, more] of snapshots.flat()) {
     if (!(metric in policy.weights_ppm)) continue;
@@ -72,16 +128,17 @@ export function allocations(policy, snapshots) {
   const scored = [...units].map(([actor, of]) => [actor, score(of)]).filter(([, points]) => points > 0n);
   scored.sort((a, b) => byBytes(a[0], b[0]));
   const pool = BigInt(policy.pool), cap = pool * BigInt(policy.cap_ppm) / 1000000n;
-  const top = policy.ruleset === 2 ? capped(pool, cap, scored) : { actors: new Set(), amount: pool };
+  const top = policy.ruleset >= 2 ? capped(pool, cap, scored) : { actors: new Set(), amount: pool };
   const others = scored.filter(([actor]) => !top.actors.has(actor));
   const shares = others.length > 0 ? largestRemainder(top.amount, others) : new Map();
-  return scored.map(([actor, points]) => {
+  const entries = scored.map(([actor, points]) => {
     const part = shares.get(actor) ?? { share: cap, extra: 0 };
     const isCapped = top.actors.has(actor) || (policy.ruleset === 1 && part.share > cap);
     const some = Object.entries(units.get(actor)).filter(([, many]) => many > 0n);
     const shown = Object.fromEntries(some.map(([metric, many]) => [metric, String(many)]));
     return { ...entry(actor, policy, cap, part, isCapped), score: String(points), units: shown };
   });
+  return policy.ruleset === 3 ? takenOver(entries, brought, BigInt(policy.min_payout)) : entries;
 }
 
 function above(level) {
@@ -105,23 +162,32 @@ function climb(leaves, index) {
 }
 
 // run.json, allocations.jsonl and commitment, and a way to make proofs.
-export function run(policy, epoch, list, snapshots) {
-  const entries = allocations(policy, snapshots);
+export function run(policy, epoch, list, snapshots, brought = NOTHING) {
+  const entries = allocations(policy, snapshots, brought);
   const lines = entries.map(canonical);
   const file = lines.map((line) => `${line}\n`).join("");
   const leaves = lines.map((line) => raw("leaf", text(line)));
   const { root } = climb(leaves, 0);
   const paid = entries.reduce((sum, line) => sum + BigInt(line.payout), 0n);
-  const residual = BigInt(policy.pool) - paid;
+  const sum = (name) => entries.reduce((all, line) => all + BigInt(line[name]), 0n);
+  const more = { format: "omnigate-run/1" };
+  let residual = BigInt(policy.pool) - paid;
+  if (policy.ruleset === 3) {
+    const on = entries.filter((line) => line.carried_out !== "0").map((line) => [line.actor, BigInt(line.carried_out)]);
+    Object.assign(more, { brought: broughtDocument(brought), carried_out: carriedFile(new Map(on)),
+      credited: String(sum("credit")), deducted: String(sum("debit")), format: "omnigate-run/2" });
+    residual += sum("carried_in") + sum("credit") - sum("carried_out");
+  }
   const transfers = entries.filter((line) => line.payout !== "0").length
     + (policy.residual.rule === "pay" && residual > 0n ? 1 : 0);
   const policyHash = keyed("policy", text(canonical(policy)));
   const inputsRoot = keyed("inputs", text(canonical(list)));
   const madeOf = { epoch, inputs_root: inputsRoot, policy_hash: policyHash, ruleset: policy.ruleset };
+  if (policy.ruleset === 3) madeOf.brought_root = keyed("brought", text(canonical(more.brought)));
   const document = canonical({
     allocations: { file: "allocations.jsonl", hash: plain(text(file)), lines: lines.length, root },
     batches: Math.ceil(transfers / BATCH[policy.ruleset]),
-    epoch, format: "omnigate-run/1",
+    epoch, ...more,
     inputs: { root: inputsRoot, snapshots: list.length },
     paid: String(paid),
     policy: { hash: policyHash, id: policy.id, version: policy.version },

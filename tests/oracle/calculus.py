@@ -6,7 +6,8 @@ from fractions import Fraction
 import canonical
 import hashes
 
-BATCH = {1: 1000, 2: 1000}
+BATCH = {1: 1000, 2: 1000, 3: 1000}
+NOTHING = {"carried": {}, "corrections": [], "payees": None, "previous": None}
 
 
 def digest(raw):
@@ -46,7 +47,7 @@ def shares_of(policy, scores, cap):
     if policy["ruleset"] == 1:
         shares = by_largest_remainder(pool, scores)
         return {actor: (share, extra, share > cap) for actor, (share, extra) in shares.items()}
-    assert policy["ruleset"] == 2
+    assert policy["ruleset"] in (2, 3)
     at_cap = set()
     while True:
         # Round by round: whoever exceeds the cap is set to it, which leaves more for the others.
@@ -60,8 +61,56 @@ def shares_of(policy, scores, cap):
     return {actor: (cap, 0, True) if actor in at_cap else (*shares[actor], False) for actor in scores}
 
 
-def allocations(policy, usage):
-    """One entry per actor with a score, in the order of bytes."""
+def carried_lines(carried):
+    """The file of what is carried over: actor -> amount, in the order of bytes."""
+    ordered = sorted(carried.items(), key=lambda item: item[0].encode())
+    return b"".join(canonical.dump({"actor": actor, "amount": str(amount)}) + b"\n" for actor, amount in ordered)
+
+
+def carried_file(carried):
+    return {"amount": str(sum(carried.values())), "hash": "b3:" + hashes.plain(carried_lines(carried)).hex(),
+            "lines": len(carried)}
+
+
+def brought_document(brought):
+    """What brought.json says: everything by its hash."""
+    corrections = [{"corrects": one["corrects"], "hash": digest(hashes.keyed("correction", canonical.dump(one)))}
+                   for one in brought["corrections"]]
+    payees = brought["payees"]
+    return {
+        "carried": carried_file(brought["carried"]), "corrections": corrections,
+        "payees": payees and {"hash": digest(hashes.keyed("payees", canonical.dump(payees))), "version": payees["version"]},
+        "previous": brought["previous"],
+    }
+
+
+def taken_over(entries, brought, minimum):
+    """The entries of ruleset 3: what each actor is due besides its share, paid or carried on."""
+    due = {entry["actor"]: entry for entry in entries}
+    credits, debits = {}, {}
+    for one in brought["corrections"]:
+        for sums, listed in ((credits, one["credits"]), (debits, one["debits"])):
+            for line in listed:
+                sums[line["actor"]] = sums.get(line["actor"], 0) + int(line["amount"])
+    for actor in {*brought["carried"], *credits, *debits} - set(due):
+        due[actor] = {"actor": actor, "extra": 0, "payout": "0", "rule": "full", "score": "0", "share": "0", "units": {}}
+    for actor, entry in due.items():
+        carried, credit = brought["carried"].get(actor, 0), credits.get(actor, 0)
+        owed = int(entry["payout"]) + carried + credit
+        debit = min(debits.get(actor, 0), owed)
+        owed, on = owed - debit, 0
+        if actor == "other":
+            assert carried == credit == debit == owed == 0
+        elif owed == 0 and debit > 0:
+            entry["rule"] = "deducted"
+        elif owed < minimum:
+            entry["rule"], on, owed = "carried", owed, 0
+        entry.update(carried_in=str(carried), carried_out=str(on), credit=str(credit), debit=str(debit), payout=str(owed))
+    return [due[actor] for actor in sorted(due, key=str.encode)]
+
+
+def allocations(policy, usage, brought=NOTHING):
+    """One entry per actor with a score, in the order of bytes; by ruleset 3 also those who are owed something."""
     weights, cap = policy["weights_ppm"], int(policy["pool"]) * policy["cap_ppm"] // 1_000_000
     units, scores = {}, {}
     for (actor, metric), amount in usage.items():
@@ -73,13 +122,13 @@ def allocations(policy, usage):
     for actor in sorted(scores, key=str.encode):
         share, extra, capped = shares[actor]
         payout, rule = (cap, "capped") if capped else (share, "full")
-        if not capped and share < int(policy["min_payout"]):
+        if policy["ruleset"] < 3 and not capped and share < int(policy["min_payout"]):
             payout, rule = 0, "below_minimum"
         if actor == "other":
             payout, rule = 0, "nobody"
         entries.append({"actor": actor, "extra": extra, "payout": str(payout), "rule": rule,
                         "score": str(scores[actor]), "share": str(share), "units": units[actor]})
-    return entries
+    return taken_over(entries, brought, int(policy["min_payout"])) if policy["ruleset"] == 3 else entries
 
 
 def level_above(level):
@@ -102,30 +151,48 @@ def path(leaves, index):
     return hashes_on_the_way
 
 
-def run(policy, epoch, snapshots, usage):
+def carried_on(entries):
+    """What a run carries over to the next: actor -> amount."""
+    return {entry["actor"]: int(entry["carried_out"]) for entry in entries if int(entry.get("carried_out", "0"))}
+
+
+def linked(entries, brought):
+    """The fields that run.json has by ruleset 3 alone, and what goes in besides the pool and does not come out as payouts."""
+    credited, deducted = (sum(int(entry[name]) for entry in entries) for name in ("credit", "debit"))
+    on = carried_on(entries)
+    fields = {"brought": brought_document(brought), "carried_out": carried_file(on), "credited": str(credited),
+              "deducted": str(deducted), "format": "omnigate-run/2"}
+    return fields, sum(brought["carried"].values()) + credited - sum(on.values())
+
+
+def run(policy, epoch, snapshots, usage, brought=NOTHING):
     """(run.json, allocations.jsonl, commitment) as bytes, and the entries."""
-    entries = allocations(policy, usage)
+    entries = allocations(policy, usage, brought)
+    more, besides = linked(entries, brought) if policy["ruleset"] == 3 else ({"format": "omnigate-run/1"}, 0)
     lines = [canonical.dump(entry) for entry in entries]
     file = b"".join(line + b"\n" for line in lines)
     leaves = [hashes.keyed("leaf", line) for line in lines]
     paid, pool = sum(int(entry["payout"]) for entry in entries), int(policy["pool"])
-    assert 0 <= paid <= pool
+    residual = pool + besides - paid
+    assert 0 <= residual < 2**127 and 0 <= paid < 2**127
     transfers = sum(entry["payout"] != "0" for entry in entries)
-    transfers += policy["residual"]["rule"] == "pay" and paid < pool
+    transfers += policy["residual"]["rule"] == "pay" and residual > 0
     policy_hash = digest(hashes.keyed("policy", canonical.dump(policy)))
     inputs_root = digest(hashes.keyed("inputs", canonical.dump(snapshots)))
     made_of = {"epoch": epoch, "inputs_root": inputs_root, "policy_hash": policy_hash, "ruleset": policy["ruleset"]}
+    if policy["ruleset"] == 3:
+        made_of["brought_root"] = digest(hashes.keyed("brought", canonical.dump(more["brought"])))
     document = canonical.dump({
         "allocations": {"file": "allocations.jsonl", "hash": "b3:" + hashes.plain(file).hex(), "lines": len(lines),
                         "root": digest(root(leaves))},
         "batches": -(-transfers // BATCH[policy["ruleset"]]),
         "epoch": epoch,
-        "format": "omnigate-run/1",
+        **more,
         "inputs": {"root": inputs_root, "snapshots": len(snapshots)},
         "paid": str(paid),
         "policy": {"hash": policy_hash, "id": policy["id"], "version": policy["version"]},
         "pool": policy["pool"],
-        "residual": str(pool - paid),
+        "residual": str(residual),
         "ruleset": policy["ruleset"],
         "run_key": digest(hashes.keyed("run-key", canonical.dump(made_of))),
         "score_total": str(sum(int(entry["score"]) for entry in entries)),

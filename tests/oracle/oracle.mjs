@@ -13,7 +13,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { hash, keyedHash } from "./blake3.mjs";
-import { byBytes, canonical, plain, rowLines, run, snapshot } from "./calculus.mjs";
+import {
+  NOTHING, broughtDocument, byBytes, canonical, carriedLines, correctionHash, plain, rowLines, run, snapshot,
+} from "./calculus.mjs";
 
 const METRICS = ["served.bytes", "stored.bytes", "relayed.frames", "used.requests", "unpaid"];
 const NAMES = ["a", "A", "b", "other", 'z"quoted\\', "node-10", "node-9", "~", "!", "0"];
@@ -47,7 +49,7 @@ function somePolicy(random) {
   return {
     cap_ppm: capPpm, first_epoch: 0, format: "omnigate-policy/1", id: "default", last_epoch: choice([null, 10 ** 6]),
     min_payout: String(choice([0n, 0n, least(1n), least(1n + big(10 ** 6)), cap])), pool: String(pool),
-    residual: choice([{ rule: "keep" }, { rule: "pay", to: "treasury" }]), ruleset: choice([1, 2]),
+    residual: choice([{ rule: "keep" }, { rule: "pay", to: "treasury" }]), ruleset: choice([1, 2, 3, 3]),
     version: 1 + below(100), weights_ppm: Object.fromEntries(weights),
   };
 }
@@ -63,6 +65,54 @@ function someRows({ big, below, choice }, actors) {
   return [...rows.values()];
 }
 
+const byActor = (a, b) => byBytes(a.actor, b.actor);
+
+// What the epoch takes over from before it.
+function someBrought(random, policy, actors, keys) {
+  const { big, below, choice } = random;
+  const aRun = () => ({ commitment: plain(Buffer.from(String(below(10 ** 9)))).replace("b3:", "b3k:"), epoch: below(10 ** 6) });
+  const few = 1n + (BigInt(policy.pool) < 10n ** 30n ? BigInt(policy.pool) : 10n ** 30n);
+  const some = (most) => actors.filter((actor) => actor !== "other" && below(5) < 2)
+    .map((actor) => ({ actor, amount: String(1n + big(most)) })).sort(byActor);
+  const corrections = [0, 1, 2].slice(0, choice([0, 0, 1, 3])).map((at) => {
+    const credits = some(few), credited = new Set(credits.map((line) => line.actor));
+    const debits = some(few).filter((line) => !credited.has(line.actor));
+    return { corrects: aRun(), credits, debits, format: "omnigate-correction/1", policy: policy.id, reason: `no. ${at}` };
+  }).filter((one) => one.credits.length + one.debits.length > 0);
+  const previous = below(5) > 0 ? aRun() : null;
+  const least = BigInt(policy.min_payout) < few ? BigInt(policy.min_payout) : few;
+  const carried = new Map(previous ? some(least > 1n ? least - 1n : 1n).map(({ actor, amount }) => [actor, BigInt(amount)]) : []);
+  return { carried, corrections, payees: below(2) > 0 ? somePayees(random, policy, actors, keys) : null, previous };
+}
+
+// A registry in which keys consent to where their payouts go, one by itself and one by way of a delegate.
+function somePayees({ below }, policy, actors, [own, giver, delegate]) {
+  const named = actors.filter((actor) => actor !== "other" && below(2) > 0);
+  const bound = (actor, lastEpoch, consent) => {
+    const entry = { actor, first_epoch: 0, last_epoch: lastEpoch, payee: "treasury" };
+    const said = canonical({ ...entry, policy: policy.id });
+    return { ...entry, consent: consent && { delegation: null, ...consent(said) } };
+  };
+  const entries = named.filter((actor) => actor !== own.id && actor !== giver.id).map((actor) => bound(actor, null, null));
+  entries.push(bound(own.id, null, (said) => ({ key: own.name, signature: own.signed("payee", said) })));
+  const word = canonical({ actor: giver.id, delegate: delegate.name, last_epoch: 10 ** 6 });
+  const delegation = { key: giver.name, last_epoch: 10 ** 6, signature: giver.signed("delegation", word) };
+  entries.push(bound(giver.id, 10 ** 6, (said) => ({ key: delegate.name, signature: delegate.signed("payee", said), delegation })));
+  return { entries: entries.sort(byActor), format: "omnigate-payees/1", policy: policy.id, version: 1 + below(9) };
+}
+
+// The files of what an epoch takes over.
+function broughtFiles(brought, authority) {
+  const signed = (kind, document) => canonical({ format: `omnigate-signed-${kind}/1`, [kind]: document,
+    signatures: [{ key: authority.name, signature: authority.signed(kind, canonical(document)) }] });
+  const files = [["brought.json", canonical(broughtDocument(brought))], ["carried.jsonl", carriedLines(brought.carried)]];
+  for (const one of brought.corrections) {
+    files.push([`corrections/${correctionHash(one).slice("b3k:".length)}.json`, signed("correction", one)]);
+  }
+  if (brought.payees !== null) files.push(["payees.json", signed("payees", brought.payees)]);
+  return files;
+}
+
 // An epoch with all its files: name -> contents.
 function madeUp(seed) {
   const random = chance(seed);
@@ -73,9 +123,13 @@ function madeUp(seed) {
   const nodes = [1, 2, 3, 4].slice(0, below(5)).map(keyOf).sort((a, b) => byBytes(a.id, b.id));
   const rows = nodes.map(() => someRows(random, actors));
   const list = nodes.map((node, at) => snapshot(node.id, epoch, rows[at]));
-  const result = run(policy, epoch, list, rows);
+  const keys = [21, 22, 23].map(keyOf);
+  const isLinked = policy.ruleset === 3;
+  const brought = isLinked ? someBrought(random, policy, [...new Set([...actors, keys[0].id, keys[1].id])], keys) : NOTHING;
+  const result = run(policy, epoch, list, rows, brought);
   const files = new Map([["inputs.json", canonical(list)], ["run.json", result.document],
     ["allocations.jsonl", result.file], ["commitment", `${result.commitment}\n`]]);
+  if (isLinked) broughtFiles(brought, authority).forEach(([name, contents]) => files.set(name, contents));
   const signature = authority.signed("policy", canonical(policy));
   files.set("policy.json", canonical({ format: "omnigate-signed-policy/1", policy, signatures: [{ key: authority.name, signature }] }));
   nodes.forEach((node, at) => {
@@ -96,7 +150,7 @@ function compareOne(program, folder, seed) {
   const { files, result, trusted, authority, random } = madeUp(seed);
   const bundle = join(folder, "bundle"), again = join(folder, "again");
   rmSync(bundle, { recursive: true, force: true });
-  for (const below of ["snapshots", "attestations"]) mkdirSync(join(bundle, below), { recursive: true });
+  for (const below of ["snapshots", "attestations", "corrections"]) mkdirSync(join(bundle, below), { recursive: true });
   for (const [name, contents] of files) writeFileSync(join(bundle, name), contents);
   writeFileSync(join(folder, "nodes"), trusted);
   const omnigate = (...words) => execFileSync(program, ["epoch", ...words], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });

@@ -23,11 +23,11 @@ METRICS = ["served.bytes", "stored.bytes", "relayed.frames", "used.requests", "u
 NAMES = ["a", "A", "b", "other", "z\"quoted\\", "node-10", "node-9", "~", "!", "0"]
 
 
-def signed(policy, keys):
-    message = b"omnigate.rewards.policy.1\n" + canonical.dump(policy)
+def signed(kind, document, keys):
+    message = f"omnigate.rewards.{kind}.1\n".encode() + canonical.dump(document)
     signatures = [{"key": "ed25519:" + key.public.hex(), "signature": key.sign(message).hex()} for key in keys]
     signatures.sort(key=lambda signature: signature["key"])
-    return canonical.dump({"format": "omnigate-signed-policy/1", "policy": policy, "signatures": signatures})
+    return canonical.dump({"format": f"omnigate-signed-{kind}/1", kind: document, "signatures": signatures})
 
 
 def some_units(chance):
@@ -46,7 +46,7 @@ def some_policy(chance):
                           if cap else 0),
         "pool": str(pool),
         "residual": chance.choice([{"rule": "keep"}, {"rule": "pay", "to": "treasury"}]),
-        "ruleset": chance.choice([1, 2]), "version": chance.randrange(1, 100),
+        "ruleset": chance.choice([1, 2, 3, 3]), "version": chance.randrange(1, 100),
         "weights_ppm": {metric: chance.choice([1, 1_000_000, chance.randrange(1, 10**9)]) for metric in paid},
     }
 
@@ -58,6 +58,65 @@ def some_rows(chance, actors):
         key = chance.choice(actors), chance.choice(METRICS)
         rows[key] = 7 if same else some_units(chance)
     return rows
+
+
+def some_run(chance):
+    return {"commitment": "b3k:" + chance.randbytes(32).hex(), "epoch": chance.randrange(10**6)}
+
+
+def some_amounts(chance, actors, least, most):
+    """Who is owed something: actor -> amount."""
+    some = [actor for actor in actors if actor != "other" and chance.random() < 0.4]
+    return {actor: chance.randrange(least, max(most, least + 1)) for actor in some}
+
+
+def some_brought(chance, policy, actors):
+    """What the epoch takes over from before it."""
+    few = min(10**30, int(policy["pool"]) + 1000)
+    previous = some_run(chance) if chance.random() < 0.8 else None
+    actors = actors + [f"absent-{at}" for at in range(chance.choice([0, 2]))]
+    corrections = []
+    for at in range(chance.choice([0, 0, 1, 3])):
+        credits = some_amounts(chance, actors, 1, few)
+        debits = {actor: amount for actor, amount in some_amounts(chance, actors, 1, few).items() if actor not in credits}
+        lines = [[{"actor": actor, "amount": str(one[actor])} for actor in sorted(one, key=str.encode)]
+                 for one in (credits, debits)]
+        if credits or debits:
+            corrections.append({"corrects": some_run(chance), "credits": lines[0], "debits": lines[1],
+                                "format": "omnigate-correction/1", "policy": policy["id"], "reason": f"no. {at}"})
+    payees = None
+    if chance.random() < 0.5:
+        bound = sorted({actor for actor in actors if actor != "other" and chance.random() < 0.5}, key=str.encode)
+        payees = {"format": "omnigate-payees/1", "policy": policy["id"], "version": chance.randrange(1, 9), "entries": [
+            {"actor": actor, "consent": None, "first_epoch": 0, "last_epoch": None, "payee": "treasury"} for actor in bound]}
+    carried = some_amounts(chance, actors, 1, max(min(int(policy["min_payout"]), 10**30), 2)) if previous else {}
+    return {"carried": carried, "corrections": corrections, "payees": payees, "previous": previous}
+
+
+def write_brought(folder, brought, key):
+    (folder / "corrections").mkdir()
+    (folder / "brought.json").write_bytes(canonical.dump(calculus.brought_document(brought)))
+    (folder / "carried.jsonl").write_bytes(calculus.carried_lines(brought["carried"]))
+    for one in brought["corrections"]:
+        name = hashes.keyed("correction", canonical.dump(one)).hex() + ".json"
+        (folder / "corrections" / name).write_bytes(signed("correction", one, [key]))
+    if brought["payees"]:
+        (folder / "payees.json").write_bytes(signed("payees", brought["payees"], [key]))
+
+
+def read_brought(folder):
+    """What a bundle takes over, each part compared with its hash."""
+    if not (folder / "brought.json").exists():
+        return calculus.NOTHING
+    said = json.loads((folder / "brought.json").read_bytes())
+    lines = (folder / "carried.jsonl").read_bytes() if (folder / "carried.jsonl").exists() else b""
+    carried = {line["actor"]: int(line["amount"]) for line in map(json.loads, lines.splitlines())}
+    files = [folder / "corrections" / (one["hash"].removeprefix("b3k:") + ".json") for one in said["corrections"]]
+    corrections = [json.loads(file.read_bytes())["correction"] for file in files]
+    payees = json.loads((folder / "payees.json").read_bytes())["payees"] if said["payees"] else None
+    brought = {"carried": carried, "corrections": corrections, "payees": payees, "previous": said["previous"]}
+    same("brought.json", canonical.dump(calculus.brought_document(brought)), (folder / "brought.json").read_bytes())
+    return brought
 
 
 def made_up(folder, chance, key):
@@ -75,9 +134,12 @@ def made_up(folder, chance, key):
         (folder / "snapshots" / name).write_bytes(calculus.row_lines(rows))
         for place, units in rows.items():
             usage[place] = usage.get(place, 0) + units
-    (folder / "policy.json").write_bytes(signed(policy, [key]))
+    brought = some_brought(chance, policy, actors) if policy["ruleset"] == 3 else calculus.NOTHING
+    if policy["ruleset"] == 3:
+        write_brought(folder, brought, key)
+    (folder / "policy.json").write_bytes(signed("policy", policy, [key]))
     (folder / "inputs.json").write_bytes(canonical.dump(snapshots))
-    return epoch, calculus.run(policy, epoch, snapshots, usage)
+    return epoch, calculus.run(policy, epoch, snapshots, usage, brought)
 
 
 def same(what, ours, theirs):
@@ -130,7 +192,7 @@ def check(arguments):
             for place, units in rows.items():
                 usage[place] = usage.get(place, 0) + units
         epoch = json.loads((folder / "run.json").read_bytes())["epoch"]
-        document, lines, commitment, _ = calculus.run(policy, epoch, snapshots, usage)
+        document, lines, commitment, _ = calculus.run(policy, epoch, snapshots, usage, read_brought(folder))
         same("run.json", document, (folder / "run.json").read_bytes())
         same("allocations.jsonl", lines, (folder / "allocations.jsonl").read_bytes())
         same("commitment", commitment, (folder / "commitment").read_bytes())

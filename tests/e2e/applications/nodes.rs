@@ -37,3 +37,37 @@ fn a_pattern_finds_topics_that_are_published_in_at_another_node() {
         }
     }
 }
+
+#[test]
+fn a_pattern_finds_topics_over_several_links() {
+    // Each dials the one before it, so that the first and the last have two others between them.
+    let mut chain = vec![TopicNode::start(OPEN)];
+    for _ in 0..3 {
+        let lines = format!("security = \"plaintext\"\npeers = [\"{}\"]\n", chain[chain.len() - 1].overlay);
+        chain.push(TopicNode::start_in(tempfile::tempdir().unwrap(), &lines, OPEN, ""));
+    }
+    for (node, peers) in chain.iter().zip([1, 2, 2, 1]) {
+        eventually("they are connected", || {
+            let told = get(node.node.admin, "/overlay/peers").unwrap().json();
+            (told["peers"].as_array().unwrap().len() == peers).then_some(())
+        });
+    }
+    // Before anybody wants it, and while the pattern is on its way.
+    chain[0].publish("metrics.db.cpu", "early");
+    let mut wild = Events::open(chain[3].api, "metrics.*.cpu/events", "");
+    assert_eq!(wild.text(), "early");
+    chain[0].publish("metrics.web.cpu", "another topic");
+    chain[0].publish("metrics.web.disk", "not wanted");
+    chain[0].publish("metrics.db.cpu", "again");
+    let mut heard = [wild.text(), wild.text()];
+    heard.sort();
+    assert_eq!(heard, ["again", "another topic"]);
+    // Nodes that only pass it on keep none of it for subscribers.
+    let topics = get(chain[1].node.admin, "/overlay/topics").unwrap().json();
+    let names: Vec<_> =
+        topics["topics"].as_array().unwrap().iter().map(|topic| topic["topic"].clone()).collect();
+    assert!(
+        names.contains(&"metrics.db.cpu".into()) && !names.contains(&"metrics.web.disk".into()),
+        "{topics}"
+    );
+}

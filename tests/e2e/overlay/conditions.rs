@@ -6,15 +6,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use bytes::Bytes;
-use oap::{Entry, Head, IHave, Message, Proof, Publication, Topic};
 use ron_transport::tls::raw_key::NodeKey;
 use serde_json::Value;
 use types::NodeId;
 
 use super::{
-    drain::{join, say},
+    drain::join,
     node::{Home, OverlayNode},
+    publisher::Publisher,
 };
 use crate::support::{Node, eventually, get};
 
@@ -86,26 +85,16 @@ fn silent_connections_that_crowd_out_handshakes_are_reported_and_peers_still_joi
 fn a_topic_whose_publications_are_missing_is_reported_by_name_until_it_is_whole_again() {
     let node = OverlayNode::start(Home::new(), "security = \"plaintext\"\npeer = { max_rps = 0 }\n");
     let listening = node.subscribe("news");
-    let (topic, key) = (Topic::new("news").unwrap(), NodeKey::generate().unwrap());
-    let publisher = NodeId::of_key(key.public_key().ed25519());
-    let entry = |seq| Entry { publisher, incarnation: 1, seq };
-    let proof = |seq| {
-        let signature = key.sign(&entry(seq).in_topic(&topic).head_bytes());
-        Proof { key: *key.public_key().ed25519(), signature }
-    };
-    let mut socket = join(node.addr, publisher);
-    let first = Publication::new(entry(1).in_topic(&topic), Bytes::from_static(b"one"));
-    say(&mut socket, Message::Publish(Publication { proof: Some(proof(1).into()), ..first }));
+    let mut publisher = Publisher::join(node.addr, "news");
+    publisher.publish(1, "one");
     assert_eq!(listening.next()["seq"], 1);
     // It proves that there are forty, and sends none of them to whoever asks.
-    let head = Head { entry: entry(40), proof: proof(40) };
-    say(&mut socket, Message::IHave(IHave { topic: topic.clone(), entries: Vec::new(), heads: vec![head] }));
+    publisher.announce(40);
     let gap = listening.next();
     assert_eq!((&gap["event"], &gap["from"]), (&"gap".into(), &2.into()), "{gap}");
     let reason = reported(&node.node, "topic_starved");
     assert_eq!(reason, "publications of topic news are missing here");
-    let next = Publication::new(entry(41).in_topic(&topic), Bytes::from_static(b"forty-one"));
-    say(&mut socket, Message::Publish(Publication { proof: Some(proof(41).into()), ..next }));
+    publisher.publish(41, "forty-one");
     cleared(&node.node, "topic_starved");
 }
 

@@ -6,15 +6,11 @@ use std::{
     process::Stdio,
 };
 
-use bytes::Bytes;
-use oap::{Entry, Head, IHave, Message, Proof, Publication, Topic};
-use ron_transport::tls::raw_key::NodeKey;
 use serde_json::Value;
-use types::NodeId;
 
 use super::{
-    drain::{join, say},
     node::{Home, OverlayNode, command, omnigate},
+    publisher::Publisher,
 };
 use crate::support::Running;
 
@@ -45,25 +41,16 @@ fn losses_names_the_gaps_that_subscribers_were_told_of() {
     let node = OverlayNode::start(Home::new(), LINES);
     assert_eq!(told(&node, &["losses"]), "0 publications were given up\n");
     let listening = node.subscribe("news");
-    let (topic, key) = (Topic::new("news").unwrap(), NodeKey::generate().unwrap());
-    let publisher = NodeId::of_key(key.public_key().ed25519());
-    let entry = |seq| Entry { publisher, incarnation: 1, seq };
-    let proof = |seq| {
-        let signature = key.sign(&entry(seq).in_topic(&topic).head_bytes());
-        Proof { key: *key.public_key().ed25519(), signature }
-    };
-    let mut socket = join(node.addr, publisher);
-    let first = Publication::new(entry(1).in_topic(&topic), Bytes::from_static(b"one"));
-    say(&mut socket, Message::Publish(Publication { proof: Some(proof(1).into()), ..first }));
-    let head = Head { entry: entry(3), proof: proof(3) };
-    say(&mut socket, Message::IHave(IHave { topic: topic.clone(), entries: Vec::new(), heads: vec![head] }));
+    let mut publisher = Publisher::join(node.addr, "news");
+    publisher.publish(1, "one");
+    publisher.announce(3);
     assert_eq!(listening.next()["seq"], 1);
     let gap = listening.next();
     assert_eq!((&gap["event"], &gap["from"], &gap["to"]), (&"gap".into(), &2.into(), &3.into()), "{gap}");
     let reason = gap["reason"].as_str().unwrap();
     assert_eq!(
         told(&node, &["losses"]),
-        format!("0 publications were given up\ngap: news 2 to 3 of {publisher}: {reason}\n")
+        format!("0 publications were given up\ngap: news 2 to 3 of {}: {reason}\n", publisher.id)
     );
     let report = told_json(&node, &["losses", "--json"]);
     assert_eq!((&report["total"], &report["gaps"][0]["to"]), (&0.into(), &3.into()), "{report}");

@@ -144,10 +144,11 @@ fn under_pressure_publications_are_refused_first_by_every_way_in_and_taken_again
         scope.spawn(|| refused_as_degraded(node.node.admin, "/overlay/pub/news"));
         scope.spawn(|| refused_as_degraded(api, "/v1/topics/news"));
         scope.spawn(|| refused_by_pub(&node));
-        let ready = eventually("readiness says so", || {
-            get(node.node.admin, "/readyz").ok().filter(|answer| answer.status == 503)
+        // On a machine that is busy with other things, a silent runtime is reported as well, and that without a time to wait.
+        eventually("readiness says so, and when to come back", || {
+            let is_it = |answer: &Answer| answer.status == 503 && answer.header("retry-after") == Some("1");
+            get(node.node.admin, "/readyz").ok().filter(is_it)
         });
-        assert_eq!(ready.header("retry-after"), Some("1"));
     });
     eventually("peers are refused", || (pressure.shed.load(Relaxed) > 0).then_some(()));
     assert_eq!(node.peers().len(), FLOODERS, "they stay connected");

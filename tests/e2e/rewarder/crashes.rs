@@ -1,6 +1,6 @@
 //! A rewarder that is killed at every point of its way, again and again, pays everybody once.
 //!
-//! How many times is `OMNIGATE_CRASHES`, 114 unless it is set; `OMNIGATE_FULL_PROOFS=1` asks for 10,000.
+//! How many times is `OMNIGATE_CRASHES`, 132 unless it is set; `OMNIGATE_FULL_PROOFS=1` asks for 10,000.
 
 use svc_rewarder::CRASH_POINTS;
 
@@ -10,10 +10,10 @@ use super::{
 };
 
 /// Fewer than these would leave points out.
-const USUAL: usize = 114;
+const USUAL: usize = 132;
 const FULL: usize = 10_000;
 /// Deaths on one ground, so that a ledger stays small enough to be read again and again.
-const PER_GROUND: usize = 38;
+const PER_GROUND: usize = 44;
 
 fn crashes() -> usize {
     let asked = std::env::var("OMNIGATE_CRASHES").ok().and_then(|text| text.parse().ok());

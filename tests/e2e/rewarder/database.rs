@@ -62,7 +62,7 @@ fn a_role_that_may_create_nothing_in_public_has_its_tables_in_a_schema_of_their_
     eventually("epochs can be asked for", || (shared.epochs() == 200).then_some(()));
     let find = "SELECT count(*) FROM pg_tables WHERE schemaname = 'omnigate_ledger'";
     let tables: i64 = database.connect().query_one(find, &[]).unwrap().get(0);
-    assert_eq!(tables, 12, "all of the ledger's and of the epochs'");
+    assert_eq!(tables, 16, "all of the ledger's and of the epochs'");
     assert!(!shared.node.log().contains("panicked"), "{}", shared.node.log());
 }
 

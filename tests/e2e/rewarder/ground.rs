@@ -24,6 +24,11 @@ use crate::support::{be_patient, free_addr, get};
 pub(super) const ACTORS: usize = 1_100;
 /// What each of them is paid for an epoch.
 pub(super) const PAYOUT: u128 = 4;
+/// Actors that are paid in every third epoch, because their shares are below the minimum.
+const SMALL: usize = 50;
+/// What a small actor's share of an epoch is, and the least that is paid.
+const SMALL_SHARE: u128 = 1;
+const MINIMUM: u128 = 3;
 /// What the pool has at the start.
 const FUNDS: u64 = 1 << 50;
 
@@ -67,9 +72,9 @@ impl Ground {
         let signer = SecretKey::from_seed(&[7; 32]);
         let terms = format!(
             r#"{{"cap_ppm":1000000,"first_epoch":0,"format":"omnigate-policy/1","id":"default","last_epoch":null,
-            "min_payout":"0","pool":"{}","residual":{{"rule":"keep"}},"ruleset":1,"version":1,
+            "min_payout":"{MINIMUM}","pool":"{}","residual":{{"rule":"keep"}},"ruleset":3,"version":1,
             "weights_ppm":{{"provided.bytes":1000000}}}}"#,
-            ACTORS as u128 * PAYOUT
+            ACTORS as u128 * PAYOUT + SMALL as u128 * SMALL_SHARE
         );
         let policy = SignedPolicy::unsigned(Policy::read(terms.as_bytes()).unwrap()).signed_by(&signer);
         fs::write(ground.dir.path().join("policy.json"), policy.to_bytes()).unwrap();
@@ -167,9 +172,10 @@ impl Ground {
         self.epochs.push(epoch);
         let path = self.data(0).join(ron_accounting::Accounts::JOURNAL);
         let mut journal = ron_accounting::Journal::open(&path, Duration::from_secs(60)).unwrap();
-        let one =
-            |actor: usize| (types::ActorId::new(&format!("actor-{actor:05}")).unwrap(), "provided.bytes", 5);
-        let page = ron_accounting::Page { epoch, units: (0..ACTORS).map(one).collect() };
+        let one = |name: String, units| (types::ActorId::new(&name).unwrap(), "provided.bytes", units);
+        let large = (0..ACTORS).map(|actor| one(format!("actor-{actor:05}"), 20));
+        let small = (0..SMALL).map(|actor| one(format!("small-{actor:05}"), 5));
+        let page = ron_accounting::Page { epoch, units: large.chain(small).collect() };
         journal.book(ron_accounting::BootId::new([9; 16]), &[page]).unwrap();
     }
 
@@ -224,10 +230,14 @@ impl Ground {
                 }
             }
         }
-        assert_eq!(transfers, self.epochs.len() * ACTORS, "one transfer for each actor and epoch");
-        assert_eq!(paid.len(), ACTORS);
-        let each = PAYOUT * self.epochs.len() as u128;
-        assert!(paid.values().all(|sum| *sum == each), "each actor was paid {each}: {paid:?}");
+        let thirds = self.epochs.len() / 3;
+        let expected = self.epochs.len() * ACTORS + thirds * SMALL;
+        assert_eq!(transfers, expected, "one transfer for each actor and epoch, or each third");
+        assert_eq!(paid.len(), ACTORS + if thirds > 0 { SMALL } else { 0 });
+        let (each, small) = (PAYOUT * self.epochs.len() as u128, MINIMUM * thirds as u128);
+        let is_right =
+            |(account, sum): (&String, &u128)| *sum == if account.contains("small") { small } else { each };
+        assert!(paid.iter().all(is_right), "each actor was paid {each} or {small}: {paid:?}");
     }
 
     pub(super) fn log(&self) -> String {

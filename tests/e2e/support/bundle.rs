@@ -1,10 +1,11 @@
 //! Bundles of epochs as a rewarder writes them, made from the keys, rows and terms that a test wants.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use rewards::{
-    Attestation, Epoch, InputSet, Int, Limits, Row, RowsHasher, Run, Sign, SignedPolicy, Snapshot,
-    SnapshotSeal, bundle, compute, ed25519::SecretKey, write_row,
+    Attestation, Brought, Carried, Epoch, InputSet, Int, Limits, Row, RowsHasher, Run, RunName, Sign,
+    SignedCorrection, SignedPayees, SignedPolicy, Snapshot, SnapshotSeal, bundle, compute_after,
+    ed25519::SecretKey, write_row,
 };
 use types::{ActorId, NodeId};
 
@@ -72,6 +73,43 @@ pub(crate) struct Plan {
     pub(crate) counted: Vec<Counted>,
     /// Whose keys attest to the run.
     pub(crate) attesters: Vec<u8>,
+    /// What an epoch of ruleset 3 takes over.
+    pub(crate) taken: TakenOver,
+}
+
+/// What an epoch takes over from before it, with the signatures.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TakenOver {
+    pub(crate) previous: Option<RunName>,
+    pub(crate) carried: Carried,
+    pub(crate) corrections: Vec<SignedCorrection>,
+    pub(crate) payees: Option<SignedPayees>,
+}
+
+impl TakenOver {
+    fn brought(&self) -> Brought {
+        let corrections = self.corrections.iter().map(|signed| signed.correction().clone()).collect();
+        Brought {
+            previous: self.previous,
+            carried: Arc::new(self.carried.clone()),
+            corrections: Arc::new(corrections),
+            payees: self.payees.as_ref().map(|signed| Arc::new(signed.payees().clone())),
+        }
+    }
+
+    fn files(&self) -> Files {
+        let mut files = Files::from([
+            (bundle::BROUGHT.to_owned(), self.brought().names().to_bytes()),
+            (bundle::CARRIED.to_owned(), self.carried.to_bytes()),
+        ]);
+        for signed in &self.corrections {
+            files.insert(bundle::correction_file(signed.correction().hash()), signed.to_bytes());
+        }
+        if let Some(signed) = &self.payees {
+            files.insert(bundle::PAYEES.to_owned(), signed.to_bytes());
+        }
+        files
+    }
 }
 
 impl Plan {
@@ -87,7 +125,13 @@ impl Plan {
             let lines = fs::read(folder.join(bundle::rows_file(snapshot.rows_root))).unwrap();
             Counted::by(*seed, epoch, read_rows(&lines))
         });
-        Self { policy, epoch, counted: counted.collect(), attesters: vec![seeds[0]] }
+        Self {
+            policy,
+            epoch,
+            counted: counted.collect(),
+            attesters: vec![seeds[0]],
+            taken: TakenOver::default(),
+        }
     }
 
     pub(crate) fn run(&self) -> Run {
@@ -100,7 +144,7 @@ impl Plan {
             counted.rows().for_each(|row| rows.row(row).unwrap());
             rows.finish().unwrap();
         }
-        compute(self.policy.policy(), &set.close().unwrap()).unwrap()
+        compute_after(self.policy.policy(), &set.close().unwrap(), &self.taken.brought()).unwrap()
     }
 
     /// The bundle.
@@ -115,6 +159,9 @@ impl Plan {
             (bundle::ALLOCATIONS.to_owned(), allocations),
             (bundle::COMMITMENT.to_owned(), format!("{}\n", run.commitment()).into_bytes()),
         ]);
+        if self.policy.policy().terms().ruleset.is_chained() {
+            files.extend(self.taken.files());
+        }
         for counted in &self.counted {
             let (root, seal) = (counted.snapshot().rows_root, counted.seal());
             files.insert(bundle::rows_file(root), counted.lines());

@@ -65,10 +65,15 @@ impl Client {
         self.0.get_mut().write_all(bytes.as_ref())
     }
 
-    /// The next response; an end of the stream before its end is `UnexpectedEof`.
+    /// The next response, without the hints (102 and 103) before it; an end of the stream before its end is
+    /// `UnexpectedEof`.
     pub(crate) fn receive(&mut self) -> io::Result<Answer> {
-        let head = self.receive_head()?;
-        self.receive_body(head)
+        loop {
+            let head = self.receive_head()?;
+            if !matches!(head.status, 102 | 103) {
+                return self.receive_body(head);
+            }
+        }
     }
 
     /// The head of the next response.

@@ -4,8 +4,8 @@ use std::{path::Path, sync::LazyLock};
 use tidy::{
     Finding, Tree, Workspace,
     rules::{
-        bench_commands, concurrency_pages, conditions, core_purity, crate_list, layers, links, log_fields,
-        named_paths, security_page, sources, words, workflow,
+        bench_commands, concurrency_pages, conditions, core_purity, crate_list, doc_comments, layers, links,
+        locks, log_fields, named_paths, security_page, sources, words, workflow,
     },
 };
 
@@ -48,6 +48,11 @@ fn every_rust_file_opens_with_its_purpose() {
 }
 
 #[test]
+fn doc_comments_are_sentences() {
+    assert_none(&doc_comments::are_sentences(&TREE));
+}
+
+#[test]
 fn no_code_is_unfinished() {
     assert_none(&sources::finished(&TREE));
 }
@@ -60,6 +65,16 @@ fn no_code_is_unsafe() {
 #[test]
 fn lint_exceptions_are_expectations() {
     assert_none(&sources::expects_instead_of_allowing(&TREE));
+}
+
+#[test]
+fn locks_of_services_have_a_rank() {
+    assert_none(&locks::ranked(&TREE));
+}
+
+#[test]
+fn declared_locks_are_on_a_page() {
+    assert_none(&locks::listed(&TREE));
 }
 
 #[test]
