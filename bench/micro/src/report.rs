@@ -46,7 +46,7 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Prints everything.
+    /// Prints all results.
     pub(crate) fn print(&self, json: bool) -> Result<(), Failure> {
         if json {
             println!("{}", serde_json::to_string_pretty(self)?);

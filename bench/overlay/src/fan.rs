@@ -19,7 +19,7 @@ use crate::{Outcome, measure, nats, oap_client};
 /// Publications that the slowest subscriber may be behind; within what every server here holds for a subscriber.
 const WINDOW: u64 = 1000;
 
-/// What is measured.
+/// The parameters of a measurement.
 pub(crate) struct Case {
     pub(crate) subscribers: usize,
     pub(crate) bytes: usize,

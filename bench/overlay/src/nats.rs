@@ -10,7 +10,7 @@ use crate::{
     fan::{Got, Publish},
 };
 
-/// Publishes.
+/// A connection that publishes.
 pub(crate) struct Publisher;
 
 impl Publish for Publisher {

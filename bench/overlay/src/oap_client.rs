@@ -24,7 +24,7 @@ const PROVEN_EVERY: u64 = 256;
 /// The node that publishes.
 const PUBLISHER: u64 = 1;
 
-/// Publishes.
+/// A session that publishes.
 pub(crate) struct Publisher {
     topic: Topic,
     incarnation: u64,

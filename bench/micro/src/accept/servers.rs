@@ -51,7 +51,7 @@ pub(crate) fn serve(model: &str) -> Result<(), Failure> {
     }
 }
 
-/// What every model answers.
+/// The response that every model sends.
 fn answer(core: usize) -> Bytes {
     Bytes::from_static(if core == 0 { b"0\n" } else { b"1\n" })
 }

@@ -16,7 +16,7 @@ use tokio::{
 
 use super::ends::{Receive, Send};
 
-/// What travels.
+/// The item that travels through the queue.
 pub(super) trait Item: Copy + std::marker::Send + Sync + std::fmt::Debug + 'static {
     /// The `n`th item.
     fn of(n: usize) -> Self;
