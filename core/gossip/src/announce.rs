@@ -30,16 +30,31 @@ impl Engine {
 
     /// There is somebody to be told of what there is.
     pub(crate) fn announce_soon(&mut self, ix: usize, now: Moment) {
+        self.announce_by(ix, now.after(self.settings.announce_after));
+    }
+
+    /// Announces at this moment, or earlier if that is planned.
+    pub(crate) fn announce_by(&mut self, ix: usize, at: Moment) {
         let topic = &mut self.topics[ix];
-        if topic.announce_at.is_none() {
-            let at = now.after(self.settings.announce_after);
+        if topic.announce_at.is_none_or(|planned| planned > at) {
             self.timers.set(Timer::Announce(ix), &mut topic.announce_at, Some(at));
+        }
+    }
+
+    /// Sends peers what waits for them where nothing is on its way any more: their queues gave everything up.
+    fn resume_idle(&mut self, ix: usize, out: &mut Vec<Action>) {
+        let is_stuck = |member: &Member| member.is_idle() && !member.backlog.is_empty();
+        let members = self.topics[ix].members.iter_mut().filter(|(_, member)| is_stuck(member));
+        let stuck: Vec<_> = members.map(|(_, member)| member.peer).collect();
+        for peer in stuck {
+            self.send_backlog(ix, peer, out);
         }
     }
 
     /// Tells those that are not pushed to what is new, and those that missed something everything there is.
     pub(crate) fn announce(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
         self.sign_own(ix, now);
+        self.resume_idle(ix, out);
         let topic = &mut self.topics[ix];
         self.timers.set(Timer::Announce(ix), &mut topic.announce_at, None);
         let (heads, entries) = take_dirty(topic);

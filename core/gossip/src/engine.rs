@@ -125,7 +125,7 @@ impl Engine {
             Event::Sent { peer, topic, publications, announcements } => {
                 self.sent(peer, &topic, (publications, announcements), now, out);
             }
-            Event::Refused { peer, packet } => self.refused(peer, &packet, out),
+            Event::Refused { peer, packet } => self.refused(peer, &packet, now, out),
         }
     }
 
@@ -228,10 +228,22 @@ impl Engine {
     }
 
     fn sent(&mut self, peer: PeerKey, topic: &Topic, counts: (u32, u32), now: Moment, out: &mut Vec<Action>) {
-        let (Some(ix), Some(node)) = (self.find(topic), self.node(peer)) else { return };
+        let Some(ix) = self.find(topic) else { return };
         let Some(member) = self.topics[ix].members.get_mut(peer) else { return };
         member.in_flight = member.in_flight.saturating_sub(counts.0);
         member.announcing = member.announcing.saturating_sub(counts.1);
+        self.send_backlog(ix, peer, out);
+        let member = self.topics[ix].members.get_mut(peer);
+        if member.is_some_and(|member| member.owed && member.backlog.is_empty()) {
+            self.announce_soon(ix, now);
+        }
+    }
+
+    /// Sends a peer what waits for it, as far as its budget goes.
+    pub(crate) fn send_backlog(&mut self, ix: usize, peer: PeerKey, out: &mut Vec<Action>) {
+        let Some(node) = self.node(peer) else { return };
+        let topic = &mut self.topics[ix];
+        let Some(member) = topic.members.get_mut(peer) else { return };
         let mut evicted = Runs::default();
         while member.in_flight < self.settings.burst_budget {
             let Some((origin, seq)) = member.backlog.pop_front() else { break };
@@ -244,13 +256,10 @@ impl Engine {
                 evicted.add(&origin, seq, LossReason::Evicted);
             }
         }
-        if member.owed && member.backlog.is_empty() {
-            self.announce_soon(ix, now);
-        }
-        out.extend(evicted.losses(topic, node));
+        out.extend(evicted.losses(&topic.name, node));
     }
 
-    fn refused(&mut self, peer: PeerKey, packet: &Packet, out: &mut Vec<Action>) {
+    fn refused(&mut self, peer: PeerKey, packet: &Packet, now: Moment, out: &mut Vec<Action>) {
         let Some(ix) = packet.topic().and_then(|topic| self.find(topic)) else { return };
         let Some(member) = self.topics[ix].members.get_mut(peer) else { return };
         match packet.kind() {
@@ -259,8 +268,13 @@ impl Engine {
             Kind::Control => {}
         }
         member.owed = true;
+        let is_idle = member.is_idle();
         if let Some(publication) = packet.publication() {
             self.missed(ix, peer, &publication.id, LossReason::Full, out);
+        }
+        if is_idle {
+            // Nothing is on its way that would be reported as sent, so only a timer gets this peer going again.
+            self.announce_by(ix, now.after(self.settings.pull_timeout));
         }
     }
 

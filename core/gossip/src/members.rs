@@ -93,6 +93,11 @@ impl Member {
         Offer::Later
     }
 
+    /// Whether nothing of the topic is on its way to this peer.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight == 0 && self.announcing == 0
+    }
+
     /// Takes what waits or is owed, to be named: the peer is gone.
     pub(crate) fn take_unsent(&mut self) -> Runs {
         let mut unsent = self.missed.take_owed();

@@ -84,8 +84,11 @@ impl Slow {
         self.look();
     }
 
-    /// The peer takes what is first in its queue, and says that it cannot.
+    /// The peer takes what is first in its queue, and says that it cannot if that is a publication.
     fn send_back(&mut self) {
+        if !self.queue.front().is_some_and(|packet| packet.publication().is_some()) {
+            return self.take();
+        }
         let Some(packet) = self.queue.pop_front() else { return };
         let Some(publication) = packet.publication() else { return };
         let peer = PeerKey(SLOW.into());
@@ -106,6 +109,22 @@ impl Slow {
     fn pass(&mut self, time: Duration) {
         self.bench.pass(time);
         self.look();
+    }
+
+    /// The peer takes everything that is sent to it from now on, and asks for what it is told of and has not got.
+    fn recover(&mut self) {
+        for _ in 0..10 {
+            while !self.queue.is_empty() {
+                let told = match self.queue[0].message() {
+                    Message::IHave(have) => have.heads.iter().map(|head| head.entry.seq).max().unwrap_or(0),
+                    _ => 0,
+                };
+                self.take();
+                let got = self.got.clone();
+                self.ask((1..=told).filter(|seq| !got.contains(seq)));
+            }
+            self.pass(Duration::from_secs(1));
+        }
     }
 
     /// The peer goes; what is in its queue is the caller's to name.
@@ -192,6 +211,17 @@ fn a_peer_cannot_have_named_what_never_was() {
     assert_eq!(slow.named, []);
 }
 
+#[test]
+fn what_waits_is_sent_also_if_everything_before_it_was_given_up() {
+    let mut slow = Slow::new(small());
+    slow.publish(5);
+    (0..2).for_each(|_| slow.refuse());
+    assert!(slow.queue.is_empty(), "nothing is on its way whose departure could move the rest");
+    slow.recover();
+    assert_eq!(slow.got.iter().copied().collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert_eq!(slow.named, []);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Publish(u64),
@@ -214,14 +244,15 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_a_slow_peer_does_it_got_each_publication_or_that_is_named(
         steps in prop::collection::vec(step(), 1..80),
+        recovers in any::<bool>(),
     ) {
         let mut slow = Slow::new(small());
-        let mut asked = false;
+        let mut asked = recovers;
         for step in steps {
             match step {
                 Step::Publish(count) => slow.publish(count),
@@ -235,6 +266,10 @@ proptest! {
                 }
                 Step::Wait(ms) => slow.pass(Duration::from_millis(ms)),
             }
+        }
+        if recovers {
+            slow.recover();
+            prop_assert_eq!(slow.unexplained(), [], "before it goes");
         }
         slow.leave();
         prop_assert_eq!(slow.unexplained(), []);

@@ -417,12 +417,15 @@ impl Shard {
 
     /// Does what has to be done, until nothing follows from it any more.
     fn settle(&mut self, now: Moment) {
-        self.engine.settle(&mut self.actions);
-        self.act(now);
-        self.hand_out();
-        while !self.actions.is_empty() {
+        loop {
+            self.engine.settle(&mut self.actions);
             self.act(now);
             self.hand_out();
+            // What a full queue refuses may have the engine set its timer.
+            self.engine.settle(&mut self.actions);
+            if self.actions.is_empty() {
+                return;
+            }
         }
     }
 

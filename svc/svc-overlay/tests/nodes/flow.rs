@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use oap::{Entry, Head, IHave, Message, Topic};
+use oap::{Entry, Head, IHave, Message, Publication, Topic};
 use svc_overlay::{Delivery, OverlayError};
 
 use crate::{
@@ -116,6 +116,56 @@ fn a_peer_that_takes_nothing_is_given_up_and_its_losses_are_named() {
     let (_, losses) = node.overlay.losses(0);
     assert!(losses.iter().all(|loss| loss.peer == Some(any_node(DEAF))), "{losses:?}");
     drop(deaf);
+}
+
+#[test]
+fn a_peer_that_stops_reading_for_a_while_hears_everything_when_it_goes_on() {
+    const OTHERS: u64 = 200;
+    const COUNT: u64 = 100;
+    // Longer than a publication waits for its turn, so that all that were on their way are given up.
+    const STOPPED: Duration = Duration::from_secs(6);
+    let lines = "topics = [\"bulk\", \"news\"]\ntimeouts = { read = \"60s\", write = \"60s\" }";
+    let node = Node::start(&plain(lines));
+    let join = |mut hand: Hand| {
+        hand.say(Message::Subscribe(Topic::new("bulk").unwrap()));
+        Follower::over(hand, "news")
+    };
+    let mut stopped = join(Hand::join_with_little_room(node.addr(), any_node(3)));
+    let mut readers: Vec<_> = (4..7).map(|number| join(Hand::join(node.addr(), any_node(number)))).collect();
+    wait_for_subscriptions(&node, 4);
+    let mut publisher = Hand::join(node.addr(), any_node(1));
+    let mut other = Hand::join(node.addr(), any_node(2));
+    let hear_all = |follower: &mut Follower| {
+        while follower.count() < OTHERS + COUNT {
+            follower.hear();
+        }
+    };
+    std::thread::scope(|scope| {
+        readers.iter_mut().for_each(|reader| drop(scope.spawn(|| hear_all(reader))));
+        // What is being written all the while is of another topic, so nothing of this one leaves.
+        for seq in 1..=OTHERS {
+            other.say(Message::Publish(large(2, seq)));
+        }
+        let written = || node.overlay.peers().iter().map(|peer| peer.frames_out).collect::<Vec<_>>();
+        eventually("no more of them can be written", || {
+            let before = written();
+            std::thread::sleep(Duration::from_millis(500));
+            written() == before
+        });
+        for seq in 1..=COUNT {
+            publisher.say(Message::Publish(publication(1, seq, Bytes::from_static(b"small"))));
+        }
+    });
+    std::thread::sleep(STOPPED);
+    hear_all(&mut stopped);
+}
+
+/// A large publication in a topic of its own.
+fn large(publisher: u64, seq: u64) -> Publication {
+    let entry = Entry { publisher: any_node(publisher), incarnation: 1, seq };
+    let large =
+        Publication::new(entry.in_topic(&Topic::new("bulk").unwrap()), Bytes::from(vec![7; 60 * 1024]));
+    Publication { proof: Some(proof(publisher, &large.id).into()), ..large }
 }
 
 /// Publishes at a steady pace to many readers, and perhaps one that never reads, until each of the others has heard

@@ -1,4 +1,4 @@
-//! A peer that follows a topic as every peer does: it reads, answers, and asks for what it is only told of.
+//! A peer that follows topics as every peer does: it reads, answers, and asks for what it is only told of.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +11,12 @@ use types::NodeId;
 
 use crate::support::{Hand, SOON, any_node};
 
-/// Which publisher, in which of its lives.
-type Life = (NodeId, u64);
+/// Which publisher, in which of its lives, in which topic.
+type Life = (Topic, NodeId, u64);
 
-/// A peer that takes part in one topic from the beginning.
+/// A peer that takes part in topics from the beginning.
 pub(crate) struct Follower {
     hand: Hand,
-    topic: Topic,
     got: BTreeMap<Life, BTreeSet<u64>>,
     /// Heads that were announced since a publication last came. What they tell of is asked for when they are announced
     /// again: nothing of it is on its way.
@@ -38,9 +37,8 @@ impl Follower {
 
     /// A peer that has introduced itself takes part from now on.
     pub(crate) fn over(mut hand: Hand, topic: &str) -> Self {
-        let topic = Topic::new(topic).unwrap();
-        hand.say(Message::Subscribe(topic.clone()));
-        Self { hand, topic, got: BTreeMap::new(), told: BTreeMap::new(), heads: BTreeMap::new() }
+        hand.say(Message::Subscribe(Topic::new(topic).unwrap()));
+        Self { hand, got: BTreeMap::new(), told: BTreeMap::new(), heads: BTreeMap::new() }
     }
 
     /// The next publication that is new.
@@ -63,8 +61,9 @@ impl Follower {
         match self.hand.hear() {
             Some(Message::Publish(publication)) => {
                 self.told.clear();
-                let life = (publication.id.publisher, publication.id.incarnation);
-                let is_new = self.got.entry(life).or_default().insert(publication.id.seq);
+                let id = &publication.id;
+                let life = (id.topic.clone(), id.publisher, id.incarnation);
+                let is_new = self.got.entry(life).or_default().insert(id.seq);
                 is_new.then_some(publication)
             }
             Some(Message::IHave(have)) => {
@@ -85,16 +84,17 @@ impl Follower {
         self.got.values().map(|got| got.len() as u64).sum()
     }
 
-    /// The numbers of a publisher's first life that have come.
+    /// The numbers of a publisher's first life that have come, in all topics.
     pub(crate) fn got(&self, publisher: NodeId) -> BTreeSet<u64> {
-        self.got.get(&(publisher, 1)).cloned().unwrap_or_default()
+        let of_publisher = |((_, of, life), _): &(&Life, _)| (*of, *life) == (publisher, 1);
+        self.got.iter().filter(of_publisher).flat_map(|(_, got)| got).copied().collect()
     }
 
     fn announced(&mut self, have: &IHave) {
         let mut again = BTreeMap::new();
         for head in have.heads.iter().map(|head| &head.entry).chain(&have.entries) {
-            let life = (head.publisher, head.incarnation);
-            again.insert(life, self.told.insert(life, head.seq).unwrap_or(0));
+            let life = (have.topic.clone(), head.publisher, head.incarnation);
+            again.insert(life.clone(), self.told.insert(life.clone(), head.seq).unwrap_or(0));
             let highest = self.heads.entry(life).or_default();
             *highest = head.seq.max(*highest);
         }
@@ -103,19 +103,17 @@ impl Follower {
 
     /// Asks for what has not come, of these publishers up to these numbers.
     fn ask_up_to(&mut self, heads: &BTreeMap<Life, u64>) {
-        let mut entries = Vec::new();
-        for ((publisher, incarnation), head) in heads {
-            let got = self.got.entry((*publisher, *incarnation)).or_default();
-            let missing = (1..=*head).filter(|seq| !got.contains(seq));
-            entries.extend(missing.map(|seq| Entry {
-                publisher: *publisher,
-                incarnation: *incarnation,
-                seq,
-            }));
-        }
-        for entries in entries.chunks(LIST_MAX) {
-            let want = IWant { topic: self.topic.clone(), entries: entries.to_vec() };
-            self.hand.say(Message::IWant(want));
+        for (life, head) in heads {
+            let (topic, publisher, incarnation) = life;
+            let got = self.got.entry(life.clone()).or_default();
+            let missing: Vec<_> = (1..=*head)
+                .filter(|seq| !got.contains(seq))
+                .map(|seq| Entry { publisher: *publisher, incarnation: *incarnation, seq })
+                .collect();
+            for entries in missing.chunks(LIST_MAX) {
+                let want = IWant { topic: topic.clone(), entries: entries.to_vec() };
+                self.hand.say(Message::IWant(want));
+            }
         }
     }
 }
