@@ -291,6 +291,26 @@ impl Hand {
         self.socket.write_all(&bytes).unwrap();
     }
 
+    /// Publishes as peers do: what the node refuses, because it has too much to do, is offered again until it is taken on.
+    pub(crate) fn publish(&mut self, publication: Publication) {
+        let id = publication.id.clone();
+        let begun = Instant::now();
+        self.say(Message::Publish(publication.clone()));
+        loop {
+            assert!(begun.elapsed() < SOON, "{id:?} is not taken on");
+            match self.hear() {
+                Some(Message::Accepted(accepted)) if accepted.seqs.contains(&id.seq) => return,
+                Some(Message::Error(fault)) if fault.about.as_ref() == Some(&id) => {
+                    thread::sleep(Duration::from_millis(fault.retry_after_ms.max(10).into()));
+                    self.say(Message::Publish(publication.clone()));
+                }
+                Some(Message::Ping(number)) => self.say(Message::Pong(number)),
+                Some(_) => {}
+                None => panic!("the node closed the connection"),
+            }
+        }
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }
