@@ -48,6 +48,8 @@ impl Since {
 #[derive(Debug)]
 pub struct Activity {
     clock: Clock,
+    /// How much longer a slow client may take than the limits say, in 2560th parts; see [`Self::spread`].
+    patience: u8,
     protocol: Protocol,
     /// The requests of all connections, which a drain waits for.
     work: InFlight,
@@ -111,9 +113,11 @@ impl Activity {
         work: InFlight,
         limits: Arc<HttpLimits>,
         metrics: ServiceMetrics,
+        patience: u8,
     ) -> Self {
         Self {
             clock,
+            patience,
             protocol,
             work,
             limits,
@@ -133,6 +137,12 @@ impl Activity {
             left_unread: AtomicBool::new(false),
             look: AtomicBool::new(false),
         }
+    }
+
+    /// The time that a slow client has on this connection: a limit and up to a tenth of it. So hundreds that came together
+    /// are not all cut off, and do not all come back, at the same moment.
+    fn spread(&self, limit: Duration) -> Duration {
+        limit.saturating_add(limit / 2560 * u32::from(self.patience))
     }
 
     /// Bytes arrived. Returns whether the client may go on sending.
@@ -213,7 +223,7 @@ impl Activity {
             return Moment::END;
         }
         let debt = Duration::from_nanos(self.write_debt.load(Ordering::Relaxed));
-        stall.after(self.limits.min_rate_grace.saturating_sub(debt))
+        stall.after(self.spread(self.limits.min_rate_grace).saturating_sub(debt))
     }
 
     /// How often bytes went out on HTTP/2, which keeps the last of a response to itself.
@@ -272,7 +282,7 @@ impl Activity {
     fn own_until(&self, since: Moment, pace: &Pace) -> Moment {
         let limits = &self.limits;
         let (grace, longest) = match self.protocol {
-            Protocol::Http1 => (limits.min_rate_grace, Duration::MAX),
+            Protocol::Http1 => (self.spread(limits.min_rate_grace), Duration::MAX),
             Protocol::Http2 { .. } => (limits.longest_wait(), limits.longest_wait()),
         };
         since.after(pace.left(grace, limits).min(longest))
@@ -280,12 +290,12 @@ impl Activity {
 
     /// When the wait for a client that sends a body has lasted too long, and why.
     pub(crate) fn body_until(&self) -> Option<(Moment, Slowness)> {
-        self.bodies.until(self.limits.read_timeout, self.shared_grace(), &self.limits)
+        self.bodies.until(self.spread(self.limits.read_timeout), self.shared_grace(), &self.limits)
     }
 
     /// The grace period of all streams together; `None` where there is only one.
     fn shared_grace(&self) -> Option<Duration> {
-        (self.protocol != Protocol::Http1).then_some(self.limits.min_rate_grace)
+        (self.protocol != Protocol::Http1).then(|| self.spread(self.limits.min_rate_grace))
     }
 
     /// How long a client may be silent inside a body that may take any time.
@@ -399,9 +409,10 @@ impl Activity {
             until.is_some_and(|until| now >= until)
         };
         let stall = self.write_stall.get();
-        let frames = self.frames.until(limits.write_timeout, self.shared_grace(), limits);
+        let write_timeout = self.spread(limits.write_timeout);
+        let frames = self.frames.until(write_timeout, self.shared_grace(), limits);
         let of = |slowness| frames.filter(|(_, why)| *why == slowness).map(|(until, _)| until);
-        if over(stall.map(|since| since.after(limits.write_timeout))) || over(of(Slowness::Stalled)) {
+        if over(stall.map(|since| since.after(write_timeout))) || over(of(Slowness::Stalled)) {
             return Verdict::WriteTooSlow;
         }
         if over(stall.map(|since| self.rate_until(since))) || over(of(Slowness::BelowMinRate)) {
@@ -417,7 +428,7 @@ impl Activity {
             return Verdict::Wait(next);
         }
         if let Some(began) = self.head.get() {
-            let late = over(Some(began.after(limits.read_timeout)));
+            let late = over(Some(began.after(self.spread(limits.read_timeout))));
             return if late { Verdict::HeadTooSlow } else { Verdict::Wait(next) };
         }
         let last_use = self.last_use();

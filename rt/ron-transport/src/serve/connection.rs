@@ -355,7 +355,8 @@ impl<S: Service> Shared<S> {
         last_request_at: Moment,
     ) -> Arc<ConnState<S>> {
         let (clock, metrics) = (self.scope.clock(), self.scope.metrics().clone());
-        let activity = Activity::new(clock, protocol, self.work.clone(), Arc::clone(limits), metrics);
+        let (work, limits) = (self.work.clone(), Arc::clone(limits));
+        let activity = Activity::new(clock, protocol, work, limits, metrics, fastrand::u8(..));
         Arc::new(ConnState {
             service: Arc::clone(&self.services[conn.core]),
             conn: Arc::clone(conn),

@@ -21,7 +21,8 @@ pub struct HttpLimits {
     pub spare_conns: usize,
     /// TLS handshake and PROXY header.
     pub handshake_timeout: Duration,
-    /// Timeout for a whole request header, and for each wait for more of a body.
+    /// Timeout for a whole request header, and for each wait for more of a body. Like the next ones it is up to a tenth
+    /// longer on each connection, at random.
     pub read_timeout: Duration,
     /// Timeout for each wait for the client to read more of a response.
     pub write_timeout: Duration,

@@ -11,10 +11,14 @@ async fn after(activity: &Activity, secs: f64) -> Verdict {
 
 /// A connection on a clock that has been running for a while.
 async fn speaking(protocol: Protocol) -> Activity {
+    with_patience(protocol, 0).await
+}
+
+async fn with_patience(protocol: Protocol, patience: u8) -> Activity {
     let clock = Clock::start();
     tokio::time::advance(Duration::from_secs(1)).await;
     let metrics = ron_kernel::metrics::Metrics::new("t").service("t");
-    Activity::new(clock, protocol, InFlight::new(), Arc::new(HttpLimits::default()), metrics)
+    Activity::new(clock, protocol, InFlight::new(), Arc::new(HttpLimits::default()), metrics, patience)
 }
 
 async fn activity() -> Activity {
@@ -200,4 +204,22 @@ async fn a_whole_request_has_so_much_time_from_its_first_byte() {
     tokio::time::advance(Duration::from_secs(3)).await;
     let _request = a.request_began();
     assert_eq!(a.body_began(), first_byte.after(Duration::from_secs(300)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_clients_that_came_together_are_cut_off_over_a_tenth_of_the_limit() {
+    let mut cut_at = Vec::new();
+    for patience in [0, 64, 128, u8::MAX] {
+        let a = with_patience(Protocol::Http1, patience).await;
+        assert!(a.read(1));
+        let mut waited = 0.0;
+        while after(&a, 0.01).await != Verdict::HeadTooSlow {
+            waited += 0.01;
+        }
+        cut_at.push(waited);
+    }
+    let limit = HttpLimits::default().read_timeout.as_secs_f64();
+    assert!(cut_at.is_sorted_by(|a, b| a < b), "{cut_at:?}");
+    assert!(cut_at[0] >= limit - 0.02 && cut_at[3] <= limit * 1.1, "{cut_at:?}");
+    assert!(cut_at[3] > limit * 1.09, "{cut_at:?}");
 }
