@@ -80,8 +80,11 @@ pub(crate) const TOKEN_CACHE: LockSpec =
 pub(crate) const PASSWORD_MEMO: LockSpec =
     lock("password_memo", 168, "keyed hashes of passwords that were right a moment ago");
 
+pub(crate) const PASSWORD_LINE: LockSpec =
+    lock("password_line", 170, "who waits for a check of a password, by address");
+
 /// All locks of the gateway, in their order.
-pub(crate) const ALL: [LockSpec; 24] = [
+pub(crate) const ALL: [LockSpec; 25] = [
     TRANSFER_ANSWER,
     AUTH_FILES,
     BUSIEST_LABELS,
@@ -106,4 +109,5 @@ pub(crate) const ALL: [LockSpec; 24] = [
     VIEW_MEMORY,
     TOKEN_CACHE,
     PASSWORD_MEMO,
+    PASSWORD_LINE,
 ];

@@ -2,19 +2,12 @@
 //! right a moment ago.
 
 mod hash;
+mod line;
 mod memo;
+mod places;
 mod users;
 
-use std::{
-    collections::BTreeMap,
-    hash::RandomState,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, hash::RandomState, path::PathBuf, sync::Arc, time::Duration};
 
 use quota::{Bucket, Rate, ShardedBook};
 use ron_kernel::{
@@ -24,11 +17,11 @@ use ron_kernel::{
     topology::{Policy, QueueSpec},
 };
 use ron_transport::caps::ClientKey;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{Deadline, Moment, Reason, Refusal};
 
 pub use hash::{HashError, hash_password};
 use memo::Memo;
+use places::{Place, Places};
 pub(crate) use users::Users;
 pub use users::{LineProblem, UsersError};
 
@@ -53,7 +46,7 @@ pub(crate) const PASSWORD_QUEUE: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "requests on routes with `basic_auth` whose password is not remembered",
     to: "two threads of the blocking pool",
-    doc: "first come, first served, for 10 s at most; 20 wrong passwords of one address, then one in five seconds",
+    doc: "addresses take turns, for 10 s at most, and the one with the most waiting makes room; 20 wrong passwords of one address, then one in five seconds",
 };
 
 /// Checks passwords, for all cores.
@@ -61,8 +54,7 @@ pub(crate) const PASSWORD_QUEUE: QueueSpec = QueueSpec {
 pub(crate) struct Passwords {
     clock: Clock,
     blocking: Blocking,
-    places: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    places: Arc<Places>,
     queue: QueueMetrics,
     memo: Memo,
     rate: Option<Rate>,
@@ -76,8 +68,7 @@ impl Passwords {
         Self {
             clock: scope.clock(),
             blocking: scope.blocking().clone(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
-            waiting: AtomicUsize::new(0),
+            places: Arc::new(Places::new(AT_ONCE, PASSWORD_QUEUE.capacity)),
             queue: scope.metrics().queue(PASSWORD_QUEUE.name, "request"),
             memo: Memo::new(),
             rate: Rate::new(1, TRY_AGAIN_EVERY, TRIES).ok(),
@@ -88,7 +79,7 @@ impl Passwords {
 
     /// Requests that wait for their check.
     pub(crate) fn sample(&self) {
-        self.queue.depth.set(i64::try_from(self.waiting.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
+        self.queue.depth.set(i64::try_from(self.places.waiting()).unwrap_or(i64::MAX));
     }
 
     /// Makes sure that a password is right, for a client at this address.
@@ -113,7 +104,7 @@ impl Passwords {
             return Ok(shown.user);
         }
         let attempt = self.begin(client, now)?;
-        let place = self.place(deadline.tightened(Deadline::within(now, MAX_WAIT))).await;
+        let place = self.place(client, deadline.tightened(Deadline::within(now, MAX_WAIT))).await;
         let place = place.inspect_err(|_| self.refund(attempt.as_deref()))?;
         let (users, user) = (Arc::clone(users), shown.user.clone());
         let right = move || {
@@ -148,26 +139,14 @@ impl Passwords {
     }
 
     /// Waits for its turn.
-    async fn place(&self, deadline: Deadline) -> Result<OwnedSemaphorePermit, Refusal> {
-        let places = Arc::clone(&self.places);
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            return Ok(place);
-        }
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= PASSWORD_QUEUE.capacity {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+    async fn place(&self, client: ClientKey, deadline: Deadline) -> Result<Place, Refusal> {
+        let left = deadline.remaining(self.clock.now());
+        let place = tokio::time::timeout(left, Places::take(&self.places, client)).await.ok().flatten();
+        place.ok_or_else(|| {
             self.queue.busy.inc();
             self.queue.dropped.inc();
-            return Err(busy());
-        }
-        let _waiting = Waiting(&self.waiting);
-        let left = deadline.remaining(self.clock.now());
-        match tokio::time::timeout(left, places.acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
-            Ok(Err(_)) | Err(_) => {
-                self.queue.dropped.inc();
-                Err(busy())
-            }
-        }
+            busy()
+        })
     }
 
     /// Has a check count for nothing: the password was right, or was not looked at.
@@ -175,15 +154,6 @@ impl Passwords {
         if let (Some(tries), Some(rate)) = (attempt, &self.rate) {
             tries.refund(rate);
         }
-    }
-}
-
-/// A request that waits, counted.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
