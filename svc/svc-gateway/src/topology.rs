@@ -27,7 +27,7 @@ use crate::{
 pub static TOPOLOGY: Topology = Topology {
     service: "gateway",
     purpose: "The HTTP reverse proxy: routes requests to upstreams and streams the responses back.",
-    last_reviewed: "2026-11-17",
+    last_reviewed: "2026-11-18",
     invariants: &[
         "A request never leaves the core that owns its connection.",
         "A request is admitted before anything is spent on it: no signature is checked and no server asked; of bodies, only \

@@ -22,7 +22,7 @@ use crate::{
 pub static TOPOLOGY: Topology = Topology {
     service: "overlay",
     purpose: "The gossip overlay between nodes: sessions, publications and objects, with every loss accounted for.",
-    last_reviewed: "2026-11-17",
+    last_reviewed: "2026-11-18",
     invariants: &[
         "A connection has exactly one reader and one writer; the reader never writes.",
         "A publication that was taken on is delivered, or named: in the loss report where it was given up, and as a gap to its subscribers.",
