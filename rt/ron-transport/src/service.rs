@@ -39,6 +39,8 @@ pub struct ConnInfo {
 /// The parameters that a TLS handshake agreed on.
 #[derive(Clone, Debug)]
 pub struct TlsInfo {
+    /// The protocol version: `"TLSv1.2"` or `"TLSv1.3"`.
+    pub version: &'static str,
     /// The server name asked for.
     pub server_name: Option<String>,
     /// Who the client's certificate says that it is; `None` if it showed none.

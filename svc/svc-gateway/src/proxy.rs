@@ -12,7 +12,7 @@ use ron_kernel::{
     metrics::{RouteMetrics, ServiceMetrics},
     readiness::ServiceReadiness,
 };
-use ron_transport::{Conn, Request, Response, Service, caps::ClientKey, problem, stream::Peer};
+use ron_transport::{Conn, ConnInfo, Request, Response, Service, caps::ClientKey, problem, stream::Peer};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
@@ -78,7 +78,7 @@ impl Service for Proxy {
         let mut survey = Survey::of(&request);
         let checked = survey.check(&request);
         let trace = self.tracer.trace(request.headers(), &survey);
-        let mut entry = self.begin_entry(&request, &trace);
+        let mut entry = self.begin_entry(conn, &request, &trace);
         // Owned, so that a reload during a long request can let the old policy go.
         let policy = self.policy.load_full();
         let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
@@ -130,13 +130,13 @@ impl Service for Proxy {
 
 impl Proxy {
     /// What is told of a request when it is over, if somebody wants to hear it.
-    fn begin_entry(&self, request: &Request, trace: &Trace) -> Option<Entry> {
+    fn begin_entry(&self, conn: &ConnInfo, request: &Request, trace: &Trace) -> Option<Entry> {
         let logged = self.log.wants_next();
         if !logged && trace.span.is_none() {
             return None;
         }
-        let (method, target) = (request.method().clone(), request.uri().clone());
-        let line = Line::new(self.shared.clock.unix(), trace.corr_id.clone(), method, target);
+        let mut line = Line::of(request, self.shared.clock.unix(), trace.corr_id.clone());
+        line.tls = conn.tls.as_ref().map(|tls| tls.version);
         let span = trace.span.map(|ids| (ids, self.tracer.spans().clone()));
         Some(self.log.begin(line, logged, span))
     }

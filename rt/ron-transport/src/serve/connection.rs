@@ -179,6 +179,7 @@ async fn run_tls<S: Service>(
 
 fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
     TlsInfo {
+        version: stream.version(),
         server_name: stream.server_name().map(str::to_owned),
         client: stream.peer_certificates().first().and_then(ClientCertificate::of),
     }

@@ -5,9 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use http::HeaderValue;
-
-use super::{Line, line::Target};
+use super::Line;
 
 /// What waiting lines may hold together, in bytes. A path may be as long as a head, so their number alone bounds little.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -19,7 +17,7 @@ pub(super) struct Room(Arc<AtomicUsize>);
 impl Room {
     /// Takes a line in unless there is no room for it.
     pub(super) fn take_in(&self, mut line: Line) -> Option<Waiting> {
-        detach(&mut line);
+        line.detach();
         let bytes = size_of::<Waiting>() + line.text_bytes();
         let before = self.0.fetch_add(bytes, Ordering::Relaxed);
         // Gives the bytes back when it is dropped.
@@ -48,21 +46,13 @@ impl Drop for Waiting {
     }
 }
 
-/// Copies what is a part of the request's head: as long as it is referred to, the whole head stays in memory.
-fn detach(line: &mut Line) {
-    line.target = Target::Path(line.target.path().into());
-    if let Ok(copy) = HeaderValue::from_bytes(line.corr_id.as_bytes()) {
-        line.corr_id = copy;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use http::Method;
+    use http::{HeaderValue, Method};
 
-    use super::*;
+    use super::{super::line::Target, *};
 
     fn line(path_bytes: usize) -> Line {
         let target = format!("/{}?secret", "x".repeat(path_bytes - 1)).parse().expect("a target");

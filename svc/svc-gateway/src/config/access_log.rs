@@ -14,7 +14,7 @@ pub struct AccessLogConfig {
     pub enabled: bool,
     /// The file that lines are appended to; it is reopened at every reload. Empty for standard output.
     pub path: PathBuf,
-    /// `json` or `text`.
+    /// `json`, `text`, or the `common` or `combined` log format of other servers.
     pub format: AccessFormat,
     /// The share of requests that are logged, from 0 to 1.
     pub sample: f64,
@@ -29,6 +29,10 @@ pub enum AccessFormat {
     Json,
     /// Fields separated by spaces.
     Text,
+    /// The common log format: client, user, time, request line, status, bytes.
+    Common,
+    /// The common log format, then the referrer and the user agent.
+    Combined,
 }
 
 impl Default for AccessLogConfig {
