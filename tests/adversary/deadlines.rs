@@ -39,6 +39,21 @@ fn a_clients_own_deadline_does_not_open_the_breaker() {
 }
 
 #[test]
+fn a_request_whose_deadline_has_passed_is_not_sent() {
+    let server = H2Server::start(|stream| ok(stream, &[], true));
+    let node = Node::start(&server.settings());
+    assert_eq!(Client::connect(node.gateway).unwrap().get("/").unwrap().status, 200);
+    let asked = server.asked();
+    for field in ["x-request-timeout-ms: 0", "request-timeout: 0", "grpc-timeout: 0m", "deadline: 1000"] {
+        for _ in 0..BOMBS {
+            let request = format!("POST / HTTP/1.1\r\nhost: a\r\n{field}\r\ncontent-length: 0\r\n\r\n");
+            assert_eq!(ask(node.gateway, request).unwrap().status, 504, "{field}");
+        }
+    }
+    assert_eq!(server.asked(), asked, "what is told to have failed was done");
+}
+
+#[test]
 fn the_servers_own_timeout_still_opens_the_breaker() {
     let upstream = Upstream::start();
     let settings = format!("{}upstream.up.timeout = \"50ms\"\n", to(upstream.addr));

@@ -57,7 +57,9 @@ impl BasicAuth {
 
     /// Tells a server who was let pass.
     pub(crate) fn tell(&self, user: &str, request: &mut HeaderMap) {
-        if let (Some(name), Ok(user)) = (&self.user_header, HeaderValue::from_bytes(user.as_bytes())) {
+        let Some(name) = &self.user_header else { return };
+        request.remove(name);
+        if let Ok(user) = HeaderValue::from_bytes(user.as_bytes()) {
             request.insert(name, user);
         }
     }

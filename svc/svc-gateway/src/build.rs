@@ -37,6 +37,7 @@ use crate::{
     cache::{CacheStoreError, RouteCache},
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
+    message::identity,
     passwords::{self, Users, UsersError},
     policy::{Policies, Policy, Ways},
     proxy::Proxy,
@@ -378,7 +379,7 @@ fn build_ways(
     let seen = |(name, group): (&String, &Arc<_>)| (name.clone(), Arc::new(Upstream::new(group, core)));
     let upstreams: BTreeMap<_, _> = groups.iter().map(seen).collect();
     let views = Views::new(&config.view);
-    let deciding_fields = deciding_fields(config);
+    let (deciding_fields, identity_fields) = (deciding_fields(config), identity::fields(config.route.iter()));
     let routes = routes_of(config).zip(metrics).map(|(route, metrics)| {
         let shares = route
             .shares()
@@ -394,7 +395,8 @@ fn build_ways(
             let users = auth.users.get(&basic.users_path).expect("the file of every route was loaded");
             BasicAuth::new(basic, Arc::clone(users))
         });
-        let guards = Guards { deciding_fields: &deciding_fields, basic_auth };
+        let (deciding_fields, identity_fields) = (&deciding_fields[..], &identity_fields[..]);
+        let guards = Guards { deciding_fields, identity_fields, basic_auth };
         Arc::new(Route::new(&route, guards, goes_to, own_answer, cache, metrics.clone()))
     });
     Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }

@@ -86,6 +86,7 @@ impl Compress {
     ) {
         if response.status() == StatusCode::NOT_MODIFIED {
             // It is about what the client has, which it may have got from here.
+            add_vary(response.headers_mut());
             if wish.coding.is_some() {
                 weaken(response.headers_mut());
             }

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri,
-    header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TE, TRANSFER_ENCODING, UPGRADE},
+    header::{
+        CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, IF_MATCH, IF_MODIFIED_SINCE,
+        IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    },
     uri::PathAndQuery,
 };
 use ron_transport::{Body, Request};
 
-use crate::config::ForwardAuthConfig;
+use crate::{config::ForwardAuthConfig, message::identity};
 
 /// The client's method, for the server that decides; it is asked by GET.
 static METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
@@ -21,8 +24,23 @@ static URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 /// The host that the client asked for.
 static FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The fields of a client's request that speak of its body or its connection.
-static LEFT_OUT: [HeaderName; 6] = [CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TE, TRANSFER_ENCODING, UPGRADE];
+/// The fields of a client's request that speak of its body, of its connection, or of what is stored under its target.
+static LEFT_OUT: [HeaderName; 14] = [
+    CONNECTION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    IF_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    IF_UNMODIFIED_SINCE,
+    RANGE,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
 
 /// Who decides about the requests of a route.
 #[derive(Debug)]
@@ -65,13 +83,14 @@ impl ForwardAuth {
         AsSent { method: value(request.method().as_str()), target: value(target) }
     }
 
-    /// The question about a request that was made fit for a server.
-    pub(crate) fn question(&self, sent: AsSent, request: &Request) -> Request {
+    /// The question about a request whose fields were made fit for a server. What clients ordinarily show of themselves is
+    /// left in it, also if the answer replaces it.
+    pub(crate) fn question(&self, sent: AsSent, mut headers: HeaderMap) -> Request {
         let mut question = Request::new(Body::empty());
         *question.method_mut() = Method::GET;
         *question.uri_mut() = Uri::from(self.path.clone());
-        let mut headers = request.headers().clone();
-        for name in LEFT_OUT.iter().chain(self.copied.iter()) {
+        let imitated = self.copied.iter().filter(|name| !identity::is_clients_own(name));
+        for name in LEFT_OUT.iter().chain(imitated) {
             headers.remove(name);
         }
         if let Some(host) = headers.get(HOST).cloned() {
@@ -117,17 +136,20 @@ mod tests {
             .header("cookie", "session=1")
             .header("content-length", "9")
             .header("x-user", "admin")
+            .header("if-none-match", "*")
             .header("x-forwarded-uri", "/public")
             .body(Body::from("some text"))
             .unwrap();
-        let question = auth().question(ForwardAuth::note(&request), &request);
+        let question = auth().question(ForwardAuth::note(&request), request.headers().clone());
         assert_eq!((question.method(), question.uri().to_string().as_str()), (&Method::GET, "/verify?app=1"));
         let headers = question.headers();
         assert_eq!(headers["cookie"], "session=1");
         assert_eq!(headers[&FORWARDED_HOST], "shop.test");
         assert_eq!(headers[&METHOD], "POST");
         assert_eq!(headers[&URI], "/orders?id=7");
-        assert!(!headers.contains_key("x-user") && !headers.contains_key(CONTENT_LENGTH));
+        for name in ["x-user", "content-length", "if-none-match"] {
+            assert!(!headers.contains_key(name), "{name}");
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ use ron_transport::{
 };
 use types::{ActorId, Deadline, Moment, Reason, Refusal};
 
+use checks::Decision;
+
 use crate::{
     access_log::Entry,
     admission::Slot,
@@ -26,7 +28,6 @@ use crate::{
     cache::{AtOnce, Written},
     caller::{Caller, ConnMemo},
     client_addr::Client,
-    forward_auth::ForwardAuth,
     guard::{self, BodyLimits, Breach, Payer},
     local::Local,
     locks,
@@ -114,6 +115,10 @@ impl Passage<'_> {
         caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
         let deadline = self.deadline(route, request);
+        if deadline.remaining(self.began).is_zero() {
+            // What is sent nevertheless would be done, and its client told that it was not.
+            return Err(Refusal::new(Reason::DownstreamTimeout, "the request's deadline has passed"));
+        }
         if let Some(basic) = &route.basic_auth {
             Box::pin(self.check_password(basic, request, deadline)).await?;
         }
@@ -367,17 +372,23 @@ impl Passage<'_> {
             self.policy.max_streams,
         );
         holding.watch_upload(request.body_mut());
+        let mut said_of_client = None;
+        if let Some(auth) = &route.forward_auth {
+            let question = self.question(auth, caller, route, request);
+            match Box::pin(self.ask_decider(auth, question, &mut holding, deadline)).await? {
+                Decision::Passes(said) => said_of_client = Some((auth, said)),
+                Decision::Denied(denied) => return Ok(holding.into_response(denied)),
+            }
+        }
+        // From here on it is a request to the route's own server: what came before wrote nothing, and told the client nothing.
         holding.writes(self.written.take());
         holding.tells(self.interim(route, request));
-        let as_sent = route.forward_auth.as_ref().map(|_| ForwardAuth::note(request));
         self.make_onward(caller, route, request, upgrade);
         if let (Some(basic), Some(user)) = (&route.basic_auth, self.user.take()) {
             basic.tell(&user, request.headers_mut());
         }
-        if let (Some(auth), Some(as_sent)) = (&route.forward_auth, as_sent)
-            && let Some(denied) = Box::pin(self.ask_decider(auth, as_sent, caller, request, deadline)).await?
-        {
-            return Ok(holding.into_response(denied));
+        if let Some((auth, said)) = said_of_client {
+            auth.copy(&said, request.headers_mut());
         }
         let answered = match &route.goes_to {
             GoesTo::Upstreams(split) => {
@@ -443,8 +454,11 @@ impl Passage<'_> {
         let held = (Held::Own(holding), stream);
         let answer = share.upstream.send(request, upload, held, (now, deadline), &mut sent).await;
         if let Some(entry) = &mut self.entry {
-            entry.line().upstream = Some(Arc::clone(&share.name));
-            entry.line().tries = sent.tries;
+            let line = entry.line();
+            line.upstream = Some(Arc::clone(&share.name));
+            line.tries = sent.tries;
+            line.server = sent.pool.upgrade().map(|pool| Arc::clone(&pool.server));
+            line.waited = Some(self.proxy.shared.clock.now().since(now));
         }
         holding.is_at(sent.pool);
         answer

@@ -103,9 +103,17 @@ impl Passwords {
         if is_user && self.memo.knows(&sum, now) {
             return Ok(shown.user);
         }
-        let attempt = self.begin(client, now)?;
-        let place = self.place(client, deadline.tightened(Deadline::within(now, MAX_WAIT))).await;
-        let place = place.inspect_err(|_| self.refund(attempt.as_deref()))?;
+        let tries = self.tries(client, now);
+        // Counted once the check begins. Many requests of one page may wait with the same password, and need no check once
+        // the first of them was right.
+        self.count(&tries, now)?;
+        self.refund(&tries);
+        let place = self.place(client, deadline.tightened(Deadline::within(now, MAX_WAIT))).await?;
+        let now = self.clock.now();
+        if is_user && self.memo.knows(&sum, now) {
+            return Ok(shown.user);
+        }
+        self.count(&tries, now)?;
         let (users, user) = (Arc::clone(users), shown.user.clone());
         let right = move || {
             let _until_done = place;
@@ -120,22 +128,24 @@ impl Passwords {
             return Err(Refusal::new(Reason::Unauth, "the user name or the password is wrong"));
         }
         self.memo.add(sum, self.clock.now());
-        self.refund(attempt.as_deref());
+        self.refund(&tries);
         Ok(user)
     }
 
-    /// Counts a check for its address, as long as it may turn out wrong.
-    fn begin(&self, client: ClientKey, now: Moment) -> Result<Option<Arc<Bucket>>, Refusal> {
-        let Some(rate) = &self.rate else { return Ok(None) };
+    /// What an address has left of wrong passwords.
+    fn tries(&self, client: ClientKey, now: Moment) -> Arc<Bucket> {
         let tries = self.tries.get_or_insert(&client, now, Bucket::default);
-        let tries = tries.unwrap_or_else(|_| Arc::clone(&self.other));
-        match tries.check(rate, now) {
-            Ok(_) => Ok(Some(tries)),
-            Err(used_up) => {
-                let detail = "too many passwords from this address were wrong";
-                Err(Refusal::new(Reason::Quota, detail).retry_after(used_up.wait))
-            }
-        }
+        tries.unwrap_or_else(|_| Arc::clone(&self.other))
+    }
+
+    /// Counts a check for its address, as long as it may turn out wrong.
+    fn count(&self, tries: &Bucket, now: Moment) -> Result<(), Refusal> {
+        let Some(rate) = &self.rate else { return Ok(()) };
+        let counted = tries.check(rate, now);
+        counted.map(drop).map_err(|used_up| {
+            let detail = "too many passwords from this address were wrong";
+            Refusal::new(Reason::Quota, detail).retry_after(used_up.wait)
+        })
     }
 
     /// Waits for its turn.
@@ -150,8 +160,8 @@ impl Passwords {
     }
 
     /// Has a check count for nothing: the password was right, or was not looked at.
-    fn refund(&self, attempt: Option<&Bucket>) {
-        if let (Some(tries), Some(rate)) = (attempt, &self.rate) {
+    fn refund(&self, tries: &Bucket) {
+        if let Some(rate) = &self.rate {
             tries.refund(rate);
         }
     }

@@ -21,6 +21,9 @@ pub(super) fn run(user: &str) -> Result<(), Failure> {
         ));
     }
     let password = read()?;
+    if password.contains('\0') {
+        return Err(Failure::bad_config("the password has a NUL, which no client can send".to_owned()));
+    }
     if password.is_empty() {
         return Err(Failure::bad_config("the password is empty".to_owned()));
     }

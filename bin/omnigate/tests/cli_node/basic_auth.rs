@@ -94,6 +94,43 @@ fn an_address_that_guesses_is_told_to_wait_and_a_remembered_password_still_passe
 }
 
 #[test]
+fn many_requests_at_once_with_the_right_password_all_pass_and_those_given_up_cost_nothing() {
+    let (app, _) = app();
+    let slow =
+        bcrypt::hash_with_salt("secret", 8, [7; 16]).unwrap().format_for_version(bcrypt::Version::TwoY);
+    let node = Node::from_file(folder(&app, &format!("ann:{slow}\n")));
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let asking: Vec<_> =
+            (0..40).map(|_| scope.spawn(|| login(&node, "/a", "ann", "secret", &[]).status)).collect();
+        asking.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
+    // As many as an address may get wrong, and more, leave before there is an answer.
+    let shown = STANDARD.encode("ann:other");
+    for _ in 0..30 {
+        let mut stream = std::net::TcpStream::connect(&node.gateway).unwrap();
+        write!(stream, "GET /a HTTP/1.1\r\nHost: a\r\nAuthorization: Basic {shown}\r\n\r\n").unwrap();
+    }
+    eventually("nobody waits", || {
+        let reply = login(&node, "/a", "ann", "secret", &[]);
+        (reply.status == 200).then_some(())
+    });
+}
+
+#[test]
+fn no_route_lets_a_client_say_who_it_is() {
+    let (app, heard) = app();
+    let node = Node::from_file(folder(&app, &format!("ann:{}\n", hash("secret"))));
+    for fields in [["X-User: admin"], ["X_User: admin"], ["x-USER: admin"]] {
+        assert_eq!(http::ask(&node.gateway, "GET", "/open", &fields).status, 200);
+    }
+    for request in heard.lock().unwrap().iter() {
+        assert!(lines(request, "x-user").is_empty() && lines(request, "x_user").is_empty(), "{request}");
+    }
+    assert_eq!(heard.lock().unwrap().len(), 3);
+}
+
+#[test]
 fn a_reload_reads_the_users_anew_and_forgets_who_is_gone() {
     let (app, _) = app();
     let node = Node::from_file(folder(&app, &format!("ann:{}\nbob:{}\n", hash("secret"), hash("other"))));

@@ -62,13 +62,18 @@ fn doorkeeper(request: &str) -> String {
 }
 
 fn node(auth: &str, app: &str) -> Node {
+    node_with(auth, app, "")
+}
+
+/// The same, with more lines behind those of the route.
+fn node_with(auth: &str, app: &str, more: &str) -> Node {
     let dir = tempfile::tempdir().unwrap();
     let file = format!(
         "[admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n\
          [gateway.upstream.app]\nendpoints = [\"http://{app}\"]\n\
          [gateway.upstream.auth]\nendpoints = [\"http://{auth}\"]\n\
          [[gateway.route]]\npath = \"/app\"\nupstream = \"app\"\nstrip_prefix = true\n\
-         forward_auth = {{ upstream = \"auth\", path = \"/verify?app=1\", copy_headers = [\"X-User\"] }}\n"
+         forward_auth = {{ upstream = \"auth\", path = \"/verify?app=1\", copy_headers = [\"X-User\"] }}\n{more}\n"
     );
     fs::write(dir.path().join("omnigate.toml"), file).unwrap();
     Node::from_file(dir)
@@ -103,6 +108,110 @@ fn a_request_that_may_pass_has_what_was_said_of_its_client_and_not_what_the_clie
     assert!(request.starts_with("GET /orders?id=7 HTTP/1.1\r\n"), "{request}");
     assert_eq!(lines(&request, "x-user"), ["x-user: ann"]);
     assert!(lines(&request, "x_user").is_empty() && lines(&request, "x-secret").is_empty(), "{request}");
+}
+
+#[test]
+fn the_question_has_the_clients_credentials_and_nothing_that_the_route_adds_for_its_server() {
+    let ((auth, asked), (app, heard)) = (server(doorkeeper), app());
+    let rules = "request_headers = { set = { authorization = \"Bearer backend\" }, remove = [\"cookie\"] }";
+    let node = node_with(&auth, &app, rules);
+    let fields = ["Cookie: session=ann", "Authorization: Bearer client", "If-None-Match: *"];
+    assert_eq!(ask(&node, "GET", "/app/orders", &fields).status, 200);
+    let question = asked.lock().unwrap()[0].clone();
+    assert_eq!(lines(&question, "authorization"), ["authorization: bearer client"]);
+    assert_eq!(lines(&question, "cookie"), ["cookie: session=ann"]);
+    assert!(lines(&question, "if-none-match").is_empty(), "{question}");
+    let request = heard.lock().unwrap()[0].clone();
+    assert_eq!(lines(&request, "authorization"), ["authorization: bearer backend"]);
+    assert!(lines(&request, "cookie").is_empty(), "{request}");
+    assert_eq!(lines(&request, "if-none-match"), ["if-none-match: *"]);
+}
+
+#[test]
+fn no_other_route_to_the_server_lets_a_client_say_who_it_is() {
+    let ((auth, _), (app, heard)) = (server(doorkeeper), app());
+    let node = node_with(&auth, &app, "[[gateway.route]]\npath = \"/public\"\nupstream = \"app\"");
+    assert_eq!(ask(&node, "GET", "/public", &["X-User: admin", "X_User: admin"]).status, 200);
+    let request = heard.lock().unwrap()[0].clone();
+    assert!(lines(&request, "x-user").is_empty() && lines(&request, "x_user").is_empty(), "{request}");
+}
+
+#[test]
+fn a_write_that_is_denied_invalidates_nothing() {
+    let (auth, _) = server(doorkeeper);
+    let (app, heard) = server(|_| {
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+            .to_owned()
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let file = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n\
+         [gateway.upstream.app]\nendpoints = [\"http://{app}\"]\n\
+         [gateway.upstream.auth]\nendpoints = [\"http://{auth}\"]\n\
+         [[gateway.route]]\npath = \"/\"\nupstream = \"app\"\nmethods = [\"GET\"]\ncache = {{ }}\n\
+         [[gateway.route]]\npath = \"/\"\nupstream = \"app\"\nmethods = [\"POST\"]\n\
+         forward_auth = {{ upstream = \"auth\", path = \"/verify\" }}\n"
+    );
+    fs::write(dir.path().join("omnigate.toml"), file).unwrap();
+    let node = Node::from_file(dir);
+    assert_eq!(ask(&node, "GET", "/page", &[]).status, 200);
+    http::eventually("it is stored", || {
+        let reply = ask(&node, "GET", "/page", &[]);
+        reply.header("cache-status").is_some_and(|said| said.contains("hit")).then_some(())
+    });
+    let before = heard.lock().unwrap().len();
+    assert_eq!(ask(&node, "POST", "/page", &[]).status, 302);
+    let reply = ask(&node, "GET", "/page", &[]);
+    assert!(reply.header("cache-status").is_some_and(|said| said.contains("hit")), "{reply:?}");
+    assert_eq!(heard.lock().unwrap().len(), before, "neither the write nor the page was asked for");
+    assert_eq!(ask(&node, "POST", "/page", &["Cookie: session=ann"]).status, 200);
+    let reply = ask(&node, "GET", "/page", &[]);
+    assert!(reply.header("cache-status").is_some_and(|said| !said.contains("hit")), "{reply:?}");
+}
+
+#[test]
+fn questions_whose_clients_have_left_keep_their_slots() {
+    const SLOTS: usize = 4;
+    let busy = Arc::new(Mutex::new((0_usize, 0_usize)));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (auth, counts) = (listener.local_addr().unwrap(), Arc::clone(&busy));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, counts) = (stream.unwrap(), Arc::clone(&counts));
+            std::thread::spawn(move || {
+                if request(&stream).is_none() {
+                    return;
+                }
+                {
+                    let mut counts = counts.lock().unwrap();
+                    counts.0 += 1;
+                    counts.1 = counts.1.max(counts.0);
+                }
+                std::thread::sleep(std::time::Duration::from_secs(2));
+                counts.lock().unwrap().0 -= 1;
+            });
+        }
+    });
+    let (app, _) = app();
+    let dir = tempfile::tempdir().unwrap();
+    let file = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n\
+         [gateway.fair_queue]\nmax_inflight = {SLOTS}\n[gateway.quotas]\nper_ip_rps = 0\n\
+         [gateway.upstream.app]\nendpoints = [\"http://{app}\"]\n\
+         [gateway.upstream.auth]\nendpoints = [\"http://{auth}\"]\n\
+         [[gateway.route]]\npath = \"/\"\nupstream = \"app\"\n\
+         forward_auth = {{ upstream = \"auth\", path = \"/verify\" }}\n"
+    );
+    fs::write(dir.path().join("omnigate.toml"), file).unwrap();
+    let node = Node::from_file(dir);
+    for _ in 0..30 {
+        let mut stream = TcpStream::connect(&node.gateway).unwrap();
+        write!(stream, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // A slot is kept for `finish_abandoned`, and the server may work for longer.
+    let most = busy.lock().unwrap().1;
+    assert!((1..=SLOTS * 2).contains(&most), "{most} questions at once with {SLOTS} slots");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use serde_json::Value;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An answer.
+#[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: String,

@@ -190,8 +190,8 @@ impl ResponseCache {
                 }
                 None => Absorbed::AskAgain(Box::new(fetch)),
             },
-            // It is about the range, for which the client has not asked.
-            304 | 412 | 416 => Absorbed::AskAgain(Box::new(fetch)),
+            // It is, or may be, about the range, for which the client has not asked.
+            304 | 400 | 412 | 416 | 500 | 501 => Absorbed::AskAgain(Box::new(fetch)),
             _ => Absorbed::Answer(self.take_in(fetch, response)),
         }
     }

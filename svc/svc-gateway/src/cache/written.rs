@@ -55,6 +55,10 @@ impl Written {
     /// have. Whether something is to be waited for until it cannot come back.
     pub(crate) fn answered(&self, status: StatusCode, headers: &HeaderMap) -> bool {
         self.is_answered.store(true, Ordering::Relaxed);
+        if self.sent.load(Ordering::Relaxed) == 0 {
+            // No server got it: the answer is a denial.
+            return false;
+        }
         // What an earlier try has done can make the last one fail: there is nothing left to delete.
         let may_have_succeeded = self.sent.load(Ordering::Relaxed) > 1;
         if !may_have_succeeded && !invalidation::invalidates(&self.method, status) {

@@ -105,7 +105,11 @@ impl CorsConfig {
 fn is_origin(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let is_bare = uri.path() == "/" && uri.query().is_none() && !text.ends_with('/') && !text.contains('@');
-    uri.scheme().is_some() && uri.authority().is_some() && is_bare && text == text.to_ascii_lowercase()
+    // Browsers leave a scheme's own port out, and there are no patterns: such a site would never match.
+    let own_port = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let can_match = !text.contains('*') && uri.port_u16() != Some(own_port);
+    let is_lower = text == text.to_ascii_lowercase();
+    uri.scheme().is_some() && uri.authority().is_some() && is_bare && is_lower && can_match
 }
 
 #[cfg(test)]
@@ -117,9 +121,18 @@ mod tests {
         for right in ["https://app.example.org", "http://localhost:5173", "https://[::1]:8443"] {
             assert!(is_origin(right), "{right}");
         }
-        for wrong in
-            ["app.example.org", "https://a.b/", "https://a.b/c", "https://A.b", "https://u@a.b", "null", ""]
-        {
+        for wrong in [
+            "app.example.org",
+            "https://a.b/",
+            "https://a.b/c",
+            "https://A.b",
+            "https://u@a.b",
+            "null",
+            "",
+            "https://*.a.b",
+            "https://a.b:443",
+            "http://a.b:80",
+        ] {
             assert!(!is_origin(wrong), "{wrong}");
         }
     }

@@ -66,12 +66,15 @@ impl ForwardAuthConfig {
 
 /// Whether a field frames or routes a message, or is written by the gateway itself.
 pub(super) fn is_fixed(name: &HeaderName) -> bool {
-    const FIXED: [&str; 14] = [
+    const FIXED: [&str; 19] = [
         "connection",
         "content-length",
         "content-type",
         "expect",
+        "forwarded",
+        "grpc-timeout",
         "host",
+        "http2-settings",
         "keep-alive",
         "proxy-connection",
         "te",
@@ -80,7 +83,9 @@ pub(super) fn is_fixed(name: &HeaderName) -> bool {
         "upgrade",
         "x-forwarded-for",
         "x-forwarded-proto",
-        "x-tenant",
+        "request-timeout",
+        "x-omnigate-tenant",
+        "x-request-timeout-ms",
     ];
     FIXED.contains(&name.as_str())
 }

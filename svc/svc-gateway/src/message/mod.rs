@@ -8,6 +8,7 @@
 //! that the survey has seen; most requests have none of them.
 
 mod fields;
+pub(crate) mod identity;
 mod onward;
 mod response;
 mod rules;

@@ -73,13 +73,17 @@ pub(crate) struct GuardedFields {
     names: Box<[(HeaderName, String)]>,
     /// Whether one of them is itself a name that could be taken for another.
     has_odd_names: bool,
+    /// Those that no client may send at all.
+    forbidden: Box<[HeaderName]>,
 }
 
 impl GuardedFields {
-    pub(crate) fn new<'n>(names: impl Iterator<Item = &'n HeaderName>) -> Self {
-        let names: Box<[_]> = names.map(|name| (name.clone(), as_read(name.as_str()))).collect();
+    /// Fields that a client must not imitate, and of these the ones that it must not send.
+    pub(crate) fn new<'n>(names: impl Iterator<Item = &'n HeaderName>, forbidden: Box<[HeaderName]>) -> Self {
+        let guarded = |name: &HeaderName| (name.clone(), as_read(name.as_str()));
+        let names: Box<[_]> = names.map(guarded).chain(forbidden.iter().map(guarded)).collect();
         let has_odd_names = names.iter().any(|(name, _)| is_odd(name.as_str()));
-        Self { names, has_odd_names }
+        Self { names, has_odd_names, forbidden }
     }
 
     /// Whether servers may take a field of this name for one of these.
@@ -88,8 +92,12 @@ impl GuardedFields {
         self.names.iter().any(|(_, guarded_read)| *guarded_read == read)
     }
 
-    /// Removes the fields of a client that servers may take for one of these, and are not exactly it.
+    /// Removes the fields of a client that it must not send, and those that servers may take for one of these and are not
+    /// exactly it.
     pub(super) fn remove_alike(&self, headers: &mut HeaderMap, has_odd_names: bool) {
+        for name in &self.forbidden {
+            headers.remove(name);
+        }
         if self.names.is_empty() || !(has_odd_names || self.has_odd_names) {
             return;
         }

@@ -27,7 +27,7 @@ fn passed_with(
     let trace = Tracer::default().trace(request.headers(), &survey);
     let upgrade = upgrade_wanted(&request, &survey, upgrades);
     let (survey, client, trace) = (&survey, &client, &trace);
-    let (guarded, tenant) = (&GuardedFields::new(rules.guarded()), None);
+    let (guarded, tenant) = (&GuardedFields::new(rules.guarded(), Box::default()), None);
     onward(&mut request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
     Ok(request)
 }

@@ -1,17 +1,27 @@
 //! Checks that some routes have beside the credential: a user's password, and a server that decides.
 
-use http::header::AUTHORIZATION;
-use ron_transport::{Request, Response};
+use http::{HeaderMap, header::AUTHORIZATION};
+use ron_transport::{Body, Request, Response};
 use types::{Deadline, Reason, Refusal};
 
 use super::Passage;
 use crate::{
     basic_auth::{self, BasicAuth},
     caller::Caller,
-    forward_auth::{AsSent, ForwardAuth},
-    message::{self, HeaderRules},
+    forward_auth::ForwardAuth,
+    message::{self, HeaderRules, Onward},
+    router::Route,
+    transfer::Holding,
     upstream::{Held, Sent},
 };
+
+/// What the server that decides says of a request.
+pub(super) enum Decision {
+    /// It may pass; the answer's fields say who sent it.
+    Passes(HeaderMap),
+    /// It may not, and this is the client's answer.
+    Denied(Response),
+}
 
 impl Passage<'_> {
     /// Makes sure that a request shows a user's name and password, which end here.
@@ -30,25 +40,51 @@ impl Passage<'_> {
         Ok(())
     }
 
-    /// Asks the server that decides about a request. Returns its answer if that does not let the request pass.
+    /// Asks the server that decides about a request.
+    ///
+    /// It is asked with the request's slot, which is kept for as long as it works on the question, also if the client leaves.
     pub(super) async fn ask_decider(
         &self,
         auth: &ForwardAuth,
-        as_sent: AsSent,
-        caller: &Caller,
-        request: &mut Request,
+        mut question: Request,
+        holding: &mut Holding,
         deadline: Deadline,
-    ) -> Result<Option<Response>, Refusal> {
+    ) -> Result<Decision, Refusal> {
         let upstream = self.policy.upstreams.get(&auth.upstream).ok_or(Reason::Internal)?;
-        let (mut question, now) = (auth.question(as_sent, request), self.proxy.shared.clock.now());
+        let now = self.proxy.shared.clock.now();
         let times = (now, deadline.tightened(Deadline::within(now, auth.timeout)));
-        let held = (Held::Shared(None, caller.tenant.id), None);
-        let mut answer = upstream.send(&mut question, None, held, times, &mut Sent::default()).await?;
+        let (held, mut sent) = ((Held::Own(holding), None), Sent::default());
+        let mut answer = upstream.send(&mut question, None, held, times, &mut sent).await?;
         if answer.status().is_success() {
-            auth.copy(answer.headers(), request.headers_mut());
-            return Ok(None);
+            return Ok(Decision::Passes(std::mem::take(answer.headers_mut())));
         }
+        // The denial's body occupies a connection to that server.
+        holding.is_at(sent.pool);
         message::back(&mut answer, &HeaderRules::default(), None)?;
-        Ok(Some(answer))
+        Ok(Decision::Denied(answer))
+    }
+
+    /// The question about a request: what its client sent, and nothing that the route adds for its own server.
+    pub(super) fn question(
+        &self,
+        auth: &ForwardAuth,
+        caller: &Caller,
+        route: &Route,
+        request: &Request,
+    ) -> Request {
+        let mut asked = Request::new(Body::empty());
+        *asked.method_mut() = request.method().clone();
+        *asked.uri_mut() = request.uri().clone();
+        *asked.headers_mut() = request.headers().clone();
+        caller.hide_credential(asked.headers_mut());
+        let (survey, client, trace, tenant) =
+            (&self.survey, &self.client, self.trace, caller.tenant_field.as_ref());
+        let (rules, guarded) = (&HeaderRules::default(), &route.guarded);
+        let way = Onward { survey, client, trace, rewrite: None, rules, guarded, tenant, upgrade: None };
+        message::onward(&mut asked, &way);
+        if let (Some(basic), Some(user)) = (&route.basic_auth, &self.user) {
+            basic.tell(user, asked.headers_mut());
+        }
+        auth.question(ForwardAuth::note(request), std::mem::take(asked.headers_mut()))
     }
 }

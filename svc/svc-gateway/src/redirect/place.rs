@@ -77,7 +77,7 @@ impl Place {
                 }
             }
         }
-        Some(place)
+        Some(if place.starts_with('/') { one_slash(place) } else { place })
     }
 
     /// What follows the route's path.
@@ -88,6 +88,12 @@ impl Place {
         };
         trim_separators(&path[end..])
     }
+}
+
+/// A path that begins with one slash: browsers read what follows two of them, or a slash and a backslash, as a host.
+fn one_slash(path: String) -> String {
+    let rest = path.trim_start_matches(['/', '\\']);
+    if rest.len() + 1 == path.len() { path } else { format!("/{rest}") }
 }
 
 /// The host that a request is for, if it can stand in a URL.
@@ -220,6 +226,8 @@ mod tests {
             let place = leads("/{rest}", "/old", target);
             assert!(place.starts_with("/evil.test"), "{target} leads to {place}");
         }
+        assert_eq!(leads("/{rest}{path}", "/old", "/old;@evil.test"), "/old;@evil.test");
+        assert_eq!(leads("/{rest}/index.html", "/old", "/old"), "/index.html");
         assert_eq!(leads("https://b.test{path}", "/", "//@evil.test"), "https://b.test//@evil.test");
         assert_eq!(leads("https://b.test{path}", "/", "*"), "https://b.test/");
         let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("b@evil.test"))]);

@@ -98,6 +98,8 @@ pub(crate) enum GoesTo {
 pub(crate) struct Guards<'a> {
     /// Fields that name tenants or choose a route, whichever.
     pub(crate) deciding_fields: &'a [HeaderName],
+    /// Fields that tell servers who a client is, on whichever route.
+    pub(crate) identity_fields: &'a [HeaderName],
     /// The users that may pass.
     pub(crate) basic_auth: Option<BasicAuth>,
 }
@@ -106,7 +108,7 @@ impl Route {
     /// A route as configured. What the configuration's check refuses is left out.
     pub(crate) fn new(
         config: &RouteConfig,
-        Guards { deciding_fields, basic_auth }: Guards<'_>,
+        Guards { deciding_fields, identity_fields, basic_auth }: Guards<'_>,
         goes_to: GoesTo,
         own_answer: Option<OwnAnswer>,
         cache: Option<RouteCache>,
@@ -119,7 +121,7 @@ impl Route {
         let decided = forward_auth.iter().flat_map(|auth| auth.guarded());
         let named = basic_auth.iter().flat_map(BasicAuth::guarded);
         let guarded = request_headers.guarded().chain(deciding_fields).chain(decided).chain(named);
-        let guarded = GuardedFields::new(guarded);
+        let guarded = GuardedFields::new(guarded, identity_fields.into());
         Self {
             guarded: Arc::new(guarded),
             prefix: config.path.clone(),
