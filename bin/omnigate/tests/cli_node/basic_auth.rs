@@ -99,11 +99,16 @@ fn many_requests_at_once_with_the_right_password_all_pass_and_those_given_up_cos
     let slow =
         bcrypt::hash_with_salt("secret", 8, [7; 16]).unwrap().format_for_version(bcrypt::Version::TwoY);
     let node = Node::from_file(folder(&app, &format!("ann:{slow}\n")));
-    let statuses: Vec<u16> = std::thread::scope(|scope| {
-        let asking: Vec<_> =
-            (0..40).map(|_| scope.spawn(|| login(&node, "/a", "ann", "secret", &[]).status)).collect();
-        asking.into_iter().map(|one| one.join().unwrap()).collect()
+    let statuses = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..40 {
+            scope.spawn(|| {
+                let status = login(&node, "/a", "ann", "secret", &[]).status;
+                statuses.lock().unwrap().push(status);
+            });
+        }
     });
+    let statuses = statuses.into_inner().unwrap();
     assert!(statuses.iter().all(|status| *status == 200), "{statuses:?}");
     // As many as an address may get wrong, and more, leave before there is an answer.
     let shown = STANDARD.encode("ann:other");

@@ -86,7 +86,7 @@ impl Slow {
 
     /// The peer takes what is first in its queue, and says that it cannot if that is a publication.
     fn send_back(&mut self) {
-        if !self.queue.front().is_some_and(|packet| packet.publication().is_some()) {
+        if self.queue.front().is_none_or(|packet| packet.publication().is_none()) {
             return self.take();
         }
         let Some(packet) = self.queue.pop_front() else { return };
