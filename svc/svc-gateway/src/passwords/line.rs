@@ -16,7 +16,7 @@ pub(super) struct Line<K, T> {
 /// What became of an item that was put in.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entered<T> {
-    /// It waits.
+    /// The item waits for its turn.
     Waits,
     /// It waits in the place of this one, the last of the key with the most.
     InPlaceOf(T),
