@@ -6,6 +6,7 @@ mod bundle;
 mod chain;
 mod claims;
 mod documents;
+mod examine;
 mod files;
 mod live;
 mod orders;
@@ -98,23 +99,26 @@ pub(crate) struct VerifyArgs {
     bundle: PathBuf,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Follow the chain of earlier epochs, whose folders are beside this one or in `--epochs`.
+    /// Follow the chain of earlier epochs also if `--require` does not ask for it.
     ///
-    /// Every run of ruleset 3 names the run before it. A wrong link is a failure; `chain` is proved when the first
-    /// run of the chain is reached.
+    /// Every run of ruleset 3 names the run before it. Each earlier epoch is verified as this one is, so that this takes
+    /// as long as verifying all of them. A wrong link is a failure; `chain` is proved when the first run of the chain is
+    /// reached.
     #[arg(long)]
     chain: bool,
-    /// The folder with the folders of earlier epochs.
-    #[arg(long, value_name = "FOLDER", requires = "chain")]
+    /// The folder with the folders of earlier epochs; by default the one that this epoch's folder is in.
+    #[arg(long, value_name = "FOLDER")]
     epochs: Option<PathBuf>,
     /// What must be proved, separated by commas: `policy`, `seals`, `rows`, `commitment`, `chain`, `settled`; or
     /// `none`.
     ///
     /// `policy`: a key of `--policy-key` signed it. `seals`: each snapshot is sealed by the node that it names,
     /// which is one of `--nodes`. `rows`: every row is present and was added up. `commitment`: it equals
-    /// `--commitment`, or one of `--nodes` attests to it. `chain`: the earlier runs lead to the first one.
-    /// `settled`: every payout is in `--ledger`. The default is all but the last two, and those too if `--chain` or
-    /// a ledger is given. Everything that is present is checked in any case.
+    /// `--commitment`, or one of `--nodes` attests to it. `chain`: the earlier runs lead to the first one, no other run
+    /// follows any of them, and what is required of `policy`, `seals` and `rows` is proved for each. `settled`: every
+    /// payout is in `--ledger`. The default is all but the last one, and that too if a ledger is given. To verify an
+    /// epoch of ruleset 3 without the earlier ones, leave `chain` out: then nothing proves what it takes over.
+    /// Everything that is present is checked in any case.
     #[arg(long, value_name = "LIST")]
     require: Option<trust::Required>,
     /// Show how this actor's payout adds up. May be repeated.
