@@ -7,7 +7,7 @@ use rewards::{Action, Order, SignedOrder, bundle};
 use ron_accounting::Ed25519;
 
 use crate::{
-    RewarderError, calculus, files,
+    RewarderError, calculus, files, reconcile,
     shared::Shared,
     store::{Changed, EpochStore, Record, State},
     taken_over::{malformed, text, untrusted},
@@ -79,6 +79,15 @@ async fn exclude(shared: &Shared, record: &Record, node: String, line: String) -
     }
     if listed.len() < 2 {
         return Err(RewarderError::Order(format!("epoch {epoch} has no other snapshot")));
+    }
+    // The store may not have noted what the ledger has: a process may have died between the two.
+    match reconcile::is_paid(shared, record).await {
+        Ok(false) => {}
+        Ok(true) => {
+            let why = format!("the ledger has batches of epoch {epoch}: release it, and publish a correction");
+            return Err(RewarderError::Order(why));
+        }
+        Err(error) => return Err(RewarderError::Ledger(error.into_text())),
     }
     let anew = move |store: &EpochStore| store.compute_anew(epoch, &line);
     if shared.with_store("compute anew", anew).await? == Changed::Before {

@@ -6,7 +6,7 @@
 //! registry of payees it takes over. A place that came to no run is given up again when the epoch is set aside.
 
 use super::{
-    Changed, EpochStore, State, StoreError,
+    CONTRADICTED, Changed, EpochStore, State, StoreError,
     database::Value,
     missing,
     record::{self, count, text},
@@ -45,17 +45,28 @@ impl EpochStore {
         if let Some(place) = self.known_place(epoch)? {
             return Ok(Some(place));
         }
-        // An epoch waits for older ones that are not computed, and for any whose run has to be known first.
+        // An epoch waits for older ones that are not computed, and for any whose run has to be known first. It follows no run
+        // that the ledger contradicts.
         let change = "UPDATE rewarder_epochs SET chain = $1,
                  link = (SELECT coalesce(max(link), 0) + 1 FROM rewarder_epochs WHERE chain = $1),
                  corrections = (SELECT coalesce(max(number), 0) FROM rewarder_corrections WHERE chain = $1 AND number <=
                      (SELECT coalesce(max(corrections), 0) + 64 FROM rewarder_epochs WHERE chain = $1)),
                  payees = (SELECT max(version) FROM rewarder_payees WHERE chain = $1)
              WHERE epoch = $2 AND link IS NULL AND state IN ($3, $4)
-             AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.chain = $1 AND other.commitment IS NULL)
+             AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.chain = $1
+                 AND (other.commitment IS NULL OR other.state = $5 AND other.reason LIKE $6))
              AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.epoch < $2 AND other.state IN ($3, $4))";
-        let [sealed, computing] = [State::Sealed, State::Computing].map(Value::text);
-        self.0.execute(change, &[Value::text(chain), Value::number(epoch), sealed, computing])?;
+        let [sealed, computing, quarantined] =
+            [State::Sealed, State::Computing, State::Quarantined].map(Value::text);
+        let parameters = [
+            Value::text(chain),
+            Value::number(epoch),
+            sealed,
+            computing,
+            quarantined,
+            Value::text(CONTRADICTED),
+        ];
+        self.0.execute(change, &parameters)?;
         self.known_place(epoch)
     }
 
@@ -301,12 +312,34 @@ mod tests {
         assert_eq!((record.state, record.commitment, record.batches), (State::Sealed, None, 0));
         store.chain_place(2, "default").unwrap().unwrap();
         store.computed(2, "key", "other", 3).unwrap();
-        store.emitting(2).unwrap();
-        store.posted(2, 1).unwrap();
+        assert_eq!(store.emitting(2, "two").unwrap(), Changed::Before, "that run was taken back");
+        store.emitting(2, "other").unwrap();
+        assert_eq!(store.posted(2, "two", 1).unwrap(), Changed::Before);
+        assert_eq!(store.posted(2, "other", 4).unwrap(), Changed::Before, "there are three");
+        store.posted(2, "other", 1).unwrap();
         store.quarantine(2, "why").unwrap();
         assert_eq!(store.compute_anew(2, "again").unwrap(), Changed::Before, "a part of it was paid");
         assert_eq!(store.release(2, "go on").unwrap(), Changed::Now);
         assert_eq!(store.record(2).unwrap().unwrap().state, State::Emitting);
+    }
+
+    #[test]
+    fn no_run_follows_one_that_the_ledger_contradicts() {
+        let store = store();
+        [1, 2, 3].into_iter().for_each(|epoch| close(&store, epoch));
+        store.chain_place(1, "default").unwrap().unwrap();
+        store.computed(1, "key", "one", 1).unwrap();
+        store.chain_place(2, "default").unwrap().unwrap();
+        store.computed(2, "key", "two", 1).unwrap();
+        store.quarantine(1, "conflict: the ledger has another run").unwrap();
+        assert_eq!(store.chain_place(3, "default").unwrap(), None);
+        assert_eq!(store.emitting(2, "two").unwrap(), Changed::Before, "it follows 1");
+        store.release(1, "order").unwrap();
+        assert_eq!(store.emitting(2, "two").unwrap(), Changed::Now);
+        store.chain_place(3, "default").unwrap().unwrap();
+        store.quarantine(3, "conflict: the ledger has another run").unwrap();
+        close(&store, 4);
+        assert_eq!(store.chain_place(4, "default").unwrap(), None, "3 keeps its place without a run");
     }
 
     #[test]

@@ -16,4 +16,6 @@ mod life;
 mod parked;
 mod reconcile;
 mod repair;
+mod repair_safety;
+mod stage;
 mod support;
