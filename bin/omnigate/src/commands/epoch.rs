@@ -10,6 +10,7 @@ mod examine;
 mod files;
 mod live;
 mod orders;
+mod plain;
 mod prove;
 mod reconcile;
 mod rerun;

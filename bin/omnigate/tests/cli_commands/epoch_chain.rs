@@ -307,7 +307,7 @@ fn orders_and_disputes_in_a_bundle_are_checked_and_shown() {
         fs::write(fixture.path("epochs/7/orders.jsonl"), [signed, b"\n".to_vec()].concat()).unwrap();
     };
     order(7, Action::Release, AUTHORITY);
-    let dispute = Dispute::of(run, ActorId::new("bo").unwrap(), "too little", &key(77)).unwrap();
+    let dispute = Dispute::of(run, ActorId::new("bo").unwrap(), "too little", &key(NODE)).unwrap();
     fs::create_dir(fixture.path("epochs/7/disputes")).unwrap();
     let file = fixture.path(&format!("epochs/7/{}", rewards::bundle::dispute_file(dispute.hash())));
     fs::write(&file, dispute.to_bytes()).unwrap();

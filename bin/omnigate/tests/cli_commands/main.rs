@@ -19,6 +19,7 @@ mod epoch_chain;
 mod epoch_claims;
 mod epoch_left_out;
 mod epoch_settled;
+mod epoch_strangers;
 mod generated;
 mod ledger;
 mod pack;

@@ -15,6 +15,7 @@ use super::{
     bundle::{Judged, by_allocations, has_rows, policy, rows, seals, snapshots},
     files::Folder,
     orders::{disputes, orders},
+    plain::plain,
     trust::{Check, Trust},
 };
 use crate::failure::Failure;
@@ -54,8 +55,9 @@ pub(super) fn examine(folder: &Folder, trust: &Trust, threads: usize) -> Result<
     folder.lines(bundle::ALLOCATIONS, |line| lines.line(line))?;
     lines.finish().map_err(Failure::failed)?;
     let attested = attested(folder, &run, trust)?;
-    let (excluded, parked) = (excluded(folder, &run)?, parked(folder, &run)?);
-    let (orders, disputes) = (orders(folder, &run, trust)?, disputes(folder, &run)?);
+    let (excluded, parked) = (excluded(folder, &run, trust)?, parked(folder, &run)?);
+    let orders = orders(folder, &run, trust)?;
+    let disputes = disputes(folder, &run, &judged.keys, trust)?;
     Ok(Examined { run, judged, sealed_by, attested, excluded, parked, orders, disputes, without_rows })
 }
 
@@ -71,8 +73,9 @@ impl Examined {
     }
 }
 
-/// The snapshots that the bundle says are left out: signed by somebody, of this epoch, and none of those that count.
-fn excluded(folder: &Folder, run: &Run) -> Result<Vec<Excluded>, Failure> {
+/// The snapshots that the bundle says are left out: signed by a node that counts if it is known which do, of this
+/// epoch, and none of those that count.
+fn excluded(folder: &Folder, run: &Run, trust: &Trust) -> Result<Vec<Excluded>, Failure> {
     if !folder.has(bundle::EXCLUDED) {
         return Ok(Vec::new());
     }
@@ -80,6 +83,10 @@ fn excluded(folder: &Folder, run: &Run) -> Result<Vec<Excluded>, Failure> {
     let notice = ExclusionNotice::read(&folder.read(bundle::EXCLUDED)?).map_err(|error| wrong(&error))?;
     if notice.epoch != run.epoch() || !notice.is_good(&Ed25519) {
         return Err(wrong(&"it is of another epoch, or its signature is not good"));
+    }
+    let node = NodeId::of_key(notice.key.as_bytes());
+    if trust.nodes.is_some() && !trust.has_node(&node) {
+        return Err(wrong(&format_args!("it is signed by {node}, which you do not trust")));
     }
     for Excluded { snapshot, .. } in &notice.excluded {
         if run.inputs().snapshots().iter().any(|counts| counts.node == snapshot.node) {
@@ -89,7 +96,7 @@ fn excluded(folder: &Folder, run: &Run) -> Result<Vec<Excluded>, Failure> {
     Ok(notice.excluded)
 }
 
-/// The payouts that the bundle says are parked: each has to be one of the run's.
+/// The payouts that the bundle says are parked: each has to be one of the run's, in the account that is its receiver's.
 fn parked(folder: &Folder, run: &Run) -> Result<Vec<ParkedPayout>, Failure> {
     if !folder.has(bundle::PARKED) {
         return Ok(Vec::new());
@@ -105,6 +112,13 @@ fn parked(folder: &Folder, run: &Run) -> Result<Vec<ParkedPayout>, Failure> {
         };
         if !run.batches().any(|intent| is_it(&intent)) {
             return Err(wrong(&format_args!("the run does not pay {} to {}", payout.amount, payout.actor)));
+        }
+        if payout.account != format!("parked/{}", payout.actor) {
+            return Err(wrong(&format_args!(
+                "{} is not the account of {}",
+                plain(&payout.account),
+                payout.actor
+            )));
         }
     }
     Ok(parked.payouts)

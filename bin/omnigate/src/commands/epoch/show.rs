@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     examine::Examined,
+    plain::plain,
     trust::Check,
     verify::{Finding, Verified},
 };
@@ -54,16 +55,16 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
         line("attested by", key.to_string());
     }
     for Excluded { snapshot, detail, .. } in excluded {
-        line("left out", format!("{}: {detail}", snapshot.node));
+        line("left out", format!("{}: {}", snapshot.node, plain(detail)));
     }
     for ParkedPayout { actor, amount, account, detail, .. } in parked {
-        line("parked", format!("{amount} of {actor} in {account}: {detail}"));
+        line("parked", format!("{amount} of {actor} in {}: {}", plain(account), plain(detail)));
     }
     for order in orders {
-        line("order", format!("{}: {}", action(&order.action), order.reason));
+        line("order", format!("{}: {}", action(&order.action), plain(&order.reason)));
     }
     for dispute in disputes {
-        line("disputed", format!("the line of {}: {}", dispute.actor, dispute.reason));
+        line("disputed", format!("the line of {}: {}", dispute.actor, plain(&dispute.reason)));
     }
     for (actor, explanation) in explained {
         out += &explanation.as_ref().map_or_else(

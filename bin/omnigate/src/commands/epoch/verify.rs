@@ -11,6 +11,7 @@ use super::{
     chain,
     examine::{Examined, examine},
     files::{self, Folder},
+    plain::plain,
     settled::{Settled, settled},
     show,
     trust::{Check, Required, Trust},
@@ -107,7 +108,11 @@ fn not_quarantined(folder: &Folder) -> Result<(), Failure> {
         0 => "nothing of it was paid".to_owned(),
         some => format!("{some} of its batches were paid"),
     };
-    Err(Failure::failed(format!("epoch {epoch} is quarantined, {paid}: {reason}: {detail}")))
+    Err(Failure::failed(format!(
+        "epoch {epoch} is quarantined, {paid}: {}: {}",
+        plain(&reason),
+        plain(&detail)
+    )))
 }
 
 fn published(run: &Run, attested: &Attested, trust: &Trust) -> Result<(bool, String), Failure> {
