@@ -20,7 +20,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use database::{Database, Value};
 use record::COLUMNS;
 
-pub use chain::{ChainPlace, Kept};
+pub use chain::{ChainPlace, Choice, Kept};
 pub use database::StoreError;
 pub use record::{Record, State};
 

@@ -16,6 +16,7 @@ mod life;
 mod parked;
 mod reconcile;
 mod repair;
+mod repair_documents;
 mod repair_safety;
 mod stage;
 mod support;
