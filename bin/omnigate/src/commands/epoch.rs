@@ -84,7 +84,9 @@ pub(crate) enum EpochCommand {
     Consent(documents::ConsentArgs),
     /// Send a signed order, dispute, correction or registry of payees to the running rewarder.
     Submit(documents::SubmitArgs),
-    /// Print what an actor earned and was paid, epoch by epoch, from the files of epochs. No server is contacted.
+    /// Print what an actor earned and is due, epoch by epoch, from the files of epochs. No server is contacted.
+    ///
+    /// A payout is due once its epoch is computed; whether it was paid is shown by `epoch verify` with `--ledger`.
     Statement(statement::StatementArgs),
     /// Recompute an epoch from its policy and snapshots, and write the result.
     ///

@@ -335,7 +335,7 @@ fn a_statement_lists_what_was_earned_carried_and_paid() {
         ran.out
     };
     let text = statement("bo", &[]);
-    assert!(text.contains("3 epochs, 357 paid in all, 0 carried over to the next"), "{text}");
+    assert!(text.contains("3 epochs, 357 due in all, 0 carried over to the next"), "{text}");
     let csv = statement("bo", &["--format", "csv"]);
     let rows: Vec<_> = csv.lines().collect();
     assert_eq!(rows.len(), 4);
@@ -344,16 +344,47 @@ fn a_statement_lists_what_was_earned_carried_and_paid() {
     let ada = statement("=ada", &["--format", "csv", "--from", "6", "--to", "6"]);
     assert!(ada.lines().count() == 2 && ada.contains(",'=ada,"), "no formula: {ada}");
     let html = statement("bo", &["--format", "html"]);
-    assert!(html.starts_with("<!doctype html>") && html.contains("357 paid in all"), "{html}");
+    assert!(html.starts_with("<!doctype html>") && html.contains("357 due in all"), "{html}");
     assert!(!html.contains("http"), "nothing is loaded from elsewhere");
     let json: Value = serde_json::from_str(&statement("bo", &["--format", "json", "--to", "6"])).unwrap();
-    assert_eq!((&json["paid"], &json["carried"]), (&"0".into(), &"220".into()));
-    assert!(statement("nobody", &[]).contains("0 epochs, 0 paid"));
+    assert_eq!((&json["due"], &json["carried"]), (&"0".into(), &"220".into()));
+    assert!(statement("nobody", &[]).contains("0 epochs, 0 due"));
     let lines = fixture.path("epochs/6/allocations.jsonl");
     let altered = fs::read_to_string(&lines).unwrap().replace("\"share\":\"120\"", "\"share\":\"121\"");
     fs::write(lines, altered).unwrap();
     let ran = fixture.run(&["epoch", "statement", "epochs", "bo"]);
     assert_eq!(ran.code, Some(1), "lines that are not the run's are no statement: {}", ran.out);
+}
+
+#[test]
+fn a_statement_follows_the_chain_and_counts_no_epoch_twice() {
+    let fixture = Fixture::new();
+    let statement =
+        |more: &[&str]| fixture.run(&[&["epoch", "statement", "epochs", "bo"][..], more].concat());
+    // Epoch 6 was set aside, and computed after epoch 7.
+    let seventh = plan(7, 130, after(&fixture.plans[0].run()));
+    let sixth = plan(6, 10, after(&seventh.run()));
+    [&seventh, &sixth].into_iter().for_each(|plan| fixture.put(plan));
+    let carried = "3 epochs, 0 due in all, 240 carried over to the next\n";
+    assert!(statement(&[]).out.ends_with(carried), "{}", statement(&[]).out);
+    let from_seven = statement(&["--from", "7"]).out;
+    assert!(from_seven.ends_with("1 epochs, 0 due in all, 230 carried over to the next\n"), "{from_seven}");
+    // Numbers are written in one way.
+    for name in ["epochs/006", "epochs/+6"] {
+        write(&sixth.files(), &fixture.path(name));
+    }
+    assert!(statement(&[]).out.ends_with(carried), "{}", statement(&[]).out);
+    // An epoch under the number of another.
+    write(&sixth.files(), &fixture.path("epochs/8"));
+    let ran = statement(&[]);
+    assert!(ran.code == Some(1) && ran.err.contains("run.json: it is the run of epoch 6"), "{}", ran.err);
+    fs::remove_dir_all(fixture.path("epochs/8")).unwrap();
+    // A registry of payees that the run does not name.
+    let payees = Payees::new(PolicyId::new("default").unwrap(), Int::from(1), Vec::new()).unwrap();
+    let payees = SignedPayees::unsigned(payees).signed_by(&key(201)).to_bytes();
+    fs::write(fixture.path("epochs/6/payees.json"), payees).unwrap();
+    let ran = statement(&[]);
+    assert!(ran.code == Some(1) && ran.err.contains("is not the registry that the run names"), "{}", ran.err);
 }
 
 #[test]
