@@ -132,3 +132,29 @@ fn a_subscriber_is_told_how_much_it_missed_of_a_topic_that_was_relayed_only() {
     assert!(matches!(node.next(&mut again), svc_overlay::Delivery::Lagging(2)));
     assert_eq!(node.hear(&mut again), "4");
 }
+
+#[test]
+fn one_peer_with_many_patterns_keeps_no_other_peers_from_being_announced() {
+    let node = Node::start(&plain(""));
+    let (mut greedy, mut modest, mut told) =
+        (join(node.addr(), 1), join(node.addr(), 2), join(node.addr(), 3));
+    node.wait_for_peers(3);
+    modest.say(Message::Patterns(wanted("news.>", 4)));
+    let many = (0..oap::PATTERNS_MAX).map(|number| format!("*.{number:02}"));
+    let many =
+        many.map(|pattern| WantedPattern { pattern: pattern.as_str().into(), hops: oap::PATTERN_HOPS_MAX });
+    greedy.say(Message::Patterns(many.collect()));
+    loop {
+        let Message::Patterns(list) = told.hear_one(|said| matches!(said, Message::Patterns(_))) else {
+            unreachable!()
+        };
+        if list.len() == oap::PATTERNS_MAX {
+            assert!(list.iter().any(|wanted| &*wanted.pattern == "news.>"), "{list:?}");
+            assert!(
+                list.iter().all(|wanted| wanted.hops == 3),
+                "as if the node had them from its neighbours"
+            );
+            break;
+        }
+    }
+}
