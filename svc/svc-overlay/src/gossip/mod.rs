@@ -36,6 +36,7 @@ pub(crate) use feedback::Pushed;
 use inbound::Batch;
 pub(crate) use inbound::{Inbound, refuse_while_shedding};
 use retention::Retained;
+pub(crate) use retention::digits;
 pub use retention::{EventId, InvalidEventId};
 pub(crate) use shard::SHARD;
 pub(crate) use subscribers::{After, Due, Heard, Joined, Place, SUBSCRIBER, Sink};

@@ -54,9 +54,14 @@ impl FromStr for EventId {
 
     fn from_str(text: &str) -> Result<Self, InvalidEventId> {
         let (life, number) = text.split_once('-').ok_or(InvalidEventId)?;
-        let number_of = |text: &str| text.parse().map_err(|_| InvalidEventId);
+        let number_of = |text| digits(text).ok_or(InvalidEventId);
         Ok(Self { life: number_of(life)?, number: number_of(number)? })
     }
+}
+
+/// A number that is written with digits and nothing else, not even a sign.
+pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 /// The last events of one topic.
@@ -198,7 +203,7 @@ mod tests {
         }
         assert_eq!(retention.id(1).to_string(), "7-1");
         assert!(
-            ["", "7", "7-", "a-b", "7-1-1"]
+            ["", "7", "7-", "a-b", "7-1-1", "+7-1", "7-+1"]
                 .iter()
                 .all(|text| text.parse::<EventId>().is_err())
         );
