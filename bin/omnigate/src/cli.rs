@@ -358,11 +358,17 @@ enum ObjectCommand {
 enum NodeCommand {
     /// Print the node's id, which its peers list. Creates the node's key if there is none yet.
     Id {
+        /// The id under which it seals usage and attests to epochs: that of `rewarder.node_key`, if one is named.
+        #[arg(long)]
+        rewarder: bool,
         #[command(flatten)]
         config: ConfigArgs,
     },
     /// Print the node's public key, which verifies its signatures. Creates the node's key if there is none yet.
     Key {
+        /// The key that seals usage and attests to epochs: `rewarder.node_key`, if one is named.
+        #[arg(long)]
+        rewarder: bool,
         #[command(flatten)]
         config: ConfigArgs,
     },
@@ -474,8 +480,8 @@ pub(crate) enum Task {
     OverlayBench { near: ConfigSource, far: Option<ConfigSource>, plan: Bench },
     ObjectPut { source: ConfigSource, what: PutObject },
     ObjectGet { source: ConfigSource, id: ObjectId, output: Option<PathBuf> },
-    NodeId(ConfigSource),
-    NodeKey(ConfigSource),
+    NodeId { source: ConfigSource, rewarder: bool },
+    NodeKey { source: ConfigSource, rewarder: bool },
     Running { source: ConfigSource, what: Running },
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
@@ -539,8 +545,12 @@ impl Cli {
             Command::Object(ObjectCommand::Get { config, id, output }) => {
                 Task::ObjectGet { source: config.resolve()?, id, output }
             }
-            Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
-            Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
+            Command::Node(NodeCommand::Id { config, rewarder }) => {
+                Task::NodeId { source: config.resolve()?, rewarder }
+            }
+            Command::Node(NodeCommand::Key { config, rewarder }) => {
+                Task::NodeKey { source: config.resolve()?, rewarder }
+            }
             Command::Fairness { only, case, length, repeat, slots, service_time, json, attack } => {
                 let plan = Plan { only, case, length, repeat, slots: slots.into(), service_time, attack };
                 Task::Fairness { plan, json }

@@ -143,7 +143,7 @@ struct TrustArgs {
     /// A key whose signature on the policy is trusted: `ed25519:` and 64 digits. May be repeated.
     #[arg(long, value_name = "KEY")]
     policy_key: Vec<PublicKey>,
-    /// A file with the ids of trusted nodes, one per line, as `omnigate node id` prints them: those that count
+    /// A file with the ids of trusted nodes, one per line, as `omnigate node id --rewarder` prints them: those that count
     /// usage, and those that compute epochs. Text after `#` is a comment.
     #[arg(long, value_name = "FILE")]
     nodes: Option<PathBuf>,

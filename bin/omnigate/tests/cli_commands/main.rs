@@ -22,6 +22,7 @@ mod epoch_settled;
 mod epoch_strangers;
 mod generated;
 mod ledger;
+mod node;
 mod pack;
 mod password;
 mod token;

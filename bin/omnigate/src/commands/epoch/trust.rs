@@ -149,7 +149,7 @@ fn nodes(path: &Path) -> Result<BTreeSet<NodeId>, Failure> {
     }
     match nodes.len() {
         0 => Err(Failure::failed(format!("{} names no node", path.display()))
-            .help("write one id a line, as `omnigate node id` prints it")),
+            .help("write one id a line, as `omnigate node id --rewarder` prints it")),
         1..=MAX_NODES => Ok(nodes),
         more => Err(Failure::failed(format!("{} names {more} nodes, more than {MAX_NODES}", path.display()))),
     }
