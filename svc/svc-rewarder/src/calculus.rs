@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use rewards::{
-    Brought, Digest, Epoch, Excluded, InputSet, Limits, Policy, PublicKey, Quarantine, Run, SnapshotSeal, Usage,
-    compute_after, judge_snapshot,
+    Brought, Digest, Epoch, Excluded, InputSet, Limits, Policy, PublicKey, Quarantine, Run, SnapshotSeal,
+    Usage, compute_after, judge_snapshot,
 };
 use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, take_in};
 use types::ObjectId;

@@ -50,12 +50,7 @@ pub(crate) fn of_epoch(
 
 /// What an epoch is to take over: corrections and the registry as they are judged now. A correction that does not count is
 /// left out for good, so that it keeps nobody else from being paid.
-fn choose(
-    store: &EpochStore,
-    keys: &[PublicKey],
-    epoch: u64,
-    chain: &str,
-) -> Result<Choice, RewarderError> {
+fn choose(store: &EpochStore, keys: &[PublicKey], epoch: u64, chain: &str) -> Result<Choice, RewarderError> {
     let (corrections_after, waiting) = store.waiting_corrections(chain)?;
     let corrections_to = waiting.last().map_or(corrections_after, |(number, _)| *number);
     let mut left_out = Vec::new();

@@ -62,7 +62,11 @@ pub(super) async fn dispute(shared: &Shared, epoch: u64, body: Bytes) -> Answer 
 
 /// The objections to an epoch.
 pub(super) async fn disputes(shared: &Shared, epoch: u64) -> Answer {
-    let found = shared.with_store("find disputes", move |store| store.disputes(epoch)).await?;
+    let find = move |store: &EpochStore| {
+        let is_known = store.record(epoch)?.is_some() || !store.snapshots(epoch)?.is_empty();
+        if is_known { store.disputes(epoch).map(Some) } else { Ok(None) }
+    };
+    let found = shared.with_store("find disputes", find).await?.ok_or(RewarderError::Unknown("epoch"))?;
     Ok(answer::document(StatusCode::OK, &json!({ "epoch": epoch, "disputes": read_all(&found) })))
 }
 

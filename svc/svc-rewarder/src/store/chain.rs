@@ -247,13 +247,22 @@ impl EpochStore {
         self.change(change, &[order, sealed, Value::number(epoch), quarantined])
     }
 
-    /// Notes an order with its epoch.
+    /// Sets an epoch aside that is neither settled nor set aside, as an order says, which is noted with it. Without a run it
+    /// gives up its place in the chain.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn note_order(&self, epoch: u64, order: &str) -> Result<Changed, StoreError> {
-        let change = "UPDATE rewarder_epochs SET orders = coalesce(orders, '') || $1 WHERE epoch = $2";
-        self.change(change, &[Value::text(format_args!("{order}\n")), Value::number(epoch)])
+    pub fn hold(&self, epoch: u64, reason: &str, order: &str) -> Result<Changed, StoreError> {
+        let change =
+            "UPDATE rewarder_epochs SET state = $1, reason = $2, orders = coalesce(orders, '') || $3,
+                 chain = CASE WHEN commitment IS NULL THEN NULL ELSE chain END,
+                 link = CASE WHEN commitment IS NULL THEN NULL ELSE link END,
+                 corrections = CASE WHEN commitment IS NULL THEN NULL ELSE corrections END,
+                 payees = CASE WHEN commitment IS NULL THEN NULL ELSE payees END
+             WHERE epoch = $4 AND state <> $5 AND state <> $1";
+        let [quarantined, settled] = [State::Quarantined, State::Settled].map(Value::text);
+        let order = Value::text(format_args!("{order}\n"));
+        self.change(change, &[quarantined, Value::text(reason), order, Value::number(epoch), settled])
     }
 
     /// Keeps an objection to an epoch, unless there are `most` of them.
@@ -447,6 +456,17 @@ mod tests {
     }
 
     #[test]
+    fn an_order_to_hold_is_noted_only_if_it_is_carried_out() {
+        let store = store();
+        close(&store, 1);
+        assert_eq!(store.hold(1, "held: why", "first").unwrap(), Changed::Now);
+        assert_eq!(store.hold(1, "held: why", "second").unwrap(), Changed::Before);
+        assert_eq!(store.orders(1).unwrap(), "first\n");
+        let record = store.record(1).unwrap().unwrap();
+        assert_eq!((record.state, record.reason.as_deref()), (State::Quarantined, Some("held: why")));
+    }
+
+    #[test]
     fn a_choice_that_another_place_has_overtaken_is_made_again() {
         let store = store();
         [1, 2].into_iter().for_each(|epoch| close(&store, epoch));
@@ -457,7 +477,11 @@ mod tests {
         assert_eq!((place.corrections_to, place.left_out), (1, vec![1]));
         store.computed(1, "key", "one", 0).unwrap();
         assert!(store.is_turn(2, "default").unwrap());
-        assert_eq!(store.take_place(2, "default", &choice).unwrap(), None, "1 has taken that correction over");
+        assert_eq!(
+            store.take_place(2, "default", &choice).unwrap(),
+            None,
+            "1 has taken that correction over"
+        );
     }
 
     #[test]

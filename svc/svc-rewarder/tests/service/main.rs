@@ -17,6 +17,7 @@ mod parked;
 mod reconcile;
 mod repair;
 mod repair_documents;
+mod repair_files;
 mod repair_safety;
 mod stage;
 mod support;

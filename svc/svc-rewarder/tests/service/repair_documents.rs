@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rewards::{
-    Amount, Correction, Epoch, Int, PayeeEntry, Payees, PolicyId, RunName, Sign, SignedCorrection, SignedPayees,
+    Amount, Correction, Epoch, Int, PayeeEntry, Payees, PolicyId, RunName, Sign, SignedCorrection,
+    SignedPayees,
 };
 use ron_accounting::SigningKey;
 use ron_ledger::{Ledger, SqliteLedger};

@@ -181,6 +181,9 @@ fn a_run_does_not_skip_an_epoch_that_the_ledger_has_paid() {
     stage.give(8, 0, &[("bob", 1)]);
     stage.ask_for(8);
     let epoch = stage.running.wait_for(Some(8), "quarantined");
-    assert!(epoch["reason"].as_str().unwrap().starts_with("conflict: the ledger has paid epoch 6"), "{epoch}");
+    assert!(
+        epoch["reason"].as_str().unwrap().starts_with("conflict: the ledger has paid epoch 6"),
+        "{epoch}"
+    );
     assert_eq!(ledger.paid(), [1700, 300]);
 }
