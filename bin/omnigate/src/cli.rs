@@ -1,6 +1,7 @@
 //! The command line: as typed ([`Cli`]), and as used ([`Task`]) once files, variables and flags are known.
 
 pub(crate) mod help;
+mod node;
 mod overlay;
 mod running;
 
@@ -23,6 +24,7 @@ use crate::{
     fairness::{self, Plan},
     preflight,
 };
+use node::NodeCommand;
 use overlay::OverlayCommand;
 use running::{AskArgs, StopArgs, TopArgs};
 
@@ -355,26 +357,6 @@ enum ObjectCommand {
 }
 
 #[derive(Debug, Subcommand)]
-enum NodeCommand {
-    /// Print the node's id, which its peers list. Creates the node's key if there is none yet.
-    Id {
-        /// The id under which it seals usage and attests to epochs: that of `rewarder.node_key`, if one is named.
-        #[arg(long)]
-        rewarder: bool,
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-    /// Print the node's public key, which verifies its signatures. Creates the node's key if there is none yet.
-    Key {
-        /// The key that seals usage and attests to epochs: `rewarder.node_key`, if one is named.
-        #[arg(long)]
-        rewarder: bool,
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-}
-
-#[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Write a file with every setting, its meaning and its default, commented out.
     Init {
@@ -545,12 +527,7 @@ impl Cli {
             Command::Object(ObjectCommand::Get { config, id, output }) => {
                 Task::ObjectGet { source: config.resolve()?, id, output }
             }
-            Command::Node(NodeCommand::Id { config, rewarder }) => {
-                Task::NodeId { source: config.resolve()?, rewarder }
-            }
-            Command::Node(NodeCommand::Key { config, rewarder }) => {
-                Task::NodeKey { source: config.resolve()?, rewarder }
-            }
+            Command::Node(command) => command.resolve()?,
             Command::Fairness { only, case, length, repeat, slots, service_time, json, attack } => {
                 let plan = Plan { only, case, length, repeat, slots: slots.into(), service_time, attack };
                 Task::Fairness { plan, json }
